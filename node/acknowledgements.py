@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Literal, Self
 
 from triack.base.ack_trigger import AckTrigger
+from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
 from triack.base.errors import UsageError
 from triack.node.port import Port
@@ -121,6 +122,7 @@ class Acknowledging(ABC):
             raise UsageError(
                 f"acknowledgements of {destination}: every must be an AckTrigger or 'message', not {every!r}"
             )
+        check_kind(f"acknowledgements of {destination}: handler", handler, Callable | None)
         trigger = None if every == "message" else every or port.ack_events
         events = Acknowledgements(port, port.outgoing_queue(destination, delivery), trigger)
         if handler is not None:

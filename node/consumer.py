@@ -3,12 +3,13 @@
 import asyncio
 import weakref
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 from triack.base.checks import check_kind, check_most, check_timeout
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
-from triack.node.hands import Hands, HeldRun
+from triack.node.hands import Hands, Keeper, Keeping
 from triack.node.message import Message
 from triack.node.port import Port
 from triack.queues.mailbox import Mailbox
@@ -18,6 +19,8 @@ __all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "AckMode", "Consumer"]
 
 T = TypeVar("T")
 
+Draw = Callable[[], Message | None]
+"""Gives the next message of a run; None when the queue must be asked again."""
 AckMode = Literal["auto", "manual"]
 """Who acknowledges: ``auto`` the consumer, when the next message is asked for; ``manual`` the application."""
 TURN_MESSAGES = 256
@@ -33,8 +36,9 @@ class Consumer:
 
     With ``ack="auto"`` a message, or a list of them, is acknowledged when the next is asked for: a loop body that
     raises leaves it in the queue. With ``ack="manual"`` each message waits for ``message.ack()`` or
-    ``message.reject()``. What is unacknowledged when the consumer ends comes again, before anything younger; one that
-    failed waits before it does.
+    ``message.reject()``, and keeps the consumer until then: ``await node.receive("q", ack="manual").get()`` will do.
+    What is unacknowledged when the consumer ends comes again, before anything younger; one that failed waits before it
+    does.
     Several consumers may share a queue; each message goes to one of them.
     """
 
@@ -45,11 +49,12 @@ class Consumer:
         self._port = port
         self._mailbox = mailbox
         self._auto = ack == "auto"
-        self._held: HeldRun | None = None
+        self._keeper = None if self._auto else Keeper()
+        self._draw: Draw = _draw_nothing
         self._turn = 0
         self._arrived = asyncio.Event()
         self._hands = Hands(port, mailbox, self._arrived.set, redelivery)
-        self._finalizer = weakref.finalize(self, self._hands.empty_at_home)
+        self._finalizer = weakref.finalize(self._keeper or self, self._hands.empty_at_home)
 
     def __repr__(self) -> str:
         return f"<Consumer of queue {self._mailbox.name} of node {self._port.name}>"
@@ -126,17 +131,16 @@ class Consumer:
 
     async def _next(self) -> Message:
         await self._acknowledge()
-        held = self._held
-        message = None if held is None else held.draw()
+        message = self._draw()
         while message is None:
-            message = (await self._wait_for(self._try_run)).draw()
+            message = (await self._wait_for(self._try_run))()
         return message
 
     async def _next_many(self, most: int) -> list[Message]:
         await self._acknowledge()
-        self._held = None  # what is drawn one by one later is behind the list
+        self._draw = _draw_nothing  # what is drawn one by one later is behind the list
         # Who is cancelled while it waits has nothing in hand.
-        batch = await self._wait_for(lambda: self._hands.draw(most, BATCH_BYTES) or None)
+        batch = await self._wait_for(lambda: self._hands.draw(most, BATCH_BYTES, self._keeper) or None)
         self._turn += len(batch) - 1
         return batch
 
@@ -151,18 +155,19 @@ class Consumer:
                 return taken
             await self._arrived.wait()
 
-    def _try_run(self) -> HeldRun | None:
-        """What is drawn from the run that all readers of the queue draw from."""
+    def _try_run(self) -> Draw | None:
+        """Draws from the run that all readers of the queue draw from."""
         run = self._port.open_run(self._mailbox)
         if run is None:
             return None
-        held = self._held = self._hands.hold(run)
-        return held
+        held = self._hands.hold(run)
+        self._draw = partial(held.draw, held if self._keeper is None else Keeping(held, self._keeper))
+        return self._draw
 
     def close(self) -> None:
         """Give back what is unacknowledged and take no more. A second call does nothing."""
         if self._finalizer.detach() is not None:
-            self._held = None
+            self._draw = _draw_nothing
             self._hands.empty()
 
     async def __aenter__(self) -> Self:
@@ -177,3 +182,7 @@ class Consumer:
             else:
                 self._hands.give_back_all(failed=issubclass(kind, Exception))
         self.close()
+
+
+def _draw_nothing() -> None:
+    """Of no run."""

@@ -245,11 +245,12 @@ class Driver:
             case StoreLow(True, room_bytes):
                 self._look_later()
                 why = (
-                    f"the disk has little room, {max(0, room_bytes)} bytes: nothing new is accepted until there is more"
+                    f"the disk has little room, {max(0, room_bytes)} bytes beside what the log of the store may take: "
+                    "nothing new is accepted until there is more"
                 )
                 operator_log.error(why, node=self._name, room_bytes=room_bytes)
             case StoreLow(False, room_bytes):
-                operator_log.info("the disk has room again", node=self._name, room_bytes=room_bytes)
+                operator_log.warning("the disk has room again", node=self._name, room_bytes=room_bytes)
         self.events.put(event)
 
     def _handle_trouble(self, address: str, cause: str) -> None:

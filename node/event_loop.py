@@ -5,11 +5,13 @@ loop, which may be uvloop's as well: nothing depends on which it is.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from importlib import import_module
 from typing import Any, TypeVar
 
-__all__ = ["new_event_loop", "run"]
+from triack.base.errors import UsageError
+
+__all__ = ["check_home", "new_event_loop", "run", "run_at_home", "running_loop"]
 
 T = TypeVar("T")
 
@@ -28,3 +30,25 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """As ``asyncio.run``, in such a loop."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(work)
+
+
+running_loop = asyncio._get_running_loop  # noqa: SLF001 - asyncio has it for whoever asks often
+"""The loop that runs in this thread, or None."""
+
+
+def check_home(what: str, home: asyncio.AbstractEventLoop | None) -> None:
+    """Raises UsageError anywhere but in its own loop, for what belongs to one."""
+    if running_loop() is home:
+        return
+    raise UsageError(
+        f"{what} belongs to the event loop in which it was begun, and this is another thread, or another loop: use "
+        "triack.sync, or asyncio.run_coroutine_threadsafe"
+    )
+
+
+def run_at_home(home: asyncio.AbstractEventLoop, work: Callable[[], object]) -> None:
+    """Do something in its own loop, wherever the garbage collector runs; nothing when that loop is closed."""
+    if running_loop() is home:
+        work()
+    elif not home.is_closed():
+        home.call_soon_threadsafe(work)

@@ -30,14 +30,34 @@ class Events:
         return self
 
     async def __anext__(self) -> NodeEvent:
+        events = await self.get_many(1)
+        if not events:
+            raise StopAsyncIteration
+        return events[0]
+
+    async def get_many(self, most: int = EVENTS_MAX) -> list[NodeEvent]:
+        """The next events, in order.
+
+        Args:
+            most: how many at most, from 1.
+
+        Returns:
+            As many as there are, as soon as there is one; none when there will be no more.
+        """
         while not self._waiting:
             if self._ended:
-                raise StopAsyncIteration
+                return []
             self._arrived.clear()
             await self._arrived.wait()
-        return self._waiting.popleft()
+        return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+
+    def close(self) -> None:
+        """Gather no more; what is unread can still be read. A second call does nothing."""
+        self._end()
 
     def _put(self, event: NodeEvent) -> None:
+        if self._ended:
+            return
         if len(self._waiting) == EVENTS_MAX:
             self._waiting.popleft()
             self.missed += 1

@@ -7,13 +7,14 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from triack.node.message import Message
+from triack.node.event_loop import check_home, run_at_home, running_loop
+from triack.node.message import Holder, Message
 from triack.node.port import Port
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.queued_packet import QueuedPacket, bits_of, indices_of
 from triack.queues.redelivery import Redelivery, Return
 
-__all__ = ["Hands", "HeldList", "HeldRun"]
+__all__ = ["Hands", "HeldList", "HeldRun", "Keeper", "Keeping"]
 
 
 class Held(ABC):
@@ -41,12 +42,16 @@ class Held(ABC):
         """Hold a message no more. Returns whether it was held."""
 
     def acknowledge(self, lease: Lease) -> None:
-        """A message is done."""
+        """A message is done. Raises UsageError in another event loop than the reader's."""
+        if running_loop() is not self._hands.home:
+            self._hands.check_home()
         if self._let_go(lease):
             self._hands.acknowledge([(lease.packet, 1 << lease.index)])
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
-        """A message comes again."""
+        """A message comes again. Raises UsageError in another event loop than the reader's."""
+        if running_loop() is not self._hands.home:
+            self._hands.check_home()
         if self._let_go(lease):
             self._hands.give_back(lease, failed=failed, delay_ms=delay_ms)
 
@@ -72,14 +77,14 @@ class HeldRun(Held):
         """Whether any is held."""
         return self.bits != 0
 
-    def draw(self) -> Message | None:
-        """The next message of the run; None when the queue must be asked again."""
+    def draw(self, holder: Holder) -> Message | None:
+        """The next message of the run, for which ``holder`` answers; None when the queue must be asked again."""
         run, hands = self.run, self._hands
         index = run.draw()
         if index < 0:
             return None
         self.bits |= 1 << index
-        return Message(self._bodies[index], hands.queue, run.packet, index, run.redelivered, self, hands.name_of)
+        return Message(self._bodies[index], hands.queue, run.packet, index, run.redelivered, holder, hands.name_of)
 
     def take_all(self) -> list[tuple[QueuedPacket, int]]:
         """What is held."""
@@ -109,15 +114,15 @@ class HeldList(Held):
         """Whether any is held."""
         return bool(self._bits)
 
-    def take(self, drawn: list[tuple[Run, range]]) -> list[Message]:
-        """The messages that were drawn."""
+    def take(self, drawn: list[tuple[Run, range]], holder: Holder) -> list[Message]:
+        """The messages that were drawn, for which ``holder`` answers."""
         queue, name_of, bits = self._hands.queue, self._hands.name_of, self._bits
         messages: list[Message] = []
         for run, indices in drawn:
             packet, redelivered = run.packet, run.redelivered
             bodies = packet.open().bodies
             bits[packet] = bits.get(packet, 0) | bits_of(indices)
-            messages += [Message(bodies[index], queue, packet, index, redelivered, self, name_of) for index in indices]
+            messages += [Message(bodies[at], queue, packet, at, redelivered, holder, name_of) for at in indices]
         return messages
 
     def take_all(self) -> list[tuple[QueuedPacket, int]]:
@@ -139,11 +144,35 @@ class HeldList(Held):
         return True
 
 
+class Keeper:
+    """Whoever refers to it keeps a reader: it ends with the last of them, be that the reader or one of its messages."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Keeping:
+    """Answers for what was drawn at once, for messages that keep their reader."""
+
+    __slots__ = ("_held", "_keeper")
+
+    def __init__(self, held: Held, keeper: Keeper) -> None:
+        self._held = held
+        self._keeper = keeper
+
+    def acknowledge(self, lease: Lease) -> None:
+        """A message is done."""
+        self._held.acknowledge(lease)
+
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
+        """A message comes again."""
+        self._held.give_back(lease, failed=failed, delay_ms=delay_ms)
+
+
 class Hands:
     """Everything that one consumer holds.
 
-    It does not refer to its consumer: a loop that is left without closing must not keep its messages, so the consumer
-    ends with its last reference.
+    It refers neither to its consumer nor to a keeper: a loop that is left without closing must not keep its messages,
+    so the consumer ends with its last reference.
 
     Args:
         port: the node.
@@ -154,12 +183,14 @@ class Hands:
     Attributes:
         queue: the queue's name.
         name_of: what a node is called in destinations.
+        home: the event loop in which the reader was begun.
     """
 
     def __init__(
         self, port: Port, mailbox: Mailbox, listener: Callable[[], None], redelivery: Redelivery | None
     ) -> None:
         self.queue = mailbox.name
+        self._whose = f"a message of queue {mailbox.name}"
         self.name_of = port.name_of
         self._port = port
         self._mailbox = mailbox
@@ -167,8 +198,12 @@ class Hands:
         self._redelivery = redelivery
         self._open: Held | None = None
         self._older: dict[Held, None] = {}
-        self._loop = asyncio.get_running_loop()
+        self.home = asyncio.get_running_loop()
         mailbox.listeners.append(listener)
+
+    def check_home(self) -> None:
+        """Raises UsageError in another event loop than the reader's."""
+        check_home(self._whose, self.home)
 
     def hold(self, run: Run) -> HeldRun:
         """Draw from this run from now on, until a list is drawn."""
@@ -184,14 +219,14 @@ class Hands:
             self._older[self._open] = None
         self._open = held
 
-    def draw(self, most: int, most_bytes: int) -> list[Message]:
+    def draw(self, most: int, most_bytes: int, keeper: Keeper | None) -> list[Message]:
         """The next messages of the queue, in order; none when there are none now. See ``Engine.draw_runs``."""
         drawn = self._port.draw_runs(self._mailbox, most, most_bytes)
         if not drawn:
             return []
         held = HeldList(self)
         self._begin(held)
-        return held.take(drawn)
+        return held.take(drawn, held if keeper is None else Keeping(held, keeper))
 
     def acknowledge(self, done: list[tuple[QueuedPacket, int]]) -> None:
         """Messages of packets that were just let go are done, message i if bit i is set."""
@@ -236,11 +271,4 @@ class Hands:
 
     def empty_at_home(self) -> None:
         """The same from wherever the garbage collector runs, which may be any thread."""
-        try:
-            at_home = asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            at_home = False
-        if at_home:
-            self.empty()
-        elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self.empty)
+        run_at_home(self.home, self.empty)

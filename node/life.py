@@ -13,6 +13,7 @@ import asyncio
 from enum import Enum
 
 from triack.base.errors import NodeClosed, TriackError, UsageError
+from triack.node.event_loop import check_home, running_loop
 
 __all__ = ["MOVES", "Life", "LifeState"]
 
@@ -58,12 +59,13 @@ class Life:
         is_alive: whether it works in that state.
     """
 
-    __slots__ = ("_error", "_failed", "_name", "is_alive", "state")
+    __slots__ = ("_error", "_failed", "_home", "_whose", "is_alive", "state")
 
     def __init__(self, name: str) -> None:
         self.state = LifeState.NEW
         self.is_alive = False
-        self._name = name
+        self._whose = f"node {name}"
+        self._home: asyncio.AbstractEventLoop | None = None
         self._error: TriackError | None = None
         self._failed = asyncio.Event()
 
@@ -74,9 +76,11 @@ class Life:
             UsageError: that state does not follow the present one. Users can only start a node too often.
         """
         if state not in MOVES[self.state]:
-            raise UsageError(f"start node {self._name}: it was started before, and is {self.state.value}")
+            raise UsageError(f"start {self._whose}: it was started before, and is {self.state.value}")
         self.state = state
         self.is_alive = state in _ALIVE
+        if state is LifeState.STARTING:
+            self._home = asyncio.get_running_loop()
 
     def fail(self, error: TriackError) -> None:
         """The store is finished, or a task died of a bug. The first error is the one that everybody gets."""
@@ -86,12 +90,17 @@ class Life:
             self._failed.set()
 
     def check_alive(self) -> None:
-        """Raises NodeClosed before the start and after the end, StoreFailed after the store failed."""
+        """Raises NodeClosed before the start and after the end, StoreFailed after the store failed.
+
+        And UsageError in another event loop than the node's, or in none: what it does there may never be seen.
+        """
         if self.is_alive:
+            if running_loop() is not self._home:
+                check_home(self._whose, self._home)
             return
         if self._error is not None:
             raise self._error
-        raise NodeClosed(f"node {self._name} is not open")
+        raise NodeClosed(f"{self._whose} is not open")
 
     async def failed(self) -> TriackError:
         """Wait until the node fails. Returns the error."""

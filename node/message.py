@@ -61,10 +61,11 @@ class Message:
     def ack(self) -> None:
         """The message is done; it leaves the queue with the next commit, some ten milliseconds later at most.
 
-        A second call does nothing, nor does one after ``reject`` or after its reader has ended.
+        A second call does nothing, nor does one after ``reject`` or after its reader was closed.
 
         Raises:
-            UsageError: a transaction received it, and acknowledges it with its commit.
+            UsageError: a transaction received it, and acknowledges it with its commit; or this is another thread, or
+                another event loop, than its reader's.
         """
         self._holder.acknowledge(self._lease)
 
@@ -79,8 +80,8 @@ class Message:
             delay: seconds to wait instead, failed or not; 0 for none. A wait survives a restart.
 
         Raises:
-            UsageError: the delay is no number of seconds, or a transaction received the message, and gives it back with
-                its rollback.
+            UsageError: the delay is no number of seconds; a transaction received the message, and gives it back with
+                its rollback; or as ``ack``.
         """
         self._holder.give_back(self._lease, failed=failed, delay_ms=None if delay is None else _delay_ms(delay))
 

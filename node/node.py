@@ -346,6 +346,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             return
         if self._closing is None:
             if self._life.is_alive:
+                self._life.check_alive()  # in whose event loop this is
                 self._life.move(LifeState.CLOSING)
             self._closing = asyncio.create_task(self._close(self._running), name="triack-close")
         await asyncio.shield(self._closing)

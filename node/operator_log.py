@@ -4,8 +4,8 @@ Each line is a sentence that names the node, what happened and the cause; its pa
 whoever renders it otherwise. A line that cannot be written must not stop a node: standard error may be closed.
 
 Nothing that others say gets through as it is: a line stays one line, without control characters and without secrets.
-Nor can they fill a disk: each place in the code that logs has so many lines a second, and the next one after that says
-how many were left out.
+Nor can they fill a disk: each place in the code that logs has so many lines a second, of which the last one says that
+more may be left out, and the next one after that how many were.
 """
 
 import logging
@@ -50,6 +50,8 @@ class _Limit(logging.Filter):
                 record.msg = f"{record.msg} (and {left_out} more lines like this one)"
             window[:] = [now_s, 0]
         window[1] += 1
+        if window[1] == LINES_PER_SECOND:
+            record.msg = f"{record.msg} (for a second no more lines like this one)"
         return window[1] <= LINES_PER_SECOND
 
 

@@ -147,8 +147,10 @@ class Port:
             UsageError: an argument is of a wrong type.
             QueueNotFound: it is a queue of this node, which has a fixed set of others.
         """
-        known = self._outgoing.get((destination, delivery))
-        return known if known is not None else self._find_outgoing(destination, delivery)
+        try:
+            return self._outgoing[destination, delivery]
+        except (KeyError, TypeError):  # what is neither a text nor a class may be no key of a dict either
+            return self._find_outgoing(destination, delivery)
 
     def _find_outgoing(self, destination: object, delivery: object) -> OutgoingQueue:
         if not isinstance(destination, str) or not isinstance(delivery, Delivery):
@@ -197,7 +199,10 @@ class Port:
     def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: MessageProperties) -> Prepared:
         """Check a message before it is accepted; see ``Node.send`` for arguments and errors."""
         self.check_alive()
-        outgoing = self._outgoing.get((destination, delivery)) or self._find_outgoing(destination, delivery)
+        try:
+            outgoing = self._outgoing[destination, delivery]
+        except (KeyError, TypeError):
+            outgoing = self._find_outgoing(destination, delivery)
         if type(body) is not bytes:
             body = as_bytes(destination, body)
         check_size(destination, body)
@@ -409,11 +414,16 @@ class Port:
         """The queue of that name; made if there is none, unless the set of queues is fixed. Raises QueueNotFound."""
         self.check_alive()
         mailboxes = self._engine.inbox.mailboxes
-        if queue in mailboxes:
-            return mailboxes[queue]
+        try:
+            known = mailboxes.get(queue)
+        except TypeError:  # of what cannot be a key either: no text
+            known = None
+        if known is not None:
+            return known
+        check_name(queue)
         if self._fixed_queues:
             raise QueueNotFound(f"queue {queue} does not exist on node {self.name}{_or(queue, mailboxes)}")
-        made = self._engine.make_queue(check_name(queue))
+        made = self._engine.make_queue(queue)
         meant = nearest(queue, [name for name in mailboxes if name != queue])
         if meant is not None:
             operator_log.warning(f"new queue {queue}, which is much like {meant}", node=self.name, queue=queue)
@@ -474,7 +484,8 @@ class Port:
         self._engine.set_state(key, value)
 
     def recall(self, key: str) -> bytes | None:
-        """What ``remember`` keeps under a key, or None."""
+        """What ``remember`` keeps under a key, or None. Raises UsageError for a key that is no text."""
+        check_kind("recall: a key", key, str)
         return self._state.get(key)
 
     async def commit(self) -> None:

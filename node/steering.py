@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any
 
+from triack.base.checks import check_texts
 from triack.base.delivery import Delivery
 from triack.base.errors import QueueNotFound, UsageError
 from triack.base.names import nearest
@@ -224,7 +225,5 @@ class Steering:
 
 
 def as_ids(ids: Collection[str] | None) -> frozenset[str] | None:
-    """Ids of messages, each once; None for all. Raises UsageError for a single text."""
-    if isinstance(ids, str):
-        raise UsageError(f"ids must be a list of message ids, not the text {ids!r}")
-    return None if ids is None else frozenset(ids)
+    """Ids of messages, each once; None for all. Raises UsageError for what is no list of texts."""
+    return None if ids is None else frozenset(check_texts("ids of messages", ids))

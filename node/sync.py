@@ -17,6 +17,7 @@ from triack.node.acknowledgements import Acknowledgements, Every
 from triack.node.consumer import AckMode, Consumer
 from triack.node.control.client import Client, ClientInvitation, connect_to
 from triack.node.control.client_consumer import ClientConsumer
+from triack.node.control.client_transaction import ClientTransaction
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.events import Events
 from triack.node.message import Message
@@ -29,6 +30,7 @@ from triack.node.sync_consumer import SyncConsumer, thread_safe
 from triack.node.sync_loop import LoopThread
 from triack.node.sync_receipts import SyncReceipt, SyncReceipts
 from triack.node.sync_transaction import SyncTransaction
+from triack.node.transaction import Transaction
 from triack.queues.ack_events import AckEvent
 from triack.queues.browse import BrowsedMessage
 from triack.queues.redelivery import Redelivery
@@ -220,6 +222,11 @@ class _Face(Generic[N]):
         loop, node = self._parts
         loop.wait(node.flush())
 
+    def drain(self, timeout: float | None = None) -> None:
+        """Wait until all that was sent has come as far as its class says; see ``Node.drain``."""
+        loop, node = self._parts
+        loop.wait(node.drain(timeout))
+
     def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> SyncConsumer:
         """Read a queue of the node: ``for message in node.receive("orders")``; see ``Node.receive``."""
         loop, node = self._parts
@@ -258,7 +265,11 @@ class _Face(Generic[N]):
     def transaction(self) -> SyncTransaction:
         """A new transaction; see ``Transaction``."""
         loop, node = self._parts
-        return SyncTransaction(loop, node.transaction())
+
+        async def begin() -> Transaction | ClientTransaction:
+            return node.transaction()
+
+        return SyncTransaction(loop, loop.wait(begin()))
 
     def trust(
         self,
@@ -306,11 +317,6 @@ class SyncNode(_Face[Node]):
             return node.send_nowait(destination, body, delivery=delivery, **properties)
 
         return SyncReceipt(loop, loop.wait(send()))
-
-    def drain(self, timeout: float | None = None) -> None:
-        """Wait until all that was sent has come as far as its class says; see ``Node.drain``."""
-        loop, node = self._parts
-        loop.wait(node.drain(timeout))
 
     def events(self) -> Iterator[NodeEvent]:
         """What happens from now on to the links of the node, until it ends; see ``Node.events``."""
@@ -362,6 +368,11 @@ class SyncNode(_Face[Node]):
 
 class SyncClient(_Face[Client]):
     """A node in another process. Make it with ``triack.sync.connect``, use it inside ``with``."""
+
+    def events(self) -> Iterator[NodeEvent]:
+        """What happens from now on at the node, until it ends; see ``Node.events``."""
+        loop, client = self._parts
+        return _iterate(loop, loop.wait(client.events()))
 
     def stats(self) -> NodeStats:
         """Everything that can be counted; see ``Node.stats``."""

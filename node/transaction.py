@@ -229,7 +229,7 @@ class Transaction:
             NodeClosed: this transaction has ended.
         """
         self._check_open()
-        _check_state(key, value)
+        check_state(key, value)
         self._state[key] = value
 
     async def commit(self, *, until: Stage | str | None = None, timeout: float | None = None) -> list[Receipt]:
@@ -365,7 +365,8 @@ def _check_durable(destination: str, delivery: Delivery) -> None:
         raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
 
 
-def _check_state(key: object, value: object) -> None:
+def check_state(key: object, value: object) -> None:
+    """Raises UsageError for what ``remember`` does not keep."""
     try:
         fits = isinstance(key, str) and bool(key.encode()) and not key.startswith(OWN_STATE)
         fits = fits and (value is None or isinstance(value, bytes))

@@ -231,7 +231,9 @@ class Store:
         try:
             yield
         except (apsw.BusyError, apsw.LockedError) as cause:
-            raise StoreInUse(f"open store {self.path}: in use by another process") from cause
+            raise StoreInUse(
+                f"open store {self.path}: in use by another node: of another process, or of this one"
+            ) from cause
         except (apsw.NotADBError, apsw.CorruptError, *UNREADABLE) as cause:
             raise StoreDamaged(f"open store {self.path}: {cause}") from cause
         except apsw.Error as cause:

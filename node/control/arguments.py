@@ -56,6 +56,8 @@ ARGUMENTS: Mapping[str, Mapping[str, Kind]] = {
     "request": {**_MESSAGE, "timeout?": Kind.SECONDS},
     "wait": {"receipt": Kind.NUMBER, "at?": Kind.NUMBER, "stage": Kind.TEXT, "timeout?": Kind.SECONDS},
     "flush": {},
+    "drain": {"timeout?": Kind.SECONDS},
+    "events": {},
     "watch": {"destination": Kind.TEXT, "delivery": Kind.TEXT, "every?": Kind.OBJECT},
     "told": {"watch": Kind.NUMBER},
     "read": {"queue": Kind.TEXT, "redelivery?": Kind.OBJECT},

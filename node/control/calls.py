@@ -2,11 +2,11 @@
 
     call(n, do, ...) -> done(n, ...) | failed(n, error, message)
     cancel(n): the caller waits no more; what the call has put into a transaction is taken back
-    ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
+    ack(message), ack(message, count), reject(message, failed), leave(reader), unwatch(watch, forget): no answer
 
 Calls run at once and are answered as they end. What a caller holds - receipts, readers, messages, transactions, events
-of acknowledgements - has a number here; when the connection ends, readers and events close and transactions roll back,
-so that nothing is held by nobody.
+of the node and of acknowledgements - has a number here; when the connection ends, readers and events close and
+transactions roll back, so that nothing is held by nobody.
 Invitations stay open: who comes with a code need not come while the caller waits.
 """
 
@@ -24,8 +24,9 @@ from triack.node.consumer import BATCH_MESSAGES, Consumer
 from triack.node.control.arguments import check_arguments
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
 from triack.node.control.host import Host
-from triack.node.control.told import describe_event, read_every
+from triack.node.control.told import describe_event, describe_news, read_every
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
+from triack.node.events import Events
 from triack.node.message import Message
 from triack.node.receipt import Receipt
 from triack.node.receipts import Receipts
@@ -64,7 +65,7 @@ class Calls:
         # What calls have put into transactions that are open: their callers may not have heard of it.
         self._steps: dict[int, tuple[Transaction, int]] = {}
         self._invitations: dict[int, OpenInvitation] = {}
-        self._watches: dict[int, Acknowledgements] = {}
+        self._watches: dict[int, Acknowledgements | Events] = {}
 
     async def run(self) -> None:
         """Answer until the connection ends."""
@@ -87,6 +88,8 @@ class Calls:
             self._settle(header)
         elif header["op"] == "unwatch":
             self._unwatch(header)
+        elif header["op"] == "leave":
+            self._leave(number_of(header, "reader"))
         else:
             raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} in a conversation of calls")
 
@@ -197,7 +200,11 @@ class Calls:
         await self._node.flush()
         return {}, b""
 
-    # ---- acknowledgements
+    async def _drain(self, header: Header, _body: bytes) -> Answer:
+        await self._node.drain(header["timeout"])
+        return {}, b""
+
+    # ---- events, and acknowledgements
 
     async def _watch(self, header: Header, _body: bytes) -> Answer:
         every, delivery = read_every(header["every"]), Delivery[header["delivery"]]
@@ -205,8 +212,16 @@ class Calls:
         self._watches[number] = self._node.acknowledgements(header["destination"], delivery=delivery, every=every)
         return {"watch": number}, b""
 
+    async def _events(self, _header: Header, _body: bytes) -> Answer:
+        number = self._number()
+        self._watches[number] = self._node.events()
+        return {"watch": number}, b""
+
     async def _told(self, header: Header, _body: bytes) -> Answer:
-        return {"events": [describe_event(event) for event in await self._watches[header["watch"]].get_many()]}, b""
+        watch = self._watches[header["watch"]]
+        if isinstance(watch, Events):
+            return {"events": [describe_news(event) for event in await watch.get_many()], "missed": watch.missed}, b""
+        return {"events": [describe_event(event) for event in await watch.get_many()]}, b""
 
     def _unwatch(self, header: Header) -> None:
         events = self._watches.get(number_of(header, "watch"))
@@ -248,10 +263,13 @@ class Calls:
         return number
 
     async def _close(self, header: Header, _body: bytes) -> Answer:
-        reader = self._readers.pop(header["reader"], None)
+        self._leave(header["reader"])
+        return {}, b""
+
+    def _leave(self, number: int) -> None:
+        reader = self._readers.pop(number, None)
         if reader is not None:
             reader.close()
-        return {}, b""
 
     # ---- transactions
 
@@ -402,6 +420,8 @@ _VERBS: dict[str, Callable[[Calls, Header, bytes], Awaitable[Answer]]] = {
     "request": Calls._request,
     "wait": Calls._wait,
     "flush": Calls._flush,
+    "drain": Calls._drain,
+    "events": Calls._events,
     "watch": Calls._watch,
     "told": Calls._told,
     "read": Calls._read,

@@ -22,11 +22,13 @@ from triack.node.consumer import AckMode
 from triack.node.control import handover
 from triack.node.control.client_acknowledgements import ClientAcknowledging
 from triack.node.control.client_consumer import ClientConsumer
+from triack.node.control.client_events import ClientEvents
 from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
 from triack.node.control.client_receipts import ClientReceipt, ClientReceipts, check_until, when_reached
 from triack.node.control.client_transaction import ClientTransaction
-from triack.node.control.frames import VERSION, Header, Link, cut
+from triack.node.control.frames import VERSION, Header, Link, check_sayable, cut
 from triack.node.enrolling import EnrolledPeer
+from triack.node.event_loop import check_home
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
 from triack.node.requesting import REQUEST_TIMEOUT_S
@@ -58,6 +60,7 @@ class Client(ClientAcknowledging):
     def __init__(self, data: Path) -> None:
         self._data = data
         self._link: Link | None = None
+        self._home: asyncio.AbstractEventLoop | None = None
         self._hearing: asyncio.Task[None] | None = None
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[tuple[Header, bytes]]] = {}
@@ -94,6 +97,7 @@ class Client(ClientAcknowledging):
             await link.close()
             raise
         self._link = link
+        self._home = asyncio.get_running_loop()
         self._hearing = asyncio.create_task(self._hear(link), name="triack-client")
         return self
 
@@ -170,11 +174,15 @@ class Client(ClientAcknowledging):
             TriackError: what the call raised there, by its own class.
         """
         link, number = self._connected(), next(self._numbers)
+        check_home(f"the client of {self._data}", self._home)
         future: asyncio.Future[tuple[Header, bytes]] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         try:
             await link.send("call", body, n=number, do=do, **fields)
             header, content = await future
+        except (TypeError, ValueError, RecursionError):
+            check_sayable(do, fields)
+            raise
         except ConnectionError as cause:
             raise NodeClosed(f"the node of {self._data} has ended") from cause
         except asyncio.CancelledError:
@@ -192,6 +200,7 @@ class Client(ClientAcknowledging):
     def post(self, op: str, **fields: Any) -> None:
         """Tell the node something, for the parts of a client; nothing when it has ended, as that gives all back."""
         if self._link is not None:
+            check_home(f"the client of {self._data}", self._home)
             self._link.post(op, **fields)
 
     # ---- sending
@@ -268,6 +277,16 @@ class Client(ClientAcknowledging):
     async def flush(self) -> None:
         """Wait until everything accepted and acknowledged so far is on the node's disk."""
         await self.call("flush")
+
+    async def drain(self, timeout: float | None = None) -> None:
+        """Wait until all that was sent there, by whomever, has come as far as its class says; see ``Node.drain``."""
+        check_timeout("drain", timeout)
+        await self.call("drain", timeout=timeout)
+
+    async def events(self) -> ClientEvents:
+        """What happens at the node from now on: ``async for event in await client.events()``; see ``Node.events``."""
+        header, _ = await self.call("events")
+        return ClientEvents(self, header["watch"])
 
     def transaction(self) -> ClientTransaction:
         """A new transaction; see ``Transaction``."""

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import weakref
 from dataclasses import asdict
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,6 +14,8 @@ from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control.client_messages import ClientHolder, message_of
 from triack.node.control.client_receipts import Caller
 from triack.node.control.frames import Header, cut
+from triack.node.event_loop import run_at_home
+from triack.node.hands import Keeper
 from triack.node.message import Message
 from triack.queues.redelivery import Redelivery
 
@@ -25,10 +29,11 @@ class ClientConsumer:
         self._client = client
         self._queue = queue
         self._redelivery = None if redelivery is None else asdict(redelivery)
-        self._auto = auto
+        self._keeper = None if auto else Keeper()
         self._number: int | None = None
         self._beginning = asyncio.Lock()
         self._closed = False
+        self._finalizer: weakref.finalize[..., Any] | None = None
         self._last: list[Message] = []
         self._first_of_last = 0
 
@@ -60,15 +65,22 @@ class ClientConsumer:
             if self._number is None:
                 begun, _ = await self._client.call("read", queue=self._queue, redelivery=self._redelivery)
                 self._number = begun["reader"]
+                self._leave_when_forgotten(asyncio.get_running_loop(), begun["reader"])
         self._acknowledge_last()
         return await self._client.call(do, reader=self._number, timeout=timeout, **fields)
 
+    def _leave_when_forgotten(self, home: asyncio.AbstractEventLoop, number: int) -> None:
+        """As a consumer of the node itself ends with its last reference."""
+        leave = partial(self._client.post, "leave", reader=number)
+        self._finalizer = weakref.finalize(self._keeper or self, run_at_home, home, leave)
+        self._finalizer.atexit = False
+
     def _take(self, first: int, headers: list[Header], contents: list[bytes]) -> list[Message]:
         messages = [
-            message_of(header, content, ClientHolder(self._client, number))
+            message_of(header, content, ClientHolder(self._client, number, self._keeper))
             for number, (header, content) in enumerate(zip(headers, contents, strict=True), first)
         ]
-        if self._auto:
+        if self._keeper is None:
             self._first_of_last, self._last = first, messages
         return messages
 
@@ -82,6 +94,8 @@ class ClientConsumer:
         self._closed = True
         number, self._number = self._number, None
         if number is not None:
+            if self._finalizer is not None:
+                self._finalizer.detach()
             with contextlib.suppress(NodeClosed):
                 await self._client.call("close", reader=number)
 

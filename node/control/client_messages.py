@@ -7,11 +7,13 @@ but for who answers for it: the process at the other end.
 from collections.abc import Iterable
 from typing import Any
 
+from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
 from triack.base.errors import UsageError
 from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control.client_receipts import Caller
 from triack.node.control.frames import Header
+from triack.node.hands import Keeper
 from triack.node.message import Holder, Message
 from triack.node.outgoing_message import as_bytes, check_size
 from triack.queues.mailbox import Lease, QueuedPacket
@@ -21,11 +23,20 @@ __all__ = ["ClientHolder", "frames_of", "message_of", "name_of"]
 
 
 class ClientHolder:
-    """Answers for one message that the node has handed to this process; ``number`` is None when it is done already."""
+    """Answers for one message that the node has handed to this process.
 
-    def __init__(self, client: Caller, number: int | None) -> None:
+    Args:
+        client: the way to the node.
+        number: what the message is called there; None when it is done already.
+        keeper: keeps the message's reader until the message is settled.
+    """
+
+    __slots__ = ("_client", "_keeper", "_number")
+
+    def __init__(self, client: Caller, number: int | None, keeper: Keeper | None = None) -> None:
         self._client = client
         self._number = number
+        self._keeper = keeper
 
     def acknowledge(self, _lease: Lease) -> None:
         """It is done."""
@@ -36,9 +47,9 @@ class ClientHolder:
         self._settle("reject", failed=failed, delay_ms=delay_ms)
 
     def _settle(self, op: str, **fields: Any) -> None:
-        number, self._number = self._number, None
-        if number is not None:
-            self._client.post(op, message=number, **fields)
+        if self._number is not None:
+            self._client.post(op, message=self._number, **fields)
+            self._number = self._keeper = None
 
 
 def name_of(destination: object, delivery: object) -> str:
@@ -52,6 +63,7 @@ def name_of(destination: object, delivery: object) -> str:
 
 def frames_of(destination: str, bodies: Iterable[bytes]) -> list[tuple[bytes, list[int]]]:
     """A list of bodies as what goes into one frame each, with the sizes; at least one. Raises as ``as_bytes``."""
+    check_kind(f"send to {destination}: bodies", bodies, Iterable)
     frames: list[list[bytes]] = [[]]
     size_bytes = 0
     for body in [as_bytes(destination, body) for body in bodies]:

@@ -15,7 +15,7 @@ from triack.node.control.client_receipts import Caller, ClientReceipt, check_unt
 from triack.node.control.frames import Header, cut
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
-from triack.node.transaction import ONLY_THE_TRANSACTION, add_listed, all_reached
+from triack.node.transaction import ONLY_THE_TRANSACTION, add_listed, all_reached, check_state
 from triack.queues.stages import Stage
 
 __all__ = ["ClientTransaction"]
@@ -112,6 +112,7 @@ class ClientTransaction:
 
     async def remember(self, key: str, value: bytes | None) -> None:
         """Keep a value of the application's own with the commit; None removes it."""
+        check_state(key, value)
         await self._call("tx_remember", value or b"", key=key, forget=value is None)
 
     async def commit(self, *, until: Stage | str | None = None, timeout: float | None = None) -> list[ClientReceipt]:

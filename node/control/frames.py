@@ -8,6 +8,7 @@ trusted beyond its bounds.
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from struct import Struct
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from triack.base.errors import ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
 
-__all__ = ["FRAME_BYTES_MAX", "VERSION", "Header", "Link", "cut", "dial", "number_of"]
+__all__ = ["FRAME_BYTES_MAX", "VERSION", "Header", "Link", "check_sayable", "cut", "dial", "number_of"]
 
 VERSION = 2
 """Of the conversations: both ends must say the same, as neither knows another."""
@@ -82,6 +83,17 @@ class Link:
 async def dial(path: Path) -> Link:
     """Connect to a control socket. Raises OSError when nobody is there."""
     return Link(*await asyncio.open_unix_connection(path))
+
+
+def check_sayable(what: str, fields: Mapping[str, object]) -> None:
+    """Raises UsageError, by its name, for a field that JSON has no words for."""
+    for name, value in fields.items():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError, RecursionError):
+            if isinstance(value, dict):
+                check_sayable(what, value)
+            raise UsageError(f"{what}: {name} is of a wrong type: {value!r}") from None
 
 
 def number_of(header: Header, key: str) -> int:

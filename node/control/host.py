@@ -8,6 +8,7 @@ from triack.base.errors import TriackError
 from triack.node.acknowledgements import Acknowledgements, Every
 from triack.node.consumer import AckMode, Consumer
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
+from triack.node.events import Events
 from triack.node.message import Message
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import Port
@@ -90,8 +91,14 @@ class Host(Protocol):
     ) -> Acknowledgements:
         """See ``Node.acknowledgements``."""
 
+    def events(self) -> Events:
+        """See ``Node.events``."""
+
     async def flush(self) -> None:
         """See ``Node.flush``."""
+
+    async def drain(self, timeout: float | None = None) -> None:
+        """See ``Node.drain``."""
 
     def recall(self, key: str) -> bytes | None:
         """See ``Node.recall``."""

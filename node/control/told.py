@@ -1,15 +1,18 @@
-"""How acknowledgement events, and when they are wanted, look on the control socket."""
+"""How events of a node and of acknowledgements, and when these are wanted, look on the control socket."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final, get_args
 
 from triack.base.ack_trigger import AckTrigger
+from triack.base.news import NodeEvent
 from triack.node.acknowledgements import Every
 from triack.queues.ack_events import AckEvent, AckKind
 
-__all__ = ["describe_event", "describe_every", "read_event", "read_every"]
+__all__ = ["describe_event", "describe_every", "describe_news", "read_event", "read_every", "read_news"]
 
+_NEWS: Final[dict[str, Callable[..., NodeEvent]]] = {kind.__name__: kind for kind in get_args(NodeEvent)}
 _SINGLE = "single"
 """Stands for an event of each message, in the place of a trigger."""
 
@@ -41,3 +44,14 @@ def read_event(said: list[Any]) -> AckEvent:
     """The same, read."""
     kind, first, last, reason = said
     return AckEvent(AckKind(kind), first, last, reason)
+
+
+def describe_news(event: NodeEvent) -> list[Any]:
+    """An event of the node."""
+    return [type(event).__name__, asdict(event)]
+
+
+def read_news(said: list[Any]) -> NodeEvent:
+    """The same, read. JSON has no tuples."""
+    kind, fields = said
+    return _NEWS[kind](**{name: tuple(it) if isinstance(it, list) else it for name, it in fields.items()})

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -271,13 +271,54 @@ async def test_a_forgotten_consumer_keeps_no_message(node: triack.Node) -> None:
     await fill(node, b"1", b"2")
     gc.disable()
     try:
-        consumer = node.receive("q", ack="manual")
+        consumer = node.receive("q")
         kept = [await consumer.get(WAIT), await consumer.get(WAIT)]
         del consumer
-        assert await bodies(node, "q", 2) == [b"1", b"2"]
-        kept[0].ack()
+        assert await bodies(node, "q", 1) == [b"2"]
+        kept[1].ack()
     finally:
         gc.enable()
+
+
+async def get_one(node: triack.Node) -> triack.Message:
+    return await node.receive("q", ack="manual").get(WAIT)
+
+
+async def get_list(node: triack.Node) -> triack.Message:
+    return (await node.receive("q", ack="manual").get_many(1, WAIT))[0]
+
+
+@pytest.mark.parametrize("get", [get_one, get_list])
+async def test_a_message_keeps_the_reader_that_nobody_else_keeps(
+    node: triack.Node, get: Callable[[triack.Node], Awaitable[triack.Message]]
+) -> None:
+    """Who acknowledges by hand can, in one line, too; a message that is dropped goes back, without the collector."""
+    await fill(node, b"1", b"2", b"3")
+    gc.disable()
+    try:
+        first, second = await get(node), await get(node)
+        assert (first.body, second.body) == (b"1", b"2")
+        first.ack()
+        second.reject(delay=0)
+        del second
+        (await get(node)).ack()
+        await get(node)
+        await node.flush()
+        assert await bodies(node, "q", 1) == [b"3"]
+    finally:
+        gc.enable()
+    assert node.queue_lengths()["q"] == 0
+
+
+async def test_a_message_that_another_thread_settles_stays_in_hand(node: triack.Node) -> None:
+    """Where nobody could see it, it is refused; in its own loop it can still be done."""
+    await fill(node, b"1")
+    message = await get_one(node)
+    for settle in (message.ack, message.reject):
+        with pytest.raises(triack.UsageError, match="a message of queue q belongs to the event loop"):
+            await asyncio.to_thread(settle)
+    message.ack()
+    assert node.queue_lengths()["q"] == 0
 
 
 async def test_a_wrong_mode_is_refused(node: triack.Node) -> None:

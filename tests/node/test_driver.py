@@ -399,13 +399,16 @@ async def test_a_bug_behind_a_job_leaves_nobody_waiting() -> None:
         assert it.engine.told == [("failed", job, failures[0])]
 
 
-NO_ROOM = "the disk has little room, 5 bytes: nothing new is accepted until there is more"
+NO_ROOM = (
+    "the disk has little room, 5 bytes beside what the log of the store may take: "
+    "nothing new is accepted until there is more"
+)
 EVENTS = [
     (LinkUp("udp://b:1", "b", "0b"), logging.INFO, "link to b at udp://b:1 is up"),
     (LinkDown("udp://b:1", "b", "0b", "idle"), logging.INFO, "link to b at udp://b:1 is down: idle"),
     (QueueOverQuota("q", 3, 900), logging.WARNING, "queue q is over its quota"),
     (StoreLow(True, 5), logging.ERROR, NO_ROOM),
-    (StoreLow(False, 10**9), logging.INFO, "the disk has room again"),
+    (StoreLow(False, 10**9), logging.WARNING, "the disk has room again"),
     (PeerSilent("udp://b:1", "cannot resolve b"), logging.WARNING, "cannot resolve b; trying on"),
     (PeerUnknown("b", "this node trusts no b"), logging.WARNING, "this node trusts no b; what is for it waits"),
     (PeerHalted("0b", "peer", "it is older"), logging.ERROR, "rollback detected: it is older"),

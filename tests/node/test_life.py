@@ -29,7 +29,7 @@ def life_in(state: LifeState) -> Life:
 
 @pytest.mark.parametrize("before", list(LifeState))
 @pytest.mark.parametrize("after", list(LifeState))
-def test_only_the_moves_of_the_table_are_made(before: LifeState, after: LifeState) -> None:
+async def test_only_the_moves_of_the_table_are_made(before: LifeState, after: LifeState) -> None:
     life = life_in(before)
     if after in MOVES[before]:
         life.move(after)
@@ -41,13 +41,26 @@ def test_only_the_moves_of_the_table_are_made(before: LifeState, after: LifeStat
 
 
 @pytest.mark.parametrize("state", list(LifeState))
-def test_a_node_works_or_says_why_not(state: LifeState) -> None:
+async def test_a_node_works_or_says_why_not(state: LifeState) -> None:
     life = life_in(state)
     if state in (LifeState.OPEN, LifeState.CLOSING):
         life.check_alive()
         return
     with pytest.raises(triack.StoreFailed if state is LifeState.FAILED else triack.NodeClosed):
         life.check_alive()
+
+
+async def test_a_node_works_in_its_own_event_loop_only() -> None:
+    """In another one, and in a thread without any, what it was given might wait for ever: that is said instead."""
+    life = life_in(LifeState.OPEN)
+
+    async def check() -> None:
+        life.check_alive()
+
+    await check()
+    for elsewhere in (life.check_alive, lambda: asyncio.run(check())):
+        with pytest.raises(triack.UsageError, match="node n belongs to the event loop in which it was begun"):
+            await asyncio.to_thread(elsewhere)
 
 
 @pytest.mark.parametrize("state", [LifeState.OPEN, LifeState.CLOSING])
@@ -61,7 +74,7 @@ async def test_the_first_failure_counts(state: LifeState) -> None:
 
 
 @pytest.mark.parametrize("state", [LifeState.NEW, LifeState.CLOSED])
-def test_what_does_not_run_does_not_fail(state: LifeState) -> None:
+async def test_what_does_not_run_does_not_fail(state: LifeState) -> None:
     life = life_in(state)
     life.fail(triack.StoreFailed("late"))
     assert life.state is state

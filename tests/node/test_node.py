@@ -100,6 +100,13 @@ async def test_arguments_of_calls_that_are_of_other_types_are_named() -> None:
             (lambda: call.receive(5), "a name is text"),
             (lambda: call.receive("q", redelivery=5), "redelivery must be a Redelivery"),
             (lambda: call.send_many("q", None), "bodies must be an Iterable"),
+            (lambda: call.receive(["q"]), "a name is text"),
+            (lambda: call.send(["q"], b"x"), "a destination is text"),
+            (lambda: call.send("q", b"x", delivery=["express"]), "a class is a triack.Delivery"),
+            (lambda: call.purge("q", 5), "ids of messages must be a list of texts, not 5"),
+            (lambda: call.requeue("5"), "ids of messages must be a list of texts, not '5'"),
+            (lambda: call.recall(["key"]), "recall: a key must be a str"),
+            (lambda: call.acknowledgements("q", handler=5), "handler must be a Callable, not 5"),
             (lambda: call.drain("5"), "drain: timeout must be a number of seconds"),
             (lambda: call.reply("q", b"x"), "only a message that was received"),
             (lambda: call.trust("b", 5), "a public key is text"),
@@ -111,6 +118,19 @@ async def test_arguments_of_calls_that_are_of_other_types_are_named() -> None:
         for work, why in cases:
             with pytest.raises(triack.UsageError, match=why):
                 await work()
+
+
+def test_a_node_that_outlives_its_event_loop_says_so() -> None:
+    """It was started in one ``asyncio.run`` and is used in the next: a flush would wait for ever."""
+    node = make()
+
+    async def use(work: Callable[[], Any]) -> None:
+        await work()
+
+    asyncio.run(use(node.start))
+    for call in (node.flush, node.close, lambda: node.send("q", b"x")):
+        with pytest.raises(triack.UsageError, match="belongs to the event loop in which it was begun"):
+            asyncio.run(use(call))
 
 
 async def test_a_bad_queue_name_leaves_nothing_open(tmp_path: Path) -> None:

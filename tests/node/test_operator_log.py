@@ -127,7 +127,11 @@ def test_one_cause_cannot_fill_the_log(caplog: pytest.LogCaptureFixture, monkeyp
     now_s[0] += 1.0
     flood()
     said = [record.getMessage() for record in caplog.records]
-    assert said == ["junk"] * 10 + ["something else", "junk (and 490 more lines like this one)"]
+    assert said == ["junk"] * 9 + [
+        "junk (for a second no more lines like this one)",
+        "something else",
+        "junk (and 490 more lines like this one)",
+    ]
 
 
 def test_what_nobody_hears_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -141,4 +145,4 @@ def test_what_nobody_hears_costs_nothing(caplog: pytest.LogCaptureFixture) -> No
 def test_no_test_pays_for_the_lines_of_another(_: int, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(500):
         operator_log.warning("junk")
-    assert [record.getMessage() for record in caplog.records] == ["junk"] * 10
+    assert [record.getMessage()[:4] for record in caplog.records] == ["junk"] * 10

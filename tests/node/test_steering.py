@@ -116,7 +116,7 @@ async def test_nothing_is_done_with_names_that_do_not_exist(node: triack.Node) -
         await node.purge("udp://127.0.0.1:9/q")
     with pytest.raises(triack.QueueNotFound):
         await node.move("a b", "orders")
-    with pytest.raises(triack.UsageError, match="not the text"):
+    with pytest.raises(triack.UsageError, match="must be a list of texts, not 'an-id'"):
         await node.purge("orders", "an-id")
     with pytest.raises(triack.UsageError, match="text"):
         await seen(node, None)  # type: ignore[arg-type]

@@ -36,6 +36,20 @@ def test_threads_share_a_node() -> None:
         assert node.queue_lengths()["q"] == 0
 
 
+def test_a_message_keeps_its_reader(tmp_path: Path) -> None:
+    """Received in one line, and settled later; the node has it back when it is dropped, in whatever thread that is."""
+    with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
+        for face in (node, client):
+            face.send_many("q", [b"1", b"2"])
+            face.receive("q", ack="manual").get(WAIT).ack()
+            assert face.receive("q", ack="manual").get(WAIT).body == b"2"
+            again = face.receive("q", ack="manual").get(WAIT)
+            assert (again.body, again.redelivered) == (b"2", True)
+            again.ack()
+            face.flush()
+            assert face.queue_lengths()["q"] == 0
+
+
 def test_lists_are_sent_and_received(tmp_path: Path) -> None:
     """By the node in this process and by a client of it, in transactions and without."""
     many = [b"%d" % number for number in range(300)]

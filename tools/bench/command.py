@@ -34,7 +34,7 @@ from triack.tools.bench.table import (
     machine,
     side_by_side,
 )
-from triack.tools.commands.common import console_on, run, verbose_option
+from triack.tools.commands.common import FloatRange, console_on, run, verbose_option
 
 __all__ = ["bench"]
 
@@ -61,7 +61,7 @@ class _WindowType(click.IntRange):
 @click.argument("names", metavar="[ROW]...", nargs=-1)
 @click.option("--versus", type=click.Choice(PEERS), help="Measure this system on the same work, in turns.")
 @click.option("--runs", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="Of each row.")
-@click.option("--seconds", type=click.FloatRange(min=0.1), metavar="S", help="Of each run.  [default: 5]")
+@click.option("--seconds", type=FloatRange(min=0.1), metavar="S", help="Of each run.  [default: 5]")
 @click.option(
     "--messages",
     type=click.IntRange(min=1),

@@ -11,7 +11,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from triack.base.errors import UsageError
-from triack.tools.commands.common import console_on, verbose_option
+from triack.tools.commands.common import FloatRange, console_on, verbose_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,7 +42,7 @@ _ALWAYS = {"--json", "-v"}
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Run this one seed.")
 @click.option("--seeds", type=_COUNT, metavar="N", help=f"Run so many seeds.  [default: {SEEDS}]")
 @click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, metavar="S", help="Where to start.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), metavar="M", help="Stop after so long.")
+@click.option("--minutes", type=FloatRange(min=0, min_open=True), metavar="M", help="Stop after so long.")
 @click.option("--jobs", type=_COUNT, metavar="J", help="Processes.  [default: one per core]")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first seed that breaks a promise.")
 @click.option("--shrink", "small", is_flag=True, help="With --seed: find the smallest fault schedule that still fails.")

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import signal
 import ssl
 import sys
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "FloatRange",
     "PublicKey",
     "console_on",
     "data_option",
@@ -57,6 +59,17 @@ _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
 existing_file = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+class FloatRange(click.FloatRange):
+    """A number within bounds; ``nan``, which is within all of them, and ``inf`` are none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """It."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a number", param, ctx)
+        return number
 
 
 class PublicKey(click.ParamType[bytes]):

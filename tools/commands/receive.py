@@ -21,6 +21,7 @@ from triack.node.control.frames import VERSION, Header, Link, cut, number_of
 from triack.node.control.tasks import first_of
 from triack.store.folder import STORE_FILE
 from triack.tools.commands.common import (
+    FloatRange,
     json_line,
     json_option,
     name_for,
@@ -122,9 +123,7 @@ class _Output:
 @click.argument("queue", metavar="QUEUE")
 @click.option("--listen", metavar="URL", help="Listen there meanwhile: udp://host:port or tcp://host:port.")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many messages.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="End when none came for S seconds."
-)
+@click.option("--timeout", type=FloatRange(min=0, min_open=True), metavar="S", help="End when none came for S seconds.")
 @suite_option
 @tls_ca_option
 @click.option("--create", is_flag=True, help="Make the queue, and the node, if they do not exist; so does --listen.")

@@ -21,6 +21,7 @@ from triack.node.outgoing_message import MessageProperties, with_properties
 from triack.queues.packing import MAX_BODY_BYTES
 from triack.queues.stages import STAGES
 from triack.tools.commands.common import (
+    FloatRange,
     json_option,
     name_for,
     node_options,
@@ -106,11 +107,9 @@ class _Order:
     type=click.Choice([stage.name.lower() for stage in triack.Stage]),
     help="The stage to wait for; without it, the last one that the class has.",
 )
-@click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Give up after so many seconds."
-)
+@click.option("--timeout", type=FloatRange(min=0, min_open=True), metavar="S", help="Give up after so many seconds.")
 @click.option("--label", metavar="TEXT", help="A label for people.")
-@click.option("--ttl", type=click.FloatRange(min=0, min_open=True), metavar="S", help="To be received in S seconds.")
+@click.option("--ttl", type=FloatRange(min=0, min_open=True), metavar="S", help="To be received in S seconds.")
 @click.option("--reply-to", metavar="DEST", help="Where replies should go.")
 @click.option(
     "--key",

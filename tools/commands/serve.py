@@ -14,6 +14,7 @@ from triack.node import event_loop
 from triack.tools.commands.common import (
     existing_file,
     json_option,
+    name_for,
     node_options,
     on_signals,
     peer_option,
@@ -28,7 +29,7 @@ __all__ = ["serve"]
 
 
 @click.command()
-@click.option("--name", required=True, help="Name of the node, for people.")
+@click.option("--name", help="Name of the node, for people; without it, that of the data directory.")
 @click.option(
     "--listen", required=True, metavar="URL", help="udp://host:port or tcp://host:port; port 0 takes a free one."
 )
@@ -44,7 +45,7 @@ __all__ = ["serve"]
 @node_options
 def serve(
     *,
-    name: str,
+    name: str | None,
     listen: str,
     queues: tuple[str, ...],
     announce: str | None,
@@ -69,7 +70,7 @@ def serve(
     if Address.parse(listen, listening=True).scheme == "memory":
         raise AddressError(f"listen on {listen}: other processes cannot reach memory")
     node = triack.open(
-        name,
+        name_for(name, data),
         data=data,
         listen=listen,
         log=log,

@@ -18,7 +18,7 @@ import click
 
 from triack.base.errors import TriackError
 from triack.queues.packing import MAX_BODY_BYTES
-from triack.tools.commands.common import console_on, run, verbose_option
+from triack.tools.commands.common import FloatRange, console_on, run, verbose_option
 from triack.tools.demo.bodies import SIZE_MIN
 from triack.tools.demo.progress import shown
 from triack.tools.demo.run import Plan, Transfer, transfer
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 REPORT_FILE = "triack-demo-report.html"
-_SHARE = click.FloatRange(0, 0.9)
+_SHARE = FloatRange(0, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class _Outcome:
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=1),
+    type=FloatRange(min=1),
     default=600.0,
     show_default=True,
     metavar="S",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import signal
 import sys
@@ -18,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from triack.base.errors import ReplayError
-from triack.tools.commands.common import console_on
+from triack.tools.commands.common import FloatRange, console_on
 from triack.tools.replay.catalogue import CHECKS
 from triack.tools.replay.follow import follow
 from triack.tools.replay.run import ENGINES, follow_on_spark, replay, write_page
@@ -57,7 +58,7 @@ _NUMBERS: Final = (
 @click.option("--report", metavar="FILE", type=click.Path(path_type=Path), help="Write a page with plots.")
 @click.option("--json", "as_json", is_flag=True, help="End the output with the verdict as one line of JSON.")
 @click.option("--follow", "live", is_flag=True, help="Tell violations while the logs grow, until Ctrl-C.")
-@click.option("--until-idle", metavar="S", type=click.FloatRange(min=0), help="Follow until S seconds bring nothing.")
+@click.option("--until-idle", metavar="S", type=FloatRange(min=0), help="Follow until S seconds bring nothing.")
 @click.option(
     "--checkpoint",
     metavar="FILE",
@@ -83,6 +84,8 @@ def command(
     """
     if not live and (until_idle, checkpoint) != (None, None):
         raise click.UsageError("--until-idle and --checkpoint go with --follow")
+    # PySpark tells every call to Java that a Ctrl-C cuts off to a logging that nobody has set up.
+    logging.getLogger().addHandler(logging.NullHandler())
     on_spark = engine == "spark" or (engine == "auto" and master is not None)
     try:
         if live:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from triack.base.errors import ReplayError
-from triack.base.log_lines import LineReader
+from triack.base.log_lines import SEGMENT_BEGIN, LineReader
 from triack.base.session_log import COMMON, EVENTS, FIELDS, LACKING, SCHEMA_VERSION, Event
 from triack.tools.replay.schema import CLASS_CODES, EXPRESS, TRANSACTIONAL
 from triack.tools.replay.version1 import VERSION as VERSION_1
@@ -161,10 +161,16 @@ class Lines:
                 try:
                     record, said = self._read(json.loads(line) if type(line) is bytes else line)
                 except UNREADABLE as error:
-                    raise ReplayError(f"{path} line {self._number} is damaged: {error}") from error
+                    raise self._fault(path, line, f"is damaged: {error}") from error
                 if said:
-                    raise ReplayError(f"{path} line {self._number} {said}")
+                    raise self._fault(path, line, said)
                 yield record
+
+    def _fault(self, path: str | Path, line: Any, said: str) -> ReplayError:
+        """What is said of a line that is no record; a file of something else is not damaged."""
+        if self._number == 1 and not _begins_segment(line if type(line) is bytes else json.dumps(line).encode()):
+            return ReplayError(f"{path} is no session log: its first line does not begin one")
+        return ReplayError(f"{path} line {self._number} {said}")
 
     def _read(self, line: Any) -> tuple[Record, str]:
         """Return the record of a line, and what is wrong with it."""
@@ -192,6 +198,11 @@ class Lines:
         if refers and not said and len(self._sound) < _SHAPES_MAX:
             self._sound[shape] = tuple(_LISTS & record.keys()), not _COUNTED.isdisjoint(record)
         return record, said
+
+
+def _begins_segment(line: bytes) -> bool:
+    """Whether it is the first of a segment, be it damaged; by whatever JSON is written by."""
+    return line.replace(b" ", b"").startswith(SEGMENT_BEGIN)
 
 
 def _parse(block: list[bytes]) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import importlib.util
 import os
 import re
@@ -173,10 +172,9 @@ def _on_spark(master: str | None, work: Callable[[SparkSession], Verdict]) -> Ve
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from triack.tools.replay.spark_session import open_spark
+    from triack.tools.replay.spark_session import gone, open_spark
 
-    # PySpark brings py4j along, and hands out its errors when the virtual machine dies, or those of its sockets.
-    died = (importlib.import_module("py4j.protocol").Py4JError, ConnectionError)
+    died = gone()
     running = SparkSession.getActiveSession()
     if running is not None and master is not None:
         raise ReplayError(f"this process has a Spark session already; it cannot run on {master} as well")

@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Condition, Event
@@ -26,6 +26,7 @@ from triack.tools.replay.spark_batch import KNOWN, in_force, judge_batch
 from triack.tools.replay.spark_engine import Found, conclude_found, explain, first_of_each
 from triack.tools.replay.spark_files import name_of, outermost
 from triack.tools.replay.spark_growth import watch
+from triack.tools.replay.spark_session import gone
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -229,8 +230,9 @@ class Stream:
         return writer.trigger(processingTime=TRIGGER).start()
 
     def stop(self) -> None:
-        """End the query."""
-        self._query.stop()
+        """End the query. A Spark that is gone, or that a second Ctrl-C cut off, hides no reason for that."""
+        with suppress(*gone()):
+            self._query.stop()
         self._asking.shutdown()
 
     def _judge(self, grown: DataFrame, batch: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -67,6 +68,11 @@ def open_spark(master: str | None) -> SparkSession:
     if current_thread() is main_thread():
         signal.signal(signal.SIGINT, on_interrupt)
     return spark
+
+
+def gone() -> tuple[type[Exception], type[ConnectionError]]:
+    """What is raised when the virtual machine is gone: by py4j, which PySpark brings along, or by its sockets."""
+    return importlib.import_module("py4j.protocol").Py4JError, ConnectionError
 
 
 def settings_for(master: str | None, environ: Mapping[str, str]) -> dict[str, str]:

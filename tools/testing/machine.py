@@ -69,6 +69,7 @@ class Machine(Hardware):
                 f"its arguments, start({_name_of(service)}, ...), or await machine.run(...) to run it once"
             )
         self._check_up(what)
+        _check(callable(service), f"{what} on machine {self.name}: {service!r} is no async function")
         started = Service(lambda: service(*args, **kwargs), f"{_name_of(service)} on {self.name}", self._process)
         self.services.append(started)
         self.works.append(started.work)
@@ -79,8 +80,13 @@ class Machine(Hardware):
 
         Raises:
             MachineCrashed: the machine crashed meanwhile.
-            UsageError: the machine is down.
+            UsageError: the machine is down, or this is no coroutine.
         """
+        _check(
+            isinstance(coroutine, Coroutine),
+            f"run {_name_of(coroutine)} on machine {self.name}: {coroutine!r} is no coroutine, as what a call of an "
+            "async function gives",
+        )
         try:
             self._check_up(f"run {_name_of(coroutine)}")
         except UsageError:
@@ -212,6 +218,11 @@ class Machine(Hardware):
         """The world ends: nothing that still runs here has any effect."""
         if self.is_up:
             self._process.die(self.disk.kill)
+
+
+def _check(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise UsageError(otherwise)
 
 
 def _name_of(work: object) -> str:

@@ -4,6 +4,7 @@ A coroutine test that uses the fixture runs in the world's virtual time, with or
 tests; those get to see an ordinary function. All other tests are left alone.
 """
 
+import argparse
 import functools
 import inspect
 from collections.abc import Callable, Generator, Iterator
@@ -24,6 +25,8 @@ MARKER = (
     "triack(seed=0, seeds=1, check=True, max_events=2000000, trust=True): how the simulated world of a test is made"
 )
 """As pytest lists it."""
+SETTINGS = {"seed": int, "seeds": int, "check": bool, "max_events": int, "trust": bool}
+"""What it takes."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,8 +34,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("triack", "triack: services in a simulated world")
     group.addoption("--triack-seed", type=int, default=None, metavar="N", help="the (first) seed of simulated worlds")
     group.addoption(
-        "--triack-seeds", type=int, default=None, metavar="N", help="run each test in a simulated world with N seeds"
+        "--triack-seeds", type=_count, default=None, metavar="N", help="run each test in a simulated world with N seeds"
     )
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"{text} seeds are none")
+    return count
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,8 +64,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _settings(item: pytest.Item | pytest.Function) -> dict[str, Any]:
+    """What the marker says. A word of it that nobody knows would be one that is not heard."""
     marker = item.get_closest_marker("triack")
-    return {} if marker is None else dict(marker.kwargs)
+    if marker is None:
+        return {}
+    wrong = [repr(value) for value in marker.args]
+    wrong += [f"{name}={value!r}" for name, value in marker.kwargs.items() if type(value) is not SETTINGS.get(name)]
+    if wrong:
+        pytest.fail(f"mark triack({', '.join(wrong)}): it is {MARKER}", pytrace=False)
+    return dict(marker.kwargs)
 
 
 def _seed(item: pytest.Item) -> int:

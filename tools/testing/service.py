@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
+from triack.base.errors import UsageError
 from triack.testing.errors import MachineCrashed
 from triack.testing.process import SimProcess
 
@@ -74,7 +75,10 @@ class Service:
 
     def start(self, process: SimProcess) -> Work:
         """Run it in a process. Returns the work that it is there."""
-        self.work = Work(process, self._function(), self.name)
+        coroutine = self._function()
+        if not isinstance(coroutine, Coroutine):
+            raise UsageError(f"start {self.name}: it is no async function, as it gives {coroutine!r}")
+        self.work = Work(process, coroutine, self.name)
         return self.work
 
     @property

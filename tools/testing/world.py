@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from triack.base.checks import LONGEST_LIFE_S, check_between, check_timeout
 from triack.base.errors import UsageError, WaitTimeout
-from triack.base.names import nearest
+from triack.base.names import check_name, nearest
 from triack.base.units import SECOND
 from triack.node.platform import PLATFORM
 from triack.testing.check import check_logs
@@ -99,8 +99,12 @@ class World(Ground):
             self.close()
 
     def machine(self, name: str) -> Machine:
-        """The machine of that name; made when it is first asked for, and by no other call."""
-        if name not in self._machines:
+        """The machine of that name; made when it is first asked for, and by no other call.
+
+        Raises:
+            AddressError: others could not name it as a peer.
+        """
+        if check_name(name) not in self._machines:
             self.links.hosts.add(name)
             self.keyring.add_machine(name)
             self._machines[name] = Machine(self, name)

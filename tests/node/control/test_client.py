@@ -1,6 +1,7 @@
 """Another process uses a node: over a real socket, but in the same loop: processes are in stories."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,20 @@ async def test_a_key_counts_for_the_node_whoever_sends(node: triack.Node, client
     await receipt.ordered(WAIT)
     assert {*ids, receipt.id} == {receipt.id}
     assert await client.queue_lengths() == {"dead-letter": 0, "q": 1}
+
+
+async def test_a_drain_waits_for_all_that_the_node_has(node: triack.Node, client: Client) -> None:
+    """Whoever sent it; one that takes too long says what is left."""
+    async with make("b", scheme="udp") as b:
+        await node.send(f"{b.address}/q", b"1")
+        await client.send(f"{b.address}/q", b"2")
+        await client.drain(WAIT)
+        assert b.queue_lengths()["q"] == 2
+    await client.send("udp://127.0.0.1:9/q", b"x")
+    with pytest.raises(triack.WaitTimeout, match=r"^still 1 message .* on the way from node a after 0\.01 s$"):
+        await client.drain(0.01)
+    with pytest.raises(triack.UsageError, match=r"^drain: timeout must be"):
+        await client.drain(-1)
 
 
 async def test_questions_and_answers(node: triack.Node, client: Client, tmp_path: Path) -> None:
@@ -115,6 +130,38 @@ async def test_an_argument_of_a_wrong_type_is_named_and_nothing_waits_for_ever(c
     ):
         with pytest.raises(triack.TriackError, match="must be text, not"):
             await asyncio.wait_for(call, WAIT)
+
+
+async def test_what_cannot_be_said_to_the_node_is_named(node: triack.Node, client: Client) -> None:
+    """As a mistake of the caller; the connection lives on."""
+    any_client: Any = client
+    transaction = any_client.transaction()
+    nested: list[Any] = []
+    nested.append(nested)
+    for call, why in (
+        (any_client.send("q", b"x", label=b"x"), "send: label is of a wrong type: b'x'"),
+        (any_client.send("q", b"x", headers={"a": nested}), "send: a is of a wrong type: "),
+        (any_client.send_many("q", 5), "send to q: bodies must be an Iterable, not 5"),
+        (any_client.move({"q"}, "p"), "move: queue is of a wrong type: {'q'}"),
+        (any_client.purge("q", 5), "ids of messages must be a list of texts, not 5"),
+        (any_client.acknowledgements("q", handler=5), "handler must be a Callable, not 5"),
+        (transaction.remember("k", "text"), "remember 'k': keys are text"),
+    ):
+        with pytest.raises(triack.UsageError, match=re.escape(why)):
+            await asyncio.wait_for(call, WAIT)
+    await client.flush()
+
+
+async def test_a_client_is_used_in_its_own_event_loop_only(node: triack.Node, client: Client) -> None:
+    """In another one its answers would never come: that is said instead."""
+    await client.send("q", b"x")
+    message = await client.receive("q", ack="manual").get(WAIT)
+    for elsewhere in (lambda: asyncio.run(client.flush()), message.ack):
+        with pytest.raises(triack.UsageError, match=r"the client of .* belongs to the event loop in which"):
+            await asyncio.to_thread(elsewhere)
+    message.ack()
+    await client.flush()
+    assert node.queue_lengths()["q"] == 0
 
 
 async def test_nobody_there_is_said(tmp_path: Path) -> None:

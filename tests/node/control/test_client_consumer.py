@@ -93,3 +93,27 @@ async def test_who_asks_twice_at_once_is_one_reader(node: triack.Node, client: C
     assert sorted(message.body for message in held) == [b"1", b"2"]
     async with node.receive("q") as other:
         assert [(await other.get(WAIT)).body for _ in range(2)] == [b"1", b"2"]
+
+
+async def test_a_message_keeps_the_reader_that_nobody_else_keeps(node: triack.Node, client: Client) -> None:
+    """Who acknowledges by hand can, in one line, too; with the last of both, what is in hand goes back."""
+    await node.send_many("q", [b"1", b"2", b"3"])
+    first = await client.receive("q", ack="manual").get(WAIT)
+    second = (await client.receive("q", ack="manual").get_many(1, WAIT))[0]
+    first.ack()
+    assert (await node.receive("q").get(WAIT)).body == b"3"
+    del second
+    again = await client.receive("q", ack="manual").get(WAIT)
+    assert (again.body, again.redelivered) == (b"2", True)
+    again.ack()
+    await client.flush()
+    assert node.queue_lengths()["q"] == 1
+
+
+async def test_a_loop_that_is_left_gives_its_message_back(node: triack.Node, client: Client) -> None:
+    """As on the node itself: at once, and not with the end of the client."""
+    await node.send("q", b"1")
+    async for _message in client.receive("q"):
+        break
+    again = await node.receive("q").get(WAIT)
+    assert (again.body, again.redelivered) == (b"1", True)

@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.errors import UsageError
+from triack.base.news import GapFound, LinkDown, NodeEvent, QueueOverQuota, StoreLow
 from triack.node.acknowledgements import Every
-from triack.node.control.told import describe_event, describe_every, read_event, read_every
+from triack.node.control.told import (
+    describe_event,
+    describe_every,
+    describe_news,
+    read_event,
+    read_every,
+    read_news,
+)
 from triack.queues.ack_events import AckEvent, AckKind
 
 
@@ -45,6 +53,20 @@ def test_so_is_what_stands_for_none(every: Every) -> None:
 )
 def test_an_event_is_the_same(event: AckEvent) -> None:
     assert read_event(sent(describe_event(event))) == event
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        LinkDown("udp://b:1", "b", "00" * 16, "idle"),
+        GapFound("b", "00" * 16, "11" * 16, ("orders", "invoices"), halts=True, cause="another node answers"),
+        QueueOverQuota("orders", 10, 2**31),
+        StoreLow(is_low=False, room_bytes=2**40),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_so_is_one_of_the_node(event: NodeEvent) -> None:
+    assert read_news(sent(describe_news(event))) == event
 
 
 def test_a_trigger_that_is_none_is_refused() -> None:

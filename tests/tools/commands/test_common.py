@@ -33,6 +33,16 @@ def test_peers_are_names_of_addresses() -> None:
         read_peers(("b=pigeon://home",))
 
 
+@pytest.mark.parametrize("command", [("send", "q"), ("receive", "q")])
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1"])
+def test_what_is_no_number_of_seconds_is_refused(command: tuple[str, ...], seconds: str, tmp_path: Path) -> None:
+    """As a mistake of the command line, and before anything is made."""
+    refused = CliRunner().invoke(cli, [*command, "--data", str(tmp_path / "a"), "--timeout", seconds])
+    assert refused.exit_code == 2
+    assert "'--timeout'" in refused.output
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("wrong", ["b", "=x", ""])
 def test_a_pair_has_a_name_and_a_value(wrong: str) -> None:
     assert read_pairs("--header", ("a=1=2", "b=")) == {"a": "1=2", "b": ""}

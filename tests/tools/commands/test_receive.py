@@ -116,7 +116,7 @@ async def test_a_directory_that_nobody_serves_and_somebody_has_is_said_to_be_in_
 ) -> None:
     monkeypatch.setattr(handover, "SOON_S", 0.05)
     store = Store(tmp_path)
-    with pytest.raises(StoreInUse, match="in use by another process"):
+    with pytest.raises(StoreInUse, match="in use by another node"):
         await run(tmp_path)
     store.close()
 

@@ -1,11 +1,13 @@
 """``triack serve``: it says where it listens, can be found while it runs, and ends in good order or with its reason."""
 
+import json
+import signal
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.tools.processes import Server, message_of, triack
+from tests.tools.processes import SECONDS, Server, message_of, start, triack
 from triack.base.errors import AddressError
 from triack.node.control import handover
 from triack.tools.commands.serve import serve
@@ -40,6 +42,16 @@ def test_it_can_be_found_while_it_runs_and_not_after(tmp_path: Path) -> None:
         assert handover.read(server.data) is None
 
 
+def test_it_has_the_name_of_its_directory_when_it_is_given_none(tmp_path: Path) -> None:
+    """As the other commands name it, which open the same directory when nobody serves it."""
+    process = start("serve", *HERE, "--json", "--data", tmp_path / "plant")
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["name"] == "plant"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=SECONDS)
+    assert process.wait() == 0
+
+
 @pytest.mark.slow
 def test_it_has_the_queues_that_were_asked_for_and_no_others(tmp_path: Path) -> None:
     with Server(tmp_path / "a", "--queue", "one", "--queue", "two") as server:
@@ -54,5 +66,5 @@ def test_a_second_one_on_the_same_directory_is_refused(tmp_path: Path) -> None:
     with Server(tmp_path / "a") as server:
         second = triack("serve", "--name", "a", *HERE, "--data", server.data)
         assert second.returncode == 1
-        assert "in use by another process" in message_of(second)
+        assert "in use by another node" in message_of(second)
         assert handover.read(server.data) is not None

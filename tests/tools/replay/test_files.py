@@ -69,6 +69,17 @@ def test_a_first_line_that_does_not_fit_is_refused(tmp_path: Path, text: str, re
     assert str(refused.value) == f"{file} line 1 is damaged: {reason}"
 
 
+@pytest.mark.parametrize("text", ['{"level": "info", "at": 7}', '{"n": 4}', "[1]", "a line of text", "\x00\x01"])
+def test_a_file_of_something_else_is_not_called_damaged(tmp_path: Path, text: str) -> None:
+    """Other programs write *.jsonl, too; nothing is guessed at, and the file is named."""
+    directories = healthy().save(tmp_path)
+    other = tmp_path / "alpha" / "application.jsonl"
+    other.write_text(f"{text}\n" * 3)
+    with pytest.raises(ReplayError) as refused:
+        replay(directories, engine="local")
+    assert str(refused.value) == f"{other} is no session log: its first line does not begin one"
+
+
 def test_a_log_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     """Here it is a directory that is called like a log."""
     directories = healthy().save(tmp_path)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+FOLLOWING = "triack replay: following the logs, Ctrl-C ends it with the verdict"
+"""What is said to people; the rest is the verdict."""
 PARTS = 3
 """In which the logs are written: after the third batch, what is known is in two pieces."""
 WORLDS = (*PLANTED, *HARMLESS)[::5]
@@ -204,7 +206,8 @@ def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=env, start_new_session=True) as killed:
         await_batch(killed, tmp_path / "kept", 0)
         os.killpg(killed.pid, signal.SIGKILL)
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, start_new_session=True)
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, **pipes, env=env, start_new_session=True)
     with process:
         assert process.stdout is not None
         next(pieces)
@@ -214,7 +217,23 @@ def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
         assert "order_ack_before_commit: node beta" in process.stdout.readline()
         assert process.poll() is None
         os.killpg(process.pid, signal.SIGINT)
-        out, _ = process.communicate(timeout=PATIENCE_S)
+        out, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert "FAIL" in out
     assert "engine spark" in out
+    assert said.splitlines() == [FOLLOWING]
+
+
+def test_a_second_interrupt_ends_it_without_a_verdict_or_another_word(tmp_path: Path) -> None:
+    """Whatever Spark was asked meanwhile: neither as a failure of Spark nor with a trace of the stack."""
+    healthy().save(tmp_path / "logs")
+    command = [sys.executable, "-m", "triack", "replay", str(tmp_path / "logs"), "--follow", "--engine", "spark"]
+    command += ["--checkpoint", str(tmp_path / "kept"), "--until-idle", str(PATIENCE_S)]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes, start_new_session=True) as process:
+        await_batch(process, tmp_path / "kept", 0)
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)
+        out, said = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out, said.split("\n")) == (130, "", [FOLLOWING, "", ""])

@@ -1,12 +1,15 @@
 """Simulated machines: crashes, power, pauses, disks, clocks and addresses, under services that do not know."""
 
 import asyncio
+import time
+from typing import Any
 
 import pytest
 
 import triack
+import triack.sync
 from tests.tools.testing.services import B, collect, feed, numbers
-from triack.testing import World
+from triack.testing import NotSimulated, World
 
 
 async def test_tasks_made_inside_with_belong_to_the_machine(triack_world: World) -> None:
@@ -25,6 +28,27 @@ async def test_tasks_made_inside_with_belong_to_the_machine(triack_world: World)
     await triack_world.advance(10)
     assert ticks == [1.0]
     assert not ticking.done()
+
+
+async def test_what_runs_nowhere_is_named(triack_world: World) -> None:
+    """What is no service, and a service whose nodes would live in another loop."""
+
+    async def serve() -> None:
+        with triack.sync.open("a", data="data"):
+            pass
+
+    a: Any = triack_world.machine("a")
+    for nothing in (5, time.time):
+        with pytest.raises(triack.UsageError, match=r"on (machine )?a: .* is no async function"):
+            a.start(nothing)
+    for uncalled in (5, serve):
+        with pytest.raises(triack.UsageError, match="is no coroutine, as what a call of an async function gives"):
+            await a.run(uncalled)
+    with pytest.raises(NotSimulated, match=r"triack\.sync runs nodes in a thread"):
+        await a.run(serve())
+    for name in ("", "a b", 5):
+        with pytest.raises(triack.AddressError, match="name"):
+            triack_world.machine(name)  # type: ignore[arg-type]
 
 
 async def test_a_paused_machine_is_late(triack_world: World) -> None:

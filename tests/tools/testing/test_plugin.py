@@ -206,3 +206,20 @@ def test_it():
 """
     code, output = run(tmp_path, tests)
     assert code == 0, output
+
+
+WRONG_MARK = """
+import pytest
+
+@pytest.mark.triack(7, seeed=7, seed="7")
+async def test_it(triack_world):
+    pass
+"""
+
+
+def test_a_mark_that_says_something_else_is_named(tmp_path: Path) -> None:
+    """And not passed over: the test would run, and be another one. No seeds would be no test."""
+    code, output = run(tmp_path, WRONG_MARK)
+    assert (code, "mark triack(7, seeed=7, seed='7'): it is triack(seed=0, seeds=1" in output) == (2, True)
+    code, output = run(tmp_path, WRONG_MARK, "--triack-seeds=0")
+    assert (code, "argument --triack-seeds: 0 seeds are none" in output) == (4, True)
