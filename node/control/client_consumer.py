@@ -61,13 +61,17 @@ class ClientConsumer:
         check_timeout(f"receive from {self._queue}", timeout)
         if self._closed:
             raise NodeClosed(f"receive from {self._queue}: the consumer is closed")
+        if self._number is None:  # whoever is cancelled leaves no reader behind that nobody knows
+            await asyncio.shield(self._begin())
+        self._acknowledge_last()
+        return await self._client.call(do, reader=self._number, timeout=timeout, **fields)
+
+    async def _begin(self) -> None:
         async with self._beginning:  # whoever asks twice at once is one reader, too
             if self._number is None:
                 begun, _ = await self._client.call("read", queue=self._queue, redelivery=self._redelivery)
                 self._number = begun["reader"]
                 self._leave_when_forgotten(asyncio.get_running_loop(), begun["reader"])
-        self._acknowledge_last()
-        return await self._client.call(do, reader=self._number, timeout=timeout, **fields)
 
     def _leave_when_forgotten(self, home: asyncio.AbstractEventLoop, number: int) -> None:
         """As a consumer of the node itself ends with its last reference."""

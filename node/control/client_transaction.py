@@ -36,13 +36,17 @@ class ClientTransaction:
         return f"<ClientTransaction, {'ended' if self._ended else 'open'}>"
 
     async def _call(self, do: str, body: bytes = b"", *, ends: bool = False, **fields: Any) -> tuple[Header, bytes]:
-        async with self._beginning:  # several calls at once are of one transaction, too
-            if self._number is None and not self._ended:
-                self._number = (await self._client.call("begin"))[0]["transaction"]
+        if self._number is None:  # whoever is cancelled leaves no transaction behind that nobody knows
+            await asyncio.shield(self._begin())
         if self._ended:
             raise NodeClosed("this transaction has ended")
         self._ended = ends
         return await self._client.call(do, body, transaction=self._number, **fields)
+
+    async def _begin(self) -> None:
+        async with self._beginning:  # several calls at once are of one transaction, too
+            if self._number is None and not self._ended:
+                self._number = (await self._client.call("begin"))[0]["transaction"]
 
     async def send(
         self,
@@ -127,7 +131,9 @@ class ClientTransaction:
 
     async def rollback(self, *, failed: bool = True) -> None:
         """Send nothing, and put back what was received. A second call does nothing."""
-        if not self._ended and self._number is not None:
+        async with self._beginning:  # perhaps for one who was cancelled
+            begun = self._number is not None
+        if begun and not self._ended:
             await self._call("rollback", ends=True, failed=failed)
         self._ended = True
 

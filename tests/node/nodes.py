@@ -1,7 +1,8 @@
 """Real nodes on loopback with short timeouts."""
 
 import asyncio
-from collections.abc import AsyncIterable
+import gc
+from collections.abc import AsyncIterable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +66,18 @@ def open_sync(name: str, data: Path | None = None, *, listen: bool = False) -> t
     """A node on a free port, if it is to listen."""
     listening = "udp://127.0.0.1:0" if listen else None
     return triack.sync.open(name, data=data, listen=listening, insecure=True, settings=quick())
+
+
+async def cancel_at_every_turn(begin: Callable[[], Coroutine[Any, Any, object]], turns: int = 12) -> None:
+    """Begin it again and again, cancelled at the first turn of the loop, at the second, and so on."""
+    for turn in range(turns):
+        task = asyncio.create_task(begin())
+        for _ in range(turn):
+            await asyncio.sleep(0)
+        task.cancel()
+
+
+def alive(kind: type) -> int:
+    """How many objects of a class somebody still refers to."""
+    gc.collect()
+    return sum(isinstance(it, kind) for it in gc.get_objects())

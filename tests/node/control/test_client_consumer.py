@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import triack
-from tests.node.nodes import WAIT
+from tests.node.nodes import WAIT, alive, cancel_at_every_turn, until
+from triack.node.consumer import Consumer
 from triack.node.control.client import Client
 
 
@@ -47,6 +48,13 @@ async def test_readers_acknowledge_as_those_of_a_node_do(node: triack.Node, clie
         assert (lost.body, lost.failures) == (b"2", 1)
     message = await node.receive("q").get(WAIT)
     assert (message.body, message.failures, message.redelivered) == (b"2", 1, True)
+
+
+async def test_whoever_is_cancelled_at_once_leaves_no_reader_behind(node: triack.Node, client: Client) -> None:
+    """A service may give up its first wait a million times."""
+    before = alive(Consumer)
+    await cancel_at_every_turn(lambda: client.receive("q").get())
+    await until(lambda: alive(Consumer) <= before)
 
 
 async def test_a_wait_that_is_given_up_takes_no_message_along(node: triack.Node, client: Client) -> None:

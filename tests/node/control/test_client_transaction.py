@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 import triack
-from tests.node.nodes import WAIT, make
+from tests.node.nodes import WAIT, alive, cancel_at_every_turn, make, until
 from triack.node.control.client import Client
 from triack.node.control.client_transaction import ClientTransaction
+from triack.node.transaction import Transaction
 
 
 async def test_a_transaction_is_all_or_nothing(node: triack.Node, client: Client) -> None:
@@ -90,6 +91,18 @@ async def cut_off(call: Coroutine[Any, Any, object], turns: int) -> bool:
     task.cancel()
     await asyncio.wait([task])
     return not task.cancelled()
+
+
+async def test_who_is_cancelled_at_once_leaves_no_transaction_behind(node: triack.Node, client: Client) -> None:
+    """Its end is rolled back at the node, too."""
+
+    async def give_up() -> None:
+        async with client.transaction() as tx:
+            await tx.receive("none")
+
+    before = alive(Transaction)
+    await cancel_at_every_turn(give_up)
+    await until(lambda: alive(Transaction) <= before)
 
 
 async def test_who_is_cancelled_while_it_receives_has_taken_nothing(node: triack.Node, client: Client) -> None:
