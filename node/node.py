@@ -86,7 +86,7 @@ def open_node(
     Raises:
         AddressError: a name or address that cannot be read.
         NotLoopback: an insecure node was to listen beyond loopback, or to know a peer there.
-        UsageError: there is no such suite, or an argument of a wrong type.
+        UsageError: there is no such suite, an argument of a wrong type, or a TLS for servers where none is.
     """
     check_name(name)
     check_kind(f"open {name}: peers", peers, dict | None)
@@ -97,6 +97,9 @@ def open_node(
     listening = None if listen is None else Address.parse(listen, listening=True)
     if listening is not None:
         access.check_listening(listening)
+    if tls is not None and tls.server is not None and (listening is None or listening.scheme != "tcp"):
+        where = "does not listen" if listening is None else f"listens on {listening}"
+        raise UsageError(f"open {name}: tls.server is for who listens on tcp, and the node {where}")
     return Node(
         name,
         access,

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import ssl
 import subprocess
 import sys
 import threading
@@ -90,6 +91,14 @@ def test_arguments_of_other_types_are_named_before_anything_is_made(argument: st
     arguments: dict[str, Any] = {"name": "n", "data": None, argument: value}
     with pytest.raises(triack.UsageError, match=re.escape(why)):
         triack.open(**arguments)
+
+
+@pytest.mark.parametrize("listen", [None, "udp://127.0.0.1:0"])
+def test_tls_for_servers_wants_a_server_of_tcp(listen: str | None) -> None:
+    """Whoever gives a certificate believes that it is used."""
+    tls = triack.Tls(server=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    with pytest.raises(triack.UsageError, match=r"tls\.server is for who listens on tcp, and the node "):
+        triack.open("n", data=None, listen=listen, tls=tls)
 
 
 async def test_arguments_of_calls_that_are_of_other_types_are_named() -> None:
