@@ -215,7 +215,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             endpoint = await self._open_endpoint(self._listen.scheme, self._listen) if self._listen else None
             if endpoint is not None:
                 opened.push_async_callback(endpoint.close)
-            channels = await self._open_channels(worker, endpoint)
+            channels = await self._open_channels(worker, endpoint, content)
             log = platform.open_log(self._log, self.name, content.incarnation)
             if log is not None:
                 opened.callback(log.close)
@@ -252,13 +252,19 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
         reply_to = f"{address}/{REPLY_QUEUE}" if address else REPLY_QUEUE
         return Requests(port, driver, self._platform.entropy, engine.drops, reply_to)
 
-    async def _open_channels(self, worker: Worker, endpoint: Endpoint | None) -> Channels:
+    async def _open_channels(self, worker: Worker, endpoint: Endpoint | None, content: StoreContent) -> Channels:
         platform, access = self._platform, self._access
         files = platform.open_files(self._data, self.name)
         if access.loopback_only:  # there is nothing to read
             return access.open(files, platform.entropy)
         platform.introduce(files, self.name, endpoint.address if endpoint is not None else "")
-        return await worker.start(lambda: access.open(files, platform.entropy))
+        lost, channels = await worker.start(
+            lambda: (content.peers and files.read(IDENTITY_FILE) is None, access.open(files, platform.entropy))
+        )
+        if lost:
+            why = "it has made one, and who trusts another key of it does not answer"
+            operator_log.warning(f"node {self.name} has met other nodes and had no key: {why}", node=self.name)
+        return channels
 
     async def _open_endpoint(self, scheme: str, listen: Address | None = None) -> Endpoint:
         return await self._platform.open_endpoint(

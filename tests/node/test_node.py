@@ -142,6 +142,19 @@ def test_a_node_that_outlives_its_event_loop_says_so() -> None:
             asyncio.run(use(call))
 
 
+async def test_a_key_that_was_lost_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Peers give a stranger no answer, so nothing else would say why they are silent; a first start says nothing."""
+    lost = "node a has met other nodes and had no key"
+    async with triack.open("b", data=None, listen="udp://127.0.0.1:0") as b:
+        for told in (False, True):
+            async with triack.open("a", data=tmp_path, settings=quick()) as a:
+                await b.trust("a", a.key)
+                await a.trust("b", b.key, b.address)
+                await a.send("b/q", b"x", until="ordered", timeout=WAIT)
+            assert any(record.getMessage().startswith(lost) for record in caplog.records) is told
+            (tmp_path / "identity").unlink()
+
+
 async def test_a_bad_queue_name_leaves_nothing_open(tmp_path: Path) -> None:
     """Neither the store nor the address: both can be had at once."""
     async with make(scheme="udp") as other:
