@@ -86,7 +86,7 @@ def open_node(
     Raises:
         AddressError: a name or address that cannot be read.
         NotLoopback: an insecure node was to listen beyond loopback, or to know a peer there.
-        UsageError: there is no such suite, or an argument of a wrong type.
+        UsageError: there is no such suite, an argument of a wrong type, or a TLS for servers where none is.
     """
     check_name(name)
     check_kind(f"open {name}: peers", peers, dict | None)
@@ -97,6 +97,9 @@ def open_node(
     listening = None if listen is None else Address.parse(listen, listening=True)
     if listening is not None:
         access.check_listening(listening)
+    if tls is not None and tls.server is not None and (listening is None or listening.scheme != "tcp"):
+        where = "does not listen" if listening is None else f"listens on {listening}"
+        raise UsageError(f"open {name}: tls.server is for who listens on tcp, and the node {where}")
     return Node(
         name,
         access,
@@ -212,7 +215,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             endpoint = await self._open_endpoint(self._listen.scheme, self._listen) if self._listen else None
             if endpoint is not None:
                 opened.push_async_callback(endpoint.close)
-            channels = await self._open_channels(worker, endpoint)
+            channels = await self._open_channels(worker, endpoint, content)
             log = platform.open_log(self._log, self.name, content.incarnation)
             if log is not None:
                 opened.callback(log.close)
@@ -249,13 +252,19 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
         reply_to = f"{address}/{REPLY_QUEUE}" if address else REPLY_QUEUE
         return Requests(port, driver, self._platform.entropy, engine.drops, reply_to)
 
-    async def _open_channels(self, worker: Worker, endpoint: Endpoint | None) -> Channels:
+    async def _open_channels(self, worker: Worker, endpoint: Endpoint | None, content: StoreContent) -> Channels:
         platform, access = self._platform, self._access
         files = platform.open_files(self._data, self.name)
         if access.loopback_only:  # there is nothing to read
             return access.open(files, platform.entropy)
         platform.introduce(files, self.name, endpoint.address if endpoint is not None else "")
-        return await worker.start(lambda: access.open(files, platform.entropy))
+        lost, channels = await worker.start(
+            lambda: (content.peers and files.read(IDENTITY_FILE) is None, access.open(files, platform.entropy))
+        )
+        if lost:
+            why = "it has made one, and who trusts another key of it does not answer"
+            operator_log.warning(f"node {self.name} has met other nodes and had no key: {why}", node=self.name)
+        return channels
 
     async def _open_endpoint(self, scheme: str, listen: Address | None = None) -> Endpoint:
         return await self._platform.open_endpoint(

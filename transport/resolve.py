@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import os
 import socket
+import ssl
 from typing import Any, TypeAlias
 
 from triack.base.errors import TransportError
@@ -136,9 +137,13 @@ def cannot(operation: str, address: Address, error: OSError) -> TransportError:
 
 def cause_of(error: OSError) -> str:
     """What the system says, as the end of a sentence."""
-    # The resolver numbers its errors differently, and asyncio adds text of its own to those of bind.
-    if isinstance(error, socket.gaierror) or error.errno is None:
+    # The resolver and TLS number their errors differently, and asyncio adds text of its own to those of bind.
+    if isinstance(error, ssl.SSLCertVerificationError):
+        cause = f"its certificate was not accepted: {error.verify_message}"
+    elif isinstance(error, ssl.SSLError):
+        cause = f"TLS failed: {(error.reason or str(error)).replace('_', ' ').lower()}"
+    elif isinstance(error, socket.gaierror) or error.errno is None:
         cause = error.strerror or str(error)
     else:
         cause = os.strerror(error.errno)
-    return f"{cause[:1].lower()}{cause[1:]}"
+    return cause if cause.startswith("TLS") else f"{cause[:1].lower()}{cause[1:]}"

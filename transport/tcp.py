@@ -15,7 +15,8 @@ import ssl
 from collections import Counter
 from dataclasses import dataclass
 
-from triack.base.errors import AddressError, ProtocolError
+from triack.base.checks import check_kind
+from triack.base.errors import AddressError, ProtocolError, UsageError
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.connection import Connection
@@ -54,10 +55,22 @@ class Tls:
     Attributes:
         server: for those that are accepted; None accepts them without.
         client: for those that are opened; None opens them without.
+
+    Raises:
+        UsageError: that is no context, or one for the other end.
     """
 
     server: ssl.SSLContext | None = None
     client: ssl.SSLContext | None = None
+
+    def __post_init__(self) -> None:
+        for end, context, other in (
+            ("server", self.server, ssl.PROTOCOL_TLS_CLIENT),
+            ("client", self.client, ssl.PROTOCOL_TLS_SERVER),
+        ):
+            check_kind(f"Tls: {end}", context, ssl.SSLContext | None)
+            if context is not None and context.protocol is other:
+                raise UsageError(f"Tls: {end} must be a context for a {end}, and this one is for the other end")
 
 
 class TcpEndpoint:

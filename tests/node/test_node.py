@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import ssl
 import subprocess
 import sys
 import threading
@@ -92,6 +93,14 @@ def test_arguments_of_other_types_are_named_before_anything_is_made(argument: st
         triack.open(**arguments)
 
 
+@pytest.mark.parametrize("listen", [None, "udp://127.0.0.1:0"])
+def test_tls_for_servers_wants_a_server_of_tcp(listen: str | None) -> None:
+    """Whoever gives a certificate believes that it is used."""
+    tls = triack.Tls(server=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    with pytest.raises(triack.UsageError, match=r"tls\.server is for who listens on tcp, and the node "):
+        triack.open("n", data=None, listen=listen, tls=tls)
+
+
 async def test_arguments_of_calls_that_are_of_other_types_are_named() -> None:
     """With an error of Triack's own, whatever it is that was mistaken for what."""
     async with triack.open("n", data=None, listen="memory://n-types", settings=quick()) as node:
@@ -131,6 +140,19 @@ def test_a_node_that_outlives_its_event_loop_says_so() -> None:
     for call in (node.flush, node.close, lambda: node.send("q", b"x")):
         with pytest.raises(triack.UsageError, match="belongs to the event loop in which it was begun"):
             asyncio.run(use(call))
+
+
+async def test_a_key_that_was_lost_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Peers give a stranger no answer, so nothing else would say why they are silent; a first start says nothing."""
+    lost = "node a has met other nodes and had no key"
+    async with triack.open("b", data=None, listen="udp://127.0.0.1:0") as b:
+        for told in (False, True):
+            async with triack.open("a", data=tmp_path, settings=quick()) as a:
+                await b.trust("a", a.key)
+                await a.trust("b", b.key, b.address)
+                await a.send("b/q", b"x", until="ordered", timeout=WAIT)
+            assert any(record.getMessage().startswith(lost) for record in caplog.records) is told
+            (tmp_path / "identity").unlink()
 
 
 async def test_a_bad_queue_name_leaves_nothing_open(tmp_path: Path) -> None:

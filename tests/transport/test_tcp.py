@@ -13,6 +13,7 @@ import pytest
 from tests.certificates import make_certificate
 from tests.machine import PATIENCE_S
 from tests.transport.endpoints import Opener, received
+from triack.base.errors import UsageError
 from triack.base.reasons import DropReason
 from triack.transport import tcp
 from triack.transport.address import Address
@@ -223,10 +224,13 @@ async def test_who_has_no_tls_or_the_wrong_one_is_not_served(
     """One that does not trust the certificate, one that speaks plainly, and one that only connects."""
     monkeypatch.setattr(tcp, "VOUCH_TIMEOUT_SECONDS", 0.2)
     there = await opened("tcp", tls=tls)
+    told: list[str] = []
     distrusting = await opened("tcp", None, tls=Tls(client=ssl.create_default_context()))
+    distrusting.on_trouble = lambda _address, cause: told.append(cause)
     await distrusting.send([b"secret"], there.address)
     assert await received(distrusting, 1) == [Received(b"", there.address)]
     assert distrusting.drops == {"connect-failed": 1}
+    assert told == [f"cannot connect to {there.address}: its certificate was not accepted: self-signed certificate"]
     plain, silent = await connected(there), await connected(there)
     plain[1].write(frame([b"junk"]))
     assert await ended(plain[0])
@@ -235,6 +239,15 @@ async def test_who_has_no_tls_or_the_wrong_one_is_not_served(
     assert there.drops[DropReason.NOT_VOUCHED] >= 1
     for _, writer in (plain, silent):
         writer.close()
+
+
+def test_what_is_no_context_or_one_for_the_other_end_is_refused() -> None:
+    """Before the first connection, which it would fail, with an error of TLS."""
+    wrong: Any = "certificate.pem"
+    with pytest.raises(UsageError, match=r"^Tls: server must be a SSLContext, not 'certificate"):
+        Tls(wrong)
+    with pytest.raises(UsageError, match=r"^Tls: client must be a context for a client, and this one is for"):
+        Tls(client=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
 
 
 @pytest.fixture(scope="module")

@@ -184,13 +184,24 @@ def _on_spark(master: str | None, work: Callable[[SparkSession], Verdict]) -> Ve
             with _quiet_start():
                 spark = open_spark(master)
         return work(spark)
-    except (PySparkException, *died) as error:
+    except (PySparkException, ReplayError, *died) as error:
+        if _comes_of_interrupt(error):
+            raise KeyboardInterrupt from error
+        if isinstance(error, ReplayError):
+            raise
         raise ReplayError(f"Spark failed: {reason_of(str(error))}; --engine local needs no Spark") from error
     finally:
         # A session that the caller opened stays open.
         if running is None and spark is not None:
             with contextlib.suppress(*died):  # it cannot be stopped any more
                 spark.stop()
+
+
+def _comes_of_interrupt(error: BaseException | None) -> bool:
+    """Whether a Ctrl-C came before it: what Spark is asked behind that, to clear up, may fail."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def reason_of(text: str) -> str:

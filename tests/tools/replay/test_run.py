@@ -104,6 +104,30 @@ def test_a_java_that_dies_is_a_failure_of_spark(tmp_path: Path, monkeypatch: pyt
         replay(healthy().save(tmp_path), engine="spark")
 
 
+def test_what_fails_behind_a_ctrl_c_is_no_failure_of_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call that it cut off leaves a connection on which nothing can be cleared up."""
+    pytest.importorskip("pyspark")
+    from pyspark.sql import SparkSession
+
+    from triack.tools.replay import spark_engine, spark_session
+
+    class Cut:
+        def stop(self) -> None:
+            raise ConnectionError("the answer is empty")
+
+    def interrupted(spark: Cut, *_: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            spark.stop()
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(spark_session, "open_spark", lambda master: Cut())
+    monkeypatch.setattr(spark_engine, "replay_spark", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        replay(healthy().save(tmp_path), engine="spark")
+
+
 def test_small_logs_are_judged_here(tmp_path: Path) -> None:
     """Without being asked, and the verdict says so; a directory may be a string."""
     healthy().save(tmp_path)
