@@ -198,10 +198,16 @@ class OutgoingQueue:
         for entry in entries:
             self.unacked_bytes -= entry.size_bytes
             entry.body = None
+        self._forget_expiries()
         self.stages.handle_progress(entries, Stage.ORDERED)
         for reader in self.readers:
             for entry in entries:
                 reader.handle_acked(entry.first_ticket, entry.messages, entry.size_bytes, asks=entry.asks)
+
+    def _forget_expiries(self) -> None:
+        """What is gone expires no more: a day's messages are not to be remembered for a day."""
+        while self._expiries and self._expiries[0][1] not in self.sequence.entries:
+            heappop(self._expiries)
 
     def handle_removed(self, entry: Entry, reason: str) -> None:
         """A packet will never be delivered; ``handle_freed`` follows."""

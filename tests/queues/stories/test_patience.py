@@ -37,6 +37,18 @@ def per_hour(node: SimNode, event: str) -> Counter[int]:
     return Counter(record["at_ns"] // HOUR for record in node.log(event))
 
 
+def test_what_was_delivered_in_time_wakes_nobody_when_its_time_ends() -> None:
+    """A node that has nothing to do any more has no deadline."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a"), world.node("b")
+    for number in range(100):
+        a.send(b, "q", *numbered(number, number + 1), live_ms=24 * 3_600_000)
+        world.run(SECOND)
+    assert b.read_all("q") == numbered(0, 100)
+    world.run(HOUR)
+    assert (a.live.next_deadline(), b.live.next_deadline()) == (None, None)
+
+
 # A stream that waits for room.
 
 
