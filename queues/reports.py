@@ -133,7 +133,7 @@ class Reports:
             self._outbox.handle_session_opened(conversation.link, now_ns)
         if session.initiator:
             self._take_positions(conversation, now_ns)
-        self._inbox.handle_session_opened(conversation.peer_id)
+        self._inbox.handle_session_opened(conversation.peer_id, conversation.peer_start)
         conversation.keep_essence()
 
     def _take_positions(self, conversation: Conversation, now_ns: int) -> None:

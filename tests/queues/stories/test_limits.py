@@ -174,6 +174,24 @@ def test_express_messages_for_a_reader_that_stands_still_wait_at_their_sender(ki
     assert (read + b.read("q"), b.log("rejected")) == (sent, [])
 
 
+@pytest.mark.slow
+def test_large_express_messages_of_a_process_that_died_take_no_room() -> None:
+    """Nobody has the rest of them: their pieces go when it has started again, whatever it sends then, and where."""
+    world = World(1, Faults(delay_ns=20 * MS))
+    settings = NodeSettings(session=SessionSettings(max_unacked_packet=8))
+    a, b = world.node("a", settings), world.node("b")
+    express = b.live.inbox.admission.express
+    for life in range(30):
+        a.send(b, f"q{life % 3}", bytes(400_000), delivery=EXPRESS)
+        assert world.run(SECOND, lambda: express.total_bytes > 400_000)
+        a.restart()
+        world.run(SECOND)
+    a.send(b, "other", b"hello", delivery=EXPRESS)
+    assert world.run(5 * SECOND, lambda: b.read("other") == 1)
+    assert express.total_bytes == 0
+    assert b.log("rejected") == []
+
+
 # Failing to process.
 
 
