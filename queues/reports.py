@@ -283,7 +283,10 @@ class Reports:
         """The session ends, unless there is something to say that is not to wait for another one.
 
         That is an order ack, or, of a stream that waits for room, a packet that asks, or the word that there is none.
+        A store ack is to be given, too, however long the disk takes: its peer would send everything again.
         """
+        if self._jobs.holds(conversation):
+            return
         link, inbox = conversation.link, self._inbox
         owed = inbox.order_acks.handle_request(conversation.peer_id)
         acks = any(transfer.owes_ack and transfer.via is conversation for transfer in owed)

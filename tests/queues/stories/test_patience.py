@@ -101,16 +101,36 @@ def test_an_order_ack_does_not_wait_for_another_session(kind: str, mine_s: float
     assert judged(a, b) == []
 
 
-def test_what_no_commit_holds_yet_keeps_no_session() -> None:
-    """There is nothing to say of it: the end that has taken it closes in time, and the other sends it again."""
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_on_its_way_to_the_disk_keeps_its_session(kind: str) -> None:
+    """Its store ack is to be given. Were the session to end, all of it would come again with the next one."""
     world = World(1, Faults(delay_ns=5 * MS))
     settings = NodeSettings(session=SessionSettings(cleanup_interval_s=1.0))
-    a, b = world.node("a", settings), world.node("b", settings)
+    a, b = world.node("a", settings, scheme=kind), world.node("b", settings, scheme=kind)
     b.commit_ns = 3 * SECOND
     a.send(b, "q", *numbered(0, 3))
     assert world.run(20 * SECOND, lambda: not a.busy)
+    assert len(a.log("session_opened")) == 1
     assert b.read_all("q") == numbered(0, 3)
     world.run(HOUR)
+    assert reasons(a) == reasons(b) == ["idle"]
+    assert judged(a, b) == []
+
+
+def test_a_short_cleanup_interval_makes_no_session_flap_while_a_disk_stands_still() -> None:
+    """It is the sender that loses patience, and ever later; one whose peer is gone ends when the disk goes on."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    settings = NodeSettings(session=SessionSettings(cleanup_interval_s=1.0))
+    a, b = world.node("a", settings), world.node("b", settings)
+    b.commit_ns = HOUR // 4
+    a.send(b, "q", *numbered(0, 3))
+    world.run(b.commit_ns - 10 * SECOND)
+    assert len(a.log("session_opened")) < 14
+    assert set(reasons(a)) == {"store-ack-timeout"}
+    a.crash()
+    b.commit_ns = MS
+    world.run(20 * SECOND)
+    assert not b.live.handshakes.conversations
     assert judged(a, b) == []
 
 
