@@ -255,8 +255,27 @@ def test_a_lost_word_stops_nobody_for_ever(monkeypatch: pytest.MonkeyPatch, deli
     world.run(5 * SECOND)
     assert b.length("q") == 10
     b.read("q")
-    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert world.run(90 * SECOND, lambda: not a.busy)
     assert sorted(b.read_all("q")) == numbered(0, 14, 900)
+
+
+@pytest.mark.parametrize("delivery", DURABLE)
+def test_a_reader_that_stops_for_a_day_costs_little(delivery: Delivery) -> None:
+    """A full queue is asked about once in a minute; when it has room again that is told at once."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a"), world.node("b", small(5))
+    for body in numbered(0, 30, 900):
+        a.send(b, "q", body, delivery=delivery)
+        world.run(50 * MS)
+    world.run(600 * SECOND)
+    before = world.network.counts["sent"]
+    world.run(4 * 3_600 * SECOND)
+    assert world.network.counts["sent"] - before <= 4 * 60 * 5
+    assert len(a.log("session_opened")) == 1
+    assert sorted(b.read_all("q"))[:5] == numbered(0, 5, 900)
+    read_slowly(world, b, "q")
+    assert world.run(10 * SECOND, lambda: not a.busy)
+    assert sorted(b.read_all("q")) == numbered(0, 30, 900)
 
 
 class Squeeze:
