@@ -15,7 +15,10 @@ from triack.base.units import SECOND
 __all__ = ["TRANSITIONS", "Hold", "HoldEvent", "HoldState"]
 
 PROBE_NS = 5 * SECOND
-"""A lost word costs this wait at most, and a destination that stays full one packet each time."""
+"""The wait for the first probe. Each further one in a row waits twice as long, as a zero window is probed ever more
+rarely (RFC 9293, 3.8.6.1): a destination that stays full costs one packet each time."""
+PROBE_MAX_NS = 60 * SECOND
+"""The longest wait, and what a lost word costs at most. Words are packets: none is lost but with its session."""
 
 
 class HoldState(IntEnum):
@@ -57,12 +60,13 @@ TRANSITIONS: dict[HoldState, dict[HoldEvent, HoldState]] = {
 class Hold:
     """Whether one stream waits for its destination."""
 
-    __slots__ = ("_again_at_ns", "_turn", "state")
+    __slots__ = ("_again_at_ns", "_turn", "_wait_ns", "state")
 
     def __init__(self) -> None:
         self.state = HoldState.GOING
         self._turn = 0
         self._again_at_ns = 0
+        self._wait_ns = PROBE_NS
 
     @property
     def stops(self) -> bool:
@@ -79,13 +83,14 @@ class Hold:
         if turn < self._turn:
             return
         self._turn = turn
-        self._again_at_ns = now_ns + PROBE_NS
+        self._again_at_ns = now_ns + self._wait_ns
         self._move(HoldEvent.STOP if stop else HoldEvent.GO)
 
     def handle_sent(self, now_ns: int) -> None:
         """A packet has left."""
         if self.state is HoldState.PROBING:
-            self._again_at_ns = now_ns + PROBE_NS
+            self._wait_ns = min(2 * self._wait_ns, PROBE_MAX_NS)
+            self._again_at_ns = now_ns + self._wait_ns
             self._move(HoldEvent.SENT)
 
     def handle_timer(self, now_ns: int) -> None:
@@ -101,6 +106,7 @@ class Hold:
     def handle_progress(self) -> bool:
         """An acknowledgement came: the next probe need not wait. Returns whether it did."""
         before = self.state
+        self._wait_ns = PROBE_NS
         self._move(HoldEvent.PROGRESS)
         return self.state is not before
 
@@ -111,3 +117,11 @@ class Hold:
 
     def _move(self, event: HoldEvent) -> None:
         self.state = TRANSITIONS[self.state].get(event, self.state)
+        if self.state is HoldState.GOING:
+            self._wait_ns = PROBE_NS
+
+    # ---- for searches that keep the clock still
+
+    def normalize(self) -> None:
+        """How often it has asked only sets the wait."""
+        self._wait_ns = PROBE_NS

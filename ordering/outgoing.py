@@ -460,6 +460,7 @@ class OutgoingSequence:
         """The tier is at its first wait, as it may end at any moment; of sendings only whether there was one counts."""
         self.tier.normalize(now_ns)
         self.start.normalize()
+        self.hold.normalize()
         for entry in self.entries.values():
             entry.sends = min(entry.sends, 1)
 

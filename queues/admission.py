@@ -257,6 +257,12 @@ class Admission:
                 return self._tell(transfer, conversation, ())
         return False
 
+    def handle_session_closed(self, conversation: Conversation) -> None:
+        """What was said goes with its session: streams that it had told to wait are told anew, if it is still so."""
+        for transfer in [transfer for transfer, told_by in self._stopped.items() if told_by is conversation]:
+            transfer.turn += 1
+            del self._stopped[transfer]
+
     def stop_express(self, transfer: IncomingTransfer, conversation: Conversation) -> None:
         """Express packets were taken; ask for no more of them if these were some of the last."""
         if not transfer.stopped and self._is_full(transfer, self._mailboxes.get(transfer.queue)):

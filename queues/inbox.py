@@ -84,6 +84,7 @@ class Inbox:
         self.mailboxes: dict[str, Mailbox] = {}
         self._next_queue_id = 1
         self._transfers: dict[bytes, dict[int, IncomingTransfer]] = {}
+        self._starts: dict[bytes, int] = {}
         self._notices = Notices(
             drops,
             disk=Account(settings.limits.peer_quota_bytes, settings.limits.node_quota_bytes),
@@ -517,8 +518,15 @@ class Inbox:
 
     # ---- what comes with time, and order acks
 
-    def handle_session_opened(self, peer_id: bytes) -> None:
-        """What was said on older sessions may have been lost with them: a peer is told all of it again."""
+    def handle_session_opened(self, peer_id: bytes, peer_start: int) -> None:
+        """What was said on older sessions may have been lost with them: a peer is told all of it again.
+
+        If it has started anew what its last process had begun, and no disk holds, will never be whole.
+        """
+        if self._starts.get(peer_id, peer_start) != peer_start:
+            for mailbox in self.mailboxes.values():
+                mailbox.drop_unfinished_express(peer_id)
+        self._starts[peer_id] = peer_start
         self.order_acks.handle_session_opened(self._transfers.get(peer_id, {}).values())
 
     def send_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:

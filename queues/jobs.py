@@ -15,6 +15,7 @@ from triack.queues.effects import Job
 from triack.queues.expiry import Expired
 from triack.queues.group_commit import GroupCommit
 from triack.queues.inbox import Inbox
+from triack.queues.link import Conversation
 from triack.queues.outbox import Outbox
 
 __all__ = ["LAZY_NS", "Jobs", "Look"]
@@ -138,6 +139,12 @@ class Jobs:
             waiters.append(job.waiter)
         for waiter in waiters:
             waiter(error)
+
+    def holds(self, conversation: Conversation) -> bool:
+        """Whether packets of a session are on their way to the disk, so that it will have a store ack to give."""
+        running = self.running
+        groups = (self.group, running) if isinstance(running, GroupCommit) else (self.group,)
+        return any(conversation in group.arrivals.stored for group in groups)
 
     def interrupt(self, error: Exception) -> None:
         """The node stops: who waits for the commit that fills is told, and nobody else waits for it then."""

@@ -248,8 +248,8 @@ class Conversation:
 class Link:
     """All outgoing queues to one peer, and the session that serves them, if there is one.
 
-    Reconnects after waits that grow (``Patience``); after a success they begin small again. Each attempt that nobody
-    answers is followed by one at the peer's next address.
+    Reconnects after waits that grow (``Patience``); after a session that lasted they begin small again. Each attempt
+    that nobody answers is followed by one at the peer's next address.
 
     Args:
         peer: to whom it leads, by name.
@@ -409,9 +409,9 @@ class Link:
         """Whether a connect of ours is on its way that may well be answered."""
         return self.is_connecting and self.calling.is_fresh(now_ns)
 
-    def handle_opened(self) -> None:
+    def handle_opened(self, now_ns: int) -> None:
         """A session is open."""
-        self.patience.handle_opened()
+        self.patience.handle_opened(now_ns)
         self.calling.handle_opened()
         self.silent = False
         self.idle = False
@@ -427,14 +427,19 @@ class Link:
             idle: it ended because nothing was to be sent.
             untaken: it ended as what had arrived was not stored.
         """
-        if self.conversation is not None and self.conversation.known is not None:
-            self.idle = idle
+        settled = idle
         if self.conversation is not None:
-            self.resends += self.conversation.session.window.resends
+            window = self.conversation.session.window
+            self.resends += window.resends
+            # A peer may call a session idle that carries what it has not heard of.
+            settled = idle and not window.unacked
             if self.conversation.known is None:
                 self.calling.handle_missed()
+            else:
+                self.idle = idle
         self.conversation = None
-        self.retry_at_ns = now_ns + self.patience.handle_closed(unanswered=unanswered, untaken=untaken)
+        wait_ns = self.patience.handle_closed(now_ns, unanswered=unanswered, settled=settled, untaken=untaken)
+        self.retry_at_ns = now_ns + wait_ns
         self.wake()
 
     def forget_waits(self, retry_at_ns: int) -> None:
@@ -469,9 +474,9 @@ class Links(dict[str, Link]):
         self._random = random
         self._calls = calls
 
-    def handle_opened(self, link: Link) -> None:
+    def handle_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link; it is halted if the node lacks what was acknowledged, and that is an error."""
-        link.handle_opened()
+        link.handle_opened(now_ns)
         queues = (outgoing.queue for outgoing in link.queues if outgoing.has_let_go)
         gap = self.resuming.handle_opened(link.peer, link.peer_id, queues)
         if gap is not None and gap.halts:

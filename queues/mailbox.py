@@ -256,6 +256,17 @@ class Mailbox:
         """Drop unfinished messages that nobody sends any more: packets with these numbers are wanted no more."""
         self._drop_partials((origin, lane), self.partials.unsent((origin, lane), first, last))
 
+    def drop_unfinished_express(self, origin: bytes) -> None:
+        """Drop unfinished express messages of a process that is gone: nobody has the rest of them."""
+        for stream in self.partials.of_origin(origin):
+            partials = self.partials.of(stream).items()
+            express = (
+                ordinal
+                for ordinal, partial in partials
+                if any(row.delivery == Delivery.EXPRESS for row in partial.rows.values())
+            )
+            self._drop_partials(stream, list(express))
+
     def _drop_partials(self, stream: StreamKey, ordinals: list[int]) -> None:
         """Their rows are orphans: nothing will ever read them, so the next commit removes them."""
         for ordinal in ordinals:

@@ -434,7 +434,7 @@ class Outbox:
     def handle_session_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link."""
         resumed = link.idle
-        self.links.handle_opened(link)
+        self.links.handle_opened(link, now_ns)
         self.handle_size(link)
         for outgoing in link.queues:
             if not resumed:

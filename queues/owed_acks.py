@@ -54,12 +54,13 @@ class OwedAcks:
         """A peer wants every order ack that is owed to it. To ask again and again costs nothing.
 
         Returns:
-            The streams whose order ack nobody had asked for.
+            The streams whose order ack nobody had asked for, and those whose order ack is about to leave.
         """
+        leaving = [transfer for transfer in self._due if transfer.origin == peer_id]
         owed = [transfer for transfer in self._unasked.pop(peer_id, ()) if transfer in self._owing]
         for transfer in owed:
             self._request(transfer)
-        return owed
+        return owed + leaving
 
     def handle_session_opened(self, transfers: Iterable[IncomingTransfer]) -> None:
         """A session with the origin of these streams is open: all that can be said of them is said once more."""

@@ -58,6 +58,10 @@ class Partials:
         """Those of a stream. Only to be looked at."""
         return self._by_stream.get(stream, {})
 
+    def of_origin(self, origin: bytes) -> list[StreamKey]:
+        """The streams of a node that have any."""
+        return [stream for stream in self._by_stream if stream[0] == origin]
+
     def begin(self, packet: QueuedPacket, ordinal: int, total_bytes: int) -> None:
         """The first packet of a message has come; it is no piece of it before its commit."""
         partials = self._by_stream.setdefault((packet.origin, packet.lane), {})

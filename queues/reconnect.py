@@ -32,7 +32,8 @@ class Reconnect:
 
     Attributes:
         first_s: the wait after a session that was open.
-        step_s: each further wait in a row is that much longer; None: twice as long.
+        step_s: each further wait in a row is that much longer; None: twice as long. A session that lasts for
+            ``most_s``, or ends as idle, ends the row.
         most_s: the longest wait.
         unanswered_most_s: the longest after an attempt that nobody answered: it was a wait itself, of
             ``connect_timeout_s``, and a peer that comes back must not wait for ours.
@@ -90,17 +91,21 @@ class Patience:
     long, until something is stored, as RFC 6298 has it for a retransmission timer (section 5.5). A disk that stands
     still is asked by ever fewer sessions; one that goes on again is heard at once, as there is a session.
 
+    To be answered ends no row of waits: a peer that opens sessions and closes them at once is called as rarely as one
+    that refuses them.
+
     Args:
         reconnect: the waits between sessions.
         random: for jitter.
     """
 
-    __slots__ = ("_attempts", "_random", "_reconnect", "_untaken")
+    __slots__ = ("_attempts", "_opened_at_ns", "_random", "_reconnect", "_untaken")
 
     def __init__(self, reconnect: Reconnect, random: "Random") -> None:
         self._reconnect = reconnect
         self._random = random
         self._attempts = 0
+        self._opened_at_ns: int | None = None
         self._untaken = 0
 
     @property
@@ -108,16 +113,23 @@ class Patience:
         """How many times the usual wait the next session waits for store acks."""
         return 1 << min(self._untaken, _DOUBLINGS_MAX)
 
-    def handle_opened(self) -> None:
+    def handle_opened(self, now_ns: int) -> None:
         """A session is open."""
-        self._attempts = 0
+        self._opened_at_ns = now_ns
 
     def handle_stored(self) -> None:
         """The peer has stored something."""
         self._untaken = 0
 
-    def handle_closed(self, *, unanswered: bool, untaken: bool) -> int:
-        """A session is gone; see ``Link.handle_closed``. Returns how long to wait before the next one, in ns."""
+    def handle_closed(self, now_ns: int, *, unanswered: bool, settled: bool, untaken: bool) -> int:
+        """A session is gone; see ``Link.handle_closed``. Returns how long to wait before the next one, in ns.
+
+        ``settled``: it was idle, and all that had been sent in it was acknowledged.
+        """
+        opened_at_ns, self._opened_at_ns = self._opened_at_ns, None
+        lasted = opened_at_ns is not None and now_ns - opened_at_ns >= self._reconnect.most_s * SECOND
+        if lasted or settled:
+            self._attempts = 0
         self._untaken += untaken
         self._attempts += 1
         return wait_ns(self._reconnect, self._attempts - 1, self._random, unanswered=unanswered)
@@ -125,3 +137,4 @@ class Patience:
     def forget(self) -> None:
         """For searches that keep the clock still."""
         self._attempts = self._untaken = 0
+        self._opened_at_ns = None

@@ -133,7 +133,7 @@ class Reports:
             self._outbox.handle_session_opened(conversation.link, now_ns)
         if session.initiator:
             self._take_positions(conversation, now_ns)
-        self._inbox.handle_session_opened(conversation.peer_id)
+        self._inbox.handle_session_opened(conversation.peer_id, conversation.peer_start)
         conversation.keep_essence()
 
     def _take_positions(self, conversation: Conversation, now_ns: int) -> None:
@@ -159,6 +159,7 @@ class Reports:
             )
         self._handshakes.handle_closed(conversation, event.reason, now_ns)
         self._news.handle_closed(conversation, event.reason)
+        self._inbox.admission.handle_session_closed(conversation)
         link = conversation.link
         if link is not None and link.conversation is conversation:
             self._outbox.handle_session_closed(
@@ -283,7 +284,10 @@ class Reports:
         """The session ends, unless there is something to say that is not to wait for another one.
 
         That is an order ack, or, of a stream that waits for room, a packet that asks, or the word that there is none.
+        A store ack is to be given, too, however long the disk takes: its peer would send everything again.
         """
+        if self._jobs.holds(conversation):
+            return
         link, inbox = conversation.link, self._inbox
         owed = inbox.order_acks.handle_request(conversation.peer_id)
         acks = any(transfer.owes_ack and transfer.via is conversation for transfer in owed)

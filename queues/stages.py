@@ -54,6 +54,9 @@ Waiter = Callable[[str | None], None]
 
 PRUNE_AT = 1_024
 """Beyond so many separate failures, of messages up to the oldest one nothing is known any more."""
+DONE_MAX = 32
+"""So many packets that are done with are kept, or an eighth of all: a node may have thousands of outgoing queues, and
+to forget one at a time is dear where many wait."""
 
 
 @dataclass(slots=True)
@@ -126,7 +129,9 @@ class StageTracker:
         if self._waiting and entries and stage >= self._least:
             first = min([entry.first_ticket for entry in entries])
             self._answer_all(range(first, max([entry.first_ticket + entry.tickets for entry in entries])))
-        if len(self._starts) >= PRUNE_AT and self._entries[PRUNE_AT // 2].state is EntryState.DONE:
+        # The first half of those that may be kept is not: the others are done with by chance, before their turn.
+        at = max(DONE_MAX, len(self._entries) // 8) // 2
+        if at < len(self._entries) and self._entries[at].state is _DONE:
             self._prune()
 
     def handle_removed(self, entry: Entry, reason: str) -> None:

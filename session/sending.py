@@ -132,8 +132,8 @@ class SendWindow:
         follows: whether the window follows the path, up to that (``auto_window``).
 
     Attributes:
-        most_bytes: what the peer has room for while it waits for a packet that was lost; over UDP (``sizing``).
-            As much, and no more, waits here to be sent: that leaves even if the peer says that it has no room.
+        most_bytes: what the peer has room for, by whatever transport (``sizing``). What waits here to be sent counts,
+            too: that leaves even if the peer says that it has no room.
         packet_bytes: the longest datagram in force.
         unsent_bytes: what waits here.
     """
@@ -223,8 +223,8 @@ class SendWindow:
         """How many packets may be handed over now."""
         limit = self.limit
         span = self.cumulative + SPAN_WINDOWS * limit - (self.next_number - 1)
-        unsent = (self.most_bytes - self.unsent_bytes) // self.packet_bytes
-        return max(0, min(limit - len(self._packets), span, unsent))
+        left_bytes = self.most_bytes - self.in_flight_bytes - self.unsent_bytes
+        return max(0, min(limit - len(self._packets), span, left_bytes // self.packet_bytes))
 
     def push(
         self,

@@ -102,10 +102,9 @@ class Sizing:
     def _use(self, size_bytes: int) -> None:
         """Datagrams of that size are in force."""
         self.size_bytes = size_bytes
-        if self._scheme == "udp":
-            window = self._window
-            window.most_bytes = max(FLIGHT_PACKETS * size_bytes, window.largest * self._path.base_bytes)
-            window.packet_bytes = size_bytes
+        window, base = self._window, min(DATAGRAM_BASE_BYTES, size_bytes)
+        window.most_bytes = max(FLIGHT_PACKETS * size_bytes, window.largest * base)
+        window.packet_bytes = size_bytes
 
     @property
     def room_bytes(self) -> int:

@@ -41,7 +41,41 @@ def test_one_packet_may_leave_when_the_wait_is_over() -> None:
     assert not hold.stops
     hold.handle_sent(7 * SECOND)
     assert hold.stops
-    assert hold.deadline_ns == 7 * SECOND + PROBE_NS
+    assert hold.deadline_ns == 7 * SECOND + 2 * PROBE_NS
+
+
+def waits_s(hold: Hold, probes: int) -> list[int]:
+    """How long it waits before each of so many probes, all of which are answered with another stop."""
+    waits, turn = list[int](), 10
+    for _ in range(probes):
+        now_ns = hold.deadline_ns
+        assert now_ns is not None
+        hold.handle_timer(now_ns)
+        hold.handle_sent(now_ns)
+        hold.handle_word(turn, now_ns, stop=True)
+        assert hold.deadline_ns is not None
+        waits.append((hold.deadline_ns - now_ns) // SECOND)
+    return waits
+
+
+def test_who_is_told_to_wait_again_and_again_asks_ever_more_rarely() -> None:
+    """As a zero window is probed, up to a minute; what was taken, or a go, begins anew."""
+    hold = held()
+    assert waits_s(hold, 6) == [10, 20, 40, 60, 60, 60]
+    hold.handle_progress()
+    hold.handle_sent(SECOND)
+    assert waits_s(hold, 2) == [20, 40]
+    hold.handle_word(11, SECOND, stop=False)
+    hold.handle_word(12, SECOND, stop=True)
+    assert hold.deadline_ns == SECOND + PROBE_NS
+
+
+def test_how_often_it_has_asked_decides_nothing_but_the_wait() -> None:
+    """For searches that keep the clock still."""
+    hold = held()
+    waits_s(hold, 3)
+    hold.normalize()
+    assert waits_s(hold, 1) == [10]
 
 
 def test_a_packet_that_was_taken_lets_the_next_one_go_at_once() -> None:
@@ -75,5 +109,5 @@ def test_a_probe_need_not_wait_for_a_session_that_would_end_before() -> None:
     assert hold.hasten()
     hold.handle_sent(2 * SECOND)
     assert hold.stops
-    assert hold.deadline_ns == 2 * SECOND + PROBE_NS
+    assert hold.deadline_ns == 2 * SECOND + 2 * PROBE_NS
     assert not Hold().hasten()

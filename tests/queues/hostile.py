@@ -12,9 +12,11 @@ from triack.ordering.wire import OrderAckPacket, SequenceHeader, decode, encode_
 from triack.queues.introduction import Introduction
 from triack.queues.packing import Outgoing, pack
 from triack.queues.settings import NodeSettings
-from triack.session.frames import Hello, PacketFrame, decode_frames, encode_packet, encode_ping
+from triack.session.frames import Hello, PacketFrame, decode_frames, encode_close, encode_packet, encode_ping
 from triack.session.policy import Policy
 from triack.session.settings import SessionSettings
+from triack.session.states import CloseReason
+from triack.tools.sim.network import Port
 from triack.transport.insecure import InsecureChannel
 
 CHANNEL = InsecureChannel()
@@ -126,6 +128,26 @@ class Hostile:
         for name, value in more.items():
             setattr(header, name, value)
         return self.packet(header.encode(), delivery)
+
+
+class Curt:
+    """A peer that answers every connect, and says goodbye at once, for a reason."""
+
+    def __init__(self, world: World, reason: CloseReason, scheme: str = "udp") -> None:
+        self.address = f"{scheme}://curt:1"
+        self.reason = reason
+        self._network = world.network
+        self._network.attach(self.address, Port(self._receive, lambda _address: None))
+
+    def _receive(self, datagram: bytes, sender: str) -> None:
+        opened = open_datagram(datagram)
+        if opened.kind is not Kind.CONNECT:
+            return
+        there = opened.hello.connection_id
+        hello = make_hello(Introduction(ORIGIN, "curt", self.address, self.address), opened.hello.session_id)
+        said = (Kind.ACCEPT, opened.counter, hello.encode()), (Kind.DATA, 2, encode_close(self.reason))
+        for kind, counter, payload in said:
+            self._network.send(CHANNEL.seal(kind, there, counter, payload, 0), self.address, sender)
 
 
 def batch(*bodies: bytes) -> bytes:

@@ -147,7 +147,7 @@ def test_who_has_something_to_do_puts_itself_into_the_ready_set() -> None:
 
 
 def test_waits_double_with_jitter_up_to_the_longest() -> None:
-    """From half of each to all of it; after a success they begin small again."""
+    """From half of each to all of it; after a session that lasted as long they begin small again."""
     link, awake = make_link()
     for round_ in range(2):
         for number, most_ms in enumerate((100, 200, 400, 800, 1_000, 1_000, 1_000)):
@@ -155,7 +155,8 @@ def test_waits_double_with_jitter_up_to_the_longest() -> None:
             link.handle_closed(SECOND, unanswered=False)
             assert most_ms / 2 <= (link.retry_at_ns - SECOND) / MS <= most_ms, (round_, number)
             assert list(awake) == [link]
-        link.handle_opened()
+            link.handle_opened(SECOND)
+        link.handle_opened(0)
 
 
 def test_a_connect_without_an_answer_was_a_wait_already() -> None:

@@ -68,17 +68,19 @@ def test_packets_expire_by_their_deadline_once() -> None:
     assert outgoing.next_expiry_ms == 300
 
 
-def test_what_is_freed_keeps_no_expiry() -> None:
-    """A stream whose messages live for a day would remember those of a day."""
+def test_what_is_gone_expires_no_more() -> None:
+    """Nobody is woken for it, and it takes no room until its time has come."""
     outgoing = make_outgoing()
-    for _ in range(3):
-        outgoing.submit(Outgoing(b"x", None, 86_400_000), 1)
+    for reach_by_ms in (300, 100, 200):
+        outgoing.submit(Outgoing(bytes(400), None, reach_by_ms), 400)
     entries = outgoing.poll_packets(1)
     outgoing.start(entries)
-    for entry in entries:
-        outgoing.sequence.remove(entry)
-    outgoing.handle_freed(entries)
-    assert outgoing.next_expiry_ms is None
+    left: list[int | None] = []
+    for index in (1, 0, 2):
+        outgoing.sequence.remove(entries[index])
+        outgoing.handle_freed([entries[index]])
+        left.append(outgoing.next_expiry_ms)
+    assert left == [200, 200, None]
 
 
 def test_packets_that_expire_together_come_a_few_at_a_time() -> None:

@@ -62,3 +62,13 @@ def test_a_message_is_dead_when_nobody_sends_its_last_packet() -> None:
     partials.of(STREAM)[1].add(piece(4), 0, 100)
     assert partials.unsent(STREAM, 1, 5) == partials.unsent(STREAM, 7, 9) == []
     assert partials.unsent(STREAM, 1, 6) == [1]
+
+
+def test_the_streams_of_a_node_are_found() -> None:
+    """Those alone in which something was begun and is not whole."""
+    partials = Partials()
+    for lane in (LANE, LANE + 1):
+        partials.begin(QueuedPacket([1], ORIGIN, lane, 1, 1, 0, 1, 100, [b"x"]), 3, 250)
+    assert partials.of_origin(b"p" * 16) == []
+    partials.pop(STREAM, 3)
+    assert partials.of_origin(ORIGIN) == [(ORIGIN, LANE + 1)]

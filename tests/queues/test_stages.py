@@ -5,7 +5,7 @@ import pytest
 from triack.base.delivery import FREED_BY, Ack, Delivery
 from triack.ordering.outgoing import Entry, EntryState
 from triack.queues import stages
-from triack.queues.stages import PRUNE_AT, STAGES, Stage, StageTracker
+from triack.queues.stages import DONE_MAX, PRUNE_AT, STAGES, Stage, StageTracker
 from triack.session.frames import Ask
 
 STAGE_OF = {Ack.SESSION: Stage.RECEIVED, Ack.STORE: Stage.STORED, Ack.ORDER: Stage.ORDERED}
@@ -152,6 +152,21 @@ def test_failures_among_deliveries_never_count_as_delivered() -> None:
         (said,) = book.wait(ticket)
         assert said is not None, ticket
     assert book.wait(packets - 1) == [None]
+
+
+@pytest.mark.parametrize(("packets", "ahead"), [(1_000, 1), (5_000, 5_000), (5_000, 300)])
+def test_of_what_is_done_little_is_kept(packets: int, ahead: int) -> None:
+    """However many packets a queue has sent, and however many wait: some tens of them, or an eighth."""
+    book, shelf = StageTracker(), Book(packets).entries
+    for at in range(packets + ahead):
+        if at < packets:
+            book.add([shelf[at]])
+        if at >= ahead:
+            shelf[at - ahead].state = EntryState.DONE
+            book.handle_progress([shelf[at - ahead]], Stage.ORDERED)
+            waiting = min(at + 1, packets) - (at - ahead + 1)
+            assert len(book._entries) - waiting <= max(DONE_MAX, len(book._entries) // 8), at  # noqa: SLF001
+    assert len(book._entries) <= DONE_MAX  # noqa: SLF001
 
 
 def test_what_was_delivered_long_ago_still_counts_as_delivered() -> None:

@@ -9,7 +9,7 @@ from triack.session.frames import PROBED_BYTES, ProbedFrame, ProbeFrame, decode_
 from triack.session.pacing import NetworkShare
 from triack.session.path_mtu import BLACK_HOLE_LOSSES, PROBE_NS
 from triack.session.rtt import RoundTrip
-from triack.session.sending import UNBOUNDED_BYTES, SendWindow, SessionPacket
+from triack.session.sending import SendWindow, SessionPacket
 from triack.session.settings import SessionSettings
 from triack.session.sizing import FLIGHT_PACKETS, Sizing, base_bytes
 from triack.session.timers import Timer, Timers
@@ -50,10 +50,11 @@ def packet(size: int) -> SessionPacket:
 
 @pytest.mark.parametrize(("scheme", "size"), [("udp", 1_200), ("tcp", 9_000), ("memory", 9_000)])
 def test_only_udp_begins_with_the_base(scheme: str, size: int) -> None:
-    """And only there is what is in flight bounded by it."""
+    """What is in a session is bounded everywhere: by 64 of its datagrams, or by a window of those of the base."""
     told = Told(scheme)
     assert told.sizing.size_bytes == base_bytes(scheme, 9_000) == size
-    assert (told.window.most_bytes < UNBOUNDED_BYTES) == (scheme == "udp")
+    assert told.window.most_bytes == FLIGHT_PACKETS * size
+    assert Told(scheme, window=1_024).window.most_bytes == max(FLIGHT_PACKETS * size, 1_024 * 1_200)
     told.sizing.handle_departed([packet(9_000)], 0)
     assert (told.sizing.poll_probe(0) is not None) == (scheme == "udp")
 

@@ -1,7 +1,8 @@
 """When a session that has nothing to do ends: after the cleanup interval of one of its ends, and not before.
 
-An end that waits for an ack of something is not idle; it looks again half an interval later. Only what packets show is
-judged: what waits to be sent is in no log, and leaves within the tolerance, as nothing else is on its way.
+An end that waits for an ack of something is not idle, nor is one that has a store ack to give; it looks again half an
+interval later. Only what packets show is judged: what waits to be sent is in no log, and leaves within the tolerance,
+as nothing else is on its way.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ class Quiet:
 
     Attributes:
         since_ns: when the last one went either way, or the session opened.
-        free_ns: when the last ack came: it may have been what the end waited for.
+        free_ns: when the last ack came: it may have been what the end waited for; or when it gave its last store ack.
+        owed: durable packets that came, and that no store ack of this end covers.
     """
 
-    __slots__ = ("free_ns", "since_ns")
+    __slots__ = ("free_ns", "owed", "since_ns")
 
     def __init__(self) -> None:
         self.since_ns = 0
         self.free_ns = 0
+        self.owed = 0
 
     def over_ns(self, opened: Record) -> int | None:
         """When the session is over at the latest if nothing happens; None if the log does not say."""

@@ -105,8 +105,11 @@ class End:
 
     @property
     def waits(self) -> bool:
-        """Whether an ack or a store ack is awaited; what an order ack has freed seems to wait for ever."""
-        return bool(self.unacked or self.store_silence.waiting)
+        """Whether it is not idle: it awaits an ack or a store ack, or is to give one.
+
+        What an order ack has freed seems to wait for ever.
+        """
+        return bool(self.unacked or self.store_silence.waiting or self.quiet.owed)
 
 
 class SessionJudge:
@@ -236,7 +239,7 @@ class SessionJudge:
         end.takes = None
 
     def _judge_quiet(self, end: End, record: Record) -> None:
-        if end.opened is None or end.unacked or end.store_silence.waiting:
+        if end.opened is None or end.waits:
             return
         if said := end.quiet.look(end.opened, record):
             self._report(record, "idle_open", said)
@@ -327,6 +330,8 @@ class SessionJudge:
             elif first <= received.last:
                 for low, high, _ in received.within(first, last):
                     self._report(record, "wire", "a duplicate, and unmarked", number=low, last=high)
+            if carried.cls != EXPRESS:
+                end.quiet.owed += size(received.lacking(first, last))
             received.put(first, last, carried)
         if duplicate:
             self._out.count("duplicates_on_wire", record["packets"])
@@ -343,6 +348,8 @@ class SessionJudge:
         for first, last in self._give(end, "store_ack", record):
             known = self._known(end.received, first, last, record, "store_ack_unsent", _NOT_RECEIVED)
             self._free(record, "~store_acked", known)
+            end.quiet.owed -= size((low, high) for low, high, what in known if what.cls != EXPRESS)
+            end.quiet.free_ns = record["at_ns"]
         if len(record["ranges"]) >= ACK_RANGES_MAX:
             self._end_taking(end, record)
 

@@ -14,6 +14,7 @@ from triack.queues.mailbox import Lease
 from triack.queues.redelivery import Return
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
+from triack.session.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
@@ -145,6 +146,50 @@ def test_messages_to_itself_need_no_network() -> None:
         assert a.length(delivery.label) == (100 if delivery is EXPRESS else 0)
         assert a.read_all(delivery.label) == numbered(0, 100)
     assert world.network.counts["sent"] == 0
+
+
+# More than the other end has room for.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "size_bytes"), [("udp", 30_000), ("tcp", 60_000)])
+def test_express_messages_for_a_reader_that_stands_still_wait_at_their_sender(kind: str, size_bytes: int) -> None:
+    """However large the windows are: what a session has taken before the word comes, the other end has room for."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    settings = NodeSettings(session=SessionSettings(max_unacked_packet=1_024))
+    a, b = world.node("a", settings, scheme=kind), world.node("b", settings, scheme=kind)
+    outgoing = a.live.outgoing_queue(b.address, "q", EXPRESS)
+    sent = 0
+    for _ in range(2_000):
+        while a.outbox.room_bytes(outgoing) > 0:
+            a.live.submit(outgoing, bytes(size_bytes), size_bytes)
+            sent += 1
+        a.drain()
+        world.run(MS)
+    assert b.length("q") < sent
+    read = 0
+    while a.busy:
+        read += b.read("q")
+        world.run(MS)
+    assert (read + b.read("q"), b.log("rejected")) == (sent, [])
+
+
+@pytest.mark.slow
+def test_large_express_messages_of_a_process_that_died_take_no_room() -> None:
+    """Nobody has the rest of them: their pieces go when it has started again, whatever it sends then, and where."""
+    world = World(1, Faults(delay_ns=20 * MS))
+    settings = NodeSettings(session=SessionSettings(max_unacked_packet=8))
+    a, b = world.node("a", settings), world.node("b")
+    express = b.live.inbox.admission.express
+    for life in range(30):
+        a.send(b, f"q{life % 3}", bytes(400_000), delivery=EXPRESS)
+        assert world.run(SECOND, lambda: express.total_bytes > 400_000)
+        a.restart()
+        world.run(SECOND)
+    a.send(b, "other", b"hello", delivery=EXPRESS)
+    assert world.run(5 * SECOND, lambda: b.read("other") == 1)
+    assert express.total_bytes == 0
+    assert b.log("rejected") == []
 
 
 # Failing to process.

@@ -1,10 +1,12 @@
 """What the timers of whole nodes do together for hours: no session flaps, and nobody is asked for ever."""
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
-from tests.queues.world import SimNode, World, numbered
+from tests.queues.hostile import Curt
+from tests.queues.world import PlainWorld, SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.ranges import NumberSet
 from triack.base.units import MS, SECOND
@@ -12,6 +14,7 @@ from triack.queues.quotas import Limits, Quota
 from triack.queues.settings import NodeSettings
 from triack.session.session_ack import SessionAck
 from triack.session.settings import SessionSettings
+from triack.session.states import CloseReason
 from triack.tools.replay.files import parse_records
 from triack.tools.replay.local_engine import judge_records
 from triack.tools.replay.schema import Violation
@@ -32,6 +35,18 @@ def reasons(node: SimNode) -> list[str]:
 
 def per_hour(node: SimNode, event: str) -> Counter[int]:
     return Counter(record["at_ns"] // HOUR for record in node.log(event))
+
+
+def test_what_was_delivered_in_time_wakes_nobody_when_its_time_ends() -> None:
+    """A node that has nothing to do any more has no deadline."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a"), world.node("b")
+    for number in range(100):
+        a.send(b, "q", *numbered(number, number + 1), live_ms=24 * 3_600_000)
+        world.run(SECOND)
+    assert b.read_all("q") == numbered(0, 100)
+    world.run(HOUR)
+    assert (a.live.next_deadline(), b.live.next_deadline()) == (None, None)
 
 
 # A stream that waits for room.
@@ -86,16 +101,36 @@ def test_an_order_ack_does_not_wait_for_another_session(kind: str, mine_s: float
     assert judged(a, b) == []
 
 
-def test_what_no_commit_holds_yet_keeps_no_session() -> None:
-    """There is nothing to say of it: the end that has taken it closes in time, and the other sends it again."""
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_on_its_way_to_the_disk_keeps_its_session(kind: str) -> None:
+    """Its store ack is to be given. Were the session to end, all of it would come again with the next one."""
     world = World(1, Faults(delay_ns=5 * MS))
     settings = NodeSettings(session=SessionSettings(cleanup_interval_s=1.0))
-    a, b = world.node("a", settings), world.node("b", settings)
+    a, b = world.node("a", settings, scheme=kind), world.node("b", settings, scheme=kind)
     b.commit_ns = 3 * SECOND
     a.send(b, "q", *numbered(0, 3))
     assert world.run(20 * SECOND, lambda: not a.busy)
+    assert len(a.log("session_opened")) == 1
     assert b.read_all("q") == numbered(0, 3)
     world.run(HOUR)
+    assert reasons(a) == reasons(b) == ["idle"]
+    assert judged(a, b) == []
+
+
+def test_a_short_cleanup_interval_makes_no_session_flap_while_a_disk_stands_still() -> None:
+    """It is the sender that loses patience, and ever later; one whose peer is gone ends when the disk goes on."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    settings = NodeSettings(session=SessionSettings(cleanup_interval_s=1.0))
+    a, b = world.node("a", settings), world.node("b", settings)
+    b.commit_ns = HOUR // 4
+    a.send(b, "q", *numbered(0, 3))
+    world.run(b.commit_ns - 10 * SECOND)
+    assert len(a.log("session_opened")) < 14
+    assert set(reasons(a)) == {"store-ack-timeout"}
+    a.crash()
+    b.commit_ns = MS
+    world.run(20 * SECOND)
+    assert not b.live.handshakes.conversations
     assert judged(a, b) == []
 
 
@@ -172,3 +207,38 @@ def test_a_peer_that_answers_in_vain_is_asked_ever_more_rarely(kind: str, monkey
     a.send(b, "q", b"y", delivery=Delivery.EXPRESS)
     assert world.run(SECOND, lambda: not a.busy)
     assert {violation.check for violation in judged(a, b)} == {"ack_taken_back"}, "as the test did"
+
+
+# A peer that answers, and ends every session at once.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reason", [CloseReason.PROTOCOL_ERROR, CloseReason.IDLE])
+@pytest.mark.parametrize("delivery", list(Delivery))
+@pytest.mark.plain
+def test_a_peer_that_ends_every_session_at_once_is_called_ever_more_rarely(
+    kind: str, reason: CloseReason, delivery: Delivery
+) -> None:
+    """Whatever it says: not again within the longest wait, or half of it."""
+    world = PlainWorld(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a", scheme=kind), Curt(world, reason, kind)
+    outgoing = a.live.outgoing_queue(b.address, "q", delivery)
+    a.live.submit(outgoing, b"x", 1)
+    a.drain()
+    world.run(100 * SECOND)
+    assert 50 < len(a.log("session_opened")) <= 210
+    times = [record["at_ns"] for record in a.log("session_opened")][10:]
+    assert min(later - earlier for earlier, later in pairwise(times)) >= SECOND // 2
+
+
+def test_short_sessions_that_end_as_idle_make_nobody_wait() -> None:
+    """What is said after each of many is said as soon as after the first."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    settings = NodeSettings(session=SessionSettings(cleanup_interval_s=0.2))
+    a, b = world.node("a", settings), world.node("b", settings)
+    for turn in range(50):
+        a.send(b, "q", *numbered(turn, turn + 1))
+        assert world.run(200 * MS, lambda: b.read("q") == 1)
+        world.run(2 * SECOND)
+    assert len(a.log("session_opened")) == 50
+    assert set(reasons(a)) == {"idle"}

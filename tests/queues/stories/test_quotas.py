@@ -255,8 +255,49 @@ def test_a_lost_word_stops_nobody_for_ever(monkeypatch: pytest.MonkeyPatch, deli
     world.run(5 * SECOND)
     assert b.length("q") == 10
     b.read("q")
-    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert world.run(90 * SECOND, lambda: not a.busy)
     assert sorted(b.read_all("q")) == numbered(0, 14, 900)
+
+
+@pytest.mark.parametrize("kind", ["udp", "tcp"])
+@pytest.mark.parametrize("delivery", [EXPRESS, RECOVERABLE])
+def test_a_full_queue_says_so_in_each_session(kind: str, delivery: Delivery) -> None:
+    """What was said goes with the session: a sender that begins another one is told again, after a window at most."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a", scheme=kind), world.node("b", small(), scheme=kind)
+    for body in numbered(0, 300, 900):
+        a.send(b, "q", body, delivery=delivery)
+        world.run(10 * MS)
+    for sessions in range(3):
+        assert b.length("q") <= 10 + 66 * sessions
+        for node, other in ((a, b), (b, a)):
+            node.live.handle_path_lost(other.address, world.now_ns)
+            node.drain()
+        world.run(20 * SECOND)
+    assert len(a.log("session_opened")) == 4
+    assert b.length("q") <= 10 + 66 * 3 < 300
+    read_slowly(world, b, "q", 50)
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert sorted(b.read_all("q")) == numbered(0, 300, 900)
+
+
+@pytest.mark.parametrize("delivery", DURABLE)
+def test_a_reader_that_stops_for_a_day_costs_little(delivery: Delivery) -> None:
+    """A full queue is asked about once in a minute; when it has room again that is told at once."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a"), world.node("b", small(5))
+    for body in numbered(0, 30, 900):
+        a.send(b, "q", body, delivery=delivery)
+        world.run(50 * MS)
+    world.run(600 * SECOND)
+    before = world.network.counts["sent"]
+    world.run(4 * 3_600 * SECOND)
+    assert world.network.counts["sent"] - before <= 4 * 60 * 5
+    assert len(a.log("session_opened")) == 1
+    assert sorted(b.read_all("q"))[:5] == numbered(0, 5, 900)
+    read_slowly(world, b, "q")
+    assert world.run(10 * SECOND, lambda: not a.busy)
+    assert sorted(b.read_all("q")) == numbered(0, 30, 900)
 
 
 class Squeeze:

@@ -75,6 +75,23 @@ def test_an_old_copy_that_comes_last_of_all_is_noticed_too() -> None:
         assert not outcome.violations
 
 
+@pytest.mark.slow
+def test_a_clone_ends_with_the_other_faults() -> None:
+    """One that has come between a message and its answer takes what comes next, and its original hears of nothing.
+
+    Were it to go on, the last messages went to it, and two of these moments left no trace of there having been two.
+    """
+    plan = calm(20, faults_end_ns=4 * SECOND)
+    settings = NodeSettings()
+    hosts = tuple(replace(host, settings=settings, transactional=True, read_gap_ns=10 * MS) for host in plan.hosts)
+    there = StreamPlan(0, 1, "q", "transactional", 20, 100, gap_ns=SECOND // 5)
+    streams = (there, replace(there, sender=1, receiver=0, queue="fw", source=0))
+    for at_ms in range(370, 420, 10):
+        outcome = run_plan(replace(plan, hosts=hosts, streams=streams, faults=(Fault(at_ms * MS, "clone", 1),)))
+        assert outcome.seen["clone"] == 1
+        assert not outcome.violations, f"cloned at {at_ms} ms: {outcome.violations[0]}"
+
+
 @pytest.mark.parametrize("delivery", ["recoverable", "transactional"])
 def test_what_a_lying_disk_loses_at_once_is_its_own_fault(delivery: str) -> None:
     """Acknowledged messages come again after a loss of power in the middle of the lie: no promise of the store's."""
