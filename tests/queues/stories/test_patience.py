@@ -1,6 +1,7 @@
 """What the timers of whole nodes do together for hours: no session flaps, and nobody is asked for ever."""
 
 from collections import Counter
+from itertools import cycle, product
 
 import pytest
 
@@ -37,9 +38,16 @@ def per_hour(node: SimNode, event: str) -> Counter[int]:
 # A stream that waits for room.
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("mine_s", "its_s"), [(1.0, 1.0), (5.0, 300.0), (300.0, 2.0)])
-@pytest.mark.parametrize("delivery", list(Delivery))
+WAITING = [
+    (kind, *cleanup_s, delivery)
+    for kind, (cleanup_s, delivery) in zip(
+        cycle(KINDS), product([(1.0, 1.0), (5.0, 300.0), (300.0, 2.0)], Delivery), strict=False
+    )
+]
+"""Every two of a kind, intervals and a class are together in one of them."""
+
+
+@pytest.mark.parametrize(("kind", "mine_s", "its_s", "delivery"), WAITING)
 def test_a_stream_that_waits_for_room_keeps_its_session(
     kind: str, mine_s: float, its_s: float, delivery: Delivery
 ) -> None:
