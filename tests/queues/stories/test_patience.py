@@ -110,6 +110,7 @@ def test_what_no_commit_holds_yet_keeps_no_session() -> None:
 # A disk that stands still.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("delivery", [Delivery.RECOVERABLE, Delivery.TRANSACTIONAL])
 def test_a_disk_that_stands_still_is_waited_for_ever_more_patiently(kind: str, delivery: Delivery) -> None:
@@ -162,6 +163,7 @@ def test_a_node_that_is_killed_while_its_disk_stands_still_is_found_out(kind: st
 # A peer that answers, and acknowledges nothing.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.plain
 def test_a_peer_that_answers_in_vain_is_asked_ever_more_rarely(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
