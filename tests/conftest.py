@@ -71,7 +71,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     Each worker costs four seconds, in which it collects the tests.
     """
     only_quick = config.getoption("markexpr") == "not slow"
-    return len(os.sched_getaffinity(0)) + (1 if only_quick else 3)
+    return len(os.sched_getaffinity(0)) + (1 if only_quick else 2)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

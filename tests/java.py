@@ -15,11 +15,29 @@ ARCHIVE = Path(sys.prefix, "spark.jsa")
 """Where ``make test`` puts it, and where it is looked for."""
 WITHOUT_A_WORD = "-Xlog:disable -Xlog:all=error:stderr"
 """An archive that does not fit would be said on the output."""
+FEW_RECORDS = " ".join(
+    f"--conf {setting}"
+    for setting in (
+        "spark.ui.enabled=false",
+        "spark.log.level=ERROR",
+        "spark.sql.shuffle.partitions=2",
+        "spark.sql.adaptive.enabled=false",
+        "spark.sql.codegen.wholeStage=false",
+        "spark.sql.codegen.factoryMode=NO_CODEGEN",
+    )
+)
+"""What ``spark-submit`` is told where it has few records: to make code for a query would cost more than it saves."""
+PYTHON = Path(__file__).with_name("python.sh")
+"""What Spark starts."""
 
 
 def start_quickly() -> None:
-    """Let every virtual machine that is started from now on be up soon, with the archive if there is one."""
+    """Let every virtual machine that is started from now on be up soon, with the archive if there is one.
+
+    And so each Python that it starts.
+    """
     _tell_java(SHORT_LIFE)
+    os.environ.update(PYSPARK_PYTHON=str(PYTHON), INSTALLED_PYTHON=sys.executable)
     if ARCHIVE.exists():
         _tell_java(f"-XX:SharedArchiveFile={ARCHIVE} {WITHOUT_A_WORD}")
 

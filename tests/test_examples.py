@@ -3,7 +3,6 @@
 import asyncio
 import importlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import triack
+from tests.java import FEW_RECORDS
 from tests.machine import PATIENCE_S
 from tests.tools.testing.projects import run_pytest
 from triack.testing import World
@@ -26,9 +26,6 @@ OUTPUTS = {
     "forward_queue.py": "".join(f"sale {number} via branch\n" for number in range(5)),
     "request_reply.py": "IS IT DURABLE?\nIS IT IN ORDER?\n",
 }
-
-LITTLE = "--conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2 --conf spark.sql.adaptive.enabled=false"
-"""Spark for a few records."""
 
 
 def test_every_example_has_a_test() -> None:
@@ -118,12 +115,10 @@ def test_the_notebook_and_the_job(tmp_path: Path) -> None:
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     job = f"import runpy\nrunpy.run_path({str(EXAMPLES / 'replay_job.py')!r}, run_name='__main__')\n"
     (tmp_path / "both.py").write_text("\n".join([*cells, job]))
-    submit = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]", *LITTLE.split()]
-    env = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    submit = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]", *FEW_RECORDS.split()]
     done = subprocess.run(
         [*submit, "both.py", "logs"],
         cwd=tmp_path,
-        env=env,
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

@@ -358,6 +358,7 @@ def test_the_largest_message_survives_loss() -> None:
     assert b.received["q"] == [b"before", large(), b"after"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["a", "b"])
 def test_a_large_message_survives_a_crash_in_its_middle(who: str) -> None:
     """Half of it is on the other disk; it becomes one message all the same."""

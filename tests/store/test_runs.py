@@ -91,6 +91,7 @@ def test_packets_come_and_go_one_by_one(tmp_path: Path, seed: int) -> None:
     assert rows_in(tmp_path, "messages") == rows_in(tmp_path, "freed") == []
 
 
+@pytest.mark.slow
 def test_a_row_goes_with_the_last_of_its_packets(tmp_path: Path) -> None:
     """Those of other lanes stay; nothing is left of it."""
     rows = [OutgoingRow(key_of(lane, number), 1, 0, b"b") for lane in (1, 2) for number in range(1, 31)]

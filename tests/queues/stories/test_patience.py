@@ -1,7 +1,7 @@
 """What the timers of whole nodes do together for hours: no session flaps, and nobody is asked for ever."""
 
 from collections import Counter
-from itertools import pairwise
+from itertools import cycle, pairwise, product
 
 import pytest
 
@@ -52,9 +52,16 @@ def test_what_was_delivered_in_time_wakes_nobody_when_its_time_ends() -> None:
 # A stream that waits for room.
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("mine_s", "its_s"), [(1.0, 1.0), (5.0, 300.0), (300.0, 2.0)])
-@pytest.mark.parametrize("delivery", list(Delivery))
+WAITING = [
+    (kind, *cleanup_s, delivery)
+    for kind, (cleanup_s, delivery) in zip(
+        cycle(KINDS), product([(1.0, 1.0), (5.0, 300.0), (300.0, 2.0)], Delivery), strict=False
+    )
+]
+"""Every two of a kind, intervals and a class are together in one of them."""
+
+
+@pytest.mark.parametrize(("kind", "mine_s", "its_s", "delivery"), WAITING)
 def test_a_stream_that_waits_for_room_keeps_its_session(
     kind: str, mine_s: float, its_s: float, delivery: Delivery
 ) -> None:
@@ -137,6 +144,7 @@ def test_a_short_cleanup_interval_makes_no_session_flap_while_a_disk_stands_stil
 # A disk that stands still.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("delivery", [Delivery.RECOVERABLE, Delivery.TRANSACTIONAL])
 def test_a_disk_that_stands_still_is_waited_for_ever_more_patiently(kind: str, delivery: Delivery) -> None:
@@ -189,6 +197,7 @@ def test_a_node_that_is_killed_while_its_disk_stands_still_is_found_out(kind: st
 # A peer that answers, and acknowledges nothing.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.plain
 def test_a_peer_that_answers_in_vain_is_asked_ever_more_rarely(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,7 @@ def test_each_message_is_delivered_or_a_dead_letter(
     assert a.live.closes.total() == b.live.closes.total() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.plain
 def test_nothing_waits_for_the_store_ack_of_what_left_again() -> None:
     """A fragment that came too early leaves again when the message before it was refused: that one is answered."""
@@ -104,6 +105,7 @@ def test_nothing_waits_for_the_store_ack_of_what_was_refused_before_it_left(deli
     assert a.live.closes.total() == b.live.closes.total() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_no_session_ack_overtakes_the_refusal_of_an_express_message(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Whatever is lost, and in whatever order the rest comes: what was refused is never told as received."""

@@ -361,6 +361,7 @@ def test_receipts_say_so_and_nothing_is_lost(delivery: Delivery) -> None:
     assert a.length("dead-letter") == 0
 
 
+@pytest.mark.slow
 async def test_an_application_that_waits_is_told_by_name(tmp_path: Path) -> None:
     """Real nodes and directories: the copy of a backup is put back, the receipt raises, both nodes say whose it is."""
     async with make("b", tmp_path / "b", "udp") as b:

@@ -22,7 +22,7 @@ def test_a_full_link_is_a_hundred_percent_of_what_it_lets_through() -> None:
 async def test_a_loss_has_its_figures(tmp_path: Path) -> None:
     if missing() is not None:
         pytest.skip(str(missing()))
-    result = await measured("T8", tmp_path, None)
+    result = await measured("T8", tmp_path, None, seconds=0.1)
     assert result.verified, result.notes
     assert "no gap, none twice, in order" in result.guarantee
     figure = result.figures["5 % loss"]

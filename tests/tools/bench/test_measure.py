@@ -1,11 +1,13 @@
 """A small run of each row of two processes: counts and guarantees, never times."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.tools.bench.measuring import measured
 from triack.tools.bench.figures import Result
+from triack.tools.bench.rows import CURVES
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +52,12 @@ async def test_a_row_without_a_peer_says_why(tmp_path: Path) -> None:
     assert result.notes == ["no outbox beside it: no peer has a session log"]
 
 
-async def test_a_curve_has_every_point(tmp_path: Path) -> None:
+async def test_a_curve_has_every_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of them: each is a run of its own."""
+    row = CURVES["WINDOWS"]
+    assert [goal.name for goal in row.goals] == list(row.points)
+    monkeypatch.setitem(CURVES, "WINDOWS", replace(row, goals=row.goals[:2], points=dict([*row.points.items()][:2])))
     result = await measured("WINDOWS", tmp_path, 60)
     assert result.verified, result.notes
+    assert [len(figure.values) for figure in result.figures.values()] == [1, 1]
     assert all(figure.values[0] > 0 for figure in result.figures.values())

@@ -10,6 +10,7 @@ from triack.base.units import MS
 from triack.node.policies import AMPS, DEFAULT, HORNETQ, MSMQ, SOLACE
 from triack.queues.positions import Positions
 from triack.queues.settings import NodeSettings
+from triack.tools.bench import policies
 from triack.tools.bench.pipe import LinkPlan
 from triack.tools.bench.policies import LINKS, blocking_rate, lose_session, pace, stream
 from triack.tools.bench.table import side_by_side
@@ -59,10 +60,11 @@ def test_what_an_accept_does_not_tell_of_comes_again(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
-async def test_all_of_it_has_a_table(tmp_path: Path) -> None:
+async def test_all_of_it_has_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
     from triack.tools.bench.plots import draw
 
+    monkeypatch.setattr(policies, "QUICK_SHARE", 50)
     result = await measured("POLICIES", tmp_path, None, simulated=True)
     ((title, plot),) = draw([result])
     assert title.startswith("POLICIES: ")

@@ -13,6 +13,7 @@ from triack.base.units import MS
 from triack.node.policies import DEFAULT, SOLACE
 from triack.queues.settings import NodeSettings
 from triack.session.settings import SessionSettings
+from triack.tools.bench import policy_nodes
 from triack.tools.bench.pipe import LinkPlan
 from triack.tools.bench.policies import LINKS
 from triack.tools.bench.policy_nodes import Way, lose_session, pace, stream
@@ -70,8 +71,9 @@ async def test_what_arrived_does_not_come_again_after_a_lost_session(tmp_path: P
 
 
 @pytest.mark.slow
-async def test_all_of_it_has_a_table(tmp_path: Path) -> None:
+async def test_all_of_it_has_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is drawn as that of simulated nodes is."""
+    monkeypatch.setattr(policy_nodes, "QUICK_SHARE", 50)
     result = await measured("POLICIES", tmp_path, None)
     lines = list(side_by_side(result))
     assert len(lines) == 15

@@ -41,6 +41,7 @@ def test_many_seeds_on_one_core_and_on_two_are_the_same() -> None:
     }
 
 
+@pytest.mark.slow
 def test_minutes_end_a_campaign() -> None:
     """After the seed that is under way."""
     found = figures(run("--minutes", "0.02", "--jobs", "1", "--json"))

@@ -16,6 +16,7 @@ def run(data: Path, *arguments: str) -> Result:
     return CliRunner().invoke(enrol, [*arguments, "--data", str(data)])
 
 
+@pytest.mark.slow
 def test_only_a_running_node_invites(tmp_path: Path) -> None:
     assert "no process runs one there" in str(run(tmp_path, "invite").exception)
 

@@ -61,13 +61,12 @@ def test_what_a_crash_left_is_made_again(tmp_path: Path) -> None:
     assert replay(tmp_path / "out").verdict == "pass"
 
 
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.slow)])
-def test_logs_and_what_was_made_of_them_are_not_judged_together(tmp_path: Path, engine: str) -> None:
+def test_logs_and_what_was_made_of_them_are_not_judged_together(tmp_path: Path) -> None:
     """They lie beside each other, and whoever gives the directory above gives both: no promise is broken by that."""
     healthy().save(tmp_path / "logs")
     compact(tmp_path / "logs", tmp_path / "logs-compact")
     with pytest.raises(ReplayError, match="begin with the same record: give only one of them"):
-        replay(tmp_path, engine=engine)
+        replay(tmp_path, engine="local")
 
 
 def test_records_are_never_there_twice(tmp_path: Path) -> None:

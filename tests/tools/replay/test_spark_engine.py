@@ -10,6 +10,7 @@ from tests.tools.replay.faults import rename
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import PLANTED, plant
 from triack.base.errors import ReplayError
+from triack.tools.replay.compact import compact
 from triack.tools.replay.files import LogFile, find_logs
 from triack.tools.replay.local_engine import replay_local
 from triack.tools.replay.schema import Verdict, Violation
@@ -83,4 +84,13 @@ def test_damage_is_named_by_the_worker_that_met_it(spark: "SparkSession", tmp_pa
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join([*lines[:2], '{"v": 1, "ev\n', *lines[3:]]))
     with pytest.raises(ReplayError, match=r"alpha-000001-000001\.jsonl line 3 is damaged"):
+        replay_spark(spark, [str(tmp_path)])
+
+
+def test_logs_and_what_was_made_of_them_are_not_judged_together(spark: "SparkSession", tmp_path: Path) -> None:
+    from triack.tools.replay.spark_engine import replay_spark
+
+    HARMLESS["healthy"]().save(tmp_path / "logs")
+    compact(tmp_path / "logs", tmp_path / "logs-compact")
+    with pytest.raises(ReplayError, match="begin with the same record: give only one of them"):
         replay_spark(spark, [str(tmp_path)])

@@ -1,6 +1,7 @@
 """Logs that grow, followed by Structured Streaming: the same is told and said as by the batch, after a restart too."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from triack.tools.replay.run import replay
 from triack.tools.replay.schema import Timeline, Verdict, Violation
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from triack.tools.replay.spark_follow import Stream
 
@@ -180,38 +181,62 @@ def test_lines_of_real_nodes_go_on_after_a_batch(spark: "SparkSession", tmp_path
         stream.stop()
 
 
-def await_batch(process: "subprocess.Popen[Any]", kept: Path, batch: int) -> None:
+def leave_as_killed(spark: "SparkSession", logs: Path, kept: Path) -> None:
+    """Follow logs, and keep what is left of a process that dies when its first batch is judged.
+
+    Spark waits for the end of the batch then and writes nothing, and has not noted yet that it is done.
+    """
+    from triack.tools.replay.spark_follow import Kept, Stream
+
+    alive, is_left = kept.with_name("alive"), Event()
+
+    class Dying(Stream):
+        def _judge(self, grown: "DataFrame", batch: int) -> None:
+            super()._judge(grown, batch)
+            if not is_left.is_set():
+                shutil.copytree(alive, kept)
+                is_left.set()
+
+    stream = Dying(spark, [logs], Kept(alive, [logs]))
+    try:
+        assert stream.read()
+        assert is_left.wait(PATIENCE_S)
+    finally:
+        stream.stop()
+    assert (kept / "1" / "judged" / "upto=0" / "_SUCCESS").exists()
+    assert not noted(kept).exists()
+
+
+def noted(kept: Path) -> Path:
+    """What Spark writes when the first batch is done."""
+    return kept / "1" / "stream" / "commits" / "0"
+
+
+def await_batch(process: "subprocess.Popen[Any]", kept: Path) -> None:
     until_s = time.monotonic() + PATIENCE_S
-    while not (kept / "1" / "judged" / f"upto={batch}" / "_SUCCESS").exists():
-        assert time.monotonic() < until_s, f"batch {batch} was not judged"
+    while not noted(kept).exists():
+        assert time.monotonic() < until_s, "the first batch was not judged once more"
         assert process.poll() is None, "it has ended"
         time.sleep(0.1)
 
 
-def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
+def test_one_terminal_sees_what_another_writes(spark: "SparkSession", tmp_path: Path) -> None:
     """The directory is empty at first; a process that is killed is followed by one that goes on where it was.
 
     Ctrl-C, which reaches all processes of the terminal, gives the verdict.
     """
-    logs = tmp_path / "logs"
+    logs, kept = tmp_path / "logs", tmp_path / "kept"
     logs.mkdir()
     command = [sys.executable, "-m", "triack", "replay", str(logs), "--follow", "--engine", "spark"]
-    # Of a Spark that is killed something stays behind.
-    quick = os.environ.get("JDK_JAVA_OPTIONS", "")
-    env = {**os.environ, "SPARK_LOCAL_DIRS": str(tmp_path), "JDK_JAVA_OPTIONS": f"{quick} -Djava.io.tmpdir={tmp_path}"}
     # It ends, whatever happens here.
-    command += ["--checkpoint", str(tmp_path / "kept"), "--until-idle", str(PATIENCE_S)]
+    command += ["--checkpoint", str(kept), "--until-idle", str(PATIENCE_S)]
     pieces = growing(plant("order_ack_too_early")[0], logs, 5)
     next(pieces)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=env, start_new_session=True) as killed:
-        await_batch(killed, tmp_path / "kept", 0)
-        os.killpg(killed.pid, signal.SIGKILL)
+    leave_as_killed(spark, logs, kept)
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(command, **pipes, env=env, start_new_session=True)
-    with process:
+    with subprocess.Popen(command, **pipes, start_new_session=True) as process:
         assert process.stdout is not None
-        next(pieces)
-        await_batch(process, tmp_path / "kept", 1)
+        await_batch(process, kept)
         for _ in pieces:
             pass
         assert "order_ack_before_commit: node beta" in process.stdout.readline()
@@ -231,9 +256,22 @@ def test_a_second_interrupt_ends_it_without_a_verdict_or_another_word(tmp_path: 
     command += ["--checkpoint", str(tmp_path / "kept"), "--until-idle", str(PATIENCE_S)]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes, start_new_session=True) as process:
-        await_batch(process, tmp_path / "kept", 0)
+        await_batch(process, tmp_path / "kept")
         os.killpg(process.pid, signal.SIGINT)
-        time.sleep(0.1)
+        await_taken(process.pid)
         os.killpg(process.pid, signal.SIGINT)
         out, said = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out, said.split("\n")) == (130, "", [FOLLOWING, "", ""])
+
+
+def await_taken(pid: int) -> None:
+    """Until a process has been given its interrupt, and a moment for Python to see it: a second one at once is none."""
+    bit, until_s = 1 << (signal.SIGINT - 1), time.monotonic() + PATIENCE_S
+    while any(
+        int(line.split()[1], 16) & bit
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if line.startswith(("SigPnd", "ShdPnd"))
+    ):
+        assert time.monotonic() < until_s, "the interrupt was not taken"
+        time.sleep(0.01)
+    time.sleep(0.1)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.java import FEW_RECORDS
 from tests.machine import PATIENCE_S
 from tests.tools.replay.faults import FAULTS, ready
 from triack.tools.ports import free_port
@@ -23,16 +24,8 @@ from triack.tools.replay.run import replay
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 BIN = Path(sys.executable).parent
-HERE = {
-    **os.environ,
-    "SPARK_LOCAL_IP": "127.0.0.1",
-    "PYSPARK_PYTHON": sys.executable,
-}
+HERE = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
 """All of it on loopback."""
-SETTINGS = (
-    "--conf spark.ui.enabled=false --conf spark.log.level=ERROR"
-    " --conf spark.sql.shuffle.partitions=2 --conf spark.sql.adaptive.enabled=false"
-)
 
 
 @contextmanager
@@ -75,6 +68,6 @@ def test_two_workers_say_what_one_machine_says(tmp_path: Path) -> None:
         folder = ["--work-dir", str(tmp_path / name), "--webui-port", "0"]
         commands.append([f"{deploy}.worker.Worker", "--cores", "1", "--memory", "1g", *folder, address])
     with running(tmp_path / "cluster.log", commands, "Successfully registered with master", times=2):
-        assert_same(tmp_path, address, {"PYSPARK_SUBMIT_ARGS": f"{SETTINGS} pyspark-shell"})
+        assert_same(tmp_path, address, {"PYSPARK_SUBMIT_ARGS": f"{FEW_RECORDS} pyspark-shell"})
     worked = {path.parts[-3] for path in tmp_path.glob("*/app-*/*") if path.is_dir()}
     assert worked == {"one", "two"}
