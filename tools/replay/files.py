@@ -31,6 +31,8 @@ PARQUET_SUFFIX: Final = ".parquet"
 """What that of a segment ends in which ``triack log compact`` has made columns of."""
 SUFFIXES: Final = (".jsonl", ".jsonl" + OPEN_SUFFIX, PARQUET_SUFFIX)
 """What the names of segments end in."""
+VIOLATIONS: Final = "violations.jsonl"
+"""What a report writes beside its page, which may be beside logs: it is none of them."""
 _TAIL_BYTES: Final = 65_536
 """A torn line is looked for in so much of a file's end: longer ones are rare, and cost a look at the whole file."""
 
@@ -382,7 +384,8 @@ def segments_of(path: Path) -> list[Path]:
         raise ReplayError(f"no such directory: {path}")
     walk = os.walk(path, onerror=_refuse)
     found = (Path(folder, name) for folder, folders, files in walk for name in (*folders, *files))
-    return sorted(file for file in found if file.name.endswith(SUFFIXES) and size_bytes(file))
+    logs = (file for file in found if file.name.endswith(SUFFIXES) and file.name != VIOLATIONS)
+    return sorted(file for file in logs if size_bytes(file))
 
 
 def _refuse(error: OSError) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from triack.base.errors import ReplayError
 from triack.tools.replay.catalogue import CHECKS
+from triack.tools.replay.files import VIOLATIONS
 from triack.tools.replay.report_tables import SHARES, latency_totals, percentile_ms
 from triack.tools.replay.schema import Timeline, Verdict, Violation
 
@@ -60,7 +61,7 @@ def write_report(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_page(verdict, timeline, command), encoding="utf-8", errors="backslashreplace")
-        with path.with_name("violations.jsonl").open("w", encoding="utf-8") as file:
+        with path.with_name(VIOLATIONS).open("w", encoding="utf-8") as file:
             every = verdict.findings if violations is None else violations
             file.writelines(json.dumps(asdict(finding)) + "\n" for finding in every)
     except OSError as error:

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
 from triack.base.errors import ReplayError
-from triack.tools.replay.files import SUFFIXES
+from triack.tools.replay.files import SUFFIXES, VIOLATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -39,13 +39,14 @@ def find_files(spark: SparkSession, paths: Iterable[str]) -> DataFrame:
         raise ReplayError("no directory with session logs was given")
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true").option("pathGlobFilter", _PATTERN)
     try:
-        files = reader.load([_literal(path) for path in given]).where("length > 0")
+        files = reader.load([_literal(path) for path in given])
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
         missing = (error.getMessageParameters() or {}).get("path", ", ".join(given)).removeprefix(_FILE)
         raise ReplayError(f"no such directory: {missing}") from error
-    return files.withColumn("path", as_given(f.col("path"), given))
+    logs = files.where("length > 0").where(~f.col("path").endswith(f"/{VIOLATIONS}"))
+    return logs.withColumn("path", as_given(f.col("path"), given))
 
 
 def require_files(paths: Iterable[str], found: list[str]) -> None:

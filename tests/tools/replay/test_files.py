@@ -8,7 +8,7 @@ import pytest
 
 from tests.tools.replay.builder import ALPHA, healthy
 from triack.base.errors import ReplayError
-from triack.tools.replay.files import complaint, find_logs, parse_records, read_records
+from triack.tools.replay.files import VIOLATIONS, complaint, find_logs, parse_records, read_records
 from triack.tools.replay.run import replay
 from triack.tools.replay.version1 import modernize
 
@@ -78,6 +78,13 @@ def test_a_file_of_something_else_is_not_called_damaged(tmp_path: Path, text: st
     with pytest.raises(ReplayError) as refused:
         replay(directories, engine="local")
     assert str(refused.value) == f"{other} is no session log: its first line does not begin one"
+
+
+def test_the_violations_of_an_earlier_report_are_no_log(tmp_path: Path) -> None:
+    """``--report`` may write its page among the logs, and they may be replayed again."""
+    directories = healthy().save(tmp_path)
+    (tmp_path / "alpha" / VIOLATIONS).write_text('{"check": "lost"}\n')
+    assert replay(directories, engine="local").verdict == "pass"
 
 
 def test_a_log_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from triack.base.errors import ReplayError
+from triack.tools.replay.files import VIOLATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,17 @@ def test_a_path_without_logs_is_named(tmp_path: Path) -> None:
         require_files([str(tmp_path / "empty")], found)
     with pytest.raises(ReplayError, match=r"^no session log .* in s3a://bucket/logs$"):
         require_files(["s3a://bucket/logs"], [])
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_only_segments_are_found(spark: "SparkSession", tmp_path: Path) -> None:
+    """Not what is empty, what is something else, and the violations of a report."""
+    from triack.tools.replay.spark_files import find_files
+
+    for name, content in {"a.jsonl": "{}", "b.jsonl": "", "page.html": "x", VIOLATIONS: "{}"}.items():
+        (tmp_path / name).write_text(content)
+    assert [Path(row.path).name for row in find_files(spark, [str(tmp_path)]).select("path").collect()] == ["a.jsonl"]
 
 
 @pytest.mark.spark
