@@ -4,7 +4,6 @@ import asyncio
 import concurrent.futures
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -175,7 +174,7 @@ class NodeCollector(Collector):
         except NodeClosed:
             return
         info = GaugeMetricFamily("triack_node", "Always 1.", labels=("name", "node_id", "version", "survives"))
-        info.add_metric((self._node.name, self._node.node_id, version("triack"), stats.survives), 1)
+        info.add_metric((self._node.name, self._node.node_id, triack.__version__, stats.survives), 1)
         yield info
         for family in FAMILIES:
             yield family.filled(stats)
