@@ -142,6 +142,9 @@ class Bbr:
     """
 
     name: ClassVar[str] = "bbr"
+    __slots__ = ("_bound", "_bunching", "_datagram_bytes", "_delivery", "_entered_at_ns", "_growth_packets", "_idle",
+                 "_is_clear", "_is_late", "_most_bytes", "_probe_at_ns", "_rounds", "_seed", "bandwidth", "floor",
+                 "state", "trip", "window_bytes")  # fmt: skip
 
     def __init__(self, datagram_bytes: int, seed: int) -> None:
         self.state = BbrState.STARTUP
@@ -204,7 +207,7 @@ class Bbr:
         self.window_bytes = max(self.window_bytes, self._minimum_bytes)
 
     def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> Sending:
-        """A packet leaves, on top of what is in flight. What is returned comes back with its fate."""
+        """Packets leave together, on top of what is in flight. What is returned comes back with the fate of each."""
         if not in_flight_bytes and self._delivery.app_limited_until:
             self._idle = True
         if self._is_late:
@@ -224,10 +227,10 @@ class Bbr:
         """
         self._is_late = self.state is not BbrState.STARTUP or self._rounds < STARTUP_ROUNDS
 
-    def handle_acked(self, size_bytes: int, sending: Sending) -> None:
-        """A packet is acknowledged; ``handle_ack`` follows when all of the acknowledgement are told."""
+    def handle_acked(self, packets: int, size_bytes: int, sending: Sending) -> None:
+        """Packets that left together are acknowledged; ``handle_ack`` follows when all of an ack are told."""
         self._delivery.handle_acked(sending, size_bytes)
-        self.floor.handle_acked(spared=sending.spares and self._is_clear)
+        self.floor.handle_acked(packets, spared=sending.spares and self._is_clear)
 
     def handle_lost(self, size_bytes: int, sending: Sending, now_ns: int) -> None:  # noqa: ARG002 - as any controller
         """A packet is lost; what that means is seen when the round is over."""

@@ -31,7 +31,7 @@ class Congestion(Protocol):
     window_bytes: int
 
     def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> Any:
-        """A packet leaves, on top of what is in flight. What is returned comes back with its fate."""
+        """Packets leave together, on top of what is in flight. What is returned comes back with the fate of each."""
 
     def handle_app_limited(self, in_flight_bytes: int) -> None:
         """There is nothing to send."""
@@ -39,8 +39,8 @@ class Congestion(Protocol):
     def handle_late(self) -> None:
         """The process came to its turn too late to send at the rate that ``rate`` said."""
 
-    def handle_acked(self, size_bytes: int, sending: Any) -> None:
-        """A packet is acknowledged; ``handle_ack`` follows when all of the acknowledgement are told."""
+    def handle_acked(self, packets: int, size_bytes: int, sending: Any) -> None:
+        """So many packets that left together are acknowledged; ``handle_ack`` follows when all of an ack are told."""
 
     def handle_ack(self, in_flight_bytes: int, rtt_ns: int, now_ns: int) -> None:
         """An acknowledgement has been taken; ``rtt_ns`` is the round trip it shows, 0 for none."""
@@ -84,7 +84,7 @@ class NewReno:
         self.window_bytes = max(self.window_bytes, MINIMUM_WINDOW_PACKETS * datagram_bytes)
 
     def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> tuple[int, bool]:
-        """A packet leaves. Returns when, and whether the window is what holds the sender back (RFC 9002 7.8)."""
+        """Packets leave. Returns when, and whether the window is what holds the sender back (RFC 9002 7.8)."""
         return now_ns, 2 * (in_flight_bytes + size_bytes) >= self.window_bytes
 
     def handle_app_limited(self, in_flight_bytes: int) -> None:
@@ -93,8 +93,8 @@ class NewReno:
     def handle_late(self) -> None:
         """Nothing to do, for the same reason."""
 
-    def handle_acked(self, size_bytes: int, sending: tuple[int, bool]) -> None:
-        """Grow for an acknowledged packet that was sent since the last halving, with the window as the limit."""
+    def handle_acked(self, packets: int, size_bytes: int, sending: tuple[int, bool]) -> None:  # noqa: ARG002 - as any
+        """Grow for what was sent since the last halving, with the window as the limit, and is acknowledged."""
         sent_at_ns, limited = sending
         if sent_at_ns <= self._recovery_started_ns or not limited:
             return

@@ -78,7 +78,7 @@ class DeliveryRate:
         self._newest: Sending | None = None
 
     def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int, *, spares: bool) -> Sending:
-        """A packet leaves; ``in_flight_bytes`` is what is on the wire without it."""
+        """Packets leave, so many bytes together; ``in_flight_bytes`` is what is on the wire without them."""
         latest = self._latest
         if latest is not None and latest.sent_at_ns == now_ns and latest.delivered_bytes == self.delivered_bytes:
             latest.in_flight_bytes += size_bytes
@@ -98,7 +98,7 @@ class DeliveryRate:
         return self._latest
 
     def handle_acked(self, sending: Sending, size_bytes: int) -> None:
-        """A packet is acknowledged; ``take_sample`` follows when all of the acknowledgement are counted."""
+        """Some that left then are acknowledged; ``take_sample`` follows when all of the acknowledgement are counted."""
         self._acked_bytes += size_bytes
         if self._newest is None or sending.sent_at_ns > self._newest.sent_at_ns:
             self._newest = sending
@@ -116,7 +116,9 @@ class DeliveryRate:
         newest, acked_bytes = self._newest, self._acked_bytes
         if newest is None:
             return None
-        self._newest, self._acked_bytes = None, 0
+        # Nothing more leaves with what left before an acknowledgement.
+        self._newest = self._latest = None
+        self._acked_bytes = 0
         self.delivered_bytes += acked_bytes
         self._delivered_at_ns = now_ns
         if self.app_limited_until and self.delivered_bytes > self.app_limited_until:

@@ -40,10 +40,11 @@ class LossFloor:
         known = self._spared_acked + self._spared_lost
         return min(1_000 * self._spared_lost // (known + DOUBT_PACKETS), FLOOR_MAX_PER_MILLE)
 
-    def handle_acked(self, *, spared: bool) -> None:
-        """A packet was acknowledged that was sent while we left room, or not."""
-        self._acked += 1
-        self._spared_acked += spared
+    def handle_acked(self, packets: int, *, spared: bool) -> None:
+        """So many packets were acknowledged that were sent while we left room, or not."""
+        self._acked += packets
+        if spared:
+            self._spared_acked += packets
 
     def handle_lost(self, *, spared: bool) -> None:
         """A packet was lost."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from heapq import nsmallest
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 from triack.base.delivery import Delivery
@@ -336,13 +336,14 @@ class SendWindow:
 
     def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> None:
         """The packets of ``next_run`` are on their way, in the datagrams from that counter on."""
-        congestion, order, in_flight_bytes = self.congestion, self._next_order, self.in_flight_bytes
+        order, run_bytes = self._next_order, sum([sent.size_bytes for sent in run])
         state = TRANSITIONS[PacketState.QUEUED][PacketEvent.SENT]
+        sending = None
+        if self.congestion is not None:
+            sending = self.congestion.handle_sent(run_bytes, self.in_flight_bytes, now_ns)
         for sent in run:
             sent.state = state
-            if congestion is not None:
-                sent.sending = congestion.handle_sent(sent.size_bytes, in_flight_bytes, now_ns)
-            in_flight_bytes += sent.size_bytes
+            sent.sending = sending
             sent.sends = 1
             sent.order = order
             sent.sent_at_ns = now_ns
@@ -351,8 +352,8 @@ class SendWindow:
             order += 1
             counter += 1
         self.highest_sent = run[-1].number
-        self.unsent_bytes -= in_flight_bytes - self.in_flight_bytes
-        self.in_flight_bytes = in_flight_bytes
+        self.unsent_bytes -= run_bytes
+        self.in_flight_bytes += run_bytes
         self._next_order = order
         self._forget_sendings()
 
@@ -445,8 +446,9 @@ class SendWindow:
         return True
 
     def _grow(self, congestion: Congestion, acked: list[SessionPacket], rtt_ns: int, now_ns: int) -> None:
-        for sent in acked:
-            congestion.handle_acked(sent.size_bytes, sent.sending)
+        for sending, together in groupby(acked, key=_sending_of):
+            sizes_bytes = [sent.size_bytes for sent in together]
+            congestion.handle_acked(len(sizes_bytes), sum(sizes_bytes), sending)
         congestion.handle_ack(self.in_flight_bytes, rtt_ns, now_ns)
 
     def detect_losses(self, now_ns: int) -> tuple[list[SessionPacket], int | None]:
@@ -496,3 +498,7 @@ class SendWindow:
 
 def _number_of(sent: SessionPacket) -> int:
     return sent.number
+
+
+def _sending_of(sent: SessionPacket) -> Any:
+    return sent.sending

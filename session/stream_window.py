@@ -48,7 +48,7 @@ class StreamWindow:
         self._is_looking = False
 
     def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> Sending:
-        """A packet leaves, on top of what is in flight. What is returned comes back with its fate."""
+        """Packets leave together, on top of what is in flight. What is returned comes back with the fate of each."""
         return self._delivery.handle_sent(size_bytes, in_flight_bytes, now_ns, spares=False)
 
     def handle_app_limited(self, in_flight_bytes: int) -> None:
@@ -59,8 +59,8 @@ class StreamWindow:
     def handle_late(self) -> None:
         """Nothing to do: a stream is not paced."""
 
-    def handle_acked(self, size_bytes: int, sending: Sending) -> None:
-        """A packet is acknowledged; ``handle_ack`` follows when all of the acknowledgement are told."""
+    def handle_acked(self, packets: int, size_bytes: int, sending: Sending) -> None:  # noqa: ARG002 - as any controller
+        """Packets that left together are acknowledged; ``handle_ack`` follows when all of an ack are told."""
         self._delivery.handle_acked(sending, size_bytes)
 
     def handle_ack(self, in_flight_bytes: int, rtt_ns: int, now_ns: int) -> None:  # noqa: ARG002 - as any controller

@@ -75,7 +75,7 @@ class Path:
             bbr.handle_lost(DATAGRAM, sending, self.now_ns)
         else:
             self.delivered += 1
-            bbr.handle_acked(DATAGRAM, sending)
+            bbr.handle_acked(1, DATAGRAM, sending)
         bbr.handle_ack(self.in_flight * DATAGRAM, 0 if lost else self.now_ns - sent_at_ns, self.now_ns)
 
 

@@ -10,7 +10,7 @@ def ack(reno: NewReno, sent_at_ns: int, *, limited: bool = True) -> None:
     """A datagram that left then is acknowledged; so much was in flight that the window held it back, or not."""
     in_flight_bytes = reno.window_bytes if limited else 0
     sending = reno.handle_sent(DATAGRAM, in_flight_bytes, sent_at_ns)
-    reno.handle_acked(DATAGRAM, sending)
+    reno.handle_acked(1, DATAGRAM, sending)
 
 
 def lose(reno: NewReno, sent_at_ns: int, now_ns: int) -> None:
@@ -25,6 +25,20 @@ def test_slow_start_doubles_in_a_round_trip() -> None:
     for _ in range(10):
         ack(reno, 5)
     assert reno.window_bytes == 20 * DATAGRAM
+
+
+def test_what_left_together_counts_as_much_as_one_by_one() -> None:
+    """Ten datagrams of one sending and ten of ten, in slow start; and about as much when the window grows slowly."""
+    for halved in (False, True):
+        single, by_run = NewReno(DATAGRAM), NewReno(DATAGRAM)
+        for reno in (single, by_run):
+            if halved:
+                lose(reno, 50, 100)
+        sending = by_run.handle_sent(10 * DATAGRAM, 0, 200)
+        by_run.handle_acked(10, 10 * DATAGRAM, sending)
+        for _ in range(10):
+            ack(single, 200)
+        assert single.window_bytes <= by_run.window_bytes <= 1.1 * single.window_bytes
 
 
 def test_a_window_that_was_not_the_limit_does_not_grow() -> None:

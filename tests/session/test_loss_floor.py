@@ -13,7 +13,7 @@ def play(floor: LossFloor, packets: int, loss: float, random: Random, *, spared:
         if random.random() < loss:
             floor.handle_lost(spared=spared)
         else:
-            floor.handle_acked(spared=spared)
+            floor.handle_acked(1, spared=spared)
 
 
 def learned(loss: float, seed: int = 1) -> LossFloor:

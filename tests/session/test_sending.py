@@ -304,17 +304,22 @@ def test_what_is_left_of_the_congestion_window_is_spare_when_nothing_waits() -> 
 @pytest.mark.parametrize("waiting", [1, 7, 30])
 @pytest.mark.plain
 def test_a_run_ends_with_the_credit(waiting: int) -> None:
-    """And what is known of its packets afterwards is what it would be had they left one by one."""
+    """And what is known of its packets afterwards is what it would be had they left one by one.
+
+    The controller is told of a run at once: its packets share what it remembers, and leave under the same limit.
+    """
     single, by_run = make(64, NewReno(100)), make(64, NewReno(100))
-    push(single, waiting)
+    singly, together = push(single, waiting), push(by_run, waiting)
     counter = 50
     while (sent := single.next_with_credit()) is not None:
         single.handle_sent(sent, counter, 9)
         counter += 1
-    push(by_run, waiting)
     by_run.handle_run_sent(by_run.next_run(3 * 100, UNBOUNDED_BYTES), 50, 9)
     while run := by_run.next_run(1_000_000, UNBOUNDED_BYTES):
         by_run.handle_run_sent(run, 50 + by_run.highest_sent, 9)
+    assert len({id(sent.sending) for sent in together[:3]}) == 1
+    for sent in singly + together:
+        sent.sending = None
     assert snapshot(by_run) == snapshot(single)
     assert by_run.in_flight == min(waiting, 10)
 

@@ -39,7 +39,7 @@ class Stream:
         self.now_ns = at_ns
         self.delivered += 1
         self.longest_ns = max(self.longest_ns, at_ns - sent_at_ns)
-        self.window.handle_acked(PACKET, sending)
+        self.window.handle_acked(1, PACKET, sending)
         self.window.handle_ack(len(self.waiting) * PACKET, at_ns - sent_at_ns, at_ns)
 
 
