@@ -44,8 +44,8 @@ class SessionSettings:
         drain_timeout_s: how long a draining session waits for its last acks.
         max_datagram_bytes: largest datagram to send, headers and tag included, where the path carries it: UDP begins
             with 1,200 bytes and probes for more (``session.path_mtu``). With 1,200 or less nothing is probed.
-        congestion: how this end shares the network with what it sends over UDP: ``"newreno"`` takes every loss for
-            congestion; ``"bbr"`` measures what the path delivers, and does not mind losses by chance.
+        congestion: how this end shares the network with what it sends over UDP: ``"bbr"`` measures what the path
+            delivers, and does not mind losses by chance; ``"newreno"`` takes every loss for congestion.
     """
 
     max_unacked_packet: int | Literal["auto"] = 64
@@ -63,7 +63,7 @@ class SessionSettings:
     cleanup_interval_s: float = 300.0
     drain_timeout_s: float = 5.0
     max_datagram_bytes: int = 32_000
-    congestion: str = "newreno"
+    congestion: str = "bbr"
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("idle_ack_delay_s", "drain_timeout_s"))

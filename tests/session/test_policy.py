@@ -179,7 +179,7 @@ def test_the_numbers_of_solace_on_udp_as_on_tcp(
 
 def test_large_packets_are_asked_for_until_the_congestion_window_has_grown() -> None:
     """A kilobyte every 5 ms: its ten datagrams do not hold twice sixteen, and after a hundred packets they do."""
-    pair = Pair.opened(SessionSettings(max_unacked_packet=50, ack_trigger=THIRD))
+    pair = Pair.opened(SessionSettings(max_unacked_packet=50, ack_trigger=THIRD, congestion="newreno"))
     for _ in range(400):
         pair.backlog["a"].append((Delivery.EXPRESS, b"x" * 1_000))
         pair.drain()

@@ -354,7 +354,7 @@ def test_three_probe_times_in_a_row_shrink_the_congestion_window() -> None:
 
 def test_the_pacer_spreads_a_large_window() -> None:
     """After the burst, packets leave one by one, at the times the session asks to be woken."""
-    pair = Pair.opened(rtt_ns=100 * MS)
+    pair = Pair.opened(SessionSettings(congestion="newreno"), rtt_ns=100 * MS)
     congestion = pair.a.window.congestion
     assert congestion is not None
     congestion.window_bytes = 40 * 1_200

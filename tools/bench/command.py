@@ -69,7 +69,7 @@ class _WindowType(click.IntRange):
     help="So many in each run, in place of a time (T9: sessions; T12: the backlog).",
 )
 @click.option("--insecure", is_flag=True, help="Without keys: nothing is encrypted. For comparison.")
-@click.option("--congestion", type=click.Choice(CONGESTION), help="How Triack shares the network.  [default: newreno]")
+@click.option("--congestion", type=click.Choice(CONGESTION), help="How Triack shares the network.  [default: bbr]")
 @click.option(
     "--datagram-bytes",
     type=click.IntRange(DATAGRAM_MIN_BYTES, DATAGRAM_MAX_BYTES),

@@ -51,7 +51,7 @@ class Work:
     window: int | Literal["auto"] = 1_024
     transport: str = "udp"
     datagram_bytes: int = SessionSettings().max_datagram_bytes
-    congestion: str = "newreno"
+    congestion: str = SessionSettings().congestion
     rate: int = 2_000
     seconds: float = 5.0
     messages: int | None = None
