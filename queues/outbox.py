@@ -302,8 +302,11 @@ class Outbox:
                 link.conversation.wake()
             elif link.busy and now_ns >= link.retry_at_ns:
                 wanting.append(link)
+            elif link.busy:
+                self._deadlines.set(link, link.retry_at_ns)
             else:
-                self._deadlines.set(link, link.retry_at_ns if link.busy else None)
+                link.calling.handle_quiet()
+                self._deadlines.set(link, None)
         return wanting
 
     def contents_of(

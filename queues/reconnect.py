@@ -36,7 +36,8 @@ class Reconnect:
             ``most_s``, or ends as idle, ends the row.
         most_s: the longest wait.
         unanswered_most_s: the longest after an attempt that nobody answered: it was a wait itself, of
-            ``connect_timeout_s``, and a peer that comes back must not wait for ours.
+            ``connect_timeout_s``, and a peer that comes back must not wait for ours. One that has been away for more
+            than five minutes is called ever more rarely all the same, once a second at last.
         jitter: that share of each wait is drawn, so that nodes that lost the same peer do not come back in step.
         after_session_lost: what becomes of what was sent and not acknowledged when its session is lost, its peer being
             silent, gone, begun anew or ending it: ``resend`` it on the next session, or ``hand back``: its receipt

@@ -251,3 +251,54 @@ def test_short_sessions_that_end_as_idle_make_nobody_wait() -> None:
         world.run(2 * SECOND)
     assert len(a.log("session_opened")) == 50
     assert set(reasons(a)) == {"idle"}
+
+
+# A peer that is away.
+
+
+AWAY_HOURS = 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_peer_that_is_away_is_called_ever_more_rarely(kind: str) -> None:
+    """Every half second was 8,900 datagrams an hour, and over streams a line of the log for each of 4,800 attempts."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a", scheme=kind), world.node("b", scheme=kind)
+    a.send(b, "q", b"before")
+    world.run(10 * SECOND)
+    b.crash()
+    a.send(b, "q", b"meanwhile")
+    sent, logged = world.network.counts["sent"], len(a.log())
+    world.run(AWAY_HOURS * HOUR)
+    assert world.network.counts["sent"] - sent < AWAY_HOURS * 4_300
+    assert len(a.log()) - logged < AWAY_HOURS * 4_300
+    b.start()
+    assert world.run(1_030 * MS, lambda: b.length("q") == 2), "a second, and three round trips"
+    assert judged(a, b) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("away_s", [0.8, 30, 290])
+def test_a_short_absence_changes_nothing(kind: str, away_s: float) -> None:
+    """Who was away for less than five minutes is called as often as ever."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a", scheme=kind), world.node("b", scheme=kind)
+    b.crash()
+    a.send(b, "q", b"x")
+    world.run(round(away_s * SECOND))
+    b.start()
+    assert world.run(1_100 * MS, lambda: b.length("q") == 1), "the longest wait, and a handshake"
+
+
+def test_what_is_new_after_a_quiet_time_does_not_wait_for_an_absence_that_is_over() -> None:
+    """All that there was for the peer has expired: how long it was called in vain before says nothing now."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a"), world.node("b")
+    b.crash()
+    a.send(b, "q", b"old", live_ms=600_000)
+    world.run(HOUR)
+    a.send(b, "q", b"new")
+    world.run(100 * MS)
+    b.start()
+    assert world.run(300 * MS, lambda: b.length("q") == 1)
