@@ -413,9 +413,16 @@ class Handshakes:
         """A session with a peer of that name, or address, at that address."""
         name, path = named
         link = self._outbox.links.get(name)
-        store_factor = 1 if link is None else link.patience.store_factor
+        ack_factor, store_factor = (1, 1) if link is None else link.patience.factors
         return Session(
-            session_settings(self._settings, path, try_ns, direct="://" in name, store_factor=store_factor),
+            session_settings(
+                self._settings,
+                path,
+                try_ns,
+                direct="://" in name,
+                ack_factor=ack_factor,
+                store_factor=store_factor,
+            ),
             session_id=session_id,
             connection_id=self._connection_id(),
             introduction=own.encode(),

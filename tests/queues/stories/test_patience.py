@@ -194,6 +194,43 @@ def test_a_node_that_is_killed_while_its_disk_stands_still_is_found_out(kind: st
     assert b.read_all("q") == numbered(0, 3)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fixed_timeout_for_a_disk_that_stands_still_grows_as_well(kind: str) -> None:
+    """Half a second gave a session for each of them, 2,300 an hour."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    settings = NodeSettings(session=SessionSettings(store_ack_timeout_s=0.5))
+    a, b = world.node("a", settings, scheme=kind), world.node("b", scheme=kind)
+    b.commit_ns = HOUR // 2
+    a.send(b, "q", *numbered(0, 3))
+    world.run(b.commit_ns - 10 * SECOND)
+    assert len(a.log("session_opened")) < 30
+    b.commit_ns = MS
+    assert world.run(20 * SECOND, lambda: not a.busy)
+    world.run(HOUR)
+    assert judged(a, b) == []
+
+
+# A round trip that takes longer than a fixed timeout.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_a_timeout_that_is_shorter_than_a_round_trip_lets_everything_through(kind: str, delivery: Delivery) -> None:
+    """No ack would ever come in time: 2,300 sessions an hour, and nothing passed as acknowledged, for ever."""
+    world = World(1, Faults(delay_ns=300 * MS))
+    settings = NodeSettings(session=SessionSettings(ack_timeout_s=0.2, store_ack_timeout_s=0.2))
+    a, b = world.node("a", settings, scheme=kind), world.node("b", settings, scheme=kind)
+    for turn in range(3):
+        a.send(b, "q", *numbered(10 * turn, 10 * turn + 10), delivery=delivery)
+        b.send(a, "r", *numbered(10 * turn, 10 * turn + 10), delivery=delivery)
+        assert world.run(60 * SECOND, lambda: not a.busy and not b.busy)
+        world.run(400 * SECOND)
+    assert len(a.log("session_opened")) < 30
+    if delivery is not Delivery.EXPRESS:
+        assert sorted(b.read_all("q")) == sorted(a.read_all("r")) == numbered(0, 30)
+    assert judged(a, b) == []
+
+
 # A peer that answers, and acknowledges nothing.
 
 
