@@ -42,7 +42,8 @@ class SessionSettings:
             something is stored.
         store_ack_timeout_min_s: lower limit of the adaptive store ack timeout; twice as much in the same way.
         connect_timeout_s: how long a connection may take (MSMQ: session initialization timer).
-        cleanup_interval_s: a session without a packet for so long closes (MSMQ ``CleanupInterval``).
+        cleanup_interval_s: a session without a packet for so long closes (MSMQ ``CleanupInterval``). It must be longer
+            than a round trip: a peer whose next packet is on its way is silent for as long as that.
         drain_timeout_s: how long a draining session waits for its last acks.
         max_datagram_bytes: largest datagram to send, headers and tag included, where the path carries it: UDP begins
             with 1,200 bytes and probes for more (``session.path_mtu``). With 1,200 or less nothing is probed.
