@@ -26,7 +26,7 @@ from triack.base.news import (
     StoreLow,
 )
 from triack.base.reasons import DropReason
-from triack.base.units import MS
+from triack.base.units import MS, in_ns
 from triack.node import operator_log
 from triack.node.enrolling import Enrolling
 from triack.node.events import EventFeed
@@ -52,6 +52,9 @@ LOOK_NS = 100 * MS
 meanwhile by the fastest disks."""
 LOW_LOOK_S = 1.0
 """How often it is looked at while there is too little, and no commits are made."""
+LONGEST_SLEEP_S = 60.0
+"""A timer of the event loop does not count the time for which the machine was suspended, and would be late by that. So
+deadlines that are farther away are looked at once a minute."""
 CATCH_UP_S = 0.02
 """How long what arrived waits for a store that is behind: longer than a disk takes for what makes it so, and short
 beside what peers wait for acknowledgements. A disk that hangs stops nobody: then so much is taken each time."""
@@ -267,8 +270,9 @@ class Driver:
             self._timer.cancel()
             self._timer = None
         if deadline_ns is not None:
-            delay_s = max(0, deadline_ns - self._now_ns()) / 1e9
-            self._timer, self._timer_ns = self._loop.call_later(delay_s, self._handle_timer), deadline_ns
+            now_ns = self._now_ns()
+            self._timer_ns = min(deadline_ns, now_ns + in_ns(LONGEST_SLEEP_S))
+            self._timer = self._loop.call_later(max(0, self._timer_ns - now_ns) / 1e9, self._handle_timer)
 
     def _handle_timer(self) -> None:
         self._timer = None

@@ -1,7 +1,8 @@
 """Where a peer is looked for: at each of its addresses in turn, until it answers.
 
 Promise: an address that answered last is called first; one that did not is left for the next, and comes again when all
-others have been tried. So a peer that is anywhere of all these is found, however many of them are dead.
+others have been tried. So a peer that is anywhere of all these is found, however many of them are dead. The longer it
+has been away the more rarely it is called, so that when it comes back it waits for a small share of that, and not long.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,12 @@ FIRST_TRY_NS = 1 * SECOND
 Every round takes twice as long, as the way may be longer than that."""
 _DOUBLINGS_MAX = 16
 """More are beyond any timeout, and only make large numbers."""
+AWAY_SHARE = 600
+"""A peer that was away for five minutes is called twice a second, as in the first seconds: until then it may well be
+there, behind a network that loses nine of ten datagrams each way."""
+SPACING_MAX_NS = 1 * SECOND
+"""However long it was away: the first message passes a second and three round trips after an outage at the latest
+(docs/proof.md)."""
 COLLISION_NS = 1 * SECOND
 """Both ends may call at once. When ours have gone unanswered for longer than this, they may have been sent in vain for
 all we know, and are no reason to refuse theirs."""
@@ -78,6 +85,12 @@ class Calling:
         """Whether the peer was not called for so long that it may be out of our reach."""
         return self.since_ns is not None and now_ns - self.since_ns < COLLISION_NS
 
+    def spacing_ns(self, now_ns: int) -> int:
+        """How much time there is between two calls at one address, at least."""
+        if self.since_ns is None:
+            return 0
+        return min((now_ns - self.since_ns) // AWAY_SHARE, SPACING_MAX_NS) // self._choices
+
     @property
     def is_last(self) -> bool:
         """Whether the peer was called wherever it may be, with the call that goes on now."""
@@ -86,6 +99,10 @@ class Calling:
     def handle_missed(self) -> None:
         """It did not answer there."""
         self._missed += 1
+
+    def handle_quiet(self) -> None:
+        """Nobody wants anything of it, or it is to be looked for elsewhere: how long it was away says nothing then."""
+        self.since_ns = None
 
     def handle_opened(self) -> None:
         """A session with it is open, whoever called."""

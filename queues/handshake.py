@@ -169,7 +169,10 @@ class Handshakes:
         channel = self._channels.dial(link.peer, path.partition(":")[0])
         own = self._introduce(link.peer, link.peer_id, self.peers.of(link.peer_id))
         named = link.peer, path
-        session = self._make_session(self._random.getrandbits(64), own, named, channel, now_ns, try_ns=try_ns)
+        spacing_ns = link.calling.spacing_ns(now_ns)
+        session = self._make_session(
+            self._random.getrandbits(64), own, named, channel, now_ns, try_ns=try_ns, spacing_ns=spacing_ns
+        )
         link.conversation = self._add(Conversation(session, channel, path, link.peer, self.awake, own))
         link.conversation.link = link
 
@@ -405,13 +408,21 @@ class Handshakes:
         *,
         peer: Hello | None = None,
         try_ns: int | None = None,
+        spacing_ns: int = 0,
     ) -> Session:
         """A session with a peer of that name, or address, at that address."""
         name, path = named
         link = self._outbox.links.get(name)
-        store_factor = 1 if link is None else link.patience.store_factor
+        ack_factor, store_factor = (1, 1) if link is None else link.patience.factors
         return Session(
-            session_settings(self._settings, path, try_ns, direct="://" in name, store_factor=store_factor),
+            session_settings(
+                self._settings,
+                path,
+                try_ns,
+                direct="://" in name,
+                ack_factor=ack_factor,
+                store_factor=store_factor,
+            ),
             session_id=session_id,
             connection_id=self._connection_id(),
             introduction=own.encode(),
@@ -419,6 +430,7 @@ class Handshakes:
             overhead_bytes=channel.overhead_bytes,
             scheme=path.partition(":")[0],
             now_ns=now_ns,
+            spacing_ns=spacing_ns,
         )
 
     def _add(self, conversation: Conversation) -> Conversation:
@@ -540,6 +552,8 @@ class Handshakes:
                 self._close(conversation, CloseReason.REVOKED, now_ns)
         for link in self._outbox.links.values():
             ours, changed = link.conversation, link.calling.known != self._directory.named(link.peer)
+            if changed:
+                link.calling.handle_quiet()
             if ours is not None and link.is_connecting and changed:
                 self._close(ours, CloseReason.LOCAL_STOP, now_ns)
             if link.conversation is None:

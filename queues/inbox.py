@@ -267,7 +267,7 @@ class Inbox:
             conversation.withhold(delivery, packet)
             self._tell_rejected((conversation, packet), header, transfer)
             return
-        transfer.via = conversation
+        transfer.handle_heard(conversation)
         if transfer.forget_unwanted(header) and delivery in DURABLE:
             group.arrivals.accepted.setdefault(transfer, [])
         mailbox = self.mailboxes.get(transfer.queue)
@@ -305,7 +305,7 @@ class Inbox:
             self.order_acks.owe(transfer)
         else:
             return False
-        transfer.via = conversation
+        transfer.handle_heard(conversation)
         accepted = (header.sequence, header.number, run.last, sum(run.counts))
         queued = mailbox.charge_run(run, delivery)
         if delivery in DURABLE:
@@ -528,6 +528,13 @@ class Inbox:
                 mailbox.drop_unfinished_express(peer_id)
         self._starts[peer_id] = peer_start
         self.order_acks.handle_session_opened(self._transfers.get(peer_id, {}).values())
+
+    def handle_session_closed(self, conversation: Conversation) -> None:
+        """Nobody keeps what is over: a peer that has gone may not come back."""
+        self.admission.handle_session_closed(conversation)
+        for transfer in self._transfers.get(conversation.peer_id, {}).values():
+            if transfer.via is conversation:
+                transfer.via = None
 
     def send_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
         """Hand every due order ack to a conversation; before that, tell streams for which there is room again."""

@@ -46,7 +46,8 @@ class IncomingTransfer:
         rejections: what was refused of it, and its origin may not know yet.
         may_send: whether its origin may send to the queue; None while nobody has asked.
         acked: what the last order ack said, or an accept.
-        via: the conversation that its newest packet came by.
+        via: the conversation that its newest packet came by; None when that is over.
+        heard: whether any packet has come since the start of this node.
         turn: how often its origin was told to stop, or to go on; odd while it is to stop.
         early_bytes: what is out of order took so much memory when it was counted last.
         refused_from: the lowest number that the disk has as refused, or None: after a crash it is refused again.
@@ -57,6 +58,7 @@ class IncomingTransfer:
         "delivery",
         "early_bytes",
         "filter",
+        "heard",
         "lane",
         "may_send",
         "ordered",
@@ -81,6 +83,7 @@ class IncomingTransfer:
         self.may_send: bool | None = None
         self.acked: Position = (0, 0)
         self.via: Conversation | None = None
+        self.heard = False
         self.turn = 0
         self.early_bytes = 0
         self.refused_from: int | None = None
@@ -126,6 +129,11 @@ class IncomingTransfer:
         if self.ordered:
             return crowded and not self.sequence.is_next(header)
         return (crowded or self.filter.full) and self.filter.opens_gap(header)
+
+    def handle_heard(self, conversation: Conversation) -> None:
+        """A packet has come."""
+        self.via = conversation
+        self.heard = True
 
     @property
     def out_of_order_bytes(self) -> int:

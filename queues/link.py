@@ -249,7 +249,8 @@ class Link:
     """All outgoing queues to one peer, and the session that serves them, if there is one.
 
     Reconnects after waits that grow (``Patience``); after a session that lasted they begin small again. Each attempt
-    that nobody answers is followed by one at the peer's next address.
+    that nobody answers is followed by one at the peer's next address, later if the peer has been away for long
+    (``Calling``).
 
     Args:
         peer: to whom it leads, by name.
@@ -417,7 +418,9 @@ class Link:
         self.idle = False
         self.sessions += 1
 
-    def handle_closed(self, now_ns: int, *, unanswered: bool, idle: bool = False, untaken: bool = False) -> None:
+    def handle_closed(
+        self, now_ns: int, *, unanswered: bool, idle: bool = False, unheard: bool = False, untaken: bool = False
+    ) -> None:
         """The session is gone; wait a little longer each time in a row, unless it had ended as idle.
 
         Args:
@@ -425,21 +428,26 @@ class Link:
             unanswered: it was never open because nobody answered: then its attempts were a wait already, and a
                 peer that comes back must not wait for ours.
             idle: it ended because nothing was to be sent.
+            unheard: it ended as no ack came.
             untaken: it ended as what had arrived was not stored.
         """
-        settled = idle
+        settled, spaced_ns = idle, now_ns
         if self.conversation is not None:
             window = self.conversation.session.window
             self.resends += window.resends
             # A peer may call a session idle that carries what it has not heard of.
             settled = idle and not window.unacked
             if self.conversation.known is None:
+                spaced_ns = self.conversation.session.said_at_ns + self.calling.spacing_ns(now_ns)
                 self.calling.handle_missed()
             else:
                 self.idle = idle
+                session = self.conversation.session
+                probe_ns = session.rtt.probe_ns if session.rtt.measured else None
+                self.patience.handle_waited(probe_ns, session.policy.ack_timeout_max_ns, unheard=unheard)
         self.conversation = None
         wait_ns = self.patience.handle_closed(now_ns, unanswered=unanswered, settled=settled, untaken=untaken)
-        self.retry_at_ns = now_ns + wait_ns
+        self.retry_at_ns = max(now_ns + wait_ns, spaced_ns)
         self.wake()
 
     def forget_waits(self, retry_at_ns: int) -> None:

@@ -302,8 +302,11 @@ class Outbox:
                 link.conversation.wake()
             elif link.busy and now_ns >= link.retry_at_ns:
                 wanting.append(link)
+            elif link.busy:
+                self._deadlines.set(link, link.retry_at_ns)
             else:
-                self._deadlines.set(link, link.retry_at_ns if link.busy else None)
+                link.calling.handle_quiet()
+                self._deadlines.set(link, None)
         return wanting
 
     def contents_of(
@@ -448,15 +451,17 @@ class Outbox:
         *,
         unanswered: bool = False,
         idle: bool = False,
+        unheard: bool = False,
         untaken: bool = False,
         lost: bool = False,
     ) -> None:
         """The session of a link is gone: what is not freed goes out again; see ``Link``.
 
         ``unanswered``: it was never open because nobody answered. ``idle``: nothing was to be sent, and who waits for
-        an order ack goes on waiting. ``untaken``: what had arrived was not stored. ``lost``: what was sent is in doubt.
+        an order ack goes on waiting. ``unheard``: no ack came. ``untaken``: what had arrived was not stored. ``lost``:
+        what was sent is in doubt.
         """
-        link.handle_closed(now_ns, unanswered=unanswered, idle=idle, untaken=untaken)
+        link.handle_closed(now_ns, unanswered=unanswered, idle=idle, unheard=unheard, untaken=untaken)
         self.handle_size(link)
         for outgoing in link.queues:
             if lost and self._settings.reconnect.after_session_lost == "hand back":

@@ -66,7 +66,7 @@ class OwedAcks:
         """A session with the origin of these streams is open: all that can be said of them is said once more."""
         for transfer in transfers:
             # One from before a restart has no way back until a packet shows where its origin is.
-            if transfer.ordered and transfer.via is not None and transfer.sequence.position[1]:
+            if transfer.ordered and transfer.heard and transfer.sequence.position[1]:
                 self._request(transfer)
 
     def request_all(self) -> None:

@@ -36,7 +36,8 @@ class Reconnect:
             ``most_s``, or ends as idle, ends the row.
         most_s: the longest wait.
         unanswered_most_s: the longest after an attempt that nobody answered: it was a wait itself, of
-            ``connect_timeout_s``, and a peer that comes back must not wait for ours.
+            ``connect_timeout_s``, and a peer that comes back must not wait for ours. One that has been away for more
+            than five minutes is called ever more rarely all the same, once a second at last.
         jitter: that share of each wait is drawn, so that nodes that lost the same peer do not come back in step.
         after_session_lost: what becomes of what was sent and not acknowledged when its session is lost, its peer being
             silent, gone, begun anew or ending it: ``resend`` it on the next session, or ``hand back``: its receipt
@@ -91,6 +92,9 @@ class Patience:
     long, until something is stored, as RFC 6298 has it for a retransmission timer (section 5.5). A disk that stands
     still is asked by ever fewer sessions; one that goes on again is heard at once, as there is a session.
 
+    A fixed ack timeout may be shorter than a round trip, and then no ack would ever come in time. So a session that one
+    ends makes the next one wait twice as long, too, and one that needs less than half of that, half as long again.
+
     To be answered ends no row of waits: a peer that opens sessions and closes them at once is called as rarely as one
     that refuses them.
 
@@ -99,19 +103,20 @@ class Patience:
         random: for jitter.
     """
 
-    __slots__ = ("_attempts", "_opened_at_ns", "_random", "_reconnect", "_untaken")
+    __slots__ = ("_attempts", "_opened_at_ns", "_random", "_reconnect", "_unheard", "_untaken")
 
     def __init__(self, reconnect: Reconnect, random: "Random") -> None:
         self._reconnect = reconnect
         self._random = random
         self._attempts = 0
         self._opened_at_ns: int | None = None
+        self._unheard = 0
         self._untaken = 0
 
     @property
-    def store_factor(self) -> int:
-        """How many times the usual wait the next session waits for store acks."""
-        return 1 << min(self._untaken, _DOUBLINGS_MAX)
+    def factors(self) -> tuple[int, int]:
+        """How many times the usual wait the next session waits for acks, if that is fixed, and for store acks."""
+        return 1 << min(self._unheard, _DOUBLINGS_MAX), 1 << min(self._untaken, _DOUBLINGS_MAX)
 
     def handle_opened(self, now_ns: int) -> None:
         """A session is open."""
@@ -120,6 +125,19 @@ class Patience:
     def handle_stored(self) -> None:
         """The peer has stored something."""
         self._untaken = 0
+
+    def handle_waited(self, probe_ns: int | None, timeout_ns: int, *, unheard: bool) -> None:
+        """A session that was open is gone.
+
+        Args:
+            probe_ns: how long an ack might take in it, None when nobody knows.
+            timeout_ns: how long it waited for one.
+            unheard: whether it ended as none came.
+        """
+        if probe_ns is not None and 2 * probe_ns <= timeout_ns:
+            self._unheard = max(0, self._unheard - 1)
+        elif unheard and (probe_ns is None or probe_ns > timeout_ns):
+            self._unheard += 1
 
     def handle_closed(self, now_ns: int, *, unanswered: bool, settled: bool, untaken: bool) -> int:
         """A session is gone; see ``Link.handle_closed``. Returns how long to wait before the next one, in ns.
@@ -136,5 +154,5 @@ class Patience:
 
     def forget(self) -> None:
         """For searches that keep the clock still."""
-        self._attempts = self._untaken = 0
+        self._attempts = self._unheard = self._untaken = 0
         self._opened_at_ns = None

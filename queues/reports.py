@@ -159,7 +159,7 @@ class Reports:
             )
         self._handshakes.handle_closed(conversation, event.reason, now_ns)
         self._news.handle_closed(conversation, event.reason)
-        self._inbox.admission.handle_session_closed(conversation)
+        self._inbox.handle_session_closed(conversation)
         link = conversation.link
         if link is not None and link.conversation is conversation:
             self._outbox.handle_session_closed(
@@ -167,6 +167,7 @@ class Reports:
                 now_ns,
                 unanswered=event.reason is CloseReason.CONNECT_TIMEOUT,
                 idle=event.reason is CloseReason.IDLE,
+                unheard=event.reason is CloseReason.ACK_TIMEOUT,
                 untaken=event.reason is CloseReason.STORE_ACK_TIMEOUT,
                 lost=event.reason in IN_DOUBT,
             )

@@ -17,7 +17,13 @@ PEER_PARTS = 4
 
 
 def session_settings(
-    settings: NodeSettings, address: str, try_ns: int | None = None, *, direct: bool = False, store_factor: int = 1
+    settings: NodeSettings,
+    address: str,
+    try_ns: int | None = None,
+    *,
+    direct: bool = False,
+    ack_factor: int = 1,
+    store_factor: int = 1,
 ) -> SessionSettings:
     """The settings of a session.
 
@@ -26,7 +32,8 @@ def session_settings(
         address: with whom.
         try_ns: how long a connection may take, None for what the settings say.
         direct: whether the peer is called by an address, and not by a name.
-        store_factor: how many times the usual wait it waits for store acks, where that is not fixed.
+        ack_factor: how many times the usual wait it waits for acks, where that is fixed.
+        store_factor: how many times the usual wait it waits for store acks.
     """
     session = _patient(settings.session) if direct else settings.session
     if not address.startswith("udp:"):
@@ -35,12 +42,21 @@ def session_settings(
         session = replace(session, max_datagram_bytes=most_bytes)
     if session.max_unacked_packet == "auto":
         session = replace(session, auto_window_max=largest_window(settings))
-    if store_factor > 1:
+    if ack_factor > 1 and session.ack_timeout_s is not None:
+        session = replace(session, ack_timeout_s=_longer_s(session.ack_timeout_s, ack_factor, session))
+    if store_factor > 1 and session.store_ack_timeout_s is not None:
+        session = replace(session, store_ack_timeout_s=_longer_s(session.store_ack_timeout_s, store_factor, session))
+    elif store_factor > 1:
         store_s = min(store_factor * session.store_ack_timeout_min_s, session.ack_timeout_max_s)
         session = replace(session, store_ack_timeout_min_s=store_s)
     if try_ns is not None and try_ns < in_ns(session.connect_timeout_s):
         session = replace(session, connect_timeout_s=try_ns / SECOND)
     return session
+
+
+def _longer_s(fixed_s: float, factor: int, session: SessionSettings) -> float:
+    """So many times a fixed timeout, up to the longest there is."""
+    return max(fixed_s, min(factor * fixed_s, session.ack_timeout_max_s))
 
 
 def _room_bytes(settings: NodeSettings) -> int:

@@ -134,9 +134,9 @@ class Transmitter:
     def route(self, transfer: IncomingTransfer) -> Conversation | None:
         """The conversation for an order ack: the one its packets came by, or another with the same node."""
         via = transfer.via
-        if via is None or via.is_open:
+        if (via is not None and via.is_open) or not transfer.heard:
             return via
-        return next((other for other in self._handshakes.with_peer(via.peer_id) if other.is_open), None)
+        return next((other for other in self._handshakes.with_peer(transfer.origin) if other.is_open), None)
 
     def fill(self, conversation: Conversation, giving: Giving, now_ns: int) -> None:
         """Give a session as many packets as its window takes."""

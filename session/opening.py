@@ -24,7 +24,8 @@ CONNECT_RESEND_MORE_NS = 20 * MS
 """By so much each wait is longer than the one before: slowly, as losses come in bursts. Where they come three in a row
 and take a third of all, ninety-nine of a hundred sessions are open within five seconds."""
 CONNECT_RESEND_MAX_NS = 500 * MS
-"""The wait grows no further: a peer that starts while we call should not have to wait for us."""
+"""The wait grows no further by itself: a peer that starts while we call should not have to wait for us. Who knows that
+it has been away for long asks for longer ones."""
 UNANSWERED_SENDS = 4
 """An initiator that has said its hello so often has waited for nearly a second: several losses, or nobody there."""
 
@@ -35,6 +36,7 @@ class Opening:
     Args:
         hello: ours.
         peer: the initiator's when this end accepts, None when it initiates.
+        spacing_ns: how long an initiator waits for each answer at least.
 
     Attributes:
         hello: ours, as it was said last.
@@ -45,10 +47,11 @@ class Opening:
         said_at_ns: when it was said last.
     """
 
-    __slots__ = ("due", "hello", "initiator", "said_at_ns", "times_said", "unconfirmed")
+    __slots__ = ("_spacing_ns", "due", "hello", "initiator", "said_at_ns", "times_said", "unconfirmed")
 
-    def __init__(self, hello: Hello, peer: Hello | None) -> None:
+    def __init__(self, hello: Hello, peer: Hello | None, spacing_ns: int = 0) -> None:
         self.initiator = peer is None
+        self._spacing_ns = spacing_ns
         self.hello = hello if peer is None else replace(hello, sent_at_ns=peer.sent_at_ns)
         self.due = True
         self.unconfirmed = False
@@ -83,7 +86,8 @@ class Opening:
         """How long to wait for an answer to what was said last; None for as long as it takes."""
         if not self.initiator:
             return None
-        return min(CONNECT_RESEND_NS + (self.times_said - 1) * CONNECT_RESEND_MORE_NS, CONNECT_RESEND_MAX_NS)
+        wait_ns = min(CONNECT_RESEND_NS + (self.times_said - 1) * CONNECT_RESEND_MORE_NS, CONNECT_RESEND_MAX_NS)
+        return max(wait_ns, self._spacing_ns)
 
     def handle_opened(self, now_ns: int) -> int:
         """The session is open here: the introduction is not said again.

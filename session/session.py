@@ -80,6 +80,7 @@ class Session:
         overhead_bytes: by how much the channel makes a datagram longer than what the session gives it.
         scheme: of the peer's address. On ``udp`` congestion control and pacing are on, on ``tcp`` the stream's window.
         now_ns: the caller's monotonic clock.
+        spacing_ns: how long an initiator waits for each answer to its hello, at least.
 
     Attributes:
         peer: the peer's hello, but for what its owner reads; None for an initiator that has not been answered.
@@ -104,6 +105,7 @@ class Session:
         overhead_bytes: int,
         scheme: str,
         now_ns: int,
+        spacing_ns: int = 0,
     ) -> None:
         own = Hello.of(settings, session_id=session_id, connection_id=connection_id, introduction=introduction)
         self.peer = peer
@@ -118,7 +120,7 @@ class Session:
         largest = settings.largest_window
         auto = settings.max_unacked_packet == "auto"
         self.window = SendWindow(largest, self.rtt, None if share is None else share.window, follows=auto)
-        self._opening = Opening(replace(own, policy=self.policy), peer)
+        self._opening = Opening(replace(own, policy=self.policy), peer, spacing_ns)
         self.answering = Answering(largest, self.policy, SPAN_WINDOWS * largest)
         self._probing = Probing(is_stream=scheme == "tcp")
         self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
@@ -172,6 +174,11 @@ class Session:
     def is_unanswered(self) -> bool:
         """Whether this end tries to connect, and has done so for a while."""
         return self.state is State.CONNECTING and self._opening.is_unanswered
+
+    @property
+    def said_at_ns(self) -> int:
+        """When this end said its hello last."""
+        return self._opening.said_at_ns
 
     @property
     def is_closed(self) -> bool:

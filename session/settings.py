@@ -32,15 +32,18 @@ class SessionSettings:
         ack_trigger: when session acks leave; None for half the window and ``idle_ack_delay_s``.
         store_ack_trigger: when store acks leave; None for the same as session acks.
         ack_timeout_s: silence after which a session with unacknowledged packets closes (MSMQ ``AckTimeout``);
-            None adapts it to the round trip, between the two limits below.
+            None adapts it to the round trip, between the two limits below. If that is shorter than a round trip, the
+            next session waits twice as long, up to ``ack_timeout_max_s``.
         ack_timeout_min_s, ack_timeout_max_s: limits of the adaptive ack timeout.
         direct_ack_timeouts: how many ack timeouts of silence a peer is granted that is called by its address, and has
             no name (MSMQ: 2 for direct names, ``QosCleanupIntervalMultiplier``, [MS-MQQB] 3.1.2.4).
         store_ack_timeout_s: wait for a store ack before the session closes (MSMQ ``StoreAckTimeout``); None adapts.
-        store_ack_timeout_min_s: lower limit of the adaptive store ack timeout; twice as much in the next session each
-            time that it has ended one, up to ``ack_timeout_max_s``, until something is stored.
+            Twice as much in the next session each time that it has ended one, up to ``ack_timeout_max_s``, until
+            something is stored.
+        store_ack_timeout_min_s: lower limit of the adaptive store ack timeout; twice as much in the same way.
         connect_timeout_s: how long a connection may take (MSMQ: session initialization timer).
-        cleanup_interval_s: a session without a packet for so long closes (MSMQ ``CleanupInterval``).
+        cleanup_interval_s: a session without a packet for so long closes (MSMQ ``CleanupInterval``). It must be longer
+            than a round trip: a peer whose next packet is on its way is silent for as long as that.
         drain_timeout_s: how long a draining session waits for its last acks.
         max_datagram_bytes: largest datagram to send, headers and tag included, where the path carries it: UDP begins
             with 1,200 bytes and probes for more (``session.path_mtu``). With 1,200 or less nothing is probed.

@@ -26,6 +26,7 @@ from triack.base.news import (
     StoreLow,
 )
 from triack.base.reasons import DropReason
+from triack.base.units import SECOND
 from triack.node import driver
 from triack.node.driver import Driver
 from triack.node.platform import Platform
@@ -39,6 +40,9 @@ from triack.transport.inbox import Received, Trouble, tell_nobody
 from triack.transport.tcp import VOUCH_TIMEOUT_SECONDS
 
 HERE = "memory://here"
+
+
+HOUR_NS = 3_600 * SECOND
 
 
 class Script:
@@ -325,6 +329,23 @@ async def test_it_polls_when_the_next_deadline_has_come_and_not_before() -> None
         await it.driver.progress()
         await until(lambda: len(it.engine.polls) > polls + 1)
         assert it.engine.polls[polls + 1] >= due_ns
+
+
+@pytest.mark.plain
+async def test_a_deadline_that_came_while_the_machine_was_suspended_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timers of the event loop do not know of it."""
+    monkeypatch.setattr("triack.node.driver.LONGEST_SLEEP_S", 0.01)
+    slept_ns = 0
+    monkeypatch.setattr(Bench, "monotonic_ns", staticmethod(lambda: Platform.monotonic_ns() + slept_ns))
+    async with bench() as it:
+        due_ns = it.monotonic_ns() + HOUR_NS
+        it.engine.next_deadline = lambda: due_ns if it.engine.polls[-1] < due_ns else None  # type: ignore[method-assign]
+        await it.driver.progress()
+        polls = len(it.engine.polls)
+        await asyncio.sleep(0.05)
+        assert len(it.engine.polls) == polls, "to look at the clock is no poll"
+        slept_ns = 3 * 24 * HOUR_NS
+        await until(lambda: it.engine.polls[-1] >= due_ns)
 
 
 @pytest.mark.plain

@@ -1,9 +1,14 @@
 """The machine that a node runs on: that it is real, and that another one can take its place."""
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.node.nodes import bodies, make
+from triack.base.units import SECOND
 from triack.node.log_file import LogFile
 from triack.node.platform import PLATFORM, Platform
 from triack.node.worker import ThreadWorker
@@ -24,6 +29,19 @@ def test_the_real_machine_has_real_parts(tmp_path: Path) -> None:
     assert isinstance(store, Store)
     assert not store.in_memory
     store.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one clock for both")
+def test_its_clock_goes_on_while_the_machine_is_suspended() -> None:
+    """A namespace whose clocks say that this machine was, for a day."""
+    read = (
+        "import time; from triack.node.platform import Platform; print(Platform().monotonic_ns() - time.monotonic_ns())"
+    )
+    command = ["unshare", "--user", "--map-root-user", "--time", "--boottime", "86400", sys.executable, "-c", read]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "unshare" in found.stderr:
+        pytest.skip(f"no namespaces of time here: {found.stderr.strip()}")
+    assert int(found.stdout) >= 86_000 * SECOND, found.stderr
 
 
 async def test_a_node_runs_on_the_machine_of_its_context() -> None:

@@ -76,3 +76,22 @@ def test_calls_are_fresh_for_a_second() -> None:
     assert calling.is_fresh(SECOND)
     calling.forget_waits()
     assert not calling.is_fresh(SECOND)
+
+
+def test_who_was_away_for_longer_is_called_more_rarely() -> None:
+    """By a six-hundredth of that, up to a second, which its addresses share; until it answers, or nobody calls."""
+    calling = Calling()
+    assert calling.spacing_ns(100 * SECOND) == 0
+    calling.choose(THREE[:1], 0)
+    assert [calling.spacing_ns(away_s * SECOND) for away_s in (0, 300, 600, 10**6)] == [
+        0,
+        SECOND // 2,
+        SECOND,
+        SECOND,
+    ]
+    calling.choose(THREE[:2], 10**6 * SECOND)
+    assert calling.spacing_ns(10**6 * SECOND) == SECOND // 2
+    for end in (calling.handle_quiet, calling.handle_opened):
+        end()
+        assert calling.spacing_ns(10**6 * SECOND) == 0
+        calling.choose(THREE, 0)

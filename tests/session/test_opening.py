@@ -20,6 +20,15 @@ def test_an_initiator_speaks_at_once_and_more_and_more_patiently() -> None:
     assert waits == [*range(200 * MS, 500 * MS, 20 * MS), 500 * MS, 500 * MS, 500 * MS]
 
 
+def test_an_initiator_whose_peer_was_away_for_long_waits_longer_from_the_first() -> None:
+    """And no shorter than anybody else."""
+    opening, short = Opening(make_hello(1), None, 3_000 * MS), Opening(make_hello(1), None, 10 * MS)
+    for at_ns in range(3):
+        opening.say(at_ns)
+        short.say(at_ns)
+        assert (opening.wait_ns, short.wait_ns) == (3_000 * MS, (200 + 20 * at_ns) * MS)
+
+
 def test_an_acceptor_answers_each_connect_once() -> None:
     """With the time of that one, and never unasked: nobody else's wait is its own."""
     opening = Opening(make_hello(2), CONNECT)

@@ -194,6 +194,43 @@ def test_a_node_that_is_killed_while_its_disk_stands_still_is_found_out(kind: st
     assert b.read_all("q") == numbered(0, 3)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fixed_timeout_for_a_disk_that_stands_still_grows_as_well(kind: str) -> None:
+    """Half a second gave a session for each of them, 2,300 an hour."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    settings = NodeSettings(session=SessionSettings(store_ack_timeout_s=0.5))
+    a, b = world.node("a", settings, scheme=kind), world.node("b", scheme=kind)
+    b.commit_ns = HOUR // 2
+    a.send(b, "q", *numbered(0, 3))
+    world.run(b.commit_ns - 10 * SECOND)
+    assert len(a.log("session_opened")) < 30
+    b.commit_ns = MS
+    assert world.run(20 * SECOND, lambda: not a.busy)
+    world.run(HOUR)
+    assert judged(a, b) == []
+
+
+# A round trip that takes longer than a fixed timeout.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_a_timeout_that_is_shorter_than_a_round_trip_lets_everything_through(kind: str, delivery: Delivery) -> None:
+    """No ack would ever come in time: 2,300 sessions an hour, and nothing passed as acknowledged, for ever."""
+    world = World(1, Faults(delay_ns=300 * MS))
+    settings = NodeSettings(session=SessionSettings(ack_timeout_s=0.2, store_ack_timeout_s=0.2))
+    a, b = world.node("a", settings, scheme=kind), world.node("b", settings, scheme=kind)
+    for turn in range(3):
+        a.send(b, "q", *numbered(10 * turn, 10 * turn + 10), delivery=delivery)
+        b.send(a, "r", *numbered(10 * turn, 10 * turn + 10), delivery=delivery)
+        assert world.run(60 * SECOND, lambda: not a.busy and not b.busy)
+        world.run(400 * SECOND)
+    assert len(a.log("session_opened")) < 30
+    if delivery is not Delivery.EXPRESS:
+        assert sorted(b.read_all("q")) == sorted(a.read_all("r")) == numbered(0, 30)
+    assert judged(a, b) == []
+
+
 # A peer that answers, and acknowledges nothing.
 
 
@@ -251,3 +288,54 @@ def test_short_sessions_that_end_as_idle_make_nobody_wait() -> None:
         world.run(2 * SECOND)
     assert len(a.log("session_opened")) == 50
     assert set(reasons(a)) == {"idle"}
+
+
+# A peer that is away.
+
+
+AWAY_HOURS = 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_peer_that_is_away_is_called_ever_more_rarely(kind: str) -> None:
+    """Every half second was 8,900 datagrams an hour, and over streams a line of the log for each of 4,800 attempts."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a", scheme=kind), world.node("b", scheme=kind)
+    a.send(b, "q", b"before")
+    world.run(10 * SECOND)
+    b.crash()
+    a.send(b, "q", b"meanwhile")
+    sent, logged = world.network.counts["sent"], len(a.log())
+    world.run(AWAY_HOURS * HOUR)
+    assert world.network.counts["sent"] - sent < AWAY_HOURS * 4_300
+    assert len(a.log()) - logged < AWAY_HOURS * 4_300
+    b.start()
+    assert world.run(1_030 * MS, lambda: b.length("q") == 2), "a second, and three round trips"
+    assert judged(a, b) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("away_s", [0.8, 30, 290])
+def test_a_short_absence_changes_nothing(kind: str, away_s: float) -> None:
+    """Who was away for less than five minutes is called as often as ever."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a", scheme=kind), world.node("b", scheme=kind)
+    b.crash()
+    a.send(b, "q", b"x")
+    world.run(round(away_s * SECOND))
+    b.start()
+    assert world.run(1_100 * MS, lambda: b.length("q") == 1), "the longest wait, and a handshake"
+
+
+def test_what_is_new_after_a_quiet_time_does_not_wait_for_an_absence_that_is_over() -> None:
+    """All that there was for the peer has expired: how long it was called in vain before says nothing now."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a"), world.node("b")
+    b.crash()
+    a.send(b, "q", b"old", live_ms=600_000)
+    world.run(HOUR)
+    a.send(b, "q", b"new")
+    world.run(100 * MS)
+    b.start()
+    assert world.run(300 * MS, lambda: b.length("q") == 1)

@@ -1,5 +1,7 @@
 """Peers are names, wherever they are: several addresses, none, another after a restart, both ends at once."""
 
+import gc
+
 import pytest
 
 from tests.queues.keyed import KeyedChannels, peer
@@ -9,6 +11,7 @@ from triack.base.peers import Peer
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues.calling import WaitsFor
+from triack.queues.link import Conversation
 from triack.queues.stages import Stage
 from triack.tools.sim.faults import Faults
 
@@ -332,3 +335,20 @@ def test_whichever_accept_comes_first_the_session_works() -> None:
     assert a.watch((waits, 0), Stage.STORED) == []
     assert world.run(10 * SECOND, lambda: b.length("q") == 1)
     assert opened(b) == 1
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_of_a_peer_that_has_gone_no_session_is_kept(delivery: Delivery) -> None:
+    """Its streams are, for ever, and each would hold one; when it comes back they find their way again."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a"), world.node("b")
+    for turn in range(2):
+        a.send(b, "q", *numbered(turn, turn + 1), delivery=delivery)
+        world.run(400 * SECOND)
+        assert not a.busy
+        labels = {record["session"] for record in b.log("session_closed")}
+        assert len(labels) == turn + 1
+        gc.collect()
+        kept = [one.label for one in gc.get_objects() if isinstance(one, Conversation)]
+        assert labels.isdisjoint(kept)
+    assert b.read_all("q") == numbered(0, 2)
