@@ -294,6 +294,15 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 future.set_result(None)
         return bool(due)
 
+    def check_inside(self, what: str) -> None:
+        """Raises NotSimulated in any other event loop: there, seconds pass as they do, and the world stands still."""
+        if asyncio._get_running_loop() is not self:
+            raise NotSimulated(
+                f"{what}: this code runs in a real event loop, as that of triack.sync, of asyncio.run or of a plugin's "
+                "asynchronous fixtures is; the simulated world has one of its own, in which coroutine tests with "
+                "triack_world run, and what world.run(...) is given"
+            )
+
     async def progress(self) -> None:
         """Wait until something more has happened and everything that follows from it at the same instant, too."""
         future = self.create_future()

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from triack.base.checks import check_timeout
-from triack.base.errors import UsageError
+from triack.base.errors import TriackError, UsageError
 from triack.node import platform as real
 from triack.node.stats import NodeStats
 from triack.testing.errors import MachineCrashed
@@ -81,15 +81,18 @@ class Machine(Hardware):
         Raises:
             MachineCrashed: the machine crashed meanwhile.
             UsageError: the machine is down, or this is no coroutine.
+            NotSimulated: it is awaited in an event loop that is not the world's.
         """
         _check(
             isinstance(coroutine, Coroutine),
             f"run {_name_of(coroutine)} on machine {self.name}: {coroutine!r} is no coroutine, as what a call of an "
             "async function gives",
         )
+        what = f"run {_name_of(coroutine)}"
         try:
-            self._check_up(f"run {_name_of(coroutine)}")
-        except UsageError:
+            self.world.loop.check_inside(f"{what} on machine {self.name}")
+            self._check_up(what)
+        except TriackError:
             coroutine.close()
             raise
         work = Work(self._process, coroutine, f"{_name_of(coroutine)} on {self.name}")
@@ -111,8 +114,10 @@ class Machine(Hardware):
         Raises:
             TimeoutError: they took longer.
             UsageError: the machine is down, or this is no number of seconds.
+            NotSimulated: it is awaited in an event loop that is not the world's.
         """
         check_timeout(f"stop the services of machine {self.name}", timeout)
+        self.world.loop.check_inside(f"stop the services of machine {self.name}")
         self._check_up("stop the services")
         self.world.tell(f"{self.name}: stop")
         running = [work for work in self.works if not work.outcome.done()]
