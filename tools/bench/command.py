@@ -127,6 +127,10 @@ def bench(
     if as_lines + as_page + as_json > 1:
         raise UsageError("bench: --csv, --markdown and --json exclude each other")
     rows = rows_of(names)
+    if report is not None:
+        from triack.tools.replay.report import make_way
+
+        make_way(report)
     if versus:
         system_of(versus).check()
     is_plain = not (as_lines or as_page or as_json)
