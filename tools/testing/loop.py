@@ -281,7 +281,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             time.step()
         except Livelock:
             time.events_max = time.events + self._max_events
-            self.on_too_much(TooMuchHappens(f"{self._max_events:,} events, and no end"))
+            self.on_too_much(TooMuchHappens(f"{self._max_events:,} events, and no end; max_events= allows more"))
             return
         if time.events % EVENTS_PER_COLLECTION == 0:
             gc.collect()

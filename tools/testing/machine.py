@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from triack.base.checks import check_timeout
-from triack.base.errors import TriackError, UsageError
+from triack.base.errors import TriackError, UsageError, WaitTimeout
 from triack.node import platform as real
 from triack.node.stats import NodeStats
 from triack.testing.errors import MachineCrashed
@@ -112,7 +112,7 @@ class Machine(Hardware):
             timeout: seconds that they may take.
 
         Raises:
-            TimeoutError: they took longer.
+            WaitTimeout: they took longer; with the names of those that still run. It is a TimeoutError.
             UsageError: the machine is down, or this is no number of seconds.
             NotSimulated: it is awaited in an event loop that is not the world's.
         """
@@ -124,8 +124,12 @@ class Machine(Hardware):
         if not self.world.loop.raise_signal(self._process, signal.SIGTERM):
             for work in running:
                 work.task.cancel()
-        async with asyncio.timeout(timeout):
-            await asyncio.gather(*(work.outcome for work in running), return_exceptions=True)
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.gather(*(asyncio.shield(work.outcome) for work in running), return_exceptions=True)
+        except TimeoutError:
+            left = ", ".join(work.name for work in running if not work.outcome.done())
+            raise WaitTimeout(f"{left}: still running {timeout:g} s of virtual time after stop()") from None
 
     def __enter__(self) -> Self:
         self._check_up("open nodes")

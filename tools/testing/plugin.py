@@ -21,9 +21,7 @@ FIXTURE = "triack_world"
 """What a test asks for to run in a simulated world."""
 MARKED_FOR_ASYNCIO = "The test .* is marked with '@pytest.mark.asyncio' but it is not an async function"
 """What pytest-asyncio says of a coroutine test that runs in a world, when a whole file is marked as its own."""
-MARKER = (
-    "triack(seed=0, seeds=1, check=True, max_events=2000000, trust=True): how the simulated world of a test is made"
-)
+MARKER = "triack(seed=0, seeds=1, check=True, max_events=200000, trust=True): how the simulated world of a test is made"
 """As pytest lists it."""
 SETTINGS: dict[str, type[Any]] = {"seed": int, "seeds": int, "check": bool, "max_events": int, "trust": bool}
 """What it takes."""

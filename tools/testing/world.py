@@ -28,8 +28,8 @@ __all__ = ["World"]
 
 T = TypeVar("T")
 
-MAX_EVENTS = 2_000_000
-"""Far more than a test of services takes: what comes so far goes round in circles."""
+MAX_EVENTS = 200_000
+"""Far more than a test of services takes: what comes so far, after a minute of a core, goes round in circles."""
 TOLD_MAX = 50
 """The end of a long story is what explains a failure."""
 UNTIL_SECONDS = 60.0
