@@ -99,7 +99,7 @@ def with_properties(destination: str, body: bytes, properties: MessageProperties
 def _no_property(name: str) -> str:
     valid = f"valid are {', '.join(MessageProperties.__annotations__)}"
     if name == "priority":
-        return f"messages have no priority yet; {valid}"
+        return f"messages have no priority; {valid}"
     return f"{name} is no message property; {valid}"
 
 

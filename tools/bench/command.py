@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from triack.base.checks import DATAGRAM_MAX_BYTES, DATAGRAM_MIN_BYTES
-from triack.base.errors import UsageError
+from triack.base.errors import TriackError, UsageError
 from triack.session.settings import CONGESTION, WINDOW_MAX
 from triack.tools.bench.figures import Result
 from triack.tools.bench.measure import measure
@@ -127,6 +127,10 @@ def bench(
     if as_lines + as_page + as_json > 1:
         raise UsageError("bench: --csv, --markdown and --json exclude each other")
     rows = rows_of(names)
+    if report is not None:
+        from triack.tools.replay.report import make_way
+
+        make_way(report)
     if versus:
         system_of(versus).check()
     is_plain = not (as_lines or as_page or as_json)
@@ -216,7 +220,11 @@ def _show_side_by_side(result: Result, console: Console) -> None:
 @contextmanager
 def _folder(data: Path | None) -> Iterator[Path]:
     """Where the runs work; what they leave is removed."""
-    if data is not None:
-        data.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="triack-bench-", dir=data) as name:
+    try:
+        if data is not None:
+            data.mkdir(parents=True, exist_ok=True)
+        made = tempfile.TemporaryDirectory(prefix="triack-bench-", dir=data)
+    except OSError as error:
+        raise TriackError(f"bench: cannot work in {data or tempfile.gettempdir()}: {error.strerror}") from error
+    with made as name:
         yield Path(name)

@@ -264,6 +264,11 @@ def rows_of(names: tuple[str, ...]) -> list[Row]:
     for name in wanted:
         if name not in known:
             meant = nearest(name, known)
-            advice = f"did you mean {meant}?" if meant else f"there are {', '.join(known)}"
-            raise UsageError(f"bench: no row {name}; {advice}")
+            advice = f"did you mean {_typed(meant)}?" if meant else f"there are {', '.join(map(_typed, known))}"
+            raise UsageError(f"bench: no row {_typed(name)}; {advice}")
     return [known[name] for name in wanted]
+
+
+def _typed(name: str) -> str:
+    """As pages and helps write it: T1, but sizes."""
+    return name if name[1:].isdecimal() else name.lower()

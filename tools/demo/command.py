@@ -153,12 +153,14 @@ def demo(
     transactional messages, up to 8 MiB ahead of what is acknowledged as ordered; the receiver checks number, order and
     content of each. Then the session logs are replayed. Ends with 0 only if every promise was kept.
     """
+    from triack.tools.replay.report import make_way
+
     _check_engine(engine)
     page = report or (keep or Path()) / REPORT_FILE
     plan = Plan(messages, size, loss, duplicate, reorder, seed, transport, timeout, insecure)
     console = None if as_json else console_on()
     with _folder(keep) as folder:
-        page.parent.mkdir(parents=True, exist_ok=True)
+        make_way(page)
         progress = Transfer()
         code = run(_transfer(plan, folder, progress, console))
         if code:

@@ -127,6 +127,10 @@ def _follow(
     engine: Callable[..., Verdict],
 ) -> Verdict:
     """Print violations as they turn up, until there is nothing more, or Ctrl-C."""
+    if report is not None:
+        from triack.tools.replay.report import make_way
+
+        make_way(report)
     console, stop = console_on(), Event()
 
     def tell(finding: Violation, timeline: Timeline) -> None:
@@ -171,6 +175,11 @@ def show(verdict: Verdict, console: Console) -> None:
             f"[yellow]no log was given of {escape(timeline.told(log))}: what only it can prove is not known[/]"
         )
     _show_findings(verdict, timeline, console)
+    for node in verdict.unfinished if verdict.verdict == "fail" else ():
+        console.print(
+            f"[yellow]the log of {escape(timeline.name(node))} ends before its node stopped: if it was cut, or copied "
+            "meanwhile, what it lacks looks like broken promises[/]"
+        )
     if verdict.report:
         console.print(f"report: {escape(verdict.report)}")
 

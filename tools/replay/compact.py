@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
@@ -58,6 +58,7 @@ def compact(directory: Path, output: Path) -> Compacted:
     if not segments:
         raise ReplayError(f"no session log (*.jsonl, *.jsonl.open) in {directory}")
     done = Compacted(segments=len(segments))
+    write = _writer()
     try:
         output.mkdir(parents=True, exist_ok=True)
         known = _read_manifest(output / MANIFEST)
@@ -68,7 +69,7 @@ def compact(directory: Path, output: Path) -> Compacted:
                 name = str(path.relative_to(directory)).removesuffix(OPEN_SUFFIX)
                 size_bytes = path.stat().st_size
                 if known.get(name) != size_bytes:
-                    told = _make(path, output, done)
+                    told = _make(path, output, done, write)
                     _append(manifest, {"source": name, "bytes": size_bytes, **told})
                     done.bytes_in += size_bytes
     except OSError as error:
@@ -102,12 +103,17 @@ def _append(manifest: Any, told: dict[str, Any]) -> None:
     os.fsync(manifest.fileno())
 
 
-def _make(path: Path, output: Path, done: Compacted) -> dict[str, Any]:
-    """Make the file of a segment, and return what the manifest says of it."""
+def _writer() -> Callable[[Iterator[Record], Any], int]:
+    """What writes records; asked for before anything is made."""
     try:
         from triack.tools.replay.columns import write_parquet
     except ImportError as error:
         raise ReplayError(_WRITER) from error
+    return write_parquet
+
+
+def _make(path: Path, output: Path, done: Compacted, write: Callable[[Iterator[Record], Any], int]) -> dict[str, Any]:
+    """Make the file of a segment, and return what the manifest says of it."""
     records = read_records(LogFile(path, "", ("", 0, 0)))
     first = next(records, None)
     if first is None:
@@ -117,7 +123,7 @@ def _make(path: Path, output: Path, done: Compacted) -> dict[str, Any]:
     file.parent.mkdir(exist_ok=True)
     unready = file.with_name(f".{file.name}.new")
     with unready.open("wb") as out:
-        count = write_parquet(_noting(chain([first], records), last), out)
+        count = write(_noting(chain([first], records), last), out)
         out.flush()
         os.fsync(out.fileno())
     unready.replace(file)

@@ -125,6 +125,12 @@ def missing_logs(world: World) -> list[str]:
     return told
 
 
+def unfinished_logs(world: World) -> list[str]:
+    """Return the nodes whose last start does not end with their stop: what came behind is not known."""
+    last = {node: world.lives[(node, incarnation)] for node, incarnation in sorted(world.lives)}
+    return sorted(node for node, life in last.items() if not life.stopped)
+
+
 def draw(series: dict[str, Series], openings: Iterable[Opening], numbers: dict[str, int]) -> Timeline:
     """Return what the report draws: all series in buckets of the same width, the lives of sessions, tables."""
     bits = max((some.bits for some in series.values()), default=GRAIN_BITS)
@@ -172,6 +178,7 @@ def summarize(verdict: Verdict, world: World, numbers: dict[str, int], series: d
     verdict.duplicates_delivered = numbers.get("duplicates_delivered", 0)
     verdict.pending = numbers.get("unqueued", 0) + verdict.sent - verdict.delivered
     verdict.missing = missing_logs(world)
+    verdict.unfinished = unfinished_logs(world)
 
 
 def accuse(verdict: Verdict, counts: Mapping[str, int], lost: int) -> None:

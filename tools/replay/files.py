@@ -163,7 +163,7 @@ class Lines:
                 try:
                     record, said = self._read(json.loads(line) if type(line) is bytes else line)
                 except UNREADABLE as error:
-                    raise self._fault(path, line, f"is damaged: {error}") from error
+                    raise self._fault(path, line, f"is damaged: {_reason(error)}") from error
                 if said:
                     raise self._fault(path, line, said)
                 yield record
@@ -205,6 +205,11 @@ class Lines:
 def _begins_segment(line: bytes) -> bool:
     """Whether it is the first of a segment, be it damaged; by whatever JSON is written by."""
     return line.replace(b" ", b"").startswith(SEGMENT_BEGIN)
+
+
+def _reason(error: Exception) -> str:
+    """A line's own words for what json says as if the line were a file."""
+    return f"no JSON from character {error.pos + 1} on" if isinstance(error, json.JSONDecodeError) else str(error)
 
 
 def _parse(block: list[bytes]) -> list[Any]:

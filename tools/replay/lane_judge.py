@@ -386,7 +386,8 @@ class LaneJudge:
         for key in known:
             del self._order_acked[key]
         for (sequence, number), record in self._order_acked.items():
-            evidence = f"order ack of {number}, given were {list(self._order_acks[sequence])[-3:] or 'none'}"
+            given = ", ".join(str(high) for _, high in list(self._order_acks[sequence])[-3:])
+            evidence = f"order ack of {number}, {f'the last given were {given}' if given else 'none was given'}"
             self._at(record, "ack_from_nowhere", evidence, sequence, *self._takers(), number=number)
         for (node, peer), record in self._answered.items():
             senders = {sender for sender, taker in self._hops if taker == node}

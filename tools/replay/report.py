@@ -41,13 +41,31 @@ _NUMBERS: Final = (
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 
 
+def make_way(path: Path) -> None:
+    """See that a page can be written, before the work that it is to tell of; its directory is made.
+
+    Raises:
+        ReplayError: it cannot, or Jinja is not installed.
+    """
+    if importlib.util.find_spec("jinja2") is None:
+        raise ReplayError(_NO_PAGE)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not path.exists()
+        path.open("ab").close()
+        if is_new:
+            path.unlink()
+    except OSError as error:
+        raise ReplayError(f"cannot write the report {path}: {error.strerror}") from error
+
+
 def write_report(
     path: Path, verdict: Verdict, timeline: Timeline, command: str = "", violations: Iterable[Violation] | None = None
 ) -> None:
     """Write the page, and beside it ``violations.jsonl`` with every violation.
 
     Args:
-        path: the page's file; its directory is made if it is missing.
+        path: the page's file, as ``make_way`` takes it.
         verdict: what the replay found.
         timeline: what the plots and tables show.
         command: what makes this page again.
@@ -56,10 +74,8 @@ def write_report(
     Raises:
         ReplayError: a file cannot be written, or Jinja is not installed.
     """
-    if importlib.util.find_spec("jinja2") is None:
-        raise ReplayError(_NO_PAGE)
+    make_way(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_page(verdict, timeline, command), encoding="utf-8", errors="backslashreplace")
         with path.with_name(VIOLATIONS).open("w", encoding="utf-8") as file:
             every = verdict.findings if violations is None else violations
@@ -79,6 +95,7 @@ def _page(verdict: Verdict, timeline: Timeline, command: str) -> str:
         timeline=timeline,
         command=command,
         missing=[timeline.told(said) for said in verdict.missing],
+        unfinished=[timeline.name(node) for node in verdict.unfinished] if verdict.verdict == "fail" else [],
         judged=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
         ran=_moment(timeline.start_ns) if timeline.start_ns else "",
         numbers=[

@@ -60,6 +60,10 @@ def replay(
     """
     if engine not in ENGINES:
         raise ReplayError(f"no engine {engine!r}; there are {', '.join(ENGINES[:-1])} and {ENGINES[-1]}")
+    if report is not None:
+        from triack.tools.replay.report import make_way
+
+        make_way(report)
     given = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     if engine == "auto":
         engine = "local" if master is None and _is_small(given) else "spark"

@@ -111,8 +111,8 @@ class Verdict:
         sessions_closed: sessions that ended for one of the reasons that are failures.
         records, torn_lines, nodes: what was read.
         seconds: wall time from the first message queued to the last one committed.
-        messages_per_second: ``delivered`` over ``seconds``.
         missing: logs that were not given, though others speak of what they must hold.
+        unfinished: nodes whose last log does not end with their stop: they were killed, run on, or the log was cut.
         violations: how many violations each check found; checks without any are absent.
         engine: ``spark`` or ``local``.
         findings: the violations themselves, sorted.
@@ -133,13 +133,18 @@ class Verdict:
     torn_lines: int = 0
     nodes: int = 0
     seconds: float = 0.0
-    messages_per_second: float = 0.0
     missing: list[str] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
     violations: dict[str, int] = field(default_factory=dict)
     engine: str = ""
     findings: list[Violation] = field(default_factory=list)
     report: str | None = None
     timeline: Timeline | None = None
+
+    @property
+    def messages_per_second(self) -> float:
+        """``delivered`` over ``seconds``."""
+        return round(self.delivered / self.seconds, 1) if self.seconds else 0.0
 
     @property
     def verdict(self) -> str:
@@ -155,6 +160,7 @@ class Verdict:
         """Return the verdict as plain data for JSON, without the single violations."""
         data = asdict(self)
         del data["findings"], data["timeline"]
+        data["messages_per_second"] = self.messages_per_second
         data["verdict"] = self.verdict
         return data
 
@@ -162,7 +168,6 @@ class Verdict:
         """Note when the first message was queued and the last one committed, by the wall clock."""
         if begin_ns and end_ns > begin_ns:
             self.seconds = round((end_ns - begin_ns) / 1e9, 6)
-            self.messages_per_second = round(self.delivered * 1e9 / (end_ns - begin_ns), 1)
 
 
 @dataclass(slots=True)

@@ -281,7 +281,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             time.step()
         except Livelock:
             time.events_max = time.events + self._max_events
-            self.on_too_much(TooMuchHappens(f"{self._max_events:,} events, and no end"))
+            self.on_too_much(TooMuchHappens(f"{self._max_events:,} events, and no end; max_events= allows more"))
             return
         if time.events % EVENTS_PER_COLLECTION == 0:
             gc.collect()
@@ -293,6 +293,15 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if not future.done():
                 future.set_result(None)
         return bool(due)
+
+    def check_inside(self, what: str) -> None:
+        """Raises NotSimulated in any other event loop: there, seconds pass as they do, and the world stands still."""
+        if asyncio._get_running_loop() is not self:
+            raise NotSimulated(
+                f"{what}: this code runs in a real event loop, as that of triack.sync, of asyncio.run or of a plugin's "
+                "asynchronous fixtures is; the simulated world has one of its own, in which coroutine tests with "
+                "triack_world run, and what world.run(...) is given"
+            )
 
     async def progress(self) -> None:
         """Wait until something more has happened and everything that follows from it at the same instant, too."""

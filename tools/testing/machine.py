@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from triack.base.checks import check_timeout
-from triack.base.errors import UsageError
+from triack.base.errors import TriackError, UsageError, WaitTimeout
 from triack.node import platform as real
 from triack.node.stats import NodeStats
 from triack.testing.errors import MachineCrashed
@@ -81,15 +81,18 @@ class Machine(Hardware):
         Raises:
             MachineCrashed: the machine crashed meanwhile.
             UsageError: the machine is down, or this is no coroutine.
+            NotSimulated: it is awaited in an event loop that is not the world's.
         """
         _check(
             isinstance(coroutine, Coroutine),
             f"run {_name_of(coroutine)} on machine {self.name}: {coroutine!r} is no coroutine, as what a call of an "
             "async function gives",
         )
+        what = f"run {_name_of(coroutine)}"
         try:
-            self._check_up(f"run {_name_of(coroutine)}")
-        except UsageError:
+            self.world.loop.check_inside(f"{what} on machine {self.name}")
+            self._check_up(what)
+        except TriackError:
             coroutine.close()
             raise
         work = Work(self._process, coroutine, f"{_name_of(coroutine)} on {self.name}")
@@ -109,18 +112,24 @@ class Machine(Hardware):
             timeout: seconds that they may take.
 
         Raises:
-            TimeoutError: they took longer.
+            WaitTimeout: they took longer; with the names of those that still run. It is a TimeoutError.
             UsageError: the machine is down, or this is no number of seconds.
+            NotSimulated: it is awaited in an event loop that is not the world's.
         """
         check_timeout(f"stop the services of machine {self.name}", timeout)
+        self.world.loop.check_inside(f"stop the services of machine {self.name}")
         self._check_up("stop the services")
         self.world.tell(f"{self.name}: stop")
         running = [work for work in self.works if not work.outcome.done()]
         if not self.world.loop.raise_signal(self._process, signal.SIGTERM):
             for work in running:
                 work.task.cancel()
-        async with asyncio.timeout(timeout):
-            await asyncio.gather(*(work.outcome for work in running), return_exceptions=True)
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.gather(*(asyncio.shield(work.outcome) for work in running), return_exceptions=True)
+        except TimeoutError:
+            left = ", ".join(work.name for work in running if not work.outcome.done())
+            raise WaitTimeout(f"{left}: still running {timeout:g} s of virtual time after stop()") from None
 
     def __enter__(self) -> Self:
         self._check_up("open nodes")

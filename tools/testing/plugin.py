@@ -21,28 +21,40 @@ FIXTURE = "triack_world"
 """What a test asks for to run in a simulated world."""
 MARKED_FOR_ASYNCIO = "The test .* is marked with '@pytest.mark.asyncio' but it is not an async function"
 """What pytest-asyncio says of a coroutine test that runs in a world, when a whole file is marked as its own."""
-MARKER = (
-    "triack(seed=0, seeds=1, check=True, max_events=2000000, trust=True): how the simulated world of a test is made"
-)
+MARKER = "triack(seed=0, seeds=1, check=True, max_events=200000, trust=True): how the simulated world of a test is made"
 """As pytest lists it."""
-SETTINGS = {"seed": int, "seeds": int, "check": bool, "max_events": int, "trust": bool}
+SETTINGS: dict[str, type[Any]] = {"seed": int, "seeds": int, "check": bool, "max_events": int, "trust": bool}
 """What it takes."""
+LEAST = {"seed": 0, "seeds": 1, "max_events": 1}
+"""The least of its numbers that means anything."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options for seeds."""
     group = parser.getgroup("triack", "triack: services in a simulated world")
-    group.addoption("--triack-seed", type=int, default=None, metavar="N", help="the (first) seed of simulated worlds")
     group.addoption(
-        "--triack-seeds", type=_count, default=None, metavar="N", help="run each test in a simulated world with N seeds"
+        "--triack-seed",
+        type=_number("seed"),
+        default=None,
+        metavar="N",
+        help="the seed of simulated worlds; the first, with --triack-seeds",
+    )
+    group.addoption(
+        "--triack-seeds",
+        type=_number("seeds"),
+        default=None,
+        metavar="N",
+        help="run each test in a simulated world with N seeds",
     )
 
 
-def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"{text} seeds are none")
-    return count
+def _number(name: str) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        if not text.isdecimal() or int(text) < LEAST[name]:
+            raise argparse.ArgumentTypeError(f"it is a whole number of at least {LEAST[name]}, not {text}")
+        return int(text)
+
+    return convert
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,12 +63,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make a test of each seed, if there are several."""
+    """Make a test of each seed, if there are several. Whoever names a seed alone wants to see that one again."""
     if FIXTURE not in metafunc.fixturenames:
         return
-    settings = _settings(metafunc.definition)
-    option = metafunc.config.getoption("--triack-seeds")
-    count = settings.get("seeds", 1) if option is None else option
+    count = _settings(metafunc.definition).get("seeds", 1)
+    if metafunc.config.getoption("--triack-seed") is not None:
+        count = 1
+    count = metafunc.config.getoption("--triack-seeds") or count
     if count > 1:
         first = _seed(metafunc.definition)
         seeds = range(first, first + count)
@@ -69,10 +82,14 @@ def _settings(item: pytest.Item | pytest.Function) -> dict[str, Any]:
     if marker is None:
         return {}
     wrong = [repr(value) for value in marker.args]
-    wrong += [f"{name}={value!r}" for name, value in marker.kwargs.items() if type(value) is not SETTINGS.get(name)]
+    wrong += [f"{name}={value!r}" for name, value in marker.kwargs.items() if not _fits(name, value)]
     if wrong:
-        pytest.fail(f"mark triack({', '.join(wrong)}): it is {MARKER}", pytrace=False)
+        pytest.fail(f"{item.nodeid}: mark triack({', '.join(wrong)}): it is {MARKER}", pytrace=False)
     return dict(marker.kwargs)
+
+
+def _fits(name: str, value: Any) -> bool:
+    return type(value) is SETTINGS.get(name) and value >= LEAST.get(name, value)
 
 
 def _seed(item: pytest.Item) -> int:

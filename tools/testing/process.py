@@ -21,7 +21,6 @@ from triack.node.stats import NodeStats
 from triack.node.worker import Then, Worker
 from triack.store.store import Store
 from triack.testing.endpoint import SimEndpoint
-from triack.testing.errors import NotSimulated
 from triack.testing.hardware import Hardware
 from triack.testing.loop import PROCESS, Process
 from triack.tools.sim.disk import ProcessCrashed
@@ -203,11 +202,7 @@ class SimProcess(Process, real.Platform):
 
     def worker(self) -> SimWorker:
         """A new worker. Raises NotSimulated in a real event loop, as those of ``triack.sync`` are."""
-        if asyncio.get_running_loop() is not self.machine.world.loop:
-            raise NotSimulated(
-                f"open a node on machine {self.machine.name}: triack.sync runs nodes in a thread with a real event "
-                "loop; in the simulated world services use triack.open"
-            )
+        self.machine.world.loop.check_inside(f"open a node on machine {self.machine.name}")
         self._workers.append(SimWorker(self))
         return self._workers[-1]
 

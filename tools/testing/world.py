@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import inspect
 import types
 import warnings
 from collections.abc import Callable, Coroutine
@@ -27,8 +28,8 @@ __all__ = ["World"]
 
 T = TypeVar("T")
 
-MAX_EVENTS = 2_000_000
-"""Far more than a test of services takes: what comes so far goes round in circles."""
+MAX_EVENTS = 200_000
+"""Far more than a test of services takes: what comes so far, after a minute of a core, goes round in circles."""
 TOLD_MAX = 50
 """The end of a long story is what explains a failure."""
 UNTIL_SECONDS = 60.0
@@ -55,6 +56,8 @@ class World(Ground):
     """
 
     def __init__(self, seed: int = 0, *, max_events: int = MAX_EVENTS, trust: bool = True) -> None:
+        _check_whole("seed", seed, least=0)
+        _check_whole("max_events", max_events, least=1)
         super().__init__(seed, max_events)
         self.keyring.shares = trust
         self.loop.on_stuck = self._be_stuck
@@ -122,8 +125,14 @@ class World(Ground):
     # ---- time
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass. Raises UsageError for a time that is none."""
+        """Let time pass.
+
+        Raises:
+            UsageError: that is no time.
+            NotSimulated: it is awaited in an event loop that is not the world's; so does ``until``.
+        """
         check_between("advance: seconds", seconds, 0, LONGEST_LIFE_S)
+        self.loop.check_inside("advance")
         await asyncio.sleep(seconds)
 
     async def until(self, holds: Callable[[], object], timeout: float = UNTIL_SECONDS) -> None:
@@ -135,9 +144,13 @@ class World(Ground):
 
         Raises:
             WaitTimeout: it is still not true; with what each node has in hand.
-            UsageError: the timeout is no number of seconds.
+            UsageError: the timeout is no number of seconds, or this is no function, or an async one.
         """
         check_timeout("until", timeout)
+        function: Any = holds
+        if not callable(function) or inspect.iscoroutinefunction(function):
+            raise UsageError(f"until: {holds!r} is no function that says yes or no at once, as `lambda: ...` is")
+        self.loop.check_inside("until")
         __tracebackhide__ = True
         try:
             async with asyncio.timeout(timeout):
@@ -213,7 +226,7 @@ class World(Ground):
         targets = [_name(other) for other in others] or [machine for machine in self._machines if machine != name]
         for machine in (name, *targets):
             if machine not in self._machines:
-                meant = nearest(machine, self._machines)
+                meant = nearest(str(machine), self._machines)
                 raise UsageError(f"there is no machine {machine}{f'; did you mean {meant}?' if meant else ''}")
         there = [(name, target) for target in targets]
         return there if one_way else there + [(target, name) for target in targets]
@@ -248,10 +261,11 @@ class World(Ground):
         processes = [process for machine in self.machines for process in machine.processes]
         return [log for process in processes for log in process.logs]
 
-    def write_logs(self, folder: Path) -> None:
-        """Write the session logs into a directory, for ``triack replay``."""
+    def write_logs(self, folder: Path | str) -> None:
+        """Write the session logs into a directory, for ``triack replay``; it is made if it is not there."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
         for log in self.logs:
-            (folder / f"{log.name}.jsonl").write_bytes(log.records)
+            (Path(folder) / f"{log.name}.jsonl").write_bytes(log.records)
 
     @property
     def is_checked(self) -> bool:
@@ -301,8 +315,13 @@ class World(Ground):
         self._test.cancel()
 
 
+def _check_whole(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"World: {name} must be a whole number of at least {least}, not {value!r}")
+
+
 def _name(machine: Machine | str) -> str:
-    return machine if isinstance(machine, str) else machine.name
+    return machine.name if isinstance(machine, Machine) else machine
 
 
 def _describe(error: object) -> str:

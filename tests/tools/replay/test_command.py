@@ -63,6 +63,19 @@ def test_what_is_missing_or_torn_is_said() -> None:
     assert "report: [red]page.html\n" in text
 
 
+def test_a_log_that_was_cut_is_no_riddle(tmp_path: Path) -> None:
+    """What it lacks looks like broken promises: that is said to whoever has copied it from a node that ran."""
+    healthy().save(tmp_path)
+    said = "the log of beta ends before its node stopped: if it was cut, or copied meanwhile,"
+    assert said not in " ".join(CliRunner().invoke(command, [str(tmp_path)]).stdout.split())
+    log = max((tmp_path / "beta").iterdir())
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:30]))
+    result = CliRunner().invoke(command, [str(tmp_path), "--report", str(tmp_path / "page.html")])
+    assert result.exit_code == 1
+    assert said in " ".join(result.stdout.split())
+    assert "The log of <code>beta</code> ends before its node stopped" in (tmp_path / "page.html").read_text()
+
+
 def test_only_the_first_findings_are_shown() -> None:
     """The count is exact, the sentence says what was promised, and what a finding does not know it does not say."""
     verdict = Verdict(engine="local")

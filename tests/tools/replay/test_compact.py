@@ -1,6 +1,7 @@
 """``triack log compact``: the same records in less room, and nothing done twice."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,14 @@ def test_only_what_is_new_or_has_grown_is_made(tmp_path: Path) -> None:
     done = compact(tmp_path / "logs", tmp_path / "out")
     assert (done.made, done.records) == (1, len(lines))
     assert replay(tmp_path / "out").verdict == "pass"
+
+
+def test_without_pyarrow_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    healthy().save(tmp_path / "logs")
+    monkeypatch.setitem(sys.modules, "triack.tools.replay.columns", None)
+    with pytest.raises(ReplayError, match=r"wants PyArrow: pip install"):
+        compact(tmp_path / "logs", tmp_path / "compact")
+    assert not (tmp_path / "compact").exists()
 
 
 def test_what_a_crash_left_is_made_again(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from triack.tools.replay.conclusion import World, decide, missing_logs, place
+from triack.tools.replay.conclusion import World, decide, missing_logs, place, unfinished_logs
 from triack.tools.replay.findings import Due, Finding, Life, Opening
 from triack.tools.replay.journal import Segment
 from triack.tools.replay.schema import Violation
@@ -53,6 +53,14 @@ def test_a_due_holds_or_not(due: Due, holds: bool) -> None:
 
 def test_missing_logs_are_named() -> None:
     assert missing_logs(World(LIVES, OPENINGS)) == ["node b", "start 2 of node a"]
+
+
+def test_a_node_whose_last_start_did_not_stop_is_named() -> None:
+    """An earlier one that was killed is followed by what the node still knew."""
+    killed = Life("b", 1, 0, 1000, False, "beta", 10, True)
+    stopped = killed._replace(incarnation=2, stopped=True)
+    assert unfinished_logs(World([*LIVES, killed], [])) == ["a", "b"]
+    assert unfinished_logs(World([stopped, *LIVES, killed], [])) == ["a"]
 
 
 def test_a_violation_is_placed_in_its_file() -> None:

@@ -74,6 +74,18 @@ def test_a_report_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert str(refused.value) == f"cannot write the report {tmp_path}/out/page.html: File exists"
 
 
+def test_a_page_that_cannot_be_written_is_told_before_the_work(tmp_path: Path) -> None:
+    """Whoever judged for an hour wants to see more than that; what stands there is not touched."""
+    with pytest.raises(ReplayError, match=r"^cannot write the report .*: Is a directory$"):
+        replay(tmp_path / "no logs here", engine="local", report=tmp_path)
+    new, old = tmp_path / "out" / "page.html", tmp_path / "old.html"
+    old.write_text("kept")
+    for page in (new, old):
+        with pytest.raises(ReplayError, match="no such directory"):
+            replay(tmp_path / "no logs here", engine="local", report=page)
+    assert (new.exists(), old.read_text()) == (False, "kept")
+
+
 @pytest.mark.slow
 def test_a_page_shows_the_first_findings_of_each_check(tmp_path: Path) -> None:
     """All are in the data beside it; who is missing is said, and what must be zero and is not stands out."""

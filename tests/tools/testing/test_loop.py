@@ -96,7 +96,7 @@ def test_going_round_in_circles_is_noticed() -> None:
         while True:  # noqa: ASYNC110 - that is the mistake
             await asyncio.sleep(1)
 
-    with World(max_events=1_000) as world, pytest.raises(TooMuchHappens, match=r"1,000 events, and no end \(1000"):
+    with World(max_events=1_000) as world, pytest.raises(TooMuchHappens, match=r"1,000 events, and no end; .*\(1000"):
         world.run(poll())
 
 

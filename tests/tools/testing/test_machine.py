@@ -1,6 +1,7 @@
 """Simulated machines: crashes, power, pauses, disks, clocks and addresses, under services that do not know."""
 
 import asyncio
+import contextlib
 import time
 from typing import Any
 
@@ -44,7 +45,7 @@ async def test_what_runs_nowhere_is_named(triack_world: World) -> None:
     for uncalled in (5, serve):
         with pytest.raises(triack.UsageError, match="is no coroutine, as what a call of an async function gives"):
             await a.run(uncalled)
-    with pytest.raises(NotSimulated, match=r"triack\.sync runs nodes in a thread"):
+    with pytest.raises(NotSimulated, match=r"^open a node on machine a: .* real event loop, as that of triack\.sync"):
         await a.run(serve())
     for name in ("", "a b", 5):
         with pytest.raises(triack.AddressError, match="name"):
@@ -96,6 +97,23 @@ async def test_stop_ends_services_in_good_order(triack_world: World) -> None:
     with b:  # the data directory is free again
         async with triack.open("b", data="b", listen=B, insecure=True):
             pass
+
+
+async def test_who_does_not_stop_is_named(triack_world: World) -> None:
+    """And runs on: it is the wait that has ended."""
+
+    async def hang() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(1_000)
+        await asyncio.sleep(1_000)
+
+    b = triack_world.machine("b")
+    b.start(asyncio.sleep, 1_000)
+    service = b.start(hang)
+    await triack_world.advance(1)
+    with pytest.raises(triack.WaitTimeout, match=r"^test_.*hang on b: still running 5 s of virtual time after stop"):
+        await b.stop(timeout=5)
+    assert service.is_running
 
 
 async def test_a_coroutine_is_no_service(triack_world: World) -> None:

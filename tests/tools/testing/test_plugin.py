@@ -214,12 +214,59 @@ import pytest
 @pytest.mark.triack(7, seeed=7, seed="7")
 async def test_it(triack_world):
     pass
+
+@pytest.mark.triack(seeds=0, seed=3, max_events=-1)
+async def test_none(triack_world):
+    pass
 """
 
 
 def test_a_mark_that_says_something_else_is_named(tmp_path: Path) -> None:
     """And not passed over: the test would run, and be another one. No seeds would be no test."""
-    code, output = run(tmp_path, WRONG_MARK)
-    assert (code, "mark triack(7, seeed=7, seed='7'): it is triack(seed=0, seeds=1" in output) == (2, True)
-    code, output = run(tmp_path, WRONG_MARK, "--triack-seeds=0")
-    assert (code, "argument --triack-seeds: 0 seeds are none" in output) == (4, True)
+    code, output = run(tmp_path, WRONG_MARK, "-k", "test_it")
+    wrong = "test_it.py::test_it: mark triack(7, seeed=7, seed='7'): it is triack(seed=0, seeds=1"
+    assert (code, wrong in output) == (2, True), output
+    code, output = run(tmp_path, WRONG_MARK.replace('(7, seeed=7, seed="7")', "()"))
+    assert (code, "test_it.py::test_none: mark triack(seeds=0, max_events=-1): it is" in output) == (2, True), output
+    for option, why in (
+        ("--triack-seeds=0", "argument --triack-seeds: it is a whole number of at least 1, not 0"),
+        ("--triack-seed=-1", "argument --triack-seed: it is a whole number of at least 0, not -1"),
+    ):
+        code, output = run(tmp_path, WRONG_MARK, option)
+        assert (code, why in output) == (4, True), output
+
+
+def test_the_seed_of_a_failure_is_run_alone(tmp_path: Path) -> None:
+    """Whatever the mark says: not that one and 999 behind it."""
+    tests = """
+import pytest
+
+@pytest.mark.triack(seeds=1000)
+async def test_it(triack_world):
+    assert triack_world.seed != 7
+"""
+    code, output = run(tmp_path, tests, "--triack-seed=7")
+    assert (code, outcomes(output)) == (1, {"test_it": "FAILED"})
+
+
+def test_a_fixture_in_real_time_does_not_wait_for_the_world(tmp_path: Path) -> None:
+    """An hour of it would be an hour, and what it waits for would never come."""
+    tests = """
+import asyncio
+
+import pytest
+
+def test_it(triack_world):
+    machine = triack_world.machine("a")
+    for coroutine in (
+        triack_world.advance(3600),
+        triack_world.until(lambda: False),
+        machine.run(asyncio.sleep(3600)),
+        machine.stop(),
+    ):
+        with pytest.raises(NotImplementedError, match="real event loop, as that of .*, of asyncio.run or of a plugin"):
+            asyncio.run(coroutine)
+    triack_world.run(triack_world.advance(3600))
+"""
+    code, output = run(tmp_path, tests)
+    assert code == 0, output

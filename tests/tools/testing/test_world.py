@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,7 +125,8 @@ def test_a_seed_says_it_all_in_other_processes() -> None:
 
 def test_the_logs_can_be_replayed(tmp_path: Path) -> None:
     world = exchange(5)
-    world.write_logs(tmp_path)
+    tmp_path /= "logs"
+    world.write_logs(str(tmp_path))
     names = ("a-a-000001-000001", "b-b-000001-000001", "b-b-000002-000002")
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{name}.jsonl" for name in names]
     verdict = replay([tmp_path], engine="local")
@@ -166,10 +168,22 @@ async def test_what_cannot_be_is_refused_by_name(triack_world: World) -> None:
         (lambda: setattr(triack_world.machine("shop").disk.faults, "write", 5), "write must be between 0 and 1, not 5"),
         (lambda: triack_world.cut("plnt"), "there is no machine plnt; did you mean plant?"),
         (lambda: triack_world.clog("shop", "quay"), "there is no machine quay"),
+        (lambda: triack_world.cut(5), "there is no machine 5"),  # type: ignore[arg-type]
     ]
     for change, why in changes:
         with pytest.raises(triack.UsageError, match=f"^{re.escape(why)}$"):
             change()
     with pytest.raises(triack.UsageError, match=r"advance: seconds must be between 0 and .*, not -1"):
         await triack_world.advance(-1)
+    for no_question in (True, asyncio.sleep):  # what an async function gives is always true
+        asked: Any = no_question
+        with pytest.raises(triack.UsageError, match=r"until: .* is no function that says yes or no at once"):
+            await triack_world.until(asked)
+    for settings, why in (
+        ({"seed": "7"}, "seed must be a whole number of at least 0, not '7'"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
+        ({"max_events": 0}, "max_events must be a whole number of at least 1, not 0"),
+    ):
+        with pytest.raises(triack.UsageError, match=f"^World: {why}$"):
+            World(**settings)
     assert [machine.name for machine in triack_world.machines] == ["plant", "shop"]
