@@ -22,7 +22,7 @@ from triack.base.reasons import DropReason
 from triack.node.acknowledgements import Acknowledgements
 from triack.node.consumer import BATCH_MESSAGES, Consumer
 from triack.node.control.arguments import check_arguments
-from triack.node.control.frames import VERSION, Header, Link, cut, number_of
+from triack.node.control.frames import CALLS_MAX, VERSION, Header, Link, cut, number_of
 from triack.node.control.host import Host
 from triack.node.control.told import describe_event, describe_news, read_every
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
@@ -38,8 +38,6 @@ __all__ = ["Calls"]
 
 RECEIPTS_MAX = 65_536
 """Receipts that one connection may still wait for: a few megabytes; the oldest are forgotten beyond that."""
-CALLS_MAX = 1_024
-"""Calls of one connection at a time; a caller with more waits."""
 
 Answer = tuple[dict[str, Any], bytes]
 
@@ -56,6 +54,7 @@ class Calls:
         self._node = node
         self._link = link
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        # Clients wait before they ask: who waits here hears nothing that follows, no cancel either.
         self._free = asyncio.Semaphore(CALLS_MAX)
         self._next = 1
         self._receipts: OrderedDict[int, Receipt | Receipts] = OrderedDict()

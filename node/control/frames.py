@@ -16,12 +16,17 @@ from typing import Any
 from triack.base.errors import ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
 
-__all__ = ["FRAME_BYTES_MAX", "VERSION", "Header", "Link", "check_sayable", "cut", "dial", "number_of"]
+__all__ = ["CALLS_MAX", "FRAME_BYTES_MAX", "VERSION", "Header", "Link", "check_sayable", "cut", "dial", "number_of"]
 
 VERSION = 3
 """Of the conversations: both ends must say the same, as neither knows another."""
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 """The largest message, 4 MiB, and then some."""
+CALLS_MAX = 16_384
+"""Calls of one connection at a time, most of which wait for messages: some kilobytes each. A caller with more waits."""
+CLOSE_S = 2.0
+"""How long the other end may take to read what was said last: one that runs does in milliseconds, but one that was
+stopped, or whose own reader has stopped, never does."""
 _LENGTH = Struct("!I")
 
 Header = dict[str, Any]
@@ -72,10 +77,13 @@ class Link:
         return header, body
 
     async def close(self) -> None:
-        """Close the connection, whatever state it is in."""
+        """Close the connection, whatever state it is in; what the other end does not read in time is lost to it."""
         self._writer.close()
         try:
-            await self._writer.wait_closed()
+            async with asyncio.timeout(CLOSE_S):
+                await asyncio.shield(self._writer.wait_closed())  # which whoever closes again waits for, too
+        except TimeoutError:
+            self._writer.transport.abort()
         except OSError:
             return
 

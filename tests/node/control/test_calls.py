@@ -11,7 +11,7 @@ from tests.machine import PATIENCE_S
 from tests.node.nodes import make
 from triack.base.errors import TriackError
 from triack.node.control import calls, handover
-from triack.node.control.frames import VERSION, Link, dial
+from triack.node.control.frames import CALLS_MAX, VERSION, Link, dial
 
 
 @pytest.fixture
@@ -63,12 +63,12 @@ async def test_another_frame_ends_the_conversation(link: Link) -> None:
 
 async def test_calls_that_are_cancelled_at_once_leave_room_for_others(link: Link) -> None:
     """Call and cancel arrive together, so none of them begins."""
-    for number in range(calls.CALLS_MAX + 1):
+    for number in range(CALLS_MAX + 1):
         link.post("call", n=number, do="flush")
         link.post("cancel", n=number)
-    await link.send("call", n=calls.CALLS_MAX + 1, do="flush")
+    await link.send("call", n=CALLS_MAX + 1, do="flush")
     async with asyncio.timeout(PATIENCE_S):
-        while (await link.receive())[0]["n"] <= calls.CALLS_MAX:
+        while (await link.receive())[0]["n"] <= CALLS_MAX:
             pass
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.machine import PATIENCE_S
 from triack.base.errors import ProtocolError
+from triack.node.control import frames
 from triack.node.control.frames import FRAME_BYTES_MAX, Link, cut, number_of
 
 
@@ -58,6 +59,16 @@ async def test_a_connection_that_ends_within_a_frame_is_lost(ends: tuple[Link, a
     writer.close()
     with pytest.raises(ConnectionResetError, match="the connection has ended"):
         await link.receive()
+
+
+async def test_an_end_that_does_not_read_holds_nobody_who_closes(
+    ends: tuple[Link, asyncio.StreamWriter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stopped, or writes into a pager that nobody leafs through."""
+    monkeypatch.setattr(frames, "CLOSE_S", 0.01)
+    link, _ = ends
+    link.post("more", bytes(FRAME_BYTES_MAX))
+    await asyncio.wait_for(link.close(), PATIENCE_S)
 
 
 @pytest.mark.parametrize("value", [-1, 1.0, True, "1", None])
