@@ -96,6 +96,15 @@ def test_what_is_not_private_is_refused_by_name(tmp_path: Path, spoil: Callable[
         assert CANARY.decode() not in repr(caught.value)
 
 
+def test_a_file_that_is_replaced_while_it_is_read_is_private(tmp_path: Path) -> None:
+    """It has no name left, and no second one either."""
+    files = PrivateFiles(tmp_path)
+    files.change("f", lambda _: CANARY)
+    with (tmp_path / "f").open("rb") as opened:
+        files.change("f", lambda _: b"new")
+        files._check(tmp_path / "f", os.fstat(opened.fileno()))  # noqa: SLF001 - between open and read
+
+
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")
 def test_other_peoples_files(tmp_path: Path) -> None:
     """A stranger's file is refused; what root changes for a node stays the node's user's."""
