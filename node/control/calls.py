@@ -30,6 +30,7 @@ from triack.node.events import Events
 from triack.node.message import Message
 from triack.node.receipt import Receipt
 from triack.node.receipts import Receipts
+from triack.node.stats import describe_stats
 from triack.node.transaction import Transaction
 from triack.queues.packing import Outgoing, pack_one
 from triack.queues.redelivery import Redelivery
@@ -384,7 +385,7 @@ class Calls:
         return {"count": await steering.purge(header["queue"], wanted)}, b""
 
     async def _stats(self, _header: Header, _body: bytes) -> Answer:
-        return {"stats": asdict(self._node.stats())}, b""
+        return {"stats": describe_stats(self._node.stats())}, b""
 
     async def _queue_lengths(self, _header: Header, _body: bytes) -> Answer:
         return {"queues": self._node.queue_lengths()}, b""
