@@ -8,6 +8,8 @@ trusted beyond its bounds.
 
 import asyncio
 import json
+import os
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from struct import Struct
@@ -27,6 +29,10 @@ CALLS_MAX = 16_384
 CLOSE_S = 2.0
 """How long the other end may take to read what was said last: one that runs does in milliseconds, but one that was
 stopped, or whose own reader has stopped, never does."""
+BUSY_S = 0.02
+"""Between attempts to connect to a process that many others want: a few turns of its loop."""
+BUSY_TRIES = 500
+"""Ten seconds of them: a process that runs comes to it sooner."""
 _LENGTH = Struct("!I")
 
 Header = dict[str, Any]
@@ -89,8 +95,25 @@ class Link:
 
 
 async def dial(path: Path) -> Link:
-    """Connect to a control socket. Raises OSError when nobody is there."""
-    return Link(*await asyncio.open_unix_connection(path))
+    """Connect to a control socket. Raises OSError when nobody is there, TriackError when nobody accepts."""
+    end = socket.socket(socket.AF_UNIX)
+    try:
+        await _connect(end, path)
+        return Link(*await asyncio.open_unix_connection(sock=end))
+    except BaseException:
+        end.close()
+        raise
+
+
+async def _connect(end: socket.socket, path: Path) -> None:
+    """As ``loop.sock_connect``, which takes it for a connection that too many wait to be accepted."""
+    end.setblocking(False)
+    for _ in range(BUSY_TRIES):
+        try:
+            return end.connect(os.fspath(path))
+        except BlockingIOError:
+            await asyncio.sleep(BUSY_S)
+    raise TriackError(f"control socket {path}: nobody has accepted for {BUSY_S * BUSY_TRIES:g} s: stopped, or stuck")
 
 
 def check_sayable(what: str, fields: Mapping[str, object]) -> None:
