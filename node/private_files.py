@@ -89,12 +89,14 @@ class PrivateFiles:
         except OSError as cause:
             why = "it is a symbolic link" if cause.errno == errno.ELOOP else cause.strerror
             raise IdentityError(f"read {path}: {why}") from cause
-        with os.fdopen(opened, "rb") as file:
+        try:
             self._check(path, os.fstat(opened))
-            try:
+            with os.fdopen(opened, "rb", closefd=False) as file:
                 return file.read()
-            except OSError as cause:
-                raise IdentityError(f"read {path}: {cause.strerror}") from cause
+        except OSError as cause:
+            raise IdentityError(f"read {path}: {cause.strerror}") from cause
+        finally:
+            os.close(opened)
 
     def _check(self, path: Path, found: os.stat_result) -> None:
         problem = _what_is_wrong(found, self._folder.stat()) if os.name == "posix" else None

@@ -136,6 +136,8 @@ class Calls:
             raise
         except (LookupError, TypeError, ValueError) as cause:  # what an argument holds
             raise ProtocolError(DropReason.BAD_FRAME, f"{verb}: {type(cause).__name__} {cause}") from cause
+        except OSError as cause:  # the process may have no descriptors left
+            raise TriackError(f"{verb}: {cause.strerror or cause}") from cause
 
     async def _end(self) -> None:
         tasks = list(self._tasks.values())

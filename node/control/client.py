@@ -93,7 +93,8 @@ class Client(ClientAcknowledging):
             self._welcome, _ = await link.receive()
         except ConnectionError as cause:
             await link.close()
-            raise NodeClosed(f"connect to the node of {self._data}: it has just ended") from cause
+            why = "it has just ended, or can open nothing more"
+            raise NodeClosed(f"connect to the node of {self._data}: {why}") from cause
         except BaseException:
             await link.close()
             raise

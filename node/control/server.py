@@ -70,8 +70,9 @@ class ControlServer:
             self._watch = asyncio.create_task(self._close_when_failed(), name="triack-control")
         except BaseException:
             await self.close()
-            path.unlink(missing_ok=True)
-            path.parent.rmdir()
+            with contextlib.suppress(OSError):  # when it was published, it has gone with that
+                path.unlink(missing_ok=True)
+                path.parent.rmdir()
             raise
 
     async def close(self) -> None:

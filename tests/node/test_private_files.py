@@ -71,6 +71,11 @@ def pipe(path: Path) -> None:
     os.mkfifo(path, 0o600)
 
 
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir(0o700)
+
+
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
@@ -80,6 +85,7 @@ def pipe(path: Path) -> None:
         (link, "symbolic link"),
         (lambda path: path.with_name("twin").hardlink_to(path), "hard link"),
         (pipe, "no regular file"),
+        (folder, "no regular file"),
         (lambda path: path.parent.chmod(0o777), "directory"),
         (lambda path: os.truncate(path, private_files.FILE_BYTES_MAX + 1), "over"),
     ],

@@ -1,6 +1,7 @@
 """Calls that no client of ours makes are refused with the reason, and the others go on."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -84,3 +85,15 @@ async def test_receipts_are_bounded(link: Link, monkeypatch: pytest.MonkeyPatch)
         await link.send("call", n=9, do="wait", receipt=receipt, at=None, stage="stored", timeout=PATIENCE_S)
         answers.append((await link.receive())[0]["op"])
     assert answers == ["failed", "done", "done"]
+
+
+async def test_a_process_without_descriptors_says_so(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for ever for a call that the system has refused something."""
+
+    async def refused(*_: object) -> calls.Answer:
+        raise OSError(errno.EMFILE, "Too many open files", "some file")
+
+    monkeypatch.setitem(calls._VERBS, "flush", refused)  # noqa: SLF001 - as in a process that has none
+    await link.send("call", n=1, do="flush")
+    failed, _ = await asyncio.wait_for(link.receive(), PATIENCE_S)
+    assert failed == {"op": "failed", "n": 1, "error": "TriackError", "message": "flush: Too many open files"}

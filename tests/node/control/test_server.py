@@ -109,3 +109,11 @@ async def test_a_client_that_does_not_read_holds_no_node_that_closes(
         async with asyncio.timeout(PATIENCE_S):
             await node.close()
     await link.close()
+
+
+async def test_why_a_node_cannot_be_found_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The node works, and what it had begun is gone."""
+    (tmp_path / "b" / "node.json").mkdir(parents=True)
+    async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
+        await node.send("orders", b"x", until="queued")
+    assert "other processes cannot use node b: [Errno 21] Is a directory" in caplog.text
