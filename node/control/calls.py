@@ -60,7 +60,8 @@ class Calls:
         self._next = 1
         self._receipts: OrderedDict[int, Receipt | Receipts] = OrderedDict()
         self._readers: dict[int, Consumer] = {}
-        self._messages: dict[int, Message] = {}
+        # By the number of each, with that of its reader.
+        self._messages: dict[int, tuple[int, Message]] = {}
         self._transactions: dict[int, Transaction] = {}
         # What calls have put into transactions that are open: their callers may not have heard of it.
         self._steps: dict[int, tuple[Transaction, int]] = {}
@@ -114,7 +115,7 @@ class Calls:
         count = min(number_of(header, "count"), BATCH_MESSAGES) if "count" in header else 1
         delay = None if header.get("delay_ms") is None else number_of(header, "delay_ms") / 1_000
         for number in range(first, first + count):
-            message = self._messages.pop(number, None)
+            _, message = self._messages.pop(number, (0, None))
             if message is not None and header["op"] == "ack":
                 message.ack()
             elif message is not None:
@@ -244,12 +245,12 @@ class Calls:
     async def _get(self, header: Header, _body: bytes) -> Answer:
         message = await self._reader(header).get(header["timeout"])
         fields, content = _content_of(message)
-        return {"message": self._hold(message), "reader": header["reader"], **fields}, content
+        return {"message": self._hold(header, message), "reader": header["reader"], **fields}, content
 
     async def _get_many(self, header: Header, _body: bytes) -> Answer:
         batch = await self._reader(header).get_many(min(header["most"], BATCH_MESSAGES), header["timeout"])
         about, contents = zip(*map(_content_of, batch), strict=True)
-        first, *_ = [self._hold(message) for message in batch]
+        first, *_ = [self._hold(header, message) for message in batch]
         more = {"count": len(batch), "about": about, "sizes": [len(content) for content in contents]}
         return {"message": first, "reader": header["reader"], **more}, b"".join(contents)
 
@@ -259,9 +260,9 @@ class Calls:
             raise NodeClosed("receive: this reader is closed")
         return reader
 
-    def _hold(self, message: Message) -> int:
+    def _hold(self, header: Header, message: Message) -> int:
         number = self._number()
-        self._messages[number] = message
+        self._messages[number] = header["reader"], message
         return number
 
     async def _close(self, header: Header, _body: bytes) -> Answer:
@@ -272,6 +273,8 @@ class Calls:
         reader = self._readers.pop(number, None)
         if reader is not None:
             reader.close()
+            # They are back in their queue.
+            self._messages = {at: held for at, held in self._messages.items() if held[0] != number}
 
     # ---- transactions
 
