@@ -1,15 +1,21 @@
 """Names of queues, nodes and memory endpoints."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from triack.base.errors import AddressError
 
-__all__ = ["check_name", "nearest"]
+__all__ = ["check_name", "nearest", "what_else"]
 
 NAME_BYTES_MAX = 124
 """The queue name limit of MSMQ ([MS-MQMQ] 2.1)."""
 NAME_PUNCTUATION = frozenset("._-$")
 """It means nothing in an address; ``$`` stands in MSMQ's own names, such as ``order_queue$``."""
+
+COMPARED_MAX = 100
+"""Names that one is compared with, which takes as many microseconds as there are letters in each. Of more than these,
+programs have made most, and they are numbered: each is like all others."""
+TOLD_MAX = 20
+"""Names in a message: what fits on a screen."""
 
 
 def check_name(name: object) -> str:
@@ -34,8 +40,19 @@ def check_name(name: object) -> str:
     return name
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that somebody who wrote ``name`` most likely meant, or None when none is near."""
+def nearest(name: str, known: Collection[str]) -> str | None:
+    """The known name that somebody who wrote ``name`` most likely meant; None when none is near, or there are many."""
     from difflib import get_close_matches  # noqa: PLC0415 - for what was mistyped
 
+    if len(known) > COMPARED_MAX:
+        return None
     return next(iter(get_close_matches(name, sorted(known), n=1)), None)
+
+
+def what_else(name: str, known: Collection[str]) -> str:
+    """What there is, for whoever asked for a ``name`` that is not there."""
+    meant = nearest(name, known)
+    if meant is not None:
+        return f"did you mean {meant}?"
+    told = ", ".join(sorted(known)[:TOLD_MAX]) or "none yet"
+    return f"there is {told}" + (f" and {len(known) - TOLD_MAX} more" if len(known) > TOLD_MAX else "")

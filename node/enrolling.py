@@ -73,7 +73,8 @@ class OpenInvitation:
         """
         check_timeout("wait for an enrolment", timeout)
         try:
-            return await asyncio.wait_for(asyncio.shield(self._end), timeout)
+            async with asyncio.timeout(timeout):  # not ``wait_for``: see ``Receipt``
+                return await asyncio.shield(self._end)
         except TimeoutError:
             raise WaitTimeout(f"nobody came with the code within {timeout} s") from None
 

@@ -24,7 +24,7 @@ from triack.base.errors import (
     UsageError,
     WaitTimeout,
 )
-from triack.base.names import check_name, nearest
+from triack.base.names import check_name, nearest, what_else
 from triack.node import operator_log
 from triack.node.access import Access
 from triack.node.driver import Driver
@@ -160,7 +160,7 @@ class Port:
         parsed = Destination.parse(destination)
         if parsed.peer is not None and not self._access.knows(parsed.peer):
             known = [peer.name for peer in self._access.directory]
-            raise AddressError(f"send to {destination}: unknown peer {parsed.peer}{_or(parsed.peer, known)}")
+            raise AddressError(f"send to {destination}: unknown peer {parsed.peer}; {what_else(parsed.peer, known)}")
         where = parsed.peer or (str(parsed.address) if parsed.address is not None else "")
         if self._engine.peer_at(where):
             self._access.check_destination(destination, parsed)
@@ -422,9 +422,9 @@ class Port:
             return known
         check_name(queue)
         if self._fixed_queues:
-            raise QueueNotFound(f"queue {queue} does not exist on node {self.name}{_or(queue, mailboxes)}")
+            raise QueueNotFound(f"queue {queue} does not exist on node {self.name}; {what_else(queue, mailboxes)}")
+        meant = nearest(queue, mailboxes)
         made = self._engine.make_queue(queue)
-        meant = nearest(queue, [name for name in mailboxes if name != queue])
         if meant is not None:
             operator_log.warning(f"new queue {queue}, which is much like {meant}", node=self.name, queue=queue)
         return made
@@ -468,6 +468,11 @@ class Port:
         for mailbox, lease in leases:
             self._engine.give_back(mailbox, lease, way, now_ns)
         self.wake()
+
+    def queue_length(self, queue: str) -> int:
+        """How many messages wait in a queue; none in one that there is not."""
+        mailbox = self._engine.inbox.mailboxes.get(queue)
+        return 0 if mailbox is None else mailbox.length
 
     def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue."""
@@ -536,9 +541,3 @@ class Port:
         for mailbox in self._engine.inbox.mailboxes.values():
             mailbox.interrupt()
         self._engine.watching.end()
-
-
-def _or(name: str, known: Iterable[str]) -> str:
-    """What else there is, for whoever asked for what is not there."""
-    meant = nearest(name, known)
-    return f"; did you mean {meant}?" if meant else f"; there is {', '.join(sorted(known)) or 'none yet'}"

@@ -89,12 +89,14 @@ class PrivateFiles:
         except OSError as cause:
             why = "it is a symbolic link" if cause.errno == errno.ELOOP else cause.strerror
             raise IdentityError(f"read {path}: {why}") from cause
-        with os.fdopen(opened, "rb") as file:
+        try:
             self._check(path, os.fstat(opened))
-            try:
+            with os.fdopen(opened, "rb", closefd=False) as file:
                 return file.read()
-            except OSError as cause:
-                raise IdentityError(f"read {path}: {cause.strerror}") from cause
+        except OSError as cause:
+            raise IdentityError(f"read {path}: {cause.strerror}") from cause
+        finally:
+            os.close(opened)
 
     def _check(self, path: Path, found: os.stat_result) -> None:
         problem = _what_is_wrong(found, self._folder.stat()) if os.name == "posix" else None
@@ -221,13 +223,13 @@ def _finish(future: "asyncio.Future[None]") -> None:
 
 
 def _what_is_wrong(found: os.stat_result, folder: os.stat_result) -> str | None:
-    """Why a file, in a directory, is not its owner's alone."""
+    """Why a file, in a directory, is not its owner's alone. One that was replaced since it was opened has no name."""
     modes = [f"(mode {stat.S_IMODE(status.st_mode):04o})" for status in (found, folder)]
     checks = (
         (not stat.S_ISREG(found.st_mode), "it is no regular file"),
         (found.st_uid not in (os.geteuid(), folder.st_uid), "it belongs to another user"),
         (found.st_mode & (stat.S_IRWXG | stat.S_IRWXO), f"others may use it {modes[0]}: chmod 600 it"),
-        (found.st_nlink != 1, "it has another name, too (a hard link)"),
+        (found.st_nlink > 1, "it has another name, too (a hard link)"),
         (found.st_size > FILE_BYTES_MAX, f"it has {found.st_size} bytes, over {FILE_BYTES_MAX}"),
         (
             folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX,

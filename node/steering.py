@@ -11,7 +11,7 @@ from typing import Any
 from triack.base.checks import check_texts
 from triack.base.delivery import Delivery
 from triack.base.errors import QueueNotFound, UsageError
-from triack.base.names import nearest
+from triack.base.names import what_else
 from triack.node.driver import Driver
 from triack.node.message import absolute
 from triack.node.port import MESSAGE_OVERHEAD_BYTES, Port
@@ -114,9 +114,7 @@ class Steering:
         if found is not None:
             return found
         known = [*mailboxes, *on_the_way]
-        meant = nearest(queue, known)
-        more = f"did you mean {meant}?" if meant else f"there is {', '.join(sorted(known))}"
-        raise QueueNotFound(f"there is no queue {queue}; {more}")
+        raise QueueNotFound(f"there is no queue {queue}; {what_else(queue, known)}")
 
     def _canonical(self, queue: str) -> str:
         """A destination as outgoing queues have it: with the name of a peer that is reached by an address."""

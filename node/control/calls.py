@@ -22,7 +22,7 @@ from triack.base.reasons import DropReason
 from triack.node.acknowledgements import Acknowledgements
 from triack.node.consumer import BATCH_MESSAGES, Consumer
 from triack.node.control.arguments import check_arguments
-from triack.node.control.frames import VERSION, Header, Link, cut, number_of
+from triack.node.control.frames import CALLS_MAX, VERSION, Header, Link, cut, number_of
 from triack.node.control.host import Host
 from triack.node.control.told import describe_event, describe_news, read_every
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
@@ -30,6 +30,7 @@ from triack.node.events import Events
 from triack.node.message import Message
 from triack.node.receipt import Receipt
 from triack.node.receipts import Receipts
+from triack.node.stats import describe_stats
 from triack.node.transaction import Transaction
 from triack.queues.packing import Outgoing, pack_one
 from triack.queues.redelivery import Redelivery
@@ -38,8 +39,6 @@ __all__ = ["Calls"]
 
 RECEIPTS_MAX = 65_536
 """Receipts that one connection may still wait for: a few megabytes; the oldest are forgotten beyond that."""
-CALLS_MAX = 1_024
-"""Calls of one connection at a time; a caller with more waits."""
 
 Answer = tuple[dict[str, Any], bytes]
 
@@ -56,11 +55,13 @@ class Calls:
         self._node = node
         self._link = link
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        # Clients wait before they ask: who waits here hears nothing that follows, no cancel either.
         self._free = asyncio.Semaphore(CALLS_MAX)
         self._next = 1
         self._receipts: OrderedDict[int, Receipt | Receipts] = OrderedDict()
         self._readers: dict[int, Consumer] = {}
-        self._messages: dict[int, Message] = {}
+        # By the number of each, with that of its reader.
+        self._messages: dict[int, tuple[int, Message]] = {}
         self._transactions: dict[int, Transaction] = {}
         # What calls have put into transactions that are open: their callers may not have heard of it.
         self._steps: dict[int, tuple[Transaction, int]] = {}
@@ -114,7 +115,7 @@ class Calls:
         count = min(number_of(header, "count"), BATCH_MESSAGES) if "count" in header else 1
         delay = None if header.get("delay_ms") is None else number_of(header, "delay_ms") / 1_000
         for number in range(first, first + count):
-            message = self._messages.pop(number, None)
+            _, message = self._messages.pop(number, (0, None))
             if message is not None and header["op"] == "ack":
                 message.ack()
             elif message is not None:
@@ -136,6 +137,8 @@ class Calls:
             raise
         except (LookupError, TypeError, ValueError) as cause:  # what an argument holds
             raise ProtocolError(DropReason.BAD_FRAME, f"{verb}: {type(cause).__name__} {cause}") from cause
+        except OSError as cause:  # the process may have no descriptors left
+            raise TriackError(f"{verb}: {cause.strerror or cause}") from cause
 
     async def _end(self) -> None:
         tasks = list(self._tasks.values())
@@ -242,12 +245,12 @@ class Calls:
     async def _get(self, header: Header, _body: bytes) -> Answer:
         message = await self._reader(header).get(header["timeout"])
         fields, content = _content_of(message)
-        return {"message": self._hold(message), "reader": header["reader"], **fields}, content
+        return {"message": self._hold(header, message), "reader": header["reader"], **fields}, content
 
     async def _get_many(self, header: Header, _body: bytes) -> Answer:
         batch = await self._reader(header).get_many(min(header["most"], BATCH_MESSAGES), header["timeout"])
         about, contents = zip(*map(_content_of, batch), strict=True)
-        first, *_ = [self._hold(message) for message in batch]
+        first, *_ = [self._hold(header, message) for message in batch]
         more = {"count": len(batch), "about": about, "sizes": [len(content) for content in contents]}
         return {"message": first, "reader": header["reader"], **more}, b"".join(contents)
 
@@ -257,9 +260,9 @@ class Calls:
             raise NodeClosed("receive: this reader is closed")
         return reader
 
-    def _hold(self, message: Message) -> int:
+    def _hold(self, header: Header, message: Message) -> int:
         number = self._number()
-        self._messages[number] = message
+        self._messages[number] = header["reader"], message
         return number
 
     async def _close(self, header: Header, _body: bytes) -> Answer:
@@ -270,6 +273,8 @@ class Calls:
         reader = self._readers.pop(number, None)
         if reader is not None:
             reader.close()
+            # They are back in their queue.
+            self._messages = {at: held for at, held in self._messages.items() if held[0] != number}
 
     # ---- transactions
 
@@ -385,7 +390,7 @@ class Calls:
         return {"count": await steering.purge(header["queue"], wanted)}, b""
 
     async def _stats(self, _header: Header, _body: bytes) -> Answer:
-        return {"stats": asdict(self._node.stats())}, b""
+        return {"stats": describe_stats(self._node.stats())}, b""
 
     async def _queue_lengths(self, _header: Header, _body: bytes) -> Answer:
         return {"queues": self._node.queue_lengths()}, b""

@@ -26,7 +26,7 @@ from triack.node.control.client_events import ClientEvents
 from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
 from triack.node.control.client_receipts import ClientReceipt, ClientReceipts, check_until, when_reached
 from triack.node.control.client_transaction import ClientTransaction
-from triack.node.control.frames import VERSION, Header, Link, check_sayable, cut
+from triack.node.control.frames import CALLS_MAX, VERSION, Header, Link, check_sayable, cut
 from triack.node.enrolling import EnrolledPeer
 from triack.node.event_loop import check_home
 from triack.node.message import Message, way_back
@@ -64,6 +64,7 @@ class Client(ClientAcknowledging):
         self._hearing: asyncio.Task[None] | None = None
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[tuple[Header, bytes]]] = {}
+        self._free = asyncio.Semaphore(CALLS_MAX)
         self._welcome: Header = {}
         self._handlers: set[asyncio.Task[None]] = set()
 
@@ -92,7 +93,8 @@ class Client(ClientAcknowledging):
             self._welcome, _ = await link.receive()
         except ConnectionError as cause:
             await link.close()
-            raise NodeClosed(f"connect to the node of {self._data}: it has just ended") from cause
+            why = "it has just ended, or can open nothing more"
+            raise NodeClosed(f"connect to the node of {self._data}: {why}") from cause
         except BaseException:
             await link.close()
             raise
@@ -173,8 +175,13 @@ class Client(ClientAcknowledging):
             NodeClosed: the process, or this client, has ended.
             TriackError: what the call raised there, by its own class.
         """
-        link, number = self._connected(), next(self._numbers)
+        self._connected()
         check_home(f"the client of {self._data}", self._home)
+        async with self._free:
+            return await self._ask(do, body, fields)
+
+    async def _ask(self, do: str, body: bytes, fields: dict[str, Any]) -> tuple[Header, bytes]:
+        link, number = self._connected(), next(self._numbers)
         future: asyncio.Future[tuple[Header, bytes]] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         try:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from triack.base.errors import QueueNotFound
-from triack.base.names import nearest
+from triack.base.names import what_else
 from triack.node.control.host import Host
 from triack.node.message import Message
 
@@ -14,9 +14,9 @@ def check_queue(node: Host, queue: str) -> None:
     """Raises QueueNotFound when a node has no queue of that name, with what may have been meant."""
     there = node.queue_lengths()
     if queue not in there:
-        meant = nearest(queue, there)
-        what = f"did you mean {meant}?" if meant else f"there is {', '.join(sorted(there))}; --create makes it"
-        raise QueueNotFound(f"receive from {queue}: node {node.name} has no such queue; {what}")
+        raise QueueNotFound(
+            f"receive from {queue}: node {node.name} has no such queue; {what_else(queue, there)} (--create makes it)"
+        )
 
 
 def describe(message: Message) -> dict[str, Any]:

@@ -8,6 +8,8 @@ trusted beyond its bounds.
 
 import asyncio
 import json
+import os
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from struct import Struct
@@ -16,12 +18,21 @@ from typing import Any
 from triack.base.errors import ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
 
-__all__ = ["FRAME_BYTES_MAX", "VERSION", "Header", "Link", "check_sayable", "cut", "dial", "number_of"]
+__all__ = ["CALLS_MAX", "FRAME_BYTES_MAX", "VERSION", "Header", "Link", "check_sayable", "cut", "dial", "number_of"]
 
 VERSION = 3
 """Of the conversations: both ends must say the same, as neither knows another."""
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 """The largest message, 4 MiB, and then some."""
+CALLS_MAX = 16_384
+"""Calls of one connection at a time, most of which wait for messages: some kilobytes each. A caller with more waits."""
+CLOSE_S = 2.0
+"""How long the other end may take to read what was said last: one that runs does in milliseconds, but one that was
+stopped, or whose own reader has stopped, never does."""
+BUSY_S = 0.02
+"""Between attempts to connect to a process that many others want: a few turns of its loop."""
+BUSY_TRIES = 500
+"""Ten seconds of them: a process that runs comes to it sooner."""
 _LENGTH = Struct("!I")
 
 Header = dict[str, Any]
@@ -72,17 +83,37 @@ class Link:
         return header, body
 
     async def close(self) -> None:
-        """Close the connection, whatever state it is in."""
+        """Close the connection, whatever state it is in; what the other end does not read in time is lost to it."""
         self._writer.close()
         try:
-            await self._writer.wait_closed()
+            async with asyncio.timeout(CLOSE_S):
+                await asyncio.shield(self._writer.wait_closed())  # which whoever closes again waits for, too
+        except TimeoutError:
+            self._writer.transport.abort()
         except OSError:
             return
 
 
 async def dial(path: Path) -> Link:
-    """Connect to a control socket. Raises OSError when nobody is there."""
-    return Link(*await asyncio.open_unix_connection(path))
+    """Connect to a control socket. Raises OSError when nobody is there, TriackError when nobody accepts."""
+    end = socket.socket(socket.AF_UNIX)
+    try:
+        await _connect(end, path)
+        return Link(*await asyncio.open_unix_connection(sock=end))
+    except BaseException:
+        end.close()
+        raise
+
+
+async def _connect(end: socket.socket, path: Path) -> None:
+    """As ``loop.sock_connect``, which takes it for a connection that too many wait to be accepted."""
+    end.setblocking(False)
+    for _ in range(BUSY_TRIES):
+        try:
+            return end.connect(os.fspath(path))
+        except BlockingIOError:
+            await asyncio.sleep(BUSY_S)
+    raise TriackError(f"control socket {path}: nobody has accepted for {BUSY_S * BUSY_TRIES:g} s: stopped, or stuck")
 
 
 def check_sayable(what: str, fields: Mapping[str, object]) -> None:

@@ -99,15 +99,12 @@ async def find(data: Path) -> Link | None:
     """A connection to the process that serves the directory, or None.
 
     A process that was killed leaves its file behind; whoever restarts it is given a moment, as opening the directory
-    ourselves would keep it out.
+    ourselves would keep it out. The file stays for the next one to clear away: a process that lives may be out of our
+    sight, with a ``/tmp`` of its own.
     """
-    served = read(data)
-    if served is None:
+    if read(data) is None:
         return None
-    link = await _dial(data) or await find_soon(data)
-    if link is None and read(data) == served:
-        retract(data, served)
-    return link
+    return await _dial(data) or await find_soon(data)
 
 
 async def _dial(data: Path) -> Link | None:

@@ -193,7 +193,7 @@ class Intake:
         return [(item.first, item.last, f"some may be among {dead} new messages in the queue {DEAD_LETTERS}")]
 
     def _count_dead_letters(self) -> int:
-        return self._node.queue_lengths().get(DEAD_LETTERS, 0)
+        return self._port.queue_length(DEAD_LETTERS)
 
 
 def add_failure(failures: list[Failure], new: Failure) -> None:

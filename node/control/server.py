@@ -70,8 +70,9 @@ class ControlServer:
             self._watch = asyncio.create_task(self._close_when_failed(), name="triack-control")
         except BaseException:
             await self.close()
-            path.unlink(missing_ok=True)
-            path.parent.rmdir()
+            with contextlib.suppress(OSError):  # when it was published, it has gone with that
+                path.unlink(missing_ok=True)
+                path.parent.rmdir()
             raise
 
     async def close(self) -> None:
@@ -217,7 +218,7 @@ class _Receiving:
             while len(self._out) >= OUT_MESSAGES or self._out_bytes >= OUT_BYTES:
                 self._changed.clear()
                 await self._changed.wait()
-            if self._node.queue_lengths()[self._queue] <= len(self._out):
+            if self._node._port.queue_length(self._queue) <= len(self._out):  # noqa: SLF001 - see ``Host``
                 await self._link.send("empty")
             batch = await consumer.get_many()
             self._out.extend(batch)

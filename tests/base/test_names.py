@@ -3,7 +3,7 @@
 import pytest
 
 from triack.base.errors import AddressError
-from triack.base.names import check_name, nearest
+from triack.base.names import COMPARED_MAX, TOLD_MAX, check_name, nearest, what_else
 
 
 @pytest.mark.parametrize("name", ["orders", "a.b_c-$1", "bestellungen-süd", "注文", "ü" * 62])
@@ -39,3 +39,19 @@ def test_what_was_most_likely_meant() -> None:
     """One that is near, if any is."""
     known = ["invoices", "orders", "dead-letter"]
     assert (nearest("ordres", known), nearest("orders2", known), nearest("stock", known)) == ("orders", "orders", None)
+
+
+def test_a_name_is_compared_with_a_hundred_at_most() -> None:
+    """Thousands of numbered queues are like each other, and to compare one with all takes longer than a node has."""
+    many = [f"orders-{number:04}" for number in range(COMPARED_MAX)]
+    assert nearest("orders-", many) is not None
+    assert nearest("orders-", [*many, "stock"]) is None
+
+
+def test_what_there_is_instead() -> None:
+    """The nearest name, or some of all."""
+    names = [f"q{number:03}" for number in range(TOLD_MAX + 5)]
+    assert what_else("ordres", ["invoices", "orders"]) == "did you mean orders?"
+    assert what_else("stock", ["orders", "invoices"]) == "there is invoices, orders"
+    assert what_else("stock", []) == "there is none yet"
+    assert what_else("stock", names) == f"there is {', '.join(names[:TOLD_MAX])} and 5 more"

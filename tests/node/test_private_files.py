@@ -71,6 +71,11 @@ def pipe(path: Path) -> None:
     os.mkfifo(path, 0o600)
 
 
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir(0o700)
+
+
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
@@ -80,6 +85,7 @@ def pipe(path: Path) -> None:
         (link, "symbolic link"),
         (lambda path: path.with_name("twin").hardlink_to(path), "hard link"),
         (pipe, "no regular file"),
+        (folder, "no regular file"),
         (lambda path: path.parent.chmod(0o777), "directory"),
         (lambda path: os.truncate(path, private_files.FILE_BYTES_MAX + 1), "over"),
     ],
@@ -94,6 +100,15 @@ def test_what_is_not_private_is_refused_by_name(tmp_path: Path, spoil: Callable[
             files.change("f", lambda _: b"") if is_change else files.read("f")
         assert str(tmp_path / "f") in str(caught.value)
         assert CANARY.decode() not in repr(caught.value)
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_private(tmp_path: Path) -> None:
+    """It has no name left, and no second one either."""
+    files = PrivateFiles(tmp_path)
+    files.change("f", lambda _: CANARY)
+    with (tmp_path / "f").open("rb") as opened:
+        files.change("f", lambda _: b"new")
+        files._check(tmp_path / "f", os.fstat(opened.fileno()))  # noqa: SLF001 - between open and read
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give files away")

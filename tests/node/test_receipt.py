@@ -1,5 +1,6 @@
 """Waiting for a message: each wait ends, and says why."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -32,6 +33,17 @@ async def test_a_wait_that_ends_says_what_for(alone: triack.Node) -> None:
             await receipt.ordered(0.01)
     with pytest.raises(TimeoutError):
         await receipt.received(0)
+
+
+async def test_who_is_cancelled_in_the_turn_of_the_end_is_cancelled(alone: triack.Node) -> None:
+    """A task that went on would wait for ever where it is not wanted any more."""
+    receipt = await alone.send(NOWHERE, b"x")
+    waiting = asyncio.create_task(receipt.ordered(WAIT))
+    await asyncio.sleep(0)
+    receipt._outgoing.stages.fail_all("gone")  # noqa: SLF001 - an end in this very turn
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
 
 
 @pytest.mark.parametrize("delivery", [triack.RECOVERABLE, triack.TRANSACTIONAL])

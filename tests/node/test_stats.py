@@ -10,7 +10,7 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, make, quick, until
 from triack.base.survival import Survives
-from triack.node.stats import read_stats
+from triack.node.stats import describe_stats, read_stats
 from triack.tools.replay.files import parse_records
 
 
@@ -127,7 +127,8 @@ async def test_what_a_store_survives_is_told_to_everyone(survives: Survives, tmp
         (session,) = b.stats().sessions
         assert (a.stats().survives, session.survives) == ("power loss", "power loss")
         stats = b.stats()
-        assert read_stats(json.loads(json.dumps(dataclasses.asdict(stats)))) == stats
+        assert describe_stats(stats) == dataclasses.asdict(stats)
+        assert read_stats(json.loads(json.dumps(describe_stats(stats)))) == stats
     assert (tmp_path / "b" / "store.db").exists() == (survives != "nothing")
     (segment,) = log.rglob("*.jsonl")
     started = next(iter(parse_records(segment.read_bytes())))

@@ -85,8 +85,8 @@ def test_a_queue_that_is_not_there_is_made_only_when_that_is_said(tmp_path: Path
     assert triack("send", "orders", "--data", b, "--insecure", stdin=b"1\n").returncode == 0
     with Server(b) if served else nullcontext():
         for typed, hint in (
-            ("oders", "did you mean orders?"),
-            ("x", "there is dead-letter, orders; --create makes it"),
+            ("oders", "did you mean orders? (--create makes it)"),
+            ("x", "there is dead-letter, orders (--create makes it)"),
         ):
             got = triack("receive", typed, "--data", b, "--insecure")
             assert (got.returncode, message_of(got)) == (2, f"receive from {typed}: node b has no such queue; {hint}")

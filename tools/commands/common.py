@@ -5,6 +5,7 @@ import contextlib
 import json
 import logging
 import math
+import os
 import signal
 import ssl
 import sys
@@ -247,7 +248,7 @@ def name_for(name: str | None, data: Path) -> str:
     if name is not None:
         return check_name(name)
     try:
-        return check_name(data.resolve().name)
+        return check_name(Path(os.path.realpath(data)).name)  # a loop of links has a name, too
     except AddressError:
         return "node"
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -67,6 +68,7 @@ def serve(
     "metrics URL" next. With --json it prints an object with "listening", "name", "node_id" and, if asked for, "metrics"
     instead.
     """
+    import_module("structlog.stdlib")  # the first line of its log may be that there are no descriptors left
     if Address.parse(listen, listening=True).scheme == "memory":
         raise AddressError(f"listen on {listen}: other processes cannot reach memory")
     node = triack.open(

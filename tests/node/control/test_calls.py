@@ -1,6 +1,7 @@
 """Calls that no client of ours makes are refused with the reason, and the others go on."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from tests.machine import PATIENCE_S
 from tests.node.nodes import make
 from triack.base.errors import TriackError
 from triack.node.control import calls, handover
-from triack.node.control.frames import VERSION, Link, dial
+from triack.node.control.frames import CALLS_MAX, VERSION, Link, dial
 
 
 @pytest.fixture
@@ -63,12 +64,12 @@ async def test_another_frame_ends_the_conversation(link: Link) -> None:
 
 async def test_calls_that_are_cancelled_at_once_leave_room_for_others(link: Link) -> None:
     """Call and cancel arrive together, so none of them begins."""
-    for number in range(calls.CALLS_MAX + 1):
+    for number in range(CALLS_MAX + 1):
         link.post("call", n=number, do="flush")
         link.post("cancel", n=number)
-    await link.send("call", n=calls.CALLS_MAX + 1, do="flush")
+    await link.send("call", n=CALLS_MAX + 1, do="flush")
     async with asyncio.timeout(PATIENCE_S):
-        while (await link.receive())[0]["n"] <= calls.CALLS_MAX:
+        while (await link.receive())[0]["n"] <= CALLS_MAX:
             pass
 
 
@@ -84,3 +85,15 @@ async def test_receipts_are_bounded(link: Link, monkeypatch: pytest.MonkeyPatch)
         await link.send("call", n=9, do="wait", receipt=receipt, at=None, stage="stored", timeout=PATIENCE_S)
         answers.append((await link.receive())[0]["op"])
     assert answers == ["failed", "done", "done"]
+
+
+async def test_a_process_without_descriptors_says_so(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for ever for a call that the system has refused something."""
+
+    async def refused(*_: object) -> calls.Answer:
+        raise OSError(errno.EMFILE, "Too many open files", "some file")
+
+    monkeypatch.setitem(calls._VERBS, "flush", refused)  # noqa: SLF001 - as in a process that has none
+    await link.send("call", n=1, do="flush")
+    failed, _ = await asyncio.wait_for(link.receive(), PATIENCE_S)
+    assert failed == {"op": "failed", "n": 1, "error": "TriackError", "message": "flush: Too many open files"}

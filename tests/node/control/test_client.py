@@ -10,6 +10,8 @@ import pytest
 import triack
 from tests.node.nodes import SOON, WAIT, make, quick, until
 from tests.tools.commands.serving import serving
+from triack.node.control import calls
+from triack.node.control import client as client_module
 from triack.node.control.client import Client
 from triack.node.control.frames import Link
 
@@ -246,3 +248,20 @@ async def test_a_client_says_whose_it_is(node: triack.Node, client: Client, tmp_
         "<ClientTransaction, open>",
         f"<Client of the node of {tmp_path / 'b'}, not connected>",
     ]
+
+
+async def test_who_has_too_many_calls_waits_until_one_ends_or_is_cancelled(
+    node: triack.Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here: at the node nothing that comes behind one call too many would be heard."""
+    for module in (calls, client_module):
+        monkeypatch.setattr(module, "CALLS_MAX", 2)
+    async with triack.connect(tmp_path / "a") as client:
+        reader = client.receive("empty")
+        first, second = (asyncio.create_task(reader.get()) for _ in range(2))
+        await until(lambda: "empty" in node.queue_lengths())
+        third = asyncio.create_task(client.stats())
+        await asyncio.sleep(0)
+        first.cancel()
+        assert "empty" in (await asyncio.wait_for(third, WAIT)).queues
+        second.cancel()

@@ -9,6 +9,7 @@ import triack
 from tests.node.nodes import WAIT, alive, cancel_at_every_turn, until
 from triack.node.consumer import Consumer
 from triack.node.control.client import Client
+from triack.node.message import Message
 
 
 async def test_what_a_client_receives_is_a_message_like_any_other(node: triack.Node, client: Client) -> None:
@@ -125,3 +126,15 @@ async def test_a_loop_that_is_left_gives_its_message_back(node: triack.Node, cli
         break
     again = await node.receive("q").get(WAIT)
     assert (again.body, again.redelivered) == (b"1", True)
+
+
+async def test_what_a_reader_leaves_unsettled_is_in_its_queue_alone(node: triack.Node, client: Client) -> None:
+    """A connection may outlive thousands of readers."""
+    await node.send_many("q", [b"x"] * 10)
+    before = alive(Message)
+    for _ in range(3):
+        async with client.receive("q", ack="manual") as reader:
+            assert len(await reader.get_many(10, WAIT)) == 10
+    await client.flush()
+    assert alive(Message) == before
+    assert node.queue_lengths()["q"] == 10

@@ -3,13 +3,15 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.machine import PATIENCE_S
 from triack.base.errors import ProtocolError
-from triack.node.control.frames import FRAME_BYTES_MAX, Link, cut, number_of
+from triack.node.control import frames
+from triack.node.control.frames import FRAME_BYTES_MAX, Link, cut, dial, number_of
 
 
 @pytest.fixture
@@ -60,6 +62,16 @@ async def test_a_connection_that_ends_within_a_frame_is_lost(ends: tuple[Link, a
         await link.receive()
 
 
+async def test_an_end_that_does_not_read_holds_nobody_who_closes(
+    ends: tuple[Link, asyncio.StreamWriter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stopped, or writes into a pager that nobody leafs through."""
+    monkeypatch.setattr(frames, "CLOSE_S", 0.01)
+    link, _ = ends
+    link.post("more", bytes(FRAME_BYTES_MAX))
+    await asyncio.wait_for(link.close(), PATIENCE_S)
+
+
 @pytest.mark.parametrize("value", [-1, 1.0, True, "1", None])
 def test_a_number_is_one(value: object) -> None:
     with pytest.raises(ProtocolError) as refused:
@@ -75,3 +87,21 @@ def test_a_body_is_cut_into_pieces_that_fill_it() -> None:
 def test_sizes_that_do_not_fit_the_body_are_refused(sizes: Any) -> None:
     with pytest.raises(ProtocolError, match=r"^bad-frame: the sizes do not fit the body$"):
         cut(b"onetwo", sizes)
+
+
+async def test_who_comes_while_too_many_wait_is_connected_when_there_is_room(tmp_path: Path) -> None:
+    """The process has not come to accept the others yet."""
+    path = tmp_path / "control"
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as early:
+        listening.bind(str(path))
+        listening.listen(0)
+        early.connect(str(path))
+        dialling = asyncio.create_task(dial(path))
+        await asyncio.sleep(0)
+        assert not dialling.done()
+        listening.accept()[0].close()
+        link = await asyncio.wait_for(dialling, PATIENCE_S)
+        with listening.accept()[0] as far:
+            await link.send("hello")
+            assert far.recv(100)[4:] == b'{"op":"hello"}\n'
+        await link.close()

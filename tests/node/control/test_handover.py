@@ -21,3 +21,12 @@ def test_a_control_socket_that_the_system_would_refuse_is_named(
     assert str(refused.value).startswith(f"control socket {long}/triack-")
     assert str(refused.value).endswith(": the path is too long; set TMPDIR to a shorter one")
     assert list(long.iterdir()) == []
+
+
+async def test_a_process_out_of_sight_is_left_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its socket is in a ``/tmp`` that only it sees, as services have it; others in there still find it."""
+    monkeypatch.setattr(handover, "SOON_S", 0.01)
+    served = handover.Served(str(tmp_path / "triack-elsewhere" / "control"), 1, "")
+    handover.publish(tmp_path, served)
+    assert await handover.find(tmp_path) is None
+    assert handover.read(tmp_path) == served

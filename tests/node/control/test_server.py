@@ -10,7 +10,7 @@ import pytest
 import triack
 from tests.machine import PATIENCE_S
 from triack.base.errors import TriackError
-from triack.node.control import handover
+from triack.node.control import frames, handover
 from triack.node.control.frames import VERSION, Link, dial
 
 SEND = {"v": VERSION, "do": "send", "producer": "p", "destination": "orders", "finished": 0}
@@ -93,3 +93,27 @@ async def test_an_acknowledgement_of_what_was_not_handed_out_is_refused(control:
     link = await greet(control, {"v": VERSION, "do": "receive", "queue": "orders", "create": True})
     await link.send(op, serial=serial)
     assert await complaint(link) == f"bad-frame: op {op} with serial {serial}"
+
+
+async def test_a_client_that_does_not_read_holds_no_node_that_closes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``triack receive | less`` is one: the pager is full, and the process waits for it."""
+    monkeypatch.setattr(frames, "CLOSE_S", 0.01)
+    async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
+        await node.send("orders", bytes(4_000_000))
+        served = handover.read(tmp_path / "b")
+        assert served is not None
+        link = await greet(Path(served.control), {"v": VERSION, "do": "receive", "queue": "orders"})
+        await asyncio.wait_for(link.receive(), PATIENCE_S)
+        async with asyncio.timeout(PATIENCE_S):
+            await node.close()
+    await link.close()
+
+
+async def test_why_a_node_cannot_be_found_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The node works, and what it had begun is gone."""
+    (tmp_path / "b" / "node.json").mkdir(parents=True)
+    async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
+        await node.send("orders", b"x", until="queued")
+    assert "other processes cannot use node b: [Errno 21] Is a directory" in caplog.text

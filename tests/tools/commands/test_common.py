@@ -20,6 +20,8 @@ def test_a_node_is_named_after_its_directory_if_that_can_be_a_name(tmp_path: Pat
     assert name_for(None, tmp_path / "plant-a") == "plant-a"
     assert name_for(None, tmp_path / "plant a") == "node"
     assert name_for("b", tmp_path / "plant a") == "b"
+    (tmp_path / "loop").symlink_to("loop")
+    assert name_for(None, tmp_path / "loop") == "loop"
     with pytest.raises(AddressError, match="' ' is not a letter"):
         name_for("plant a", tmp_path / "b")
 
