@@ -155,7 +155,8 @@ def show(verdict: Verdict, console: Console) -> None:
         console: where to print.
     """
     colour = _COLOURS[verdict.verdict]
-    summary = f"{verdict.records:,} records of {verdict.nodes} nodes, engine {verdict.engine}"
+    nodes = f"{verdict.nodes} node{'' if verdict.nodes == 1 else 's'}"
+    summary = f"{verdict.records:,} records of {nodes}, engine {verdict.engine}"
     console.print(f"[bold {colour}]{verdict.verdict.upper()}[/]  {summary}")
     numbers = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     numbers.add_column(justify="left")

@@ -57,7 +57,7 @@ def test_logs_without_a_record_prove_nothing(tmp_path: Path, options: list[str])
 def test_what_is_missing_or_torn_is_said() -> None:
     """It is no broken promise, but a person must know it; and where the page is, whatever its name looks like."""
     text = shown(Verdict(torn_lines=2, missing=[f"node {'be' * 16}"], report="[red]page.html", records=1234, nodes=1))
-    assert text.startswith("INCOMPLETE  1,234 records of 1 nodes, engine \n")
+    assert text.startswith("INCOMPLETE  1,234 records of 1 node, engine \n")
     assert "2 torn last lines skipped, as a crash leaves them\n" in text
     assert f"no log was given of node {'be' * 16}: what" in text
     assert "report: [red]page.html\n" in text
