@@ -42,7 +42,7 @@ def test_what_may_wait_for_the_store_is_not_probed_before_it_has() -> None:
         assert run is not None
         (frame,) = decode_frames(run.payloads[0])
         assert isinstance(frame, PacketFrame)
-        assert frame.ask is ask
+        assert frame.ask == ask
         deadline_ns = pair.a.next_deadline()
         assert deadline_ns is not None
         waits[ask] = deadline_ns - pair.now_ns
@@ -122,6 +122,7 @@ def test_the_ack_timeout_starts_with_the_first_unacknowledged_packet() -> None:
     assert closes(pair) == [SessionClosed(CloseReason.ACK_TIMEOUT, 19)]
 
 
+@pytest.mark.plain
 def test_a_packet_that_has_not_left_is_no_silence_of_the_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that left is acknowledged, and the pacer lets the next one go after a minute."""
     pair = Pair.opened()

@@ -129,4 +129,4 @@ def test_a_window_that_is_closed_asks_at_once() -> None:
     assert run is not None
     (frame,) = decode_frames(run.payloads[0])
     assert isinstance(frame, PacketFrame)
-    assert frame.ask is Ask.AT_ONCE
+    assert frame.ask == Ask.AT_ONCE
