@@ -9,8 +9,8 @@ from typing import Literal, Self, TypeVar
 
 from triack.base.checks import check_kind, check_most, check_timeout
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
-from triack.node.hands import Hands, Keeper, Keeping
-from triack.node.message import Message
+from triack.node.hands import Hands, Keeping
+from triack.node.message import Keeper, Message
 from triack.node.port import Port
 from triack.queues.mailbox import Mailbox
 from triack.queues.redelivery import Redelivery

@@ -8,13 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from triack.node.event_loop import check_home, run_at_home, running_loop
-from triack.node.message import Holder, Message
+from triack.node.message import Holder, Keeper, Message
 from triack.node.port import Port
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.queued_packet import QueuedPacket, bits_of, indices_of
 from triack.queues.redelivery import Redelivery, Return
 
-__all__ = ["Hands", "HeldList", "HeldRun", "Keeper", "Keeping"]
+__all__ = ["Hands", "HeldList", "HeldRun", "Keeping"]
 
 
 class Held(ABC):
@@ -142,12 +142,6 @@ class HeldList(Held):
         if not self._bits:
             self._hands.forget(self)
         return True
-
-
-class Keeper:
-    """Whoever refers to it keeps a reader: it ends with the last of them, be that the reader or one of its messages."""
-
-    __slots__ = ("__weakref__",)
 
 
 class Keeping:

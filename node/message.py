@@ -9,7 +9,16 @@ from triack.base.errors import UsageError
 from triack.node.outgoing_message import MessageProperties
 from triack.queues.mailbox import Lease, QueuedPacket
 
-__all__ = ["Holder", "Message", "absolute", "way_back"]
+__all__ = ["Holder", "Keeper", "Message", "absolute", "way_back"]
+
+
+class Keeper:
+    """Whoever refers to it keeps a reader: it ends with the last of them, be that the reader or one of its messages.
+
+    It stands here as ``hands`` may be compiled, and what is compiled has no weak references.
+    """
+
+    __slots__ = ("__weakref__",)
 
 
 class Holder(Protocol):

@@ -15,8 +15,7 @@ from triack.node.control.client_messages import ClientHolder, message_of
 from triack.node.control.client_receipts import Caller
 from triack.node.control.frames import Header, cut
 from triack.node.event_loop import run_at_home
-from triack.node.hands import Keeper
-from triack.node.message import Message
+from triack.node.message import Keeper, Message
 from triack.queues.redelivery import Redelivery
 
 __all__ = ["ClientConsumer"]

@@ -13,8 +13,7 @@ from triack.base.errors import UsageError
 from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control.client_receipts import Caller
 from triack.node.control.frames import Header
-from triack.node.hands import Keeper
-from triack.node.message import Holder, Message
+from triack.node.message import Holder, Keeper, Message
 from triack.node.outgoing_message import as_bytes, check_size
 from triack.queues.mailbox import Lease, QueuedPacket
 from triack.queues.packing import MAX_BODY_BYTES
