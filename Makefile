@@ -30,6 +30,8 @@ compiled: setup  ## put a wheel whose pure rooms are machine code into .venv, un
 	$(PIP) install --quiet --no-deps --no-index --force-reinstall dist/compiled/triack-*.whl
 	@rm -rf build/lib* build/temp* build/bdist.* build/compiled build/mypyc triack.egg-info
 	$(BIN)/triack chaos --seeds 20
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow and not plain" \
+		$(addprefix tests/,base ordering session queues transport store node)
 
 demo: setup  ## 100,000 messages over a bad network, checked and reported in build/demo
 	@mkdir -p build/demo

@@ -324,6 +324,30 @@ def test_a_run_ends_with_the_credit(waiting: int) -> None:
     assert by_run.in_flight == min(waiting, 10)
 
 
+class Listening(NewReno):
+    """A controller that remembers what it was told of acknowledgements."""
+
+    def __init__(self) -> None:
+        super().__init__(100)
+        self.told: list[tuple[int, int]] = []
+
+    def handle_acked(self, packets: int, size_bytes: int, sending: tuple[int, bool]) -> None:
+        self.told.append((packets, size_bytes))
+        super().handle_acked(packets, size_bytes, sending)
+
+
+@pytest.mark.plain
+def test_a_controller_hears_once_of_all_that_left_together() -> None:
+    """A run of four of which one is missing, and a packet that left later: two sendings, three packets and one."""
+    controller = Listening()
+    window = make(64, controller)
+    push(window, 4)
+    window.handle_run_sent(window.next_run(UNBOUNDED_BYTES, UNBOUNDED_BYTES), 10, 9)
+    send(window, 1, 20)
+    ack(window, 1, [(3, 5)], RTT_NS)
+    assert controller.told == [(3, 300), (1, 100)]
+
+
 def test_a_run_has_no_more_than_the_pacer_lets_go_but_for_its_first_packet() -> None:
     """Three of 100 bytes fit into 399; the first one has been let go already, however large it is."""
     window = make(64)

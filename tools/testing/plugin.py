@@ -32,20 +32,11 @@ LEAST = {"seed": 0, "seeds": 1, "max_events": 1}
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options for seeds."""
     group = parser.getgroup("triack", "triack: services in a simulated world")
-    group.addoption(
-        "--triack-seed",
-        type=_number("seed"),
-        default=None,
-        metavar="N",
-        help="the seed of simulated worlds; the first, with --triack-seeds",
-    )
-    group.addoption(
-        "--triack-seeds",
-        type=_number("seeds"),
-        default=None,
-        metavar="N",
-        help="run each test in a simulated world with N seeds",
-    )
+    for name, what in (
+        ("seed", "the seed of simulated worlds; the first, with --triack-seeds"),
+        ("seeds", "run each test in a simulated world with N seeds"),
+    ):
+        group.addoption(f"--triack-{name}", type=_number(name), default=None, metavar="N", help=what)
 
 
 def _number(name: str) -> Callable[[str], int]:

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from triack.base.checks import LONGEST_LIFE_S, check_between, check_timeout
 from triack.base.errors import UsageError, WaitTimeout
-from triack.base.names import check_name, nearest
+from triack.base.names import check_name, what_else
 from triack.base.units import SECOND
 from triack.node.platform import PLATFORM
 from triack.testing.check import check_logs
@@ -226,8 +226,7 @@ class World(Ground):
         targets = [_name(other) for other in others] or [machine for machine in self._machines if machine != name]
         for machine in (name, *targets):
             if machine not in self._machines:
-                meant = nearest(str(machine), self._machines)
-                raise UsageError(f"there is no machine {machine}{f'; did you mean {meant}?' if meant else ''}")
+                raise UsageError(f"there is no machine {machine}; {what_else(str(machine), self._machines)}")
         there = [(name, target) for target in targets]
         return there if one_way else there + [(target, name) for target in targets]
 

@@ -167,8 +167,8 @@ async def test_what_cannot_be_is_refused_by_name(triack_world: World) -> None:
         (lambda: triack_world.set_delay(-1), "set_delay: seconds must be between 0 and 3.16224e+09, not -1"),
         (lambda: setattr(triack_world.machine("shop").disk.faults, "write", 5), "write must be between 0 and 1, not 5"),
         (lambda: triack_world.cut("plnt"), "there is no machine plnt; did you mean plant?"),
-        (lambda: triack_world.clog("shop", "quay"), "there is no machine quay"),
-        (lambda: triack_world.cut(5), "there is no machine 5"),  # type: ignore[arg-type]
+        (lambda: triack_world.clog("shop", "quay"), "there is no machine quay; there is plant, shop"),
+        (lambda: triack_world.cut(5), "there is no machine 5; there is plant, shop"),  # type: ignore[arg-type]
     ]
     for change, why in changes:
         with pytest.raises(triack.UsageError, match=f"^{re.escape(why)}$"):
