@@ -2,7 +2,7 @@
 
 Promise: who has proved to know a code is written down as a peer, durably, before it is welcomed. What the operator
 calls it goes before what it calls itself, and no enrolment adds a key to a peer that is known. What fails is answered
-with nothing, and each wait ends: with the hour of the code, with the half minute of a call, or with the node.
+with nothing, and each wait ends: with the hour of the code, with the time that a call may take, or with the node.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from triack.base.errors import EnrolmentFailed, ProtocolError, TransportError, T
 from triack.base.names import check_name
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason
-from triack.base.units import SECOND
+from triack.base.units import SECOND, in_ns
 from triack.node import operator_log
 from triack.node.access import Access, Secured
 from triack.node.keys import Identity, KeyKind, encode_key
@@ -24,7 +24,7 @@ from triack.node.platform import PLATFORM, Platform
 from triack.node.trust import TrustFile
 from triack.transport.address import Address
 from triack.transport.endpoint import Endpoint, Tls
-from triack.transport.enrolment import Arrival, Enrolled, EnrolmentClient, EnrolmentServer
+from triack.transport.enrolment import LIFE_NS, Arrival, Enrolled, EnrolmentClient, EnrolmentServer
 from triack.transport.invitation import Invitation, decode_code
 
 __all__ = ["EnrolledPeer", "Enrolling", "OpenInvitation", "enrol_at_rest"]
@@ -234,8 +234,11 @@ class Enrolling:
 
     # ---- the side that was invited
 
-    async def call(self, code: str, url: str, name: str | None, may_send: Iterable[str] | None) -> EnrolledPeer:
+    async def call(
+        self, code: str, url: str, name: str | None, may_send: Iterable[str] | None, timeout: float | None
+    ) -> EnrolledPeer:
         """Enrol at another node; see ``Node.enrol``."""
+        check_timeout("enrol", timeout)
         secret = decode_code(code)
         address = Address.parse(url)
         if name is not None:
@@ -248,6 +251,7 @@ class Enrolling:
             scheme=address.scheme,
             entropy=self._entropy,
             now_ns=self._now_ns(),
+            life_ns=LIFE_NS if timeout is None else in_ns(timeout),
             suite=self._access.suite,
         )
         call = _Call(client, str(address))
@@ -338,6 +342,7 @@ async def enrol_at_rest(
     addresses: Iterable[str] = (),
     name: str | None = None,
     may_send: Iterable[str] | None = None,
+    timeout: float | None = None,
     suite: str,
     tls: Tls | None = None,
 ) -> EnrolledPeer:
@@ -345,12 +350,13 @@ async def enrol_at_rest(
 
     Args:
         data: its data directory; made when it does not exist.
-        code: as ``Node.enrol``, and so are ``url``, ``name`` and ``may_send``.
+        code: as ``Node.enrol``, and so are ``url``, ``name``, ``may_send`` and ``timeout``.
         url: see there.
         own_name: what this node calls itself.
         addresses: where it will listen.
         name: see there.
         may_send: see there.
+        timeout: see there.
         suite: cipher and hash, as for ``triack.open``.
         tls: what ``tcp`` is wrapped in.
 
@@ -376,7 +382,7 @@ async def enrol_at_rest(
     endpoint.on_trouble = enrolling.handle_trouble
     receiving = asyncio.create_task(_receive(endpoint, enrolling), name="triack-enrol")
     try:
-        return await enrolling.call(code, url, name, may_send)
+        return await enrolling.call(code, url, name, may_send, timeout)
     finally:
         receiving.cancel()
         await asyncio.gather(receiving, return_exceptions=True)

@@ -293,10 +293,18 @@ class _Face(Generic[N]):
         loop, node = self._parts
         return SyncInvitation(loop, loop.wait(node.invite(name, send=send)))
 
-    def enrol(self, code: str, url: str, *, name: str | None = None, send: Iterable[str] | None = None) -> EnrolledPeer:
+    def enrol(
+        self,
+        code: str,
+        url: str,
+        *,
+        name: str | None = None,
+        send: Iterable[str] | None = None,
+        timeout: float | None = None,
+    ) -> EnrolledPeer:
         """Come to a node with a code that it has given out; see ``Node.enrol``."""
         loop, node = self._parts
-        return loop.wait(node.enrol(code, url, name=name, send=send))
+        return loop.wait(node.enrol(code, url, name=name, send=send, timeout=timeout))
 
 
 class SyncNode(_Face[Node]):

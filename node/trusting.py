@@ -108,7 +108,13 @@ class Trusting(ABC):
         return port.enrolling.invite(name, None if send is None else check_texts("invite: send", send))
 
     async def enrol(
-        self, code: str, url: str, *, name: str | None = None, send: Iterable[str] | None = None
+        self,
+        code: str,
+        url: str,
+        *,
+        name: str | None = None,
+        send: Iterable[str] | None = None,
+        timeout: float | None = None,
     ) -> EnrolledPeer:
         """Come to a node with a code that it has given out; when this returns, each of the two trusts the other.
 
@@ -117,14 +123,15 @@ class Trusting(ABC):
             url: where that node listens.
             name: what this node calls the other; None takes what it calls itself, unless a peer is called so.
             send: patterns of the only queues that the other may send to; None for all.
+            timeout: seconds to ask again and again, None for half a minute.
 
         Raises:
             UsageError, AddressError: a code that was mistyped, a name or an address that cannot be; or the node runs
                 without keys.
-            EnrolmentFailed: no answer in half a minute, for whatever reason; or this node cannot trust the other.
+            EnrolmentFailed: no answer in that time, for whatever reason; or this node cannot trust the other.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         port.check_alive()
         patterns = None if send is None else check_texts("enrol: send", send)
-        return await port.enrolling.call(code, url, name, patterns)
+        return await port.enrolling.call(code, url, name, patterns, timeout)

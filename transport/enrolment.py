@@ -16,7 +16,8 @@ code, over the handshake's hash (Noise, revision 34, section 11.2) and the prove
 nothing. No answer is longer than what it answers, and each datagram has one at most.
 
     client  CALLING --answer--> PROVING --welcome--> ENROLLED
-            CALLING, PROVING --30 s--> FAILED; until then it repeats what it said last, twice a second
+            CALLING, PROVING --30 s, or what its host says--> FAILED; until then it repeats what it said last,
+            twice a second
     server  (nothing) --hello with a good cookie--> ASKED --proof--> PROVED --confirmed by its host--> WELCOMED
             ASKED --the invitation ends, or 16 newer ones--> (nothing); hellos and proofs that come again get the same
             answer again
@@ -54,7 +55,8 @@ carries QUIC carries it (RFC 9000, section 14.1)."""
 REPEAT_NS = 500 * MS
 """Between two tries of a client: people wait for it, and longer than most round trips."""
 LIFE_NS = 30 * SECOND
-"""Of a client: 60 tries for three round trips. Where a third is lost, it fails once in a million million times."""
+"""Of a client, unless its host says otherwise: 60 tries for three round trips. Where a third is lost, it fails once in
+a million million times."""
 INVITATIONS_MAX = 16
 """Open at once: every hello of a stranger is compared with each."""
 PENDING_MAX = 16
@@ -363,6 +365,7 @@ class EnrolmentClient:
         scheme: str,
         entropy: Entropy,
         now_ns: int,
+        life_ns: int = LIFE_NS,
         suite: Suite = AESGCM_SHA256,
     ) -> None:
         self._secret = secret
@@ -379,7 +382,7 @@ class EnrolmentClient:
         self._cookie = b""
         self._datagram = self._hello()
         self._has_to_send = True
-        self._repeat_ns, self._until_ns = now_ns + REPEAT_NS, now_ns + LIFE_NS
+        self._repeat_ns, self._until_ns = now_ns + REPEAT_NS, now_ns + life_ns
 
     @property
     def is_over(self) -> bool:

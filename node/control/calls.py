@@ -369,7 +369,8 @@ class Calls:
         return {}, b""
 
     async def _enrol(self, header: Header, _body: bytes) -> Answer:
-        peer = await self._node.enrol(header["code"], header["url"], name=header["name"], send=header["send"])
+        name, send, timeout = header["name"], header["send"], header["timeout"]
+        peer = await self._node.enrol(header["code"], header["url"], name=name, send=send, timeout=timeout)
         return _describe_peer(peer), b""
 
     # ---- looking and steering

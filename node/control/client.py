@@ -333,10 +333,17 @@ class Client(ClientAcknowledging):
         return ClientInvitation(self, header)
 
     async def enrol(
-        self, code: str, url: str, *, name: str | None = None, send: Iterable[str] | None = None
+        self,
+        code: str,
+        url: str,
+        *,
+        name: str | None = None,
+        send: Iterable[str] | None = None,
+        timeout: float | None = None,
     ) -> EnrolledPeer:
         """Let the node come to another one with its code; see ``Node.enrol``."""
-        header, _ = await self.call("enrol", code=code, url=url, name=name, send=_listed(send))
+        check_timeout("enrol", timeout)
+        header, _ = await self.call("enrol", code=code, url=url, name=name, send=_listed(send), timeout=timeout)
         return _peer_of(header)
 
     # ---- receiving and looking

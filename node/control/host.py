@@ -123,7 +123,13 @@ class Host(Protocol):
         """See ``Node.invite``."""
 
     async def enrol(
-        self, code: str, url: str, *, name: str | None = None, send: Iterable[str] | None = None
+        self,
+        code: str,
+        url: str,
+        *,
+        name: str | None = None,
+        send: Iterable[str] | None = None,
+        timeout: float | None = None,
     ) -> EnrolledPeer:
         """See ``Node.enrol``."""
 

@@ -14,9 +14,11 @@ from triack.node.enrolling import enrol_at_rest
 from triack.node.keys import IDENTITY_FILE, Identity
 from triack.node.private_files import PrivateFiles
 from triack.node.trust import TRUST_FILE, TrustFile
-from triack.transport import enrolment, invitation
+from triack.transport import invitation
 
 NOBODY = "udp://127.0.0.1:9"
+BRIEF = 0.3
+"""Seconds that somebody asks who will get no answer."""
 CODE = invitation.Invitation.make(lambda size: bytes(range(size)), 0).code
 
 
@@ -24,12 +26,6 @@ CODE = invitation.Invitation.make(lambda size: bytes(range(size)), 0).code
 def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that changed are seen at once."""
     monkeypatch.setattr(private_files, "POLL_SECONDS", 0.01)
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever comes with a code gives up soon."""
-    monkeypatch.setattr(enrolment, "LIFE_NS", 300 * MS)
 
 
 def node(name: str, data: Path | None = None, scheme: str = "udp", **more: object) -> triack.Node:
@@ -71,7 +67,6 @@ async def test_who_only_calls_enrols_as_well(tmp_path: Path) -> None:
             await (await a.send("b/bills", b"1")).ordered(WAIT)
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_a_code_that_is_no_good_meets_silence() -> None:
     """Another one, a used, a withdrawn one: nothing is changed, and one message names all that it may be."""
     async with node("a") as a, node("b") as b, node("c") as c:
@@ -80,7 +75,7 @@ async def test_a_code_that_is_no_good_meets_silence() -> None:
         withdrawn.withdraw()
         for code in (CODE, used.code, withdrawn.code):
             with pytest.raises(triack.EnrolmentFailed, match="wrong, used or expired, no node listens"):
-                await c.enrol(code, b.address)
+                await c.enrol(code, b.address, timeout=BRIEF)
         assert b.stats().drops["not-invited"] >= 3
         assert [peer.name for peer in (await used.enrolled(), await used.enrolled(0))] == ["a", "a"]
         with pytest.raises(triack.EnrolmentFailed, match="withdrawn"):
@@ -89,7 +84,6 @@ async def test_a_code_that_is_no_good_meets_silence() -> None:
             await b.send("c/q", b"x")
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_an_hour_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for an expired code hears of it, and who comes with it hears nothing."""
     async with node("a") as a, node("b") as b:
@@ -100,19 +94,17 @@ async def test_an_hour_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(triack.EnrolmentFailed, match="expired"):
             await given.enrolled(WAIT)
         with pytest.raises(triack.EnrolmentFailed, match="no answer"):
-            await a.enrol(given.code, b.address)
+            await a.enrol(given.code, b.address, timeout=BRIEF)
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_nobody_there_is_told_as_the_system_says_it() -> None:
     async with node("a", scheme="") as a:
         with pytest.raises(triack.EnrolmentFailed, match=r"Last: nobody listens at tcp://127\.0\.0\.1:9$"):
-            await a.enrol(CODE, "tcp://127.0.0.1:9")
+            await a.enrol(CODE, "tcp://127.0.0.1:9", timeout=BRIEF)
         with pytest.raises(triack.EnrolmentFailed, match=r"enrol at udp://127\.0\.0\.1:9: no answer"):
-            await a.enrol(CODE, NOBODY)
+            await a.enrol(CODE, NOBODY, timeout=BRIEF)
 
 
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("wanted", [None, "plant-a"])
 async def test_no_peer_gets_another_key(tmp_path: Path, wanted: str | None) -> None:
     """Neither by what the other calls itself nor by the operator's mistake: no welcome, and the code is used up."""
@@ -121,12 +113,12 @@ async def test_no_peer_gets_another_key(tmp_path: Path, wanted: str | None) -> N
         before = PrivateFiles(tmp_path).read(TRUST_FILE)
         given = await b.invite(wanted)
         with pytest.raises(triack.EnrolmentFailed, match="no answer"):
-            await other.enrol(given.code, b.address)
+            await other.enrol(given.code, b.address, timeout=BRIEF)
         with pytest.raises(triack.EnrolmentFailed, match="plant-a: there is a peer of that name"):
             await given.enrolled()
         assert PrivateFiles(tmp_path).read(TRUST_FILE) == before
         with pytest.raises(triack.EnrolmentFailed, match="no answer"):
-            await a.enrol(given.code, b.address)
+            await a.enrol(given.code, b.address, timeout=BRIEF)
 
 
 async def test_a_name_that_came_with_the_call_is_nobody_elses() -> None:
@@ -152,7 +144,6 @@ async def test_enrolling_again_is_harmless(tmp_path: Path) -> None:
         assert known(tmp_path) == {"plant-b": (b.address, there)}
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_nobody_is_welcomed_before_it_is_written_down(tmp_path: Path) -> None:
     """A trust file that cannot be changed: the one waits in vain, the other hears why."""
     async with node("a") as a, node("b", tmp_path) as b:
@@ -160,7 +151,7 @@ async def test_nobody_is_welcomed_before_it_is_written_down(tmp_path: Path) -> N
         (tmp_path / TRUST_FILE).chmod(0o644)
         given = await b.invite()
         with pytest.raises(triack.EnrolmentFailed, match="no answer"):
-            await a.enrol(given.code, b.address)
+            await a.enrol(given.code, b.address, timeout=BRIEF)
         with pytest.raises(triack.EnrolmentFailed, match=r"cannot be trusted: .*chmod 600.*the code is used up"):
             await given.enrolled()
 
@@ -212,11 +203,10 @@ async def test_a_directory_at_rest_enrols(tmp_path: Path, scheme: str) -> None:
             await (await a.send("b/q", b"x")).ordered(WAIT)
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_another_suite_is_silence(tmp_path: Path) -> None:
     other = next(suite for suite in SUITES if suite != DEFAULT_SUITE)
     async with node("b", suite=other) as b:
         given = await b.invite()
         with pytest.raises(triack.EnrolmentFailed, match="another suite"):
-            await enrol_at_rest(tmp_path, given.code, b.address, own_name="a", suite=DEFAULT_SUITE)
+            await enrol_at_rest(tmp_path, given.code, b.address, own_name="a", suite=DEFAULT_SUITE, timeout=BRIEF)
         await enrol_at_rest(tmp_path, given.code, b.address, own_name="a", suite=other)

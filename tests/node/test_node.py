@@ -123,6 +123,7 @@ async def test_arguments_of_calls_that_are_of_other_types_are_named() -> None:
             (lambda: call.invite("b", send="orders"), "invite: send must be a list of texts"),
             (lambda: call.enrol(5, "udp://127.0.0.1:9"), "it is text"),
             (lambda: call.enrol("x", "udp://127.0.0.1:9", send="orders"), "enrol: send must be a list of texts"),
+            (lambda: call.enrol("x", "udp://127.0.0.1:9", timeout="5"), "enrol: timeout must be a number of seconds"),
         ]
         for work, why in cases:
             with pytest.raises(triack.UsageError, match=why):

@@ -1,6 +1,7 @@
 """Two nodes that share a code learn each other's keys; nobody else learns or changes anything."""
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -30,10 +31,10 @@ def server(*invitations: Invitation, seed: int = 2, suite: Suite = AESGCM_SHA256
 
 
 def client(
-    secret: bytes = INVITATION.secret, key: bytes = A_KEY, seed: int = 1, scheme: str = "udp"
+    secret: bytes = INVITATION.secret, key: bytes = A_KEY, seed: int = 1, scheme: str = "udp", **more: Any
 ) -> EnrolmentClient:
     entropy = Random(seed).randbytes
-    return EnrolmentClient(secret, key, A.name, A.addresses, scheme=scheme, entropy=entropy, now_ns=NOW_NS)
+    return EnrolmentClient(secret, key, A.name, A.addresses, scheme=scheme, entropy=entropy, now_ns=NOW_NS, **more)
 
 
 def ask(to: EnrolmentServer, datagram: bytes | None, sender: str = A_ADDRESS, now_ns: int = NOW_NS) -> bytes:
@@ -177,9 +178,10 @@ def test_it_gets_through_where_a_third_is_lost(seed: int) -> None:
 # ---- time
 
 
-def test_a_client_repeats_and_gives_up() -> None:
-    """Twice a second for half a minute, always the same bytes."""
-    a = client()
+@pytest.mark.parametrize(("told", "life_s"), [({}, 30), ({"life_ns": 2 * SECOND}, 2)])
+def test_a_client_repeats_and_gives_up(told: dict[str, Any], life_s: int) -> None:
+    """Twice a second for half a minute, or as long as it is told, always the same bytes."""
+    a = client(**told)
     said, now_ns = [a.poll_transmit()], NOW_NS
     assert a.poll_transmit() is None
     while (deadline := a.next_deadline()) is not None:
@@ -189,7 +191,7 @@ def test_a_client_repeats_and_gives_up() -> None:
         a.handle_timer(now_ns)
         if not a.is_over:
             said.append(a.poll_transmit())
-    assert (now_ns - NOW_NS, len(said), len(set(said))) == (30 * SECOND, 60, 1)
+    assert (now_ns - NOW_NS, len(said), len(set(said))) == (life_s * SECOND, 2 * life_s, 1)
     assert (a.state, a.result, a.poll_transmit()) == (ClientState.FAILED, None, None)
 
 

@@ -10,7 +10,7 @@ import triack
 from triack.base.errors import NodeClosed
 from triack.node.control.client import ClientInvitation
 from triack.node.enrolling import EnrolledPeer, enrol_at_rest
-from triack.tools.commands.common import data_option, name_for, read_tls, run, suite_option, tls_ca_option
+from triack.tools.commands.common import FloatRange, data_option, name_for, read_tls, run, suite_option, tls_ca_option
 
 __all__ = ["enrol"]
 
@@ -69,6 +69,9 @@ async def _withdraw(invitation: ClientInvitation) -> None:
 @click.option(
     "--address", "addresses", multiple=True, metavar="URL", help="Where this node will listen, if no process runs it."
 )
+@click.option(
+    "--timeout", type=FloatRange(min=0, min_open=True), metavar="S", help="Ask for S seconds; 30, if left out."
+)
 @suite_option
 @tls_ca_option
 @data_option
@@ -80,6 +83,7 @@ def join(
     patterns: tuple[str, ...],
     own_name: str | None,
     addresses: tuple[str, ...],
+    timeout: float | None,
     suite: str,
     tls_ca: Path | None,
     data: Path,
@@ -92,7 +96,7 @@ def join(
     return run(
         _join(
             data,
-            lambda node: node.enrol(code, url, name=name, send=patterns or None),
+            lambda node: node.enrol(code, url, name=name, send=patterns or None, timeout=timeout),
             lambda: enrol_at_rest(
                 data,
                 code,
@@ -101,6 +105,7 @@ def join(
                 addresses=addresses,
                 name=name,
                 may_send=patterns or None,
+                timeout=timeout,
                 suite=suite,
                 tls=read_tls(authority=tls_ca),
             ),

@@ -224,6 +224,8 @@ async def test_peers_are_the_nodes(tmp_path: Path) -> None:
                 await withdrawn.enrolled()
             with pytest.raises(triack.WaitTimeout):
                 await left.enrolled(0)
+        with pytest.raises(triack.EnrolmentFailed, match="no answer"):
+            await to_b.enrol(left.code, "udp://127.0.0.1:9", timeout=0.1)
         found = await to_b.enrol(left.code, a.address)
         assert found == triack.EnrolledPeer("a", a.key, (a.address,))
         await (await to_b.send("a/q", b"x")).ordered(WAIT)

@@ -67,7 +67,7 @@ def test_a_node_at_rest_joins_over_tls(tmp_path: Path) -> None:
         assert triack("send", "b/orders", *ours, stdin=b"12 valves\n").returncode == 0
         assert triack("receive", "bills", "--count", "1", *ours).stdout == b"due\n"
         assert triack("receive", "orders", "--count", "2", "--data", tmp_path / "b").stdout == b"no\n12 valves\n"
-        failed = triack(*join, "--data", tmp_path / "c")
+        failed = triack(*join, "--timeout", "0.5", "--data", tmp_path / "c")
         assert failed.returncode == 1
         assert message_of(failed).startswith(f"enrol at {server.address}: no answer. The code is wrong, used or")
 
@@ -79,7 +79,8 @@ def test_a_code_ends_with_the_command_that_waits_for_it(tmp_path: Path) -> None:
         waiting.send_signal(signal.SIGINT)
         waiting.communicate(timeout=SECONDS)
         assert waiting.returncode == 130
-        assert triack("enrol", "join", code, server.address, "--data", tmp_path / "a").returncode == 1
+        late = triack("enrol", "join", code, server.address, "--timeout", "0.5", "--data", tmp_path / "a")
+        assert late.returncode == 1
         waiting, _ = inviting(tmp_path / "b")
         server.stop()
         _, complaint = waiting.communicate(timeout=SECONDS)
