@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from triack.base.errors import ReplayError
 from triack.replay.tables import TABLE, tabulate
-from triack.tools.replay.files import SUFFIXES, read_content
+from triack.tools.replay.files import PACKED, SUFFIXES, read_content
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,7 +86,7 @@ class TriackReader(DataSourceReader):
         if info.type == FileType.NotFound:
             raise ReplayError(f"no such directory: {self._path}")
         there = [info] if info.is_file else system.get_file_info(FileSelector(root, recursive=True))
-        found = [it.path for it in there if it.is_file and it.size and it.path.endswith(SUFFIXES)]
+        found = [it.path for it in there if it.is_file and it.size and it.path.endswith(SUFFIXES + PACKED)]
         if not found:
             raise ReplayError(f"no session log (*{', *'.join(SUFFIXES)}) in {self._path}")
         return [Segment(path, self._path) for path in sorted(found)]
@@ -95,7 +95,7 @@ class TriackReader(DataSourceReader):
         """Yield the records of a segment."""
         assert isinstance(partition, Segment)
         system, _ = _system(partition.root)
-        with system.open_input_stream(partition.path) as file:
+        with system.open_input_stream(partition.path, compression=None) as file:
             records, _ = read_content(partition.path, file.read())
         return tabulate(partition.path, records)
 

@@ -31,6 +31,8 @@ PARQUET_SUFFIX: Final = ".parquet"
 """What that of a segment ends in which ``triack log compact`` has made columns of."""
 SUFFIXES: Final = (".jsonl", ".jsonl" + OPEN_SUFFIX, PARQUET_SUFFIX)
 """What the names of segments end in."""
+PACKED: Final = tuple(f".jsonl.{packer}" for packer in ("gz", "bz2", "xz", "zst"))
+"""What they end in when somebody has packed them: a verdict without them would be over half a record."""
 VIOLATIONS: Final = "violations.jsonl"
 """What a report writes beside its page, which may be beside logs: it is none of them."""
 _TAIL_BYTES: Final = 65_536
@@ -106,8 +108,9 @@ def read_content(path: str, content: bytes) -> tuple[Iterator[Record], bool]:
         Its records as today's version has them, and whether its last line is torn; that one is left out.
 
     Raises:
-        ReplayError: a line that does not parse, or is not as the schema says.
+        ReplayError: a line that does not parse, or is not as the schema says; or it is packed.
     """
+    _check_unpacked(path)
     if path.endswith(PARQUET_SUFFIX):
         return columns_of(path, content).records(), False
     end = content.rfind(b"\n") + 1
@@ -377,20 +380,34 @@ def parse_records(log: bytes) -> list[Record]:
     return [_record_of(line, reader) for line in json.loads(b"[" + b",".join(lines) + b"]")]
 
 
-def segments_of(path: Path) -> list[Path]:
+def segments_of(path: Path, *, following: bool = False) -> list[Path]:
     """Return the log segments under a path that have something in them.
 
+    Args:
+        path: a directory, searched in depth, or a segment.
+        following: whether those that are packed are passed over, as they were read before that.
+
     Raises:
-        ReplayError: the path does not exist, or a directory below it cannot be read: what is in it would be missed.
+        ReplayError: the path does not exist, or a directory below it cannot be read, or a segment in it is packed:
+            what is in it would be missed.
     """
     if path.is_file():
+        _check_unpacked(path)
         return [path]
     if not path.is_dir():
         raise ReplayError(f"no such directory: {path}")
     walk = os.walk(path, onerror=_refuse)
     found = (Path(folder, name) for folder, folders, files in walk for name in (*folders, *files))
-    logs = (file for file in found if file.name.endswith(SUFFIXES) and file.name != VIOLATIONS)
+    suffixes = SUFFIXES if following else SUFFIXES + PACKED
+    logs = [file for file in found if file.name.endswith(suffixes) and file.name != VIOLATIONS]
+    for file in logs:
+        _check_unpacked(file)
     return sorted(file for file in logs if size_bytes(file))
+
+
+def _check_unpacked(path: str | Path) -> None:
+    if str(path).endswith(PACKED):
+        raise ReplayError(f"{path} is packed: unpack it; `triack log compact` makes small files that a replay reads")
 
 
 def _refuse(error: OSError) -> None:

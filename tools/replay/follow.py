@@ -59,7 +59,7 @@ class Follower:
         """
         try:
             # Of no path everything is taken again: a generator within any() would stop at the first with news.
-            news = [self._read_on(path) for given in self._paths for path in segments_of(given)]
+            news = [self._read_on(path) for given in self._paths for path in segments_of(given, following=True)]
         except DisorderError:
             self._read_anew()
             news = [True]

@@ -11,12 +11,13 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
 from triack.base.errors import ReplayError
-from triack.tools.replay.files import SUFFIXES, VIOLATIONS
+from triack.tools.replay.files import PACKED, SUFFIXES, VIOLATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_PATTERN: Final = f"*{{{','.join(SUFFIXES)}}}"
+_PATTERN: Final = f"*{{{','.join(SUFFIXES + PACKED)}}}"
+"""Of packed ones, too: whoever reads them says that it cannot."""
 _GLOB: Final = re.compile(r"([\[\]{}*?\\])")
 _FILE: Final = "file:"
 """How the names of local files begin that Spark gives."""

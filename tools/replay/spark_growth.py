@@ -73,7 +73,7 @@ class GrowthReader(SimpleDataSourceStreamReader):
             ReplayError: a path does not exist.
         """
         # Sizes are asked for when all names are known: a segment that has a next one is complete by then.
-        listed = [path for given in self._paths for path in segments_of(given)]
+        listed = [path for given in self._paths for path in segments_of(given, following=True)]
         sizes = {str(path): size_bytes(path) for path in sorted(map(_there, listed))}
         now = {path: size for path, size in sizes.items() if size}
         return self.readBetweenOffsets(start, now), now

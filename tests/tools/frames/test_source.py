@@ -30,3 +30,15 @@ def test_what_has_no_log_is_refused(tmp_path: Path) -> None:
     for path, said in ((tmp_path, "no session log"), (tmp_path / "nowhere", "no such directory")):
         with pytest.raises(ReplayError, match=said):
             TriackReader(str(path)).partitions()
+
+
+def test_a_packed_segment_is_not_missed(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    from triack.base.errors import ReplayError
+    from triack.replay.source import TriackReader
+
+    (tmp_path / "a.jsonl.gz").write_bytes(b"packed")
+    reader = TriackReader(str(tmp_path))
+    (segment,) = reader.partitions()
+    with pytest.raises(ReplayError, match=r"a\.jsonl\.gz is packed: unpack it"):
+        next(reader.read(segment))

@@ -87,6 +87,18 @@ def test_the_violations_of_an_earlier_report_are_no_log(tmp_path: Path) -> None:
     assert replay(directories, engine="local").verdict == "pass"
 
 
+@pytest.mark.parametrize("packer", ["gz", "bz2", "xz", "zst"])
+def test_a_packed_segment_is_not_missed(tmp_path: Path, packer: str) -> None:
+    """Whatever rotates files may pack them: the rest is no whole record."""
+    directories = healthy().save(tmp_path)
+    packed = tmp_path / "alpha" / f"alpha-000001-000002.jsonl.{packer}"
+    packed.write_bytes(b"packed")
+    for paths in (directories, [packed]):
+        with pytest.raises(ReplayError) as refused:
+            replay(paths, engine="local")
+        assert str(refused.value).startswith(f"{packed} is packed: unpack it; `triack log compact` makes")
+
+
 def test_a_log_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     """Here it is a directory that is called like a log."""
     directories = healthy().save(tmp_path)

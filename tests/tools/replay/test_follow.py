@@ -231,6 +231,18 @@ def test_damage_ends_it(tmp_path: Path) -> None:
         follow([tmp_path], lambda violation, timeline: None)
 
 
+def test_what_was_read_may_be_packed(tmp_path: Path) -> None:
+    """By whatever rotates files, while they are followed."""
+    healthy().save(tmp_path)
+    follower = Follower([tmp_path])
+    assert follower.read()
+    before = follower.verdict()
+    for path in tmp_path.glob("alpha/*.jsonl"):
+        path.rename(f"{path}.gz")
+    assert not follower.read()
+    assert follower.verdict() == before
+
+
 def test_silence_ends_it(tmp_path: Path) -> None:
     """Nodes have their names while they are followed, too."""
     world = ready()

@@ -87,6 +87,15 @@ def test_damage_is_named_by_the_worker_that_met_it(spark: "SparkSession", tmp_pa
         replay_spark(spark, [str(tmp_path)])
 
 
+def test_a_packed_segment_is_named_by_the_worker_that_met_it(spark: "SparkSession", tmp_path: Path) -> None:
+    from triack.tools.replay.spark_engine import replay_spark
+
+    HARMLESS["healthy"]().save(tmp_path)
+    (tmp_path / "alpha" / "alpha-000001-000002.jsonl.gz").write_bytes(b"packed")
+    with pytest.raises(ReplayError, match=r"alpha-000001-000002\.jsonl\.gz is packed: unpack it"):
+        replay_spark(spark, [str(tmp_path)])
+
+
 def test_logs_and_what_was_made_of_them_are_not_judged_together(spark: "SparkSession", tmp_path: Path) -> None:
     from triack.tools.replay.spark_engine import replay_spark
 
