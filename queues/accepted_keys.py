@@ -6,16 +6,20 @@ between two starts makes it no longer. As long as it counts, it also knows wheth
 """
 
 import json
+import operator
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from triack.base.checks import check_settings
 from triack.base.commit import Commit
+from triack.base.errors import StoreDamaged
 from triack.base.units import MS, in_ns
 from triack.ordering.outgoing import Entry
 from triack.queues.outgoing_queue import OutgoingQueue
 
-__all__ = ["KEY_BYTES_MAX", "OWN_STATE", "Accepted", "AcceptedKeys", "KeySettings"]
+__all__ = ["KEY_BYTES_MAX", "OWN_STATE", "Accepted", "AcceptedKeys", "KeptKey", "KeySettings"]
 
 OWN_STATE = "$"
 """What the node itself keeps in the table of the application's values begins with this, as its own queues do."""
@@ -81,6 +85,32 @@ class Accepted:
         commit.state[self.row] = json.dumps(value).encode()
 
 
+class KeptKey(NamedTuple):
+    """What the store has of a key; as ``Accepted``, with the lane of its queue; ``place`` is the index there."""
+
+    lane: int
+    key: str
+    accepted_ms: int
+    ordinal: int
+    number: int
+    place: int
+    reason: str
+
+    @classmethod
+    def read(cls, name: str, value: bytes) -> "KeptKey":
+        """Read what ``Accepted.write`` wrote. Raises StoreDamaged."""
+        lane, _, key = name.removeprefix(_PREFIX).partition(":")
+        try:
+            *numbers, reason = json.loads(value)
+            accepted_ms, ordinal, number, place = map(operator.index, numbers)
+            found = cls(int(lane), key, accepted_ms, ordinal, number, place, reason)
+        except (ValueError, TypeError, RecursionError) as cause:
+            raise StoreDamaged(f"what the store has of {name} cannot be read") from cause
+        if type(reason) is not str:
+            raise StoreDamaged(f"what the store has of {name} has no reason")
+        return found
+
+
 class AcceptedKeys:
     """The keys of one node.
 
@@ -96,18 +126,23 @@ class AcceptedKeys:
         self._by_ordinal: dict[int, Accepted] = {}
         self._unpacked: list[Accepted] = []
 
-    def restore(self, state: dict[str, bytes], by_lane: dict[int, OutgoingQueue], now_ms: int) -> None:
-        """Take what the store has; the outgoing queues have their packets again."""
+    def restore(self, state: Mapping[str, bytes], by_lane: Mapping[int, OutgoingQueue], now_ms: int) -> None:
+        """Take what the store has; the outgoing queues have their packets again.
+
+        Raises:
+            StoreDamaged: what it has of a key cannot be read, or it is of a queue that is not there.
+        """
         found: list[Accepted] = []
         for name, value in state.items():
             if name.startswith(_PREFIX):
-                lane, _, key = name.removeprefix(_PREFIX).partition(":")
-                outgoing = by_lane[int(lane)]
-                accepted_ms, ordinal, number, index, reason = json.loads(value)
-                entry = outgoing.sequence.entries.get(number)
-                ticket = None if entry is None else entry.first_ticket + index
-                at_ms = min(accepted_ms, now_ms)
-                found.append(Accepted(key, outgoing, ordinal, at_ms, ticket, number, index, reason))
+                row = KeptKey.read(name, value)
+                outgoing = by_lane.get(row.lane)
+                if outgoing is None:
+                    raise StoreDamaged(f"the store has no queue for {name}")
+                entry = outgoing.sequence.entries.get(row.number)
+                ticket = None if entry is None else entry.first_ticket + row.place
+                at_ms = min(row.accepted_ms, now_ms)
+                found.append(Accepted(row.key, outgoing, row.ordinal, at_ms, ticket, row.number, row.place, row.reason))
         for accepted in sorted(found, key=lambda accepted: (accepted.accepted_ms, accepted.ordinal)):
             self._keep(accepted)
 

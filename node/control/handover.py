@@ -15,7 +15,7 @@ from pathlib import Path
 from triack.base.errors import TriackError
 from triack.node.control.frames import Link, dial
 
-__all__ = ["Served", "find", "find_soon", "make_socket_path", "publish", "read", "retract", "wait"]
+__all__ = ["Served", "decode_served", "find", "find_soon", "make_socket_path", "publish", "read", "retract", "wait"]
 
 NODE_FILE = "node.json"
 """Beside the store, so that whoever is given the directory finds it."""
@@ -49,10 +49,27 @@ class Served:
 def read(data: Path) -> Served | None:
     """What the directory says, be it stale or not."""
     try:
-        found = json.loads((data / NODE_FILE).read_bytes())
-        return Served(str(found["control"]), int(found["pid"]), str(found["listen"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return decode_served((data / NODE_FILE).read_bytes())
+    except OSError:
         return None
+
+
+def decode_served(content: bytes) -> Served | None:
+    """Read the file; None for what ``publish`` has not written: nothing is connected to, or removed, by it."""
+    try:
+        found = json.loads(content)
+        control, pid, listen = found["control"], found["pid"], found["listen"]
+        written = (type(control), type(pid), type(listen)) == (str, int, str) and _is_socket_path(control)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return Served(control, pid, listen) if written else None
+
+
+def _is_socket_path(control: str) -> bool:
+    """Whether ``make_socket_path`` may have made it. Raises ValueError for what no system takes for a path."""
+    path = Path(control)
+    ours = path.name == SOCKET_FILE and path.parent.name.startswith(SOCKET_FOLDER_PREFIX)
+    return ours and b"\0" not in os.fsencode(control)
 
 
 def make_socket_path() -> Path:
@@ -88,11 +105,10 @@ def retract(data: Path, served: Served) -> None:
 
 
 def _remove_socket(path: Path) -> None:
-    """Remove a control socket and its directory, if that is what the path names."""
-    if path.name == SOCKET_FILE and path.parent.name.startswith(SOCKET_FOLDER_PREFIX):
-        with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
-            path.parent.rmdir()
+    """Remove a control socket and its directory."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+        path.parent.rmdir()
 
 
 async def find(data: Path) -> Link | None:

@@ -5,6 +5,7 @@ The same bytes each time. Inputs that have shown a mistake are named ``found-*``
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
@@ -13,6 +14,7 @@ from triack.base.datagram import Header, Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory, Peer
 from triack.base.ranges import NumberSet
+from triack.node.control.handover import Served
 from triack.node.keys import Identity, KeyKind, encode_key
 from triack.node.trust import encode_trust
 from triack.ordering import wire
@@ -104,6 +106,24 @@ def session_frames() -> list[bytes]:
     return [packet, ack, store_ack, ping, close, packet + ack + store_ack + ping, refusing, pieces, probe, probed]
 
 
+def runs() -> list[bytes]:
+    """Batches of one stream that follow each other; with a gap, with a packet of another kind, of several classes."""
+    batch = packing.pack_one(packing.Outgoing(b"body"), 1, 2)
+    headers = [
+        wire.SequenceHeader(NODE, 1, 2, number, number - 1, "q", asks=number == 3, body=batch)
+        for number in (1, 2, 3, 5)
+    ]
+    contents = [header.encode() for header in headers] + [wire.encode_order_ack(NODE, 1, 2, 9)]
+    found = []
+    for delivery in Delivery:
+        packets = [
+            frames.encode_packet(number, delivery, number == 5, content, number)
+            for number, content in enumerate(contents, 4)
+        ]
+        found.append(b"".join(len(packet).to_bytes(2) + packet for packet in packets))
+    return found
+
+
 def session_logs() -> list[bytes]:
     line = {"v": 1, "node": "a", "incarnation": 1, "n": 1, "mono_ns": 5, "wall_ns": 6, "event": "opened"}
     whole = json.dumps(line).encode() + b"\n"
@@ -111,7 +131,12 @@ def session_logs() -> list[bytes]:
 
 
 def control_frames() -> list[bytes]:
-    said = [b'{"op":"hello","v":2}\n', b'{"op":"chunk","first":1,"count":2,"sizes":[1,3]}\na\nbc', b'{"op":"error"}\n']
+    said = [
+        b'{"op":"hello","v":4}\n',
+        b'{"op":"call","do":"recall","key":"k"}\n',
+        b'{"op":"chunk","first":1,"count":2,"sizes":[1,3]}\na\nbc',
+        b'{"op":"error"}\n',
+    ]
     each = [frame([one]) for one in said]
     return [*each, b"".join(each)]
 
@@ -130,6 +155,7 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     yield "enrolment_who", [b"\2\0\1a\0\x0audp://b:12", b"\1\0\1a\0\0"]
     yield "stream", [b"\x05" + frame([b"", b"datagram"])[1:], frame([bytes(50)] * 3)]
     yield "session_frames", session_frames()
+    yield "run", runs()
     yield "hello", [frames.Hello(1, 2, 3, 1_200, Policy.of(SessionSettings()), one).encode() for one in told]
     yield "introduction", told
     yield "ordering", sequences()
@@ -145,11 +171,16 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     length = len(refused.encode())
     yield "stream_row", [length.to_bytes(4) + refused.encode() + seen.encode(), bytes(4) + seen.encode()]
     yield "progress", [b'["0x5", {"1": 2}, {}]', b'["0x5", {"1": 2}, {"1": [1, 2, 3]}]']
+    yield "accepted_key", [b'1:k\n[1700000000000, 7, 3, 0, ""]', b'2:a:b\n[5, 8, 0, 1, "purged"]']
     yield "row", [b"\0iii|snn|bytes|body", b"\3i|i|i|f|body", b"\5s|bytes|i|i|i|i|n|body"]
     yield "session_log", session_logs()
     peers = [Peer("b", (public(B_KEY),), ("udp://b:1",), bytes(range(32)), ("orders", "in-*")), Peer("c")]
     yield "trust_file", [encode_trust(peers), encode_trust([])]
     yield "identity_file", [Identity(tuple(KeyPair.of(key).private for key in (A_KEY, B_KEY))).encode()]
+    served = Served("/tmp/triack-x/control", 7, A_ADDRESS)
+    yield "node_file", [json.dumps(asdict(served)).encode()]
+    lines = [{"source": "a-000001-000001.jsonl", "bytes": 70, "records": 0}, {"source": "b", "bytes": 1}]
+    yield "manifest", [b"".join(json.dumps(line).encode() + b"\n" for line in lines)]
     yield "control", control_frames()
     yield (
         "text",

@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -28,7 +29,9 @@ from triack.base.errors import (
 )
 from triack.base.peers import NO_PSK, Directory, Peer
 from triack.base.printable import printable
+from triack.node.control.arguments import check_arguments
 from triack.node.control.frames import Link, cut, number_of
+from triack.node.control.handover import decode_served
 from triack.node.keys import Identity, KeyKind, decode_key, encode_key
 from triack.node.trust import decode_trust, encode_trust
 from triack.ordering import wire
@@ -36,12 +39,16 @@ from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.rejections import Rejections
 from triack.ordering.settings import OrderSettings
 from triack.queues import packing
+from triack.queues.accepted_keys import KeptKey
+from triack.queues.incoming_run import read_runs
 from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.introduction import Introduction
 from triack.queues.mailbox import QueuedPacket
-from triack.session.frames import Hello, PieceFrame, decode_frames
+from triack.session.events import PacketArrived, RunArrived
+from triack.session.frames import Ask, Hello, PacketFrame, PacketRun, PieceFrame, decode_frames, decode_run
 from triack.session.pieces import Pieces
 from triack.store.rows import TABLES
+from triack.tools.replay.compact import read_manifest
 from triack.tools.replay.files import find_logs, read_records
 from triack.transport.address import Address, Destination
 from triack.transport.cookies import mac, mac_key
@@ -187,6 +194,58 @@ def session_frames(data: bytes) -> None:
                 assert len(packet.content) == frame.total_bytes
 
 
+def run(data: bytes) -> None:
+    """Datagrams, each after its length in two bytes: read by the run, they are what each of them is by itself."""
+    payloads = []
+    while data:
+        end = 2 + int.from_bytes(data[:2])
+        payloads.append(data[2:end])
+        data = data[end:]
+    each = list(leading_packets(payloads))
+    found = decode_run(payloads, each[0].number if each else 1)
+    assert (found is None) == (not each)
+    if found is None:
+        return
+    assert [(one.number, one.delivery, one.content) for one in each] == [
+        (number, found.delivery, content) for number, content in enumerate(found.contents, found.number)
+    ]
+    assert [one.number for one in each if one.ask] == found.asks
+    assert min((one.ask for one in each if one.ask), default=Ask.NO) == found.ask
+    assert max(one.mark for one in each) == found.mark
+    assert sum(len(one.content) for one in each) == found.size_bytes
+    batches_of(found)
+
+
+def leading_packets(payloads: list[bytes]) -> Iterator[PacketFrame]:
+    """The packets of one class that follow each other, each the only frame of its datagram."""
+    first: PacketFrame | None = None
+    for step, payload in enumerate(payloads):
+        with refusing(ProtocolError):
+            found = decode_frames(payload)
+            packet = found[0] if len(found) == 1 else None
+            if isinstance(packet, PacketFrame):
+                first = first or packet
+                if (packet.number, packet.delivery) == (first.number + step, first.delivery):
+                    yield packet
+                    continue
+        return
+
+
+def batches_of(found: PacketRun) -> None:
+    """What a queue makes of a run is what it makes of each of its packets."""
+    contents = iter(enumerate(found.contents, found.number))
+    for item in read_runs(RunArrived(found.number, found.delivery, found.contents)):
+        if isinstance(item, PacketArrived):
+            assert (item.number, item.content) == next(contents)
+            continue
+        for header, count in zip(item.headers(), item.counts, strict=True):
+            alone = wire.decode(next(contents)[1])
+            assert isinstance(alone, wire.SequenceHeader)
+            assert replace(header, asks=alone.asks) == alone
+            assert count == len(packing.unpack(header.body).bodies)
+    assert next(contents, None) is None
+
+
 def hello(data: bytes) -> None:
     """What each end says of itself; all of it means something."""
     with refusing(ProtocolError):
@@ -214,6 +273,8 @@ def body(data: bytes) -> None:
     with refusing(ProtocolError):
         packing.check(data)
         assert packing.messages_in(data) >= 0
+        batch = packing.read_batch(data)
+        assert batch is None or batch[0] == len(packing.unpack(data).bodies)
         if packing.fragment_range(data[:HEAD_BYTES_OF_BODY], len(data)) is None:
             with refusing(ProtocolError):  # a fragment's text may still be none: it becomes a dead letter
                 assert len(packing.unpack(data).bodies) == packing.count_of(data[:HEAD_BYTES_OF_BODY])
@@ -265,6 +326,14 @@ def progress(data: bytes) -> None:
         QueuedPacket([], b"", 1, 1, 1, 1, 1, 1, []).decode_progress(data, 0)
 
 
+def accepted_key(data: bytes) -> None:
+    """What the store has of a key that was accepted: a name, and behind a line break what is under it."""
+    name, _, value = data.partition(b"\n")
+    with refusing(StoreDamaged):
+        kept = KeptKey.read("$key:" + name.decode("latin-1"), value)
+        assert json.loads(value) == [kept.accepted_ms, kept.ordinal, kept.number, kept.place, kept.reason]
+
+
 def row(data: bytes) -> None:
     """A row of any table, whose values have any type: it is damaged, or not."""
     table = list(TABLES.values())[(data[0] if data else 0) % len(TABLES)]
@@ -301,6 +370,18 @@ def identity_file(data: bytes) -> None:
         assert Identity.decode(identity.encode(), "identity").public == identity.public
 
 
+def node_file(data: bytes) -> None:
+    """Where the process of a node is: nothing else than a socket that a node may have made is looked for."""
+    served = decode_served(data)
+    if served is not None:
+        assert decode_served(json.dumps(asdict(served)).encode()) == served
+
+
+def manifest(data: bytes) -> None:
+    """What was made of which logs."""
+    assert all(isinstance(size, int) for size in read_manifest(data).values())
+
+
 # ---- what other processes and people say
 
 
@@ -324,6 +405,8 @@ def control(data: bytes) -> None:
         link = Link(reader, _Answers())
         while True:
             header, payload = await link.receive()
+            with refusing(ProtocolError):
+                assert check_arguments(header) == header["do"]
             for key in header:
                 with refusing(ProtocolError):
                     assert number_of(header, key) >= 0
@@ -361,6 +444,7 @@ TARGETS: dict[str, Target] = {
         enrolment_who,
         stream,
         session_frames,
+        run,
         hello,
         introduction,
         ordering,
@@ -370,10 +454,13 @@ TARGETS: dict[str, Target] = {
         rejections,
         stream_row,
         progress,
+        accepted_key,
         row,
         session_log,
         trust_file,
         identity_file,
+        node_file,
+        manifest,
         control,
         text,
     )

@@ -2,8 +2,11 @@
 
 import json
 
+import pytest
+
 from tests.queues.bare import Bare
 from triack.base.delivery import Delivery
+from triack.base.errors import StoreDamaged
 from triack.base.units import SECOND
 from triack.queues.accepted_keys import Accepted, KeySettings
 from triack.queues.group_commit import GroupCommit
@@ -89,3 +92,19 @@ def test_a_dead_letter_is_remembered_with_its_reason() -> None:
     group = commit(node)
     assert (first.reason, group.commit.outgoing_deletes) == ("purged", [(first.outgoing.lane << 40 | 1,) * 2])
     assert json.loads(group.commit.state["$key:1:k"] or b"")[4] == "purged"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("$key:1:k", b"[1, 2", "cannot be read"),
+        ("$key:1:k", b'["1", 2, 3, 4, ""]', "cannot be read"),
+        ("$key:1:k", b"[1, 2, 3, 4, 5]", "has no reason"),
+        ("$key:one:k", b'[1, 2, 3, 4, ""]', "cannot be read"),
+        ("$key:9:k", b'[1, 2, 3, 4, ""]', "the store has no queue for"),
+    ],
+)
+def test_what_no_node_has_kept_is_damage(name: str, value: bytes, said: str) -> None:
+    keys = Bare().engine.outbox.keys
+    with pytest.raises(StoreDamaged, match=said):
+        keys.restore({name: value}, {}, 0)

@@ -34,6 +34,16 @@ _PLAIN: Final = {
     ("pathlib._local", "PosixPath"), ("pathlib._local", "WindowsPath"),
 }  # fmt: skip
 """What else there is in one; Python 3.13 has paths in a module of their own."""
+_UNREADABLE: Final = (
+    pickle.UnpicklingError,
+    EOFError,
+    AttributeError,
+    ArithmeticError,
+    LookupError,
+    MemoryError,
+    TypeError,
+)
+"""What Python makes of a pickle that nobody has written: it trusts that each step finds what it needs."""
 
 
 def save(path: Path, state: object) -> None:
@@ -109,7 +119,7 @@ def revive(data: bytes, kind: type[State]) -> State:
     """
     try:
         state = _Reader(io.BytesIO(data)).load()
-    except pickle.UnpicklingError as error:
+    except _UNREADABLE as error:
         raise ValueError(str(error)) from error
     if not isinstance(state, kind):
         raise ValueError(f"a {type(state).__name__}, and no {kind.__name__}")  # noqa: TRY004 - of the data

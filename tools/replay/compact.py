@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from triack.base.errors import ReplayError
-from triack.tools.replay.files import OPEN_SUFFIX, PARQUET_SUFFIX, LogFile, Record, read_records, segments_of
+from triack.tools.replay.files import (
+    OPEN_SUFFIX,
+    PARQUET_SUFFIX,
+    UNREADABLE,
+    LogFile,
+    Record,
+    read_records,
+    segments_of,
+)
 
 MANIFEST: Final = "_manifest"
 """In JSON Lines; its name is none of a segment, and Spark takes no data from files whose names begin like that."""
@@ -61,7 +69,7 @@ def compact(directory: Path, output: Path) -> Compacted:
     write = _writer()
     try:
         output.mkdir(parents=True, exist_ok=True)
-        known = _read_manifest(output / MANIFEST)
+        known = read_manifest((output / MANIFEST).read_bytes()) if (output / MANIFEST).exists() else {}
         with (output / MANIFEST).open("ab") as manifest:
             if manifest.tell() and not _ends_whole(output / MANIFEST):
                 manifest.write(b"\n")
@@ -77,17 +85,20 @@ def compact(directory: Path, output: Path) -> Compacted:
     return done
 
 
-def _read_manifest(path: Path) -> dict[str, int]:
-    """Return how long each source was when it was taken last; a torn line tells nothing."""
+def read_manifest(content: bytes) -> dict[str, int]:
+    """Return how long each source was when it was taken last; a line that is torn or no record tells nothing.
+
+    Args:
+        content: of the file, all of it.
+    """
     known: dict[str, int] = {}
-    if path.exists():
-        for line in path.read_bytes().split(b"\n"):
-            try:
-                told = json.loads(line)
-            except ValueError:
-                continue
-            if type(told) is dict and {"source", "bytes"} <= told.keys():
-                known[told["source"]] = told["bytes"]
+    for line in content.split(b"\n"):
+        try:
+            told = json.loads(line)
+        except UNREADABLE:
+            continue
+        if type(told) is dict and (type(told.get("source")), type(told.get("bytes"))) == (str, int):
+            known[told["source"]] = told["bytes"]
     return known
 
 

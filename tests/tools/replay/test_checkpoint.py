@@ -1,5 +1,6 @@
 """What was judged is kept whole or not at all, and nothing in a file of it runs."""
 
+import hashlib
 import pickle
 from pathlib import Path
 
@@ -44,6 +45,17 @@ def test_another_file_is_told(tmp_path: Path, data: bytes, said: str) -> None:
     path = tmp_path / "kept"
     path.write_bytes(data)
     with pytest.raises(ReplayError, match=said):
+        load(path, Judge)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80\x05", b"\x80\x05.", b"\x80\x05h\x00.", b"\x80\x05]]s.", b"\x80\x05]}b."])
+def test_a_state_that_nobody_wrote_is_told(tmp_path: Path, data: bytes) -> None:
+    """Under a digest that fits."""
+    path = tmp_path / "kept"
+    save(path, judged())
+    head, newline, _ = path.read_bytes().partition(b"\n")
+    path.write_bytes(head + newline + hashlib.sha256(data).digest() + data)
+    with pytest.raises(ReplayError, match="kept is no checkpoint of triack replay: "):
         load(path, Judge)
 
 

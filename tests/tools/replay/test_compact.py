@@ -70,6 +70,17 @@ def test_what_a_crash_left_is_made_again(tmp_path: Path) -> None:
     assert replay(tmp_path / "out").verdict == "pass"
 
 
+def test_lines_that_no_run_wrote_tell_nothing(tmp_path: Path) -> None:
+    """Nor do they end a run: everything is made again, and told behind them."""
+    healthy().save(tmp_path / "logs")
+    (tmp_path / "out").mkdir()
+    lines = [b"[" * 100_000, b'{"source": ["a"], "bytes": 1}', b'{"source": "a", "bytes": "1"}', b"7", b"\xff"]
+    (tmp_path / "out" / MANIFEST).write_bytes(b"\n".join(lines))
+    done = compact(tmp_path / "logs", tmp_path / "out")
+    assert done.made == done.segments > 0
+    assert compact(tmp_path / "logs", tmp_path / "out").made == 0
+
+
 def test_logs_and_what_was_made_of_them_are_not_judged_together(tmp_path: Path) -> None:
     """They lie beside each other, and whoever gives the directory above gives both: no promise is broken by that."""
     healthy().save(tmp_path / "logs")
