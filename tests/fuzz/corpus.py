@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 from tests.fuzz.targets import A_ADDRESS, A_KEY, B_KEY, CORPUS, SECRET, public
+from tests.fuzz.trusted import STEPS
 from triack.base.datagram import Header, Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory, Peer
@@ -124,6 +125,25 @@ def runs() -> list[bytes]:
     return found
 
 
+def steps() -> list[bytes]:
+    """What an honest peer says, and what else happens meanwhile; see ``trusted``."""
+    at = {step.__name__: number for number, step in enumerate(STEPS)}
+
+    def script(*told: tuple[str, bytes]) -> bytes:
+        said = [bytes([at[name]]) + more for name, more in told]
+        return b"".join(len(one).to_bytes(2) + one for one in said)
+
+    passing, done = ("time", (20_000).to_bytes(2)), ("disk", b"")
+    answer = frames.encode_packet(1, Delivery.EXPRESS, False, wire.encode_order_ack(b"b" * 16, 1, 1, 1))
+    packets = [frames.encode_packet(1, Delivery.EXPRESS, False, content) for content in sequences()]
+    arrived = script(*(("datagram", frame) for frame in session_frames()), done, ("read", b""), passing)
+    asked = script(("submit", b"hello"), done, ("datagram", frames.encode_ack(NumberSet(1), 64, 1, 0)), passing)
+    ordered = script(("submit", b"hello"), done, done, ("datagram", answer), done)
+    moved = script(*(("other", bytes([kind]) + b"said") for kind in range(len(Kind))))
+    together = [script(("burst", run), done, ("read", b"")) for run in runs()]
+    return [arrived, asked, ordered, moved, *together, script(*(("datagram", packet) for packet in packets), done)]
+
+
 def session_logs() -> list[bytes]:
     line = {"v": 1, "node": "a", "incarnation": 1, "n": 1, "mono_ns": 5, "wall_ns": 6, "event": "opened"}
     whole = json.dumps(line).encode() + b"\n"
@@ -156,6 +176,7 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     yield "stream", [b"\x05" + frame([b"", b"datagram"])[1:], frame([bytes(50)] * 3)]
     yield "session_frames", session_frames()
     yield "run", runs()
+    yield "trusted", steps()
     yield "hello", [frames.Hello(1, 2, 3, 1_200, Policy.of(SessionSettings()), one).encode() for one in told]
     yield "introduction", told
     yield "ordering", sequences()

@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+from tests.fuzz.trusted import parts_of, trusted
 from triack.base.commit import HEAD_BYTES as HEAD_BYTES_OF_BODY
 from triack.base.commit import PositionRow
 from triack.base.datagram import HEADER_BYTES, Header, Kind, read_header
@@ -196,11 +197,7 @@ def session_frames(data: bytes) -> None:
 
 def run(data: bytes) -> None:
     """Datagrams, each after its length in two bytes: read by the run, they are what each of them is by itself."""
-    payloads = []
-    while data:
-        end = 2 + int.from_bytes(data[:2])
-        payloads.append(data[2:end])
-        data = data[end:]
+    payloads = parts_of(data)
     each = list(leading_packets(payloads))
     found = decode_run(payloads, each[0].number if each else 1)
     assert (found is None) == (not each)
@@ -445,6 +442,7 @@ TARGETS: dict[str, Target] = {
         stream,
         session_frames,
         run,
+        trusted,
         hello,
         introduction,
         ordering,

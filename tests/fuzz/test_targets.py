@@ -22,7 +22,7 @@ from triack.queues import packing
 from triack.session import frames
 from triack.transport.frames import frame
 
-SLOW = {"connect_payload", "control", "datagram", "enrolment", "enrolment_who", "opened", "session_log"}
+SLOW = {"connect_payload", "control", "datagram", "enrolment", "enrolment_who", "opened", "session_log", "trusted"}
 """A millisecond or more each."""
 
 

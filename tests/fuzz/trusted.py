@@ -1,0 +1,130 @@
+"""What a peer that is trusted, and keeps to nothing, may do to a whole node: all machines at once, no channel around.
+
+An input is a list of steps, each after its length in two bytes; the first byte of a step says what happens.
+"""
+
+from collections.abc import Callable
+
+from tests.queues.bare import Bare
+from tests.queues.hostile import CHANNEL, ORIGIN, Opened, make_hello, open_datagram
+from triack.base.datagram import Kind
+from triack.base.units import MS
+from triack.queues.effects import Effect, Send
+from triack.queues.introduction import Introduction
+from triack.session.frames import encode_ping
+
+__all__ = ["STEPS", "parts_of", "trusted"]
+
+ADDRESS = "udp://evil:1"
+HERE = 6
+"""The connection that the peer lets the node call it by."""
+STEPS_MAX = 64
+"""More show nothing new, and slow the search."""
+ROUNDS_MAX = 50
+"""Deadlines that are waited for in the end: several of each machine."""
+
+
+def trusted(data: bytes) -> None:
+    """Nothing that it says makes the node fail, or say what does not fit into a datagram."""
+    meeting = Meeting()
+    for step in parts_of(data)[:STEPS_MAX]:
+        if step:
+            STEPS[step[0] % len(STEPS)](meeting, step[1:])
+            meeting.poll()
+    meeting.wait()
+    assert meeting.node.engine.failure is None
+
+
+def parts_of(data: bytes) -> list[bytes]:
+    """Some pieces, each after its length in two bytes."""
+    parts = []
+    while data:
+        end = 2 + int.from_bytes(data[:2])
+        parts.append(data[2:end])
+        data = data[end:]
+    return parts
+
+
+class Meeting:
+    """A node with an open session, of which the other end is whatever the input says."""
+
+    def __init__(self) -> None:
+        self.node = Bare("b")
+        self._counter = 0
+        self._there = 0
+        self.say(Kind.CONNECT, make_hello(Introduction(ORIGIN, "", ADDRESS, self.node.address), 77, HERE).encode())
+        self._there = next(said for said in self.poll() if said.kind is Kind.ACCEPT).hello.connection_id
+        self.say(Kind.DATA, encode_ping())
+        self.poll()
+
+    def say(self, kind: Kind, *payloads: bytes) -> None:
+        """Some datagrams at once."""
+        burst = []
+        for payload in payloads:
+            self._counter += 1
+            burst.append(CHANNEL.seal(kind, self._there, self._counter, payload, 0))
+        self.node.engine.handle_datagrams(burst, ADDRESS, self.node.now_ns)
+
+    def poll(self) -> list[Opened]:
+        """What the node says to it now."""
+        effects: list[Effect] = self.node.poll()
+        sent = [each for effect in effects if isinstance(effect, Send) for each in effect.datagrams]
+        limit_bytes = self.node.engine.settings.session.max_datagram_bytes
+        assert all(len(datagram) <= limit_bytes for datagram in sent)
+        return [open_datagram(datagram) for datagram in sent]
+
+    # ---- steps
+
+    def datagram(self, said: bytes) -> None:
+        """A datagram of the session."""
+        self.say(Kind.DATA, said)
+
+    def burst(self, said: bytes) -> None:
+        """Several that come together."""
+        self.say(Kind.DATA, *parts_of(said))
+
+    def other(self, said: bytes) -> None:
+        """A datagram of any kind."""
+        self.say(Kind(1 + int.from_bytes(said[:1]) % len(Kind)), said[1:])
+
+    def time(self, said: bytes) -> None:
+        """Up to a minute passes."""
+        self.node.now_ns += int.from_bytes(said[:2]) * MS
+
+    def disk(self, _: bytes) -> None:
+        """The disk is done."""
+        if self.node.job is not None:
+            self.node.finish_job()
+
+    def submit(self, body: bytes) -> None:
+        """The node's program has something for the peer."""
+        self.node.submit(ADDRESS, body)
+
+    def read(self, _: bytes) -> None:
+        """The node's program takes what is in its queues."""
+        engine = self.node.engine
+        for mailbox in list(engine.inbox.mailboxes.values()):
+            while engine.take(mailbox, self.node.now_ns) is not None:
+                pass
+
+    def wait(self) -> None:
+        """The disk works, and time passes until nothing is to be done, or for as long as that shows something."""
+        for _ in range(ROUNDS_MAX):
+            self.disk(b"")
+            self.poll()
+            deadline_ns = self.node.engine.next_deadline()
+            if deadline_ns is None:
+                break
+            self.node.now_ns = max(self.node.now_ns, deadline_ns)
+
+
+STEPS: tuple[Callable[[Meeting, bytes], None], ...] = (
+    Meeting.datagram,
+    Meeting.burst,
+    Meeting.other,
+    Meeting.time,
+    Meeting.disk,
+    Meeting.submit,
+    Meeting.read,
+)
+"""What the first byte of a step stands for."""
