@@ -161,10 +161,10 @@ class Recorder:
         self,
         session: str,
         event: PacketArrived,
-        packet: SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket,
+        packet: SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket | None,
         now_ns: int,
     ) -> None:
-        """Record a packet that arrived."""
+        """Record a packet that arrived; None for one that cannot be read."""
         duplicate, number, size = event.duplicate, event.number, len(event.content)
         if not isinstance(packet, SequenceHeader):
             self._add_packet("packet_received", now_ns, session, duplicate, number, None).size += size

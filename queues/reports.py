@@ -175,9 +175,15 @@ class Reports:
     # ---- packets
 
     def _on_packet(self, conversation: Conversation, event: events.PacketArrived, now_ns: int) -> None:
-        packet = wire.decode(event.content)
-        if isinstance(packet, wire.SequenceHeader):
-            check(packet.body)
+        try:
+            packet = wire.decode(event.content)
+            if isinstance(packet, wire.SequenceHeader):
+                check(packet.body)
+        except ProtocolError:
+            # It has arrived, and will be acknowledged, though nobody can read it.
+            if self._recorder is not None:
+                self._recorder.add_received(conversation.label, event, None, now_ns)
+            raise
         if self._recorder is not None:
             self._recorder.add_received(conversation.label, event, packet, now_ns)
         if event.duplicate:

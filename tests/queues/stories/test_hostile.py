@@ -22,6 +22,8 @@ from triack.session.frames import (
 )
 from triack.session.policy import Policy
 from triack.session.states import CloseReason
+from triack.tools.replay.files import parse_records
+from triack.tools.replay.local_engine import judge_records
 
 
 def test_a_well_behaved_stranger_is_heard() -> None:
@@ -172,6 +174,17 @@ def test_several_bad_packets_in_one_datagram_are_each_counted() -> None:
     assert node.live.drops == {"bad-packet": 3}
     world.run(SECOND)
     assert node.read_all("q") == [b"hello"]
+
+
+@pytest.mark.parametrize("delivery", Delivery)
+def test_what_cannot_be_read_accuses_nobody(delivery: Delivery) -> None:
+    """It has arrived, and is acknowledged: the log says both, as replay asks for both."""
+    world, node, evil = victim()
+    body = SequenceHeader(ORIGIN, 1, 1, 1, 0, "q", False, b"no body").encode()
+    evil.frames(evil.packet(b"junk", delivery), evil.packet(body, delivery), evil.message(1, delivery=delivery))
+    world.run(3_600 * SECOND)
+    assert node.live.drops == {"bad-packet": 1, "bad-body": 1}
+    assert judge_records(parse_records(b"".join(node.records))) == []
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "\u4e2d", "\U0001f600"])
