@@ -9,9 +9,11 @@ from tests.queues.bare import Bare
 from tests.queues.hostile import CHANNEL, ORIGIN, Opened, make_hello, open_datagram
 from triack.base.datagram import Kind
 from triack.base.units import MS
-from triack.queues.effects import Effect, Send
+from triack.queues.effects import Effect, Send, WriteRecords
 from triack.queues.introduction import Introduction
 from triack.session.frames import encode_ping
+from triack.tools.replay.files import parse_records
+from triack.tools.replay.local_engine import judge_records
 
 __all__ = ["STEPS", "parts_of", "trusted"]
 
@@ -20,12 +22,16 @@ HERE = 6
 """The connection that the peer lets the node call it by."""
 STEPS_MAX = 64
 """More show nothing new, and slow the search."""
-ROUNDS_MAX = 50
-"""Deadlines that are waited for in the end: several of each machine."""
+ROUNDS_MAX = 20
+"""Deadlines that are waited for at once: several of each machine."""
+COMMITS = 3
+"""What may follow from each other: a message, its order ack, and that it is gone."""
+THE_PEERS = {"ack_unreceived", "wire"}
+"""What the node's log tells of its peer: acks of what was not sent, and another packet under the same number."""
 
 
 def trusted(data: bytes) -> None:
-    """Nothing that it says makes the node fail, or say what does not fit into a datagram."""
+    """Nothing that it says makes the node fail, say what fits into no datagram, or break a promise of its own."""
     meeting = Meeting()
     for step in parts_of(data)[:STEPS_MAX]:
         if step:
@@ -33,6 +39,8 @@ def trusted(data: bytes) -> None:
             meeting.poll()
     meeting.wait()
     assert meeting.node.engine.failure is None
+    log = b"".join(effect.data for effect in meeting.node.effects if isinstance(effect, WriteRecords))
+    assert {broken.check for broken in judge_records(parse_records(log))} <= THE_PEERS
 
 
 def parts_of(data: bytes) -> list[bytes]:
@@ -89,7 +97,7 @@ class Meeting:
 
     def time(self, said: bytes) -> None:
         """Up to a minute passes."""
-        self.node.now_ns += int.from_bytes(said[:2]) * MS
+        self._pass(self.node.now_ns + int.from_bytes(said[:2]) * MS)
 
     def disk(self, _: bytes) -> None:
         """The disk is done."""
@@ -107,15 +115,24 @@ class Meeting:
             while engine.take(mailbox, self.node.now_ns) is not None:
                 pass
 
+    # ---- time
+
     def wait(self) -> None:
         """The disk works, and time passes until nothing is to be done, or for as long as that shows something."""
-        for _ in range(ROUNDS_MAX):
+        for _ in range(COMMITS):
             self.disk(b"")
+            self._pass(None)
+
+    def _pass(self, until_ns: int | None) -> None:
+        """Let everything happen in its time until then, or until nothing is left to happen."""
+        node = self.node
+        for _ in range(ROUNDS_MAX):
             self.poll()
-            deadline_ns = self.node.engine.next_deadline()
-            if deadline_ns is None:
+            deadline_ns = node.engine.next_deadline()
+            if deadline_ns is None or (until_ns is not None and deadline_ns > until_ns):
                 break
-            self.node.now_ns = max(self.node.now_ns, deadline_ns)
+            node.now_ns = max(node.now_ns, deadline_ns)
+        node.now_ns = max(node.now_ns, until_ns or 0)
 
 
 STEPS: tuple[Callable[[Meeting, bytes], None], ...] = (
