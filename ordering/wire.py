@@ -6,7 +6,8 @@
     REJECT     the same, then reason length u8, reason
     HOLD       kind u8, flags u8, origin 16 bytes, lane u32, turn u64; flag 1 says stop, none says go
 
-``origin`` and ``lane`` name a stream for ever; ``sequence`` only grows; ``number`` counts from 1 within it.
+``origin`` and ``lane`` name a stream for ever; ``sequence`` only grows; ``number`` counts from 1 within it. No
+stream has lane 0, which nodes give their dead letters.
 ``previous`` is the number before this one that is still wanted: packets that expired leave no false gap ([MS-MQMQ]
 2.2.20.5). For express and recoverable streams ``previous`` says that nobody wants any number up to it any more.
 """
@@ -172,7 +173,7 @@ def read_following(first: SequenceHeader, content: bytes) -> tuple[int, int, boo
 def _decode_data(content: bytes) -> SequenceHeader:
     _, flags, origin, lane, sequence, number, previous, queue_bytes = _DATA.unpack_from(content)
     at = _DATA.size + queue_bytes
-    if at > len(content) or not sequence or previous >= number or max(sequence, number) > NUMBER_MAX:
+    if at > len(content) or not (lane and sequence) or previous >= number or max(sequence, number) > NUMBER_MAX:
         raise ProtocolError(DropReason.BAD_PACKET, "sequence header out of range")
     queue = content[_DATA.size : at].decode()
     return SequenceHeader(origin, lane, sequence, number, previous, queue, bool(flags & _FLAG_ASK), content[at:])

@@ -27,7 +27,7 @@ def headers(draw: st.DrawFn) -> SequenceHeader:
     number = draw(NUMBER)
     return SequenceHeader(
         origin=draw(st.binary(min_size=16, max_size=16)),
-        lane=draw(st.integers(0, 2**32 - 1)),
+        lane=draw(st.integers(1, 2**32 - 1)),
         sequence=draw(NUMBER),
         number=number,
         previous=draw(st.integers(0, number - 1)),
@@ -70,6 +70,7 @@ def test_layout_is_as_documented() -> None:
         (b"\x00" * 60, "kind 0"),
         (b"\x04" * 60, "kind 4"),
         (replace(HEADER, sequence=0).encode(), "sequence 0"),
+        (replace(HEADER, lane=0).encode(), "lane 0"),
         (replace(HEADER, number=7).encode(), "previous is the packet itself"),
         (replace(HEADER, number=6).encode(), "previous is above the number"),
         (replace(HEADER, number=0, previous=0).encode(), "number 0"),
