@@ -129,18 +129,20 @@ def steps() -> list[bytes]:
     """What an honest peer says, and what else happens meanwhile; see ``trusted``."""
     at = {step.__name__: number for number, step in enumerate(STEPS)}
 
-    def script(*told: tuple[str, bytes]) -> bytes:
+    def script(*told: tuple[str, bytes], choice: int = 0) -> bytes:
         said = [bytes([at[name]]) + more for name, more in told]
-        return b"".join(len(one).to_bytes(2) + one for one in said)
+        return bytes([choice]) + b"".join(len(one).to_bytes(2) + one for one in said)
 
     passing, done = ("time", (20_000).to_bytes(2)), ("disk", b"")
     answer = frames.encode_packet(1, Delivery.EXPRESS, False, wire.encode_order_ack(b"b" * 16, 1, 1, 1))
     packets = [frames.encode_packet(1, Delivery.EXPRESS, False, content) for content in sequences()]
-    arrived = script(*(("datagram", frame) for frame in session_frames()), done, ("read", b""), passing)
+    arrived = script(*(("datagram", frame) for frame in session_frames()), done, ("read", bytes(9)), passing)
     asked = script(("submit", b"hello"), done, ("datagram", frames.encode_ack(NumberSet(1), 64, 1, 0)), passing)
     ordered = script(("submit", b"hello"), done, done, ("datagram", answer), done)
     moved = script(*(("other", bytes([kind]) + b"said") for kind in range(len(Kind))))
-    together = [script(("burst", run), done, ("read", b"")) for run in runs()]
+    together = [
+        script(("burst", run), done, ("read", bytes([0, 1, 0])), choice=choice) for choice, run in enumerate(runs())
+    ]
     return [arrived, asked, ordered, moved, *together, script(*(("datagram", packet) for packet in packets), done)]
 
 

@@ -1,6 +1,7 @@
 """What a peer that is trusted, and keeps to nothing, may do to a whole node: all machines at once, no channel around.
 
-An input is a list of steps, each after its length in two bytes; the first byte of a step says what happens.
+The first byte of an input chooses the node's settings. Then come steps, each after its length in two bytes; the first
+byte of a step says what happens.
 """
 
 from collections.abc import Callable
@@ -9,9 +10,14 @@ from tests.queues.bare import Bare
 from tests.queues.hostile import CHANNEL, ORIGIN, Opened, make_hello, open_datagram
 from triack.base.datagram import Kind
 from triack.base.units import MS
+from triack.ordering.settings import OrderSettings
 from triack.queues.effects import Effect, Send, WriteRecords
 from triack.queues.introduction import Introduction
+from triack.queues.quotas import Limits, Quota
+from triack.queues.redelivery import Return
+from triack.queues.settings import NodeSettings
 from triack.session.frames import encode_ping
+from triack.session.settings import SessionSettings
 from triack.tools.replay.files import parse_records
 from triack.tools.replay.local_engine import judge_records
 
@@ -24,6 +30,14 @@ STEPS_MAX = 64
 """More show nothing new, and slow the search."""
 ROUNDS_MAX = 20
 """Deadlines that are waited for at once: several of each machine."""
+TIGHT = SessionSettings(max_unacked_packet=4, max_datagram_bytes=576, congestion="newreno")
+SETTINGS = (
+    NodeSettings(),
+    NodeSettings(TIGHT, limits=Limits(Quota(2, 500), max_peer_queues=2), max_streams=2, max_redeliveries=1),
+    NodeSettings(TIGHT, OrderSettings(max_held_packets=2), limits=Limits(Quota(3, when_full="reject")), max_queues=2),
+    NodeSettings(SessionSettings(max_unacked_packet="auto"), limits=Limits(peer_memory_bytes=4_096)),
+)
+"""As it comes, and with little room, of which the peer may make several uses."""
 COMMITS = 3
 """What may follow from each other: a message, its order ack, and that it is gone."""
 THE_PEERS = ("ack_unreceived", "wire", "claims: class ")
@@ -33,8 +47,8 @@ in the same stream."""
 
 def trusted(data: bytes) -> None:
     """Nothing that it says makes the node fail, say what fits into no datagram, or break a promise of its own."""
-    meeting = Meeting()
-    for step in parts_of(data)[:STEPS_MAX]:
+    meeting = Meeting(SETTINGS[int.from_bytes(data[:1]) % len(SETTINGS)])
+    for step in parts_of(data[1:])[:STEPS_MAX]:
         if step:
             STEPS[step[0] % len(STEPS)](meeting, step[1:])
             meeting.poll()
@@ -58,8 +72,8 @@ def parts_of(data: bytes) -> list[bytes]:
 class Meeting:
     """A node with an open session, of which the other end is whatever the input says."""
 
-    def __init__(self) -> None:
-        self.node = Bare("b")
+    def __init__(self, settings: NodeSettings) -> None:
+        self.node = Bare("b", settings)
         self._counter = 0
         self._there = 0
         self.say(Kind.CONNECT, make_hello(Introduction(ORIGIN, "", ADDRESS, self.node.address), 77, HERE).encode())
@@ -110,12 +124,18 @@ class Meeting:
         """The node's program has something for the peer."""
         self.node.submit(ADDRESS, body)
 
-    def read(self, _: bytes) -> None:
-        """The node's program takes what is in its queues."""
+    def read(self, ways: bytes) -> None:
+        """The node's program takes what is in its queues: for each byte one, which it gives back if that is odd."""
         engine = self.node.engine
         for mailbox in list(engine.inbox.mailboxes.values()):
-            while engine.take(mailbox, self.node.now_ns) is not None:
-                pass
+            for way in ways:
+                lease = engine.take(mailbox, self.node.now_ns)
+                if lease is None:
+                    break
+                if way % 2:
+                    engine.give_back(mailbox, lease, Return(failed=True, delay_ms=0), self.node.now_ns)
+                else:
+                    mailbox.acknowledge(lease)
 
     # ---- time
 
