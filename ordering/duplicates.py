@@ -71,11 +71,12 @@ class DuplicateFilter:
         return header.number not in self._seen
 
     def has_skipped(self, header: SequenceHeader) -> bool:
-        """Whether a packet that is not fresh was never seen: its sender gave it up before it came.
+        """Whether a packet that is not fresh may never have been seen: its sender gave it up before it came.
 
-        Only copies that were under way can be such packets, so this need not be known after a restart.
+        That is so of all packets of an older sequence. Only copies that were under way can be such packets, so this
+        need not be known after a restart.
         """
-        return any(first <= header.number <= last for first, last in self._skips)
+        return header.sequence < self.sequence or any(first <= header.number <= last for first, last in self._skips)
 
     def _skip_to(self, floor: int) -> None:
         first = self._seen.cumulative + 1

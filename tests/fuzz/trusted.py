@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tests.queues.bare import Bare
 from tests.queues.hostile import CHANNEL, ORIGIN, Opened, make_hello, open_datagram
 from triack.base.datagram import Kind
-from triack.base.units import MS
+from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
 from triack.queues.effects import Effect, Send, WriteRecords
 from triack.queues.introduction import Introduction
@@ -38,6 +38,8 @@ SETTINGS = (
     NodeSettings(SessionSettings(max_unacked_packet="auto"), limits=Limits(peer_memory_bytes=4_096)),
 )
 """As it comes, and with little room, of which the peer may make several uses."""
+FOREVER_NS = 3_600 * 24 * 365 * SECOND
+"""What is to happen in more than a year may wait for ever."""
 COMMITS = 3
 """What may follow from each other: a message, its order ack, and that it is gone."""
 THE_PEERS = ("ack_unreceived", "wire", "claims: class ")
@@ -151,7 +153,7 @@ class Meeting:
         for _ in range(ROUNDS_MAX):
             self.poll()
             deadline_ns = node.engine.next_deadline()
-            if deadline_ns is None or (until_ns is not None and deadline_ns > until_ns):
+            if deadline_ns is None or deadline_ns > (FOREVER_NS if until_ns is None else until_ns):
                 break
             node.now_ns = max(node.now_ns, deadline_ns)
         node.now_ns = max(node.now_ns, until_ns or 0)

@@ -111,6 +111,16 @@ def test_what_the_sender_gave_up_was_not_seen() -> None:
     assert feed(seen, 3, 4) == [False, False]
 
 
+def test_of_an_older_sequence_nothing_is_known() -> None:
+    """Not even of a number that the newer one has."""
+    seen = DuplicateFilter()
+    feed(seen, 1, 2)
+    assert seen.handle_packet(make_header(1, 0, 9))
+    assert not seen.handle_packet(make_header(1, 0, 1))
+    assert seen.has_skipped(make_header(1, 0, 1))
+    assert not seen.has_skipped(make_header(1, 0, 9))
+
+
 @given(st.lists(st.integers(1, 20), max_size=8), st.integers(1, 25), st.integers(0, 24), st.integers(1, 5))
 def test_a_run_is_seen_as_its_packets_would_be(before: list[int], first: int, previous: int, packets: int) -> None:
     """Or not taken at all, and then nothing has changed."""

@@ -17,6 +17,8 @@ from triack.queues.introduction import Introduction
 from triack.queues.settings import NodeSettings
 from triack.session.frames import (
     Hello,
+    StoreAckFrame,
+    decode_frames,
     encode_close,
     encode_ping,
 )
@@ -165,6 +167,18 @@ def test_a_session_of_the_past_changes_nothing() -> None:
     a.send(b, "q", *numbered(60, 90))
     assert world.run(30 * SECOND, lambda: not a.busy)
     assert b.read_all("q") == numbered(0, 90)
+
+
+@pytest.mark.parametrize("delivery", [Delivery.RECOVERABLE, Delivery.TRANSACTIONAL])
+def test_what_comes_of_an_older_sequence_is_never_called_stored(delivery: Delivery) -> None:
+    """It was never on the disk, and nobody asks any more."""
+    world, node, evil = victim()
+    evil.frames(*(evil.message(number, sequence=sequence, delivery=delivery) for number, sequence in ((1, 5), (2, 3))))
+    world.run(SECOND)
+    assert node.read_all("q") == [b"hello"]
+    acked = [frame for _, payload in evil.heard()[1:] for frame in decode_frames(payload)]
+    assert max(frame.cumulative for frame in acked if isinstance(frame, StoreAckFrame)) == 1
+    assert judge_records(parse_records(b"".join(node.records))) == []
 
 
 def test_several_bad_packets_in_one_datagram_are_each_counted() -> None:
