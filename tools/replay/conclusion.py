@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 from triack.tools.replay.findings import Due, Finding, Life, Opening
 from triack.tools.replay.journal import Segment
@@ -120,8 +121,12 @@ def missing_logs(world: World) -> list[str]:
     missing = sorted({opening.peer for opening in world.openings} - world.nodes - {""})
     told = [f"node {peer}" for peer in missing]
     for node in sorted(world.nodes):
-        known = {incarnation for name, incarnation in world.lives if name == node}
-        told += [f"start {start} of node {node}" for start in range(min(known), max(known)) if start not in known]
+        known = sorted(incarnation for name, incarnation in world.lives if name == node)
+        for before, after in pairwise(known):
+            # As many as a damaged log says, and nobody reads more than from where to where.
+            if after > before + 1:
+                starts = f"start {before + 1}" if after == before + 2 else f"starts {before + 1} to {after - 1}"
+                told.append(f"{starts} of node {node}")
     return told
 
 

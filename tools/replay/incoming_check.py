@@ -554,14 +554,16 @@ class Incoming:
     def _unread(self, receiver: Receiver, first: int, last: int) -> Iterator[int]:
         """Yield the packets of which some message was neither handed out, purged nor expired."""
         for low, high in receiver.out.whole.missing(first, last):
-            for number in range(low, high + 1):
-                count = receiver.counts.get(number)
-                # What was refused each time it came was given up by its origin: the commit went past it.
-                if count and receiver.kept.get(number, 1) > 0 and not self._lacks_parts(receiver, number):
-                    known = receiver.out.parts.get(number, ()), receiver.out.marked.get(number, ())
-                    read = RangeSet(span for spans in (*known, receiver.out.removed.get(number, ())) for span in spans)
-                    if read.overlap(0, count - 1) != [(0, count - 1)]:
-                        yield number
+            # A commit may go past more numbers than anybody could count, of which no packet came.
+            for begin, end, count in receiver.counts.within(low, high):
+                for number in range(begin, end + 1) if count else ():
+                    # What was refused each time it came was given up by its origin: the commit went past it.
+                    if receiver.kept.get(number, 1) > 0 and not self._lacks_parts(receiver, number):
+                        known = receiver.out.parts.get(number, ()), receiver.out.marked.get(number, ())
+                        spans = (*known, receiver.out.removed.get(number, ()))
+                        read = RangeSet(span for each in spans for span in each)
+                        if read.overlap(0, count - 1) != [(0, count - 1)]:
+                            yield number
 
     def _lacks_parts(self, receiver: Receiver, number: int) -> bool:
         """Whether a packet ends a large message of which an earlier part never came: its origin gave that up."""

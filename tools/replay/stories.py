@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 
 from triack.tools.replay.ranges import RangeSet, Span, Tally
@@ -57,32 +58,38 @@ class Story:
         """What its origin removed."""
         return RangeSet((first, last) for first, last, _ in self.removed)
 
-    def weigh(self, number: int) -> int:
-        """Return a packet's messages: as its own record says, else an even share of a range that was queued."""
-        known = self.weights.get(number)
-        if known is not None:
-            return known
-        ranges = [*self.fresh, *self.recovered]
-        shares = [even_share(number, *span) for span in ranges if span[0] <= number <= span[1]]
-        return min(shares, default=0)
-
     def weigh_all(self, spans: list[Span]) -> int:
-        """Return the messages of ranges."""
+        """Return the messages of ranges: of a packet as its record says, else an even share of what was queued."""
         messages = 0
         for first, last in spans:
-            known, told = self.weights.total(first, last)
-            if known == last - first + 1:
-                messages += told
-            else:
-                messages += sum(self.weigh(number) for number in range(first, last + 1))
+            at = first
+            for begin, end, count in self.weights.within(first, last):
+                messages += self._shared(at, begin - 1) + (end - begin + 1) * count
+                at = end + 1
+            messages += self._shared(at, last)
         return messages
 
+    def _shared(self, first: int, last: int) -> int:
+        """Return the messages of packets without records. A range may be longer than anybody could count."""
+        if first > last:
+            return 0
+        met = [span for span in (*self.fresh, *self.recovered) if span[0] <= last and span[1] >= first]
+        cuts = {first, last + 1, *(at for begin, end, _ in met for at in (begin, end + 1) if first < at <= last)}
+        return sum(_share_of_least(begin, after - 1, met) for begin, after in pairwise(sorted(cuts)))
 
-def even_share(number: int, first: int, last: int, count: int) -> int:
-    """Return the messages of one packet if a range's count is spread evenly; the shares add up to the count."""
-    size = last - first + 1
-    at = number - first
-    return count * (at + 1) // size - count * at // size
+
+def _share_of_least(first: int, last: int, ranges: list[Counted]) -> int:
+    """Return the share of packets in the range that has the fewest messages a packet, of those that they are all in."""
+    within = [span for span in ranges if span[0] <= first and span[1] >= last]
+    least = min(within, key=lambda span: Fraction(span[2], span[1] - span[0] + 1), default=None)
+    return 0 if least is None else even_share(first, last, least)
+
+
+def even_share(first: int, last: int, whole: Counted) -> int:
+    """Return the messages of packets if a range's count is spread evenly; the shares add up to the count."""
+    begin, end, count = whole
+    size = end - begin + 1
+    return count * (last - begin + 1) // size - count * (first - begin) // size
 
 
 @dataclass(slots=True)

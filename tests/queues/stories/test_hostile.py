@@ -181,6 +181,17 @@ def test_what_comes_of_an_older_sequence_is_never_called_stored(delivery: Delive
     assert judge_records(parse_records(b"".join(node.records))) == []
 
 
+@pytest.mark.parametrize("ways", [(), (0,)])
+def test_numbers_that_nobody_could_count_hold_no_replay_up(ways: tuple[int, ...]) -> None:
+    """A peer may say that nothing between its first packet and one far away is wanted; both are in one commit."""
+    world, node, evil = victim()
+    evil.frames(evil.message(1), evil.message(10**17, previous=1))
+    world.run(SECOND)
+    for _ in ways:
+        node.read("q", most=1)
+    assert judge_records(parse_records(b"".join(node.records))) == []
+
+
 def test_several_bad_packets_in_one_datagram_are_each_counted() -> None:
     """And the good one behind them is taken; nothing is left over for the next timer."""
     world, node, evil = victim()

@@ -53,6 +53,8 @@ def test_a_due_holds_or_not(due: Due, holds: bool) -> None:
 
 def test_missing_logs_are_named() -> None:
     assert missing_logs(World(LIVES, OPENINGS)) == ["node b", "start 2 of node a"]
+    far = [*LIVES, Life("a", 10**17, 0, 1000, True, "alpha", 10, True)]
+    assert missing_logs(World(far, [])) == ["start 2 of node a", f"starts 4 to {10**17 - 1} of node a"]
 
 
 def test_a_node_whose_last_start_did_not_stop_is_named() -> None:

@@ -11,7 +11,8 @@ def story(cls: str = "transactional") -> Story:
 
 
 def test_shares_add_up() -> None:
-    assert [even_share(number, 1, 3, 10) for number in (1, 2, 3)] == [3, 3, 4]
+    assert [even_share(number, number, (1, 3, 10)) for number in (1, 2, 3)] == [3, 3, 4]
+    assert [even_share(1, number, (1, 3, 10)) for number in (1, 2, 3)] == [3, 6, 10]
 
 
 def test_what_was_acked_and_is_nowhere_is_lost() -> None:
@@ -28,6 +29,20 @@ def test_what_was_acked_and_is_nowhere_is_lost() -> None:
 def test_a_packet_is_weighed_by_its_record_or_its_share() -> None:
     it = story()
     it.weights.put(4, 4, 7)
-    assert (it.weigh(4), it.weigh(5), it.weigh(11)) == (7, 10, 0)
+    assert [it.weigh_all([(number, number)]) for number in (4, 5, 11)] == [7, 10, 0]
     assert it.weigh_all([(4, 5)]) == 17
-    assert it.weigh_all([(4, 4)]) == 7
+    assert it.weigh_all([(3, 4), (5, 11)]) == 10 + 7 + 60
+
+
+def test_of_several_ranges_the_one_with_the_fewest_messages_counts() -> None:
+    it = story()
+    it.recovered += [(6, 15, 50), (9, 9, 3)]
+    assert [it.weigh_all([(number, number)]) for number in (5, 6, 9, 12)] == [10, 5, 3, 5]
+    assert it.weigh_all([(5, 12)]) == 10 + 3 * 5 + 3 + 3 * 5
+
+
+def test_a_range_longer_than_anybody_could_count_is_weighed() -> None:
+    """A commit goes past whatever its origin says that nobody wants."""
+    it = story()
+    it.weights.put(10**17, 10**17, 4)
+    assert it.weigh_all([(1, 10**17)]) == 100 + 4
