@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
+from tests.fuzz.lies import CHANGES
 from tests.fuzz.targets import A_ADDRESS, A_KEY, B_KEY, CORPUS, SECRET, public
 from tests.fuzz.trusted import STEPS
 from tests.queues.hostile import ORIGIN
@@ -199,6 +200,7 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     yield "accepted_key", [b'1:k\n[1700000000000, 7, 3, 0, ""]', b'2:a:b\n[5, 8, 0, 1, "purged"]']
     yield "row", [b"\0iii|snn|bytes|body", b"\3i|i|i|f|body", b"\5s|bytes|i|i|i|i|n|body"]
     yield "session_log", session_logs()
+    yield "lies", [bytes([what, 9 * what, 7, 8, 0]) * 3 for what in range(len(CHANGES))]
     peers = [Peer("b", (public(B_KEY),), ("udp://b:1",), bytes(range(32)), ("orders", "in-*")), Peer("c")]
     yield "trust_file", [encode_trust(peers), encode_trust([])]
     yield "identity_file", [Identity(tuple(KeyPair.of(key).private for key in (A_KEY, B_KEY))).encode()]

@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+from tests.fuzz.lies import lies
 from tests.fuzz.trusted import parts_of, trusted
 from triack.base.commit import HEAD_BYTES as HEAD_BYTES_OF_BODY
 from triack.base.commit import PositionRow
@@ -455,6 +456,7 @@ TARGETS: dict[str, Target] = {
         accepted_key,
         row,
         session_log,
+        lies,
         trust_file,
         identity_file,
         node_file,

@@ -490,7 +490,7 @@ class Incoming:
             parts = receiver.out.parts.setdefault(number, RangeSet())
             again = size(parts.overlap(first, last))
             parts.add(first, last)
-            if len(parts) == count:
+            if size(parts) == count:
                 del receiver.out.parts[number]
                 receiver.out.whole.add(number, number)
         if again:

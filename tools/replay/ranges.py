@@ -30,9 +30,6 @@ class RangeSet:
     def __bool__(self) -> bool:
         return bool(self.firsts)
 
-    def __len__(self) -> int:
-        return sum(self.lasts) - sum(self.firsts) + len(self.firsts)
-
     @property
     def lowest(self) -> int:
         """The smallest number; the set must not be empty."""

@@ -26,7 +26,7 @@ def test_a_range_set_is_a_set(added: list[tuple[int, int]], first: int, length: 
     assert all((number in ranges) == (number in plain) for number in asked)
     ranges.add(first + 1, first)
     assert numbers(list(ranges)) == sorted(plain)
-    assert (len(ranges), bool(ranges)) == (len(plain), bool(plain))
+    assert (size(ranges), bool(ranges)) == (len(plain), bool(plain))
     assert numbers(ranges.take(first, first + length)) == sorted(asked & plain)
     assert numbers(list(ranges)) == sorted(plain - asked)
     assert all(end + 1 < begin for end, begin in zip(ranges.lasts, ranges.firsts[1:], strict=False))
@@ -76,3 +76,8 @@ def test_repetitions_are_parts() -> None:
         7,
         8,
     ]
+
+
+def test_a_set_may_have_more_numbers_than_python_counts() -> None:
+    """It has no length then, and is gone through all the same."""
+    assert list(RangeSet([(1, 10**19)])) == [(1, 10**19)]
