@@ -11,7 +11,7 @@ from random import Random
 
 from tests.fuzz.lies import CHANGES
 from tests.fuzz.targets import A_ADDRESS, A_KEY, B_KEY, CORPUS, SECRET, public
-from tests.fuzz.trusted import STEPS
+from tests.fuzz.trusted import SETTINGS, STEPS
 from tests.queues.hostile import ORIGIN
 from triack.base.datagram import Header, Kind, read_header
 from triack.base.delivery import Delivery
@@ -146,7 +146,9 @@ def steps() -> list[bytes]:
     together = [
         script(("burst", run), done, ("read", bytes([0, 1, 0])), choice=choice) for choice, run in enumerate(runs())
     ]
-    return [arrived, asked, ordered, moved, *together, script(*(("datagram", packet) for packet in packets), done)]
+    called = script(done, done, ("datagram", answer), done, ("burst", runs()[0]), choice=len(SETTINGS))
+    told = script(*(("datagram", packet) for packet in packets), done)
+    return [arrived, asked, ordered, called, moved, *together, told]
 
 
 def session_logs() -> list[bytes]:

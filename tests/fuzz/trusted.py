@@ -1,7 +1,7 @@
 """What a peer that is trusted, and keeps to nothing, may do to a whole node: all machines at once, no channel around.
 
-The first byte of an input chooses the node's settings. Then come steps, each after its length in two bytes; the first
-byte of a step says what happens.
+The first byte of an input chooses the node's settings, and which of the two has called. Then come steps, each after its
+length in two bytes; the first byte of a step says what happens.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,8 @@ in the same stream."""
 
 def trusted(data: bytes) -> None:
     """Nothing that it says makes the node fail, say what fits into no datagram, or break a promise of its own."""
-    meeting = Meeting(SETTINGS[int.from_bytes(data[:1]) % len(SETTINGS)])
+    calls, choice = divmod(int.from_bytes(data[:1]), len(SETTINGS))
+    meeting = Meeting(SETTINGS[choice], calls=calls % 2 == 1)
     for step in parts_of(data[1:])[:STEPS_MAX]:
         if step:
             STEPS[step[0] % len(STEPS)](meeting, step[1:])
@@ -72,14 +73,28 @@ def parts_of(data: bytes) -> list[bytes]:
 
 
 class Meeting:
-    """A node with an open session, of which the other end is whatever the input says."""
+    """A node with an open session, of which the other end is whatever the input says.
 
-    def __init__(self, settings: NodeSettings) -> None:
+    Args:
+        settings: the node's.
+        calls: whether it has called, and not its peer.
+    """
+
+    def __init__(self, settings: NodeSettings, *, calls: bool) -> None:
         self.node = Bare("b", settings)
         self._counter = 0
         self._there = 0
-        self.say(Kind.CONNECT, make_hello(Introduction(ORIGIN, "", ADDRESS, self.node.address), 77, HERE).encode())
-        self._there = next(said for said in self.poll() if said.kind is Kind.ACCEPT).hello.connection_id
+        introduction = Introduction(ORIGIN, "", ADDRESS, self.node.address)
+        if calls:
+            self.submit(b"hello")
+            self.poll()
+            self.disk(b"")
+            connect = next(said for said in self.poll() if said.kind is Kind.CONNECT)
+            self._there = connect.hello.connection_id
+            self.say(Kind.ACCEPT, make_hello(introduction, connect.hello.session_id, HERE).encode())
+        else:
+            self.say(Kind.CONNECT, make_hello(introduction, 77, HERE).encode())
+            self._there = next(said for said in self.poll() if said.kind is Kind.ACCEPT).hello.connection_id
         self.say(Kind.DATA, encode_ping())
         self.poll()
 
