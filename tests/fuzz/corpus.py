@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 from tests.fuzz.lies import CHANGES
+from tests.fuzz.schedule import STEPS as ORDER
 from tests.fuzz.targets import A_ADDRESS, A_KEY, B_KEY, CORPUS, SECRET, public
 from tests.fuzz.trusted import SETTINGS, STEPS
 from tests.queues.hostile import ORIGIN
@@ -151,6 +152,22 @@ def steps() -> list[bytes]:
     return [arrived, asked, ordered, called, moved, *together, told]
 
 
+def schedules() -> list[bytes]:
+    """An exchange in which all goes well, one that loses and repeats, and one in which an end is not heard for long."""
+    at = {step.__name__: number for number, step in enumerate(ORDER)}
+
+    def script(*told: tuple[str, int]) -> bytes:
+        return bytes(byte for name, which in told for byte in (at[name], which))
+
+    both, lost = [("disk", 0), ("deliver_all", 0), ("disk", 1), ("take", 1)], [("drop", 0), ("repeat", 1), ("wait", 3)]
+    sent = [("send", which) for which in (0, 2, 4, 12, 5, 3)]
+    return [
+        script(*sent, *both * 4),
+        script(*both, *sent, *(lost + both) * 5),
+        script(*sent, *both, ("wait", 5), *both),
+    ]
+
+
 def session_logs() -> list[bytes]:
     line = {"v": 1, "node": "a", "incarnation": 1, "n": 1, "mono_ns": 5, "wall_ns": 6, "event": "opened"}
     whole = json.dumps(line).encode() + b"\n"
@@ -184,6 +201,7 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     yield "session_frames", session_frames()
     yield "run", runs()
     yield "trusted", steps()
+    yield "schedule", schedules()
     yield "hello", [frames.Hello(1, 2, 3, 1_200, Policy.of(SessionSettings()), one).encode() for one in told]
     yield "introduction", told
     yield "ordering", sequences()

@@ -14,6 +14,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from tests.fuzz.lies import lies
+from tests.fuzz.schedule import schedule
 from tests.fuzz.trusted import parts_of, trusted
 from triack.base.commit import HEAD_BYTES as HEAD_BYTES_OF_BODY
 from triack.base.commit import PositionRow
@@ -444,6 +445,7 @@ TARGETS: dict[str, Target] = {
         session_frames,
         run,
         trusted,
+        schedule,
         hello,
         introduction,
         ordering,

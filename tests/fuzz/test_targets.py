@@ -30,6 +30,7 @@ SLOW = {
     "enrolment_who",
     "lies",
     "opened",
+    "schedule",
     "session_log",
     "trusted",
 }
