@@ -101,6 +101,11 @@ class Node:
                 sent += effect.datagrams
         return sent
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether its disk or its program has something to do."""
+        return self.job is not None or self.engine.make_queue("q").length > 0
+
     def write(self) -> None:
         """The disk has done what it has in hand, and nobody has heard of it yet."""
         if isinstance(self.job, GroupCommit):
@@ -207,13 +212,12 @@ class Pair:
         """The network, the disks and the programs do their work until nothing is left to do."""
         for _ in range(ROUNDS_MAX):
             self.poll()
-            before = len(self.read), len(self._way)
             self.deliver_all(0)
             for place in (0, 1):
                 self.disk(place)
                 self.take(place)
             self.poll()
-            if before == (len(self.read), 0) and not self._way and not any(node.job for node in self.nodes):
+            if not self._way and not any(node.is_busy for node in self.nodes):
                 due = [at for node in self.nodes if (at := node.engine.next_deadline()) is not None]
                 if not due:
                     return

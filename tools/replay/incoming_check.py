@@ -67,7 +67,7 @@ class Receiver:
         self.recovered = RangeSet()
         # Why each number was refused since it last arrived.
         self.rejections: dict[int, str] = {}
-        # Of numbers that were refused, and not as duplicates: how many arrivals were not.
+        # Of numbers that were refused when they first came: how many arrivals were not.
         self.kept: dict[int, int] = {}
         # The lowest previous of a packet, where it is not the number before it.
         self.previous: dict[int, int] = {}
@@ -280,7 +280,8 @@ class Incoming:
             self._at(record, "rejected", "rejected again, and did not arrive again", sequence=sequence, number=number)
         if number in receiver.kept:
             receiver.kept[number] -= 1
-        elif reason != "duplicate" and number not in receiver.again:
+        elif number not in receiver.again:
+            # Even as a duplicate: what comes behind a commit that went past it.
             receiver.kept[number] = 0
         if reason not in REJECT_REASONS:
             self._at(record, "claims", f"unknown reason {reason!r}", sequence=sequence, number=number)

@@ -181,6 +181,19 @@ def test_what_comes_of_an_older_sequence_is_never_called_stored(delivery: Delive
     assert judge_records(parse_records(b"".join(node.records))) == []
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_what_comes_behind_its_turn_need_not_be_handed_out(*, late: bool) -> None:
+    """Its sender has said that nobody wants it: that is no message which was kept from its reader."""
+    world, node, evil = victim()
+    evil.frames(evil.message(1), evil.message(4, previous=1))
+    if late:
+        world.run(SECOND)
+    evil.frames(evil.message(3))
+    world.run(SECOND)
+    assert node.read_all("q") == [b"hello"] * 2
+    assert judge_records(parse_records(b"".join(node.records))) == []
+
+
 @pytest.mark.parametrize("ways", [(), (0,)])
 def test_numbers_that_nobody_could_count_hold_no_replay_up(ways: tuple[int, ...]) -> None:
     """A peer may say that nothing between its first packet and one far away is wanted; both are in one commit."""
