@@ -4,6 +4,7 @@ import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from types import FrameType
 from typing import Any
 
@@ -18,6 +19,7 @@ from triack.base.peers import Peer
 from triack.node.trust import encode_trust
 from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
+from triack.ordering.incoming import IncomingSequence, Outcome
 from triack.queues import packing
 from triack.session import frames
 from triack.transport.frames import frame
@@ -164,3 +166,25 @@ def test_work_that_grows_faster_is_seen() -> None:
                 pass
 
     assert work_of(quadratic, bytes(400)) > 4.4 * work_of(quadratic, bytes(100)) + 200
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("broken", "method", "answer"),
+    [(DuplicateFilter, "handle_packet", True), (IncomingSequence, "_judge_position", Outcome.ACCEPTED)],
+    ids=["what came is taken again", "what is not next is taken"],
+)
+def test_schedules_show_a_node_that_breaks_its_promise(
+    monkeypatch: pytest.MonkeyPatch, broken: type, method: str, answer: object
+) -> None:
+    """Without any guidance; the machine does its work, and says what it should not."""
+    whole = getattr(broken, method)
+    monkeypatch.setattr(broken, method, lambda *arguments: (whole(*arguments), answer)[1])
+    random = Random(5)
+
+    def search() -> None:
+        for _ in range(200):
+            TARGETS["schedule"](random.randbytes(2 * random.randrange(1, 100)))
+
+    with pytest.raises(AssertionError):
+        search()
