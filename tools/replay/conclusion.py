@@ -63,7 +63,9 @@ class World:
         return any(due.incarnation <= life.incarnation <= due.end_ns and life.ready for life in starts)
 
     def _closed_ns(self, opening: Opening) -> int:
-        return opening.closed_ns or self.lives[(opening.node, opening.incarnation)].end_ns
+        # A damaged line may name a start of which there is nothing else.
+        life = self.lives.get((opening.node, opening.incarnation))
+        return opening.closed_ns or (life.end_ns if life else opening.opened_ns)
 
     def _open(self, due: Due) -> bool:
         return any(

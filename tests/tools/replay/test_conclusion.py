@@ -51,6 +51,14 @@ def test_a_due_holds_or_not(due: Due, holds: bool) -> None:
     assert len(found) == holds
 
 
+def test_a_session_of_a_start_without_a_log_is_open_no_longer_than_it_says() -> None:
+    """A damaged line may give a session to a start of which there is nothing else."""
+    world = World(LIVES, [OPENINGS[0]._replace(incarnation=64, closed_ns=0)])
+    opened_ns = OPENINGS[0].opened_ns
+    assert world.holds(Due("open", "a", 64, "b", opened_ns, opened_ns))
+    assert not world.holds(Due("open", "a", 64, "b", opened_ns, opened_ns + 1))
+
+
 def test_missing_logs_are_named() -> None:
     assert missing_logs(World(LIVES, OPENINGS)) == ["node b", "start 2 of node a"]
     far = [*LIVES, Life("a", 10**17, 0, 1000, True, "alpha", 10, True)]
