@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from triack.base.errors import TriackError
 from triack.queues.packing import MAX_BODY_BYTES
 from triack.tools.commands.common import FloatRange, console_on, run, verbose_option
 from triack.tools.demo.bodies import SIZE_MIN
@@ -154,8 +150,11 @@ def demo(
     content of each. Then the session logs are replayed. Ends with 0 only if every promise was kept.
     """
     from triack.tools.replay.report import make_way
+    from triack.tools.replay.run import require_spark
 
-    _check_engine(engine)
+    if engine == "spark":
+        # What is missing is said before the work.
+        require_spark()
     page = report or (keep or Path()) / REPORT_FILE
     plan = Plan(messages, size, loss, duplicate, reorder, seed, transport, timeout, insecure)
     console = None if as_json else console_on()
@@ -217,14 +216,3 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     if any(keep.iterdir()):
         raise click.UsageError(f"--keep {keep}: the directory is not empty")
     yield keep
-
-
-def _check_engine(engine: str) -> None:
-    """Say before the work what would be missing after it."""
-    if engine != "spark":
-        return
-    if importlib.util.find_spec("pyspark") is None:
-        raise TriackError("replay on Spark needs PySpark: pip install 'triack[spark]', or use --engine local")
-    home = os.environ.get("JAVA_HOME")
-    if not (Path(home, "bin", "java").exists() if home else shutil.which("java")):
-        raise TriackError("replay on Spark needs Java 17 or later: install it, or use --engine local")

@@ -16,7 +16,14 @@ from triack.tools.cli import main
             "spark",
             "replay on Spark needs PySpark: pip install 'triack[spark]', or use --engine local",
         ),
-        ("java", "spark", "replay on Spark needs Java 17 or later: install it, or use --engine local"),
+        (
+            "java",
+            "spark",
+            (
+                "replay on Spark needs Java 17 or later, and JAVA_HOME is {home}, which has no bin/java: install it, "
+                "or use --engine local"
+            ),
+        ),
     ],
 )
 def test_what_is_not_installed_is_named(
@@ -33,5 +40,5 @@ def test_what_is_not_installed_is_named(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SystemExit) as ended:
         main(["demo", "--engine", engine, "--keep", str(tmp_path / "kept")])
-    assert (ended.value.code, capsys.readouterr().err) == (1, f"triack: {said}\n")
+    assert (ended.value.code, capsys.readouterr().err) == (1, f"triack: {said.format(home=tmp_path)}\n")
     assert not (tmp_path / "kept").exists()
