@@ -2,7 +2,7 @@
 
 import asyncio
 import weakref
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
 from typing import Literal, Self, TypeVar
@@ -15,7 +15,7 @@ from triack.node.port import Port
 from triack.queues.mailbox import Mailbox
 from triack.queues.redelivery import Redelivery
 
-__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "AckMode", "Consumer"]
+__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "AckMode", "Consumer", "in_time"]
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Consumer:
         return self
 
     async def __anext__(self) -> Message:
-        await self._take_turns()
+        await self._end_turn()
         return await self._next()
 
     async def get(self, timeout: float | None = None) -> Message:
@@ -81,12 +81,8 @@ class Consumer:
             StoreFailed: the node's store has failed.
         """
         check_timeout(f"receive from {self._mailbox.name}", timeout)
-        await self._take_turns()
-        try:
-            async with asyncio.timeout(timeout):
-                return await self._next()
-        except TimeoutError:
-            raise WaitTimeout(f"no message in queue {self._mailbox.name} after {timeout} s") from None
+        await self._end_turn()
+        return await in_time(timeout, self._mailbox, self._arrived, self._next)
 
     async def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
         """The next messages, in order: the first is waited for, the others are those that are at hand already.
@@ -106,38 +102,28 @@ class Consumer:
             StoreFailed: the node's store has failed.
         """
         check_most(self._mailbox.name, most)
-        if timeout is None:
-            await self._take_turns()
-            return await self._next_many(most)
         check_timeout(f"receive from {self._mailbox.name}", timeout)
-        await self._take_turns()
-        try:
-            async with asyncio.timeout(timeout):
-                return await self._next_many(most)
-        except TimeoutError:
-            raise WaitTimeout(f"no message in queue {self._mailbox.name} after {timeout} s") from None
+        await self._end_turn()
+        return await in_time(timeout, self._mailbox, self._arrived, partial(self._next_many, most))
 
-    async def _take_turns(self) -> None:
+    async def _end_turn(self) -> None:
+        """What was received before is done, and now and then others may run."""
         self._turn += 1
         if self._turn >= TURN_MESSAGES:
             self._turn = 0
             await asyncio.sleep(0)
-
-    async def _acknowledge(self) -> None:
         if self._auto:
             self._hands.acknowledge_all()
             if self._port.blocking.acknowledge:
                 await self._port.commit()
 
     async def _next(self) -> Message:
-        await self._acknowledge()
         message = self._draw()
         while message is None:
             message = (await self._wait_for(self._try_run))()
         return message
 
     async def _next_many(self, most: int) -> list[Message]:
-        await self._acknowledge()
         self._draw = _draw_nothing  # what is drawn one by one later is behind the list
         # Who is cancelled while it waits has nothing in hand.
         batch = await self._wait_for(lambda: self._hands.draw(most, BATCH_BYTES, self._keeper) or None)
@@ -182,6 +168,36 @@ class Consumer:
             else:
                 self._hands.give_back_all(failed=issubclass(kind, Exception))
         self.close()
+
+
+async def in_time(
+    timeout: float | None, mailbox: Mailbox, arrived: asyncio.Event, take: Callable[[], Awaitable[T]]
+) -> T:
+    """What is taken from a queue in time. What waits in it is there, also while its body comes from the disk.
+
+    Args:
+        timeout: seconds; None for no limit.
+        mailbox: the queue.
+        arrived: set when there may be something to take.
+        take: waits until there is something; may be called again when it was cancelled.
+
+    Raises:
+        WaitTimeout: there was nothing.
+    """
+    if timeout is None:
+        return await take()
+    given = timeout
+    while True:
+        try:
+            async with asyncio.timeout(timeout):
+                return await take()
+        except TimeoutError:
+            # What came with the end of the time has not been looked at.
+            if not (mailbox.awaits_disk or arrived.is_set()):
+                raise WaitTimeout(f"no message in queue {mailbox.name} after {given} s") from None
+        # No longer than the store's next job, if nobody else takes it all.
+        await arrived.wait()
+        timeout = 0
 
 
 def _draw_nothing() -> None:

@@ -259,7 +259,7 @@ class Hands:
 
     def empty(self) -> None:
         """The consumer ends: everything goes back, and who waits with it is told."""
-        self._mailbox.listeners.remove(self._listener)
+        self._mailbox.leave(self._listener)
         self._port.give_back(self._leases(), Return(failed=False))
         self._listener()
 

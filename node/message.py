@@ -85,7 +85,8 @@ class Message:
         whether younger messages wait with it. A second call does nothing, nor does one after ``ack``.
 
         Args:
-            failed: count this as a failure; after ``max_redeliveries`` of them it goes to the dead-letter queue.
+            failed: count this as a failure; it goes to the dead-letter queue after one more
+                than ``max_redeliveries`` of them.
             delay: seconds to wait instead, failed or not; 0 for none. A wait survives a restart.
 
         Raises:

@@ -585,13 +585,14 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
         Each is a new transactional message with what its first sender set, but for the times to live.
 
         Args:
-            ids: which of the messages that wait in ``dead-letter``; None for all of them.
+            ids: which of the messages that wait in ``dead-letter``; None for all that have a destination: what was
+                sent to that queue has none, and stays.
 
         Returns:
             How many it were.
 
         Raises:
-            UsageError: one of them has no destination.
+            UsageError: one that is named has no destination.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         return await self._steering.requeue(as_ids(ids))

@@ -29,8 +29,8 @@ __all__ = ["PAGE_MESSAGES", "Steering", "as_ids"]
 PAGE_MESSAGES = 256
 """Messages looked at, or moved in one commit, at a time: a few milliseconds of work."""
 
-Route = Callable[[BrowsedMessage], tuple[OutgoingQueue, Outgoing]]
-"""Where a message goes, and as what."""
+Route = Callable[[BrowsedMessage], tuple[OutgoingQueue, Outgoing] | None]
+"""Where a message goes, and as what; None for one that stays."""
 
 
 class Steering:
@@ -60,8 +60,10 @@ class Steering:
             last = page[-1].position
 
     async def page(self, queue: str, after: Position) -> list[BrowsedMessage]:
-        """The next messages of a queue behind a position; none at its end."""
-        if not after:
+        """The next messages of a queue behind a position; none at its end. Others have their turn before it."""
+        if after:
+            await asyncio.sleep(0)
+        else:
             await self._port.commit()  # what was sent to it before waits in it from here on
         while True:
             self._port.check_alive()
@@ -130,8 +132,10 @@ class Steering:
     async def requeue(self, ids: Collection[str] | None) -> int:
         """See ``Node.requeue``."""
 
-        def route(message: BrowsedMessage) -> tuple[OutgoingQueue, Outgoing]:
+        def route(message: BrowsedMessage) -> tuple[OutgoingQueue, Outgoing] | None:
             if message.destination is None:
+                if ids is None:
+                    return None
                 raise UsageError(f"requeue {message.id}: it is no dead letter of a node, and has no destination")
             # Times to live were for the first way.
             kept = {
@@ -170,7 +174,8 @@ class Steering:
     async def _move(self, queue: str, ids: Collection[str] | None, route: Route) -> int:
         moved = 0
         async for mailbox, page in self._pages(queue, ids):
-            ways = {message.position: route(message) for message in page}
+            found = ((message.position, route(message)) for message in page)
+            ways = {position: way for position, way in found if way is not None}
             for outgoing, message in ways.values():
                 await self._port.wait_room((outgoing, message, len(message.body)))
             # No await from here to the commit's queueing: all of it is one disk transaction.

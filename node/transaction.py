@@ -9,7 +9,7 @@ from typing import Self, Unpack
 from triack.base.checks import check_most, check_timeout
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
-from triack.node.consumer import BATCH_BYTES, BATCH_MESSAGES
+from triack.node.consumer import BATCH_BYTES, BATCH_MESSAGES, in_time
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import MESSAGE_OVERHEAD_BYTES, Port, Prepared, PreparedList
@@ -186,21 +186,22 @@ class Transaction:
     async def _await_run(self, mailbox: Mailbox, timeout: float | None) -> Run:
         """Messages to be drawn, when there are any."""
         arrived = asyncio.Event()
+
+        async def take() -> Run:
+            while (run := self._port.open_run(mailbox)) is None:
+                await arrived.wait()
+                arrived.clear()
+                # What an ended transaction takes, nobody gives back.
+                self._check_open()
+            return run
+
         mailbox.listeners.append(arrived.set)
         self._waiting.add(arrived)
         try:
-            async with asyncio.timeout(timeout):
-                while (run := self._port.open_run(mailbox)) is None:
-                    await arrived.wait()
-                    arrived.clear()
-                    # What an ended transaction takes, nobody gives back.
-                    self._check_open()
-        except TimeoutError:
-            raise WaitTimeout(f"no message in queue {mailbox.name} after {timeout} s") from None
+            return await in_time(timeout, mailbox, arrived, take)
         finally:
             self._waiting.discard(arrived)
-            mailbox.listeners.remove(arrived.set)
-        return run
+            mailbox.leave(arrived.set)
 
     def _next_step(self) -> int:
         self._steps += 1

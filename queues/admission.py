@@ -69,7 +69,7 @@ class Admission:
         fixed: bool,
         directory: Directory,
         notices: Notices,
-        make_room: Callable[[], bool],
+        make_room: Callable[[], None],
     ) -> None:
         self._settings = settings
         self._mailboxes = mailboxes
@@ -88,6 +88,7 @@ class Admission:
         self._news: list[QueueOverQuota | StoreLow] = []
         self._stopped: dict[IncomingTransfer, Conversation] = {}
         self._made: Counter[bytes] = Counter()
+        self._makers: dict[str, bytes] = {}
 
     def handle_start(self, node_id: bytes) -> None:
         """This node is no peer of its own."""
@@ -110,18 +111,30 @@ class Admission:
             return None
         if self._fixed or name == REPLY_QUEUE:
             return RejectReason.QUEUE_NOT_FOUND
-        crowded = len(self._mailboxes) >= self._settings.max_queues and not self._make_room()
-        if crowded or self._made[transfer.origin] >= self._settings.limits.max_peer_queues:
-            return RejectReason.TOO_MANY_QUEUES
+        if self._is_crowded(transfer.origin):
+            self._make_room()
+            if self._is_crowded(transfer.origin):
+                return RejectReason.TOO_MANY_QUEUES
         return None
+
+    def _is_crowded(self, origin: bytes) -> bool:
+        full = len(self._mailboxes) >= self._settings.max_queues
+        return full or self._made[origin] >= self._settings.limits.max_peer_queues
 
     def has_streams_enough(self, origin: bytes, streams: int) -> bool:
         """Whether a peer with so many streams may have no more."""
         return streams >= self._settings.max_streams or self.streams.is_full(origin)
 
-    def handle_made(self, origin: bytes) -> None:
+    def handle_made(self, origin: bytes, queue: str) -> None:
         """A queue was made for a peer."""
+        self._makers[queue] = origin
         self._made[origin] += 1
+
+    def handle_removed(self, queue: str) -> None:
+        """A queue that nobody used has made room for others."""
+        origin = self._makers.pop(queue, None)
+        if origin is not None:
+            self._made[origin] -= 1
 
     def _may_send(self, conversation: Conversation, queue: str) -> bool:
         own = queue == DEAD_LETTER_QUEUE or queue.startswith(SYSTEM_PREFIX)

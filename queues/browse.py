@@ -4,8 +4,10 @@ A page is found first, in one step of the engine; what only the disk has of it i
 may happen to the queue. So a page shows what waited when it was begun.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import Any, Self
 
 from triack.base.commit import Read, key_of
@@ -127,7 +129,12 @@ def sights_of(mailbox: Mailbox, after: Position, now_ms: int) -> Iterator[Sight]
 
 def sights_on_the_way(outgoing: OutgoingQueue, origin: bytes, after: Position) -> Iterator[Sight]:
     """What an outgoing queue keeps until it is acknowledged, behind a position."""
-    for first in outgoing.sequence.entries.values():
+    lane, begin = (*after, 0, 0)[:2]
+    if outgoing.lane < lane:
+        return
+    numbers = list(outgoing.sequence.entries)
+    seen = bisect_left(numbers, begin) if outgoing.lane == lane else 0
+    for first in map(outgoing.sequence.entries.__getitem__, islice(numbers, seen, None)):
         entries = outgoing.sequence.message_of(first)
         if first is not entries[0] or first.state in (EntryState.GIVEN_UP, EntryState.REJECTED):
             continue

@@ -172,26 +172,29 @@ class Inbox:
         """The queue of that name, made in the next commit if there is none."""
         mailbox = self.mailboxes.get(name)
         if mailbox is None:
+            if len(self.mailboxes) >= self._settings.max_queues:
+                self._make_room()
             # One that was removed comes back under a new number: its rows under the old one may still have to go.
             mailbox = self.mailboxes[name] = self._new_mailbox(self._next_queue_id, name)
             self._next_queue_id += 1
             group.commit.queues.append((mailbox.queue_id, name))
+            self._notices.idled = True
         return mailbox
 
     def _new_mailbox(self, queue_id: int, name: str) -> Mailbox:
         quota = Quota(NO_LIMIT, NO_LIMIT) if name == DEAD_LETTER_QUEUE else self._settings.limits.quota_of(name)
         return Mailbox(queue_id, name, self._notices, quota)
 
-    def _make_room(self) -> bool:
-        """Remove the queues that are empty and that nobody waits for. Returns whether there were any."""
-        if not self._notices.emptied:
-            return False
-        self._notices.emptied = False
+    def _make_room(self) -> None:
+        """Remove the queues that are empty and that nobody waits for."""
+        if not self._notices.idled:
+            return
+        self._notices.idled = False
         kept = (DEAD_LETTER_QUEUE, *self._declared)
         idle = [name for name, mailbox in self.mailboxes.items() if mailbox.is_idle and name not in kept]
         for name in idle:
             self._removed.append(self.mailboxes.pop(name).queue_id)
-        return bool(idle)
+            self.admission.handle_removed(name)
 
     def handle_directory_changed(self) -> None:
         """Ask again who may send where, when the next packet of each stream comes."""
@@ -412,7 +415,7 @@ class Inbox:
             (), header.origin, header.lane, header.sequence, header.number, transfer.delivery, 1, len(body), [body]
         )
         if transfer.queue not in self.mailboxes:
-            self.admission.handle_made(transfer.origin)
+            self.admission.handle_made(transfer.origin, transfer.queue)
         if transfer.delivery in DURABLE:
             group.arrivals.store_ack(*arrival)
         self.put_local(transfer.queue, packet, body, group)

@@ -55,7 +55,7 @@ class Notices:
         express: express messages in memory.
         cache: what the packets of all queues take of memory.
         relieved: whether some queue has become shorter since somebody looked.
-        emptied: whether some queue has become empty since somebody looked.
+        idled: whether some queue may have become idle since somebody looked.
     """
 
     __slots__ = (
@@ -63,9 +63,9 @@ class Notices:
         "dirty",
         "disk",
         "drops",
-        "emptied",
         "expiring",
         "express",
+        "idled",
         "purged",
         "read",
         "relieved",
@@ -91,7 +91,7 @@ class Notices:
         self.express = express or Account(NO_LIMIT, NO_LIMIT)
         self.cache = cache or Cache()
         self.relieved = False
-        self.emptied = False
+        self.idled = True
 
 
 class Mailbox:
@@ -239,7 +239,7 @@ class Mailbox:
         self._notices.relieved = True
         self.fill.is_told = self.fill.is_told and self.fill.is_full
         if not self.fill.bytes.value:
-            self._notices.emptied = True
+            self._notices.idled = True
 
     @property
     def is_idle(self) -> bool:
@@ -337,6 +337,11 @@ class Mailbox:
         waiting = self._returned.oldest() + ([first] if first else [])
         return min((packet.sent_at_ms for packet in waiting), default=None)
 
+    def leave(self, listener: Callable[[], None]) -> None:
+        """A listener wants to hear no more."""
+        self.listeners.remove(listener)
+        self._notices.idled = True
+
     def wake(self) -> None:
         """Tell the listeners that there may be something to read."""
         for listener in self.listeners:
@@ -349,6 +354,11 @@ class Mailbox:
 
     # ---- bodies that only the disk has
 
+    @property
+    def awaits_disk(self) -> bool:
+        """Whether somebody wants what waits here, and its bodies come from the disk; the listeners are told then."""
+        return self.fetching or self in self._notices.wanting
+
     def _look_ahead(self) -> None:
         """Bodies are fetched for who reads, not for queues that nobody looks at."""
         if not self.fetching and (first := self._line.first()) is not None and not first.pieces:
@@ -360,6 +370,8 @@ class Mailbox:
             return []
         keys = self._line.missing()
         self.fetching = bool(keys)
+        if not keys:
+            self.wake()  # what was awaited has left
         return keys
 
     def load(self, bodies: dict[int, bytes]) -> None:
@@ -596,6 +608,7 @@ class Mailbox:
         """
         changed, self._changed = self._changed, {}
         orphans, self._orphans = self._orphans, []
+        self._notices.idled = True
         return [packet for packet in changed.values() if packet.keys], orphans
 
 

@@ -55,7 +55,7 @@ class Limits:
             packets that came too early, and with those that wait for the disk.
         memory_bytes: memory that all peers can fill.
         disk_reserve_bytes: with less room than that on the disk nothing new is accepted for it; 0 never looks.
-        max_peer_queues: queues that one peer may have created since the start.
+        max_peer_queues: queues that one peer may have created since the start, and that are still there.
     """
 
     quota: Quota = field(default_factory=Quota)

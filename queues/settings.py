@@ -33,7 +33,8 @@ class NodeSettings:
         express_limit_bytes: unacknowledged express bodies in memory; at that many ``send`` waits.
         body_cache_bytes: bodies of waiting outgoing packets in memory; beyond it only the disk has them. Packets that
             wait in a queue of this node may take as much, and those in all queues four times as much.
-        max_redeliveries: a message that failed more often goes to the dead-letter queue.
+        max_redeliveries: how often a message that failed is tried again; failing once more, it goes to the dead-letter
+            queue.
         redelivery: how long a message that failed waits before it comes again.
         queue_redelivery: the same for some queues, by name.
         limits: how much may lie in the node, and what its peers may fill of it.

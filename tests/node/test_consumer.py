@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import shutil
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 import triack
 from tests.node.nodes import SOON, WAIT, bodies, make, quick
+from triack.node.consumer import in_time
+from triack.queues.mailbox import Mailbox, Notices
 
 
 @pytest.fixture
@@ -236,6 +239,50 @@ async def test_polling_sees_everything_that_waits(node: triack.Node) -> None:
     assert [(await consumer.get(0)).body for _ in range(1_000)] == [b"%d" % number for number in range(1_000)]
     with pytest.raises(triack.WaitTimeout):
         await consumer.get(0)
+
+
+@pytest.mark.parametrize("way", ["one", "list", "transaction"])
+async def test_polling_finds_what_only_the_disk_has(tmp_path: Path, way: str) -> None:
+    """It waits in the queue, and that its body has to be fetched is nothing that a reader sees."""
+    wanted = [b"%05d" % number * 200 for number in range(100)]
+    async with make(data=tmp_path) as node:
+        await fill(node, *wanted)
+    async with (
+        make(data=tmp_path, settings=quick(body_cache_bytes=4_096)) as node,
+        node.receive("q") as reader,
+        node.transaction() as tx,
+    ):
+
+        async def poll() -> bytes:
+            if way == "list":
+                return (await reader.get_many(1, timeout=0))[0].body
+            return (await (reader.get(timeout=0) if way == "one" else tx.receive("q", timeout=0))).body
+
+        assert [await poll() for _ in wanted] == wanted
+        with pytest.raises(triack.WaitTimeout, match="after 0 s"):
+            await poll()
+
+
+async def test_what_comes_with_the_end_of_the_time_is_looked_at() -> None:
+    mailbox, arrived = Mailbox(1, "q", Notices(Counter())), asyncio.Event()
+
+    async def take() -> str:
+        if arrived.is_set():
+            return "it"
+        asyncio.get_running_loop().call_soon(arrived.set)
+        return await asyncio.Future()
+
+    assert await in_time(0, mailbox, arrived, take) == "it"
+
+
+async def test_polling_waits_for_its_acknowledgement_and_then_looks(tmp_path: Path) -> None:
+    """A node whose readers wait for the disk polls as others do."""
+    blocking = triack.Blocking(acknowledge=True)
+    async with make(data=tmp_path, settings=quick(blocking=blocking)) as node, node.receive("q") as reader:
+        await fill(node, b"1", b"2")
+        assert [(await reader.get(timeout=0)).body for _ in range(2)] == [b"1", b"2"]
+        with pytest.raises(triack.WaitTimeout):
+            await reader.get(timeout=0)
 
 
 async def test_a_closed_consumer_says_so(node: triack.Node) -> None:

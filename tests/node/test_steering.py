@@ -1,5 +1,6 @@
 """Looking into the queues of a real node, and steering what waits there."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -51,6 +52,37 @@ async def test_dead_letters_are_looked_at_and_sent_again(node: triack.Node) -> N
         (b, {"label": "l"}, 0) for b in (b"2", b"1", b"3")
     ]
     assert node.queue_lengths()["dead-letter"] == 0
+
+
+async def test_what_was_moved_to_the_dead_letters_stays_when_they_are_sent_again(node: triack.Node) -> None:
+    """It never was on its way anywhere; named, it is refused."""
+    await node.send("other", b"moved")
+    await node.move("other", "dead-letter")
+    await kill(node, "orders", b"1")
+    (moved, _) = [message async for message in node.browse("dead-letter")]
+    assert await node.requeue() == 1
+    assert (await seen(node, "dead-letter"), await seen(node, "orders")) == ([b"moved"], [b"1"])
+    with pytest.raises(triack.UsageError, match="no dead letter of a node, and has no destination"):
+        await node.requeue([moved.id])
+
+
+async def test_others_have_their_turn_between_two_pages(node: triack.Node) -> None:
+    """Also when all is in memory, and nothing has to be waited for."""
+    await node.send_many("orders", [b"x"] * (3 * PAGE_MESSAGES))
+    await node.flush()
+    turns: list[int] = []
+    seen = 0
+
+    async def count() -> None:
+        while True:
+            turns.append(seen)
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(count())
+    async for _ in node.browse("orders"):
+        seen += 1
+    other.cancel()
+    assert {PAGE_MESSAGES, 2 * PAGE_MESSAGES} <= set(turns)
 
 
 async def test_dead_letters_go_again_to_where_they_were_sent(node: triack.Node) -> None:
@@ -121,10 +153,6 @@ async def test_nothing_is_done_with_names_that_do_not_exist(node: triack.Node) -
     with pytest.raises(triack.UsageError, match="text"):
         await seen(node, None)  # type: ignore[arg-type]
     assert await node.requeue(["x"]) == 0
-    await node.move("orders", "dead-letter")
-    with pytest.raises(triack.UsageError, match="no dead letter of a node"):
-        await node.requeue()
-    assert await bodies(node, "dead-letter", 1) == [b"x"]
     with pytest.raises(triack.NodeClosed):
         make().browse("orders")
 

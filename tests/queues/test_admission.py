@@ -111,6 +111,62 @@ def test_empty_queues_that_nobody_waits_for_make_room_for_new_ones() -> None:
     assert [b.length(name) for name in ("one", "three", "five")] == [1, 0, 1]
 
 
+def test_queues_that_never_had_anything_make_room() -> None:
+    world = World(1)
+    a, b = world.node("a"), world.node("b", NodeSettings(max_queues=4))
+    for name in ("one", "two", "three"):
+        b.live.make_queue(name)
+    a.send(b, "new", b"x")
+    world.run(SECOND)
+    assert (b.length("new"), sorted(b.live.inbox.mailboxes)) == (1, ["dead-letter", "new"])
+
+
+def test_queues_that_were_empty_before_a_restart_make_room() -> None:
+    world = World(1)
+    a, b = world.node("a"), world.node("b", NodeSettings(max_queues=4))
+    for name in ("one", "two", "three"):
+        a.send(b, name, b"x")
+        world.run(SECOND)
+        b.read(name)
+    world.run(SECOND)
+    b.restart()
+    a.send(b, "new", b"x")
+    world.run(20 * SECOND)
+    assert (b.length("new"), a.length("dead-letter")) == (1, 0)
+
+
+def test_queues_make_room_when_their_reader_leaves() -> None:
+    world = World(1)
+    a, b = world.node("a"), world.node("b", NodeSettings(max_queues=2))
+    box = b.live.make_queue("one")
+    box.listeners.append(lambda: None)
+    for left in (False, True):
+        if left:
+            box.leave(box.listeners[0])
+        a.send(b, "new", b"x")
+        world.run(SECOND)
+        assert (b.length("new"), a.length("dead-letter")) == (int(left), 1)
+
+
+def test_queues_of_the_program_itself_make_room_too() -> None:
+    """One after the other for a single use each: not all of them are kept."""
+    node = World(1).node("a", NodeSettings(max_queues=10))
+    for number in range(100):
+        node.live.make_queue(f"job-{number}")
+    assert len(node.live.inbox.mailboxes) <= 10
+
+
+def test_a_peer_that_made_as_many_queues_as_it_may_makes_new_ones_when_they_are_idle() -> None:
+    world = World(1)
+    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(max_peer_queues=3)))
+    for number in range(9):
+        a.send(b, f"a{number}", b"x")
+        world.run(SECOND)
+        assert b.read(f"a{number}") == 1
+        world.run(SECOND)
+    assert a.length("dead-letter") == 0
+
+
 def test_one_peer_makes_only_so_many_queues() -> None:
     """The others still find room for theirs."""
     world = World(1)

@@ -1,9 +1,12 @@
 """Looking into queues: pages, what is not seen, and what only the disk has."""
 
+import pytest
+
 from tests.queues.world import SimNode, World, numbered
 from triack.base.commit import Read
 from triack.base.delivery import Delivery
 from triack.base.units import MS
+from triack.ordering.outgoing import Entry, OutgoingSequence
 from triack.queues.browse import (
     PAGE_BYTES,
     BrowsedMessage,
@@ -18,6 +21,7 @@ from triack.queues.browse import (
 from triack.queues.jobs import Look
 from triack.queues.mailbox import Mailbox
 from triack.queues.redelivery import Return
+from triack.queues.settings import NodeSettings
 
 
 def fetched(node: SimNode, read: Read | None) -> dict[int, bytes]:
@@ -100,6 +104,31 @@ def test_what_is_on_its_way_is_seen_until_it_has_arrived() -> None:
     world.run(5_000 * MS)
     assert list(sights_on_the_way(a.outbox.queues[0], a.live.node_id, ())) == []
     assert [it.id for it in page(b, b.live.inbox.mailboxes["q"])] == ids
+
+
+def test_a_page_looks_at_what_it_shows_and_not_at_all_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a long queue would take its square in time to be gone through."""
+    world = World(3)
+    a, b = world.node("a", NodeSettings(messages_per_packet=1)), world.node("b")
+    world.cut(a, b)
+    for delivery in (Delivery.RECOVERABLE, Delivery.TRANSACTIONAL):
+        a.send(b, "q", *numbered(0, 50), delivery=delivery)
+    world.run(10 * MS)
+    ways = sorted(a.outbox.queues, key=lambda it: it.lane)
+    whole = [sight.position for way in ways for sight in sights_on_the_way(way, b"", ())]
+    looked_at: list[int] = []
+    sequence, of = type(ways[0].sequence), type(ways[0].sequence).message_of
+
+    def message_of(self: OutgoingSequence, entry: Entry) -> list[Entry]:
+        looked_at.append(entry.number)
+        return of(self, entry)
+
+    monkeypatch.setattr(sequence, "message_of", message_of)
+    for first in (0, 30, 49, 70):
+        looked_at.clear()
+        page = cut_page((sight for way in ways for sight in sights_on_the_way(way, b"", whole[first])), 10)
+        assert [sight.position for sight in page] == whole[first + 1 : first + 11]
+        assert len(looked_at) <= 13
 
 
 def test_a_page_ends_before_it_is_larger_than_a_frame() -> None:

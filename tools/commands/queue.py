@@ -4,11 +4,13 @@ If a process runs the node of the data directory, it is asked; if not, the direc
 """
 
 import base64
+import os
 import time
 from collections import Counter
 from collections.abc import Awaitable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -142,7 +144,7 @@ def export(*, data: Path, name: str, path: Path | None) -> int:
     """Write the messages that wait in a queue as JSON. Whole, one a line; they stay where they are."""
 
     async def work(node: Host) -> int:
-        with click.open_file("-", "w") if path is None else path.open("x", encoding="utf-8") as out:
+        with click.open_file("-", "w") if path is None else _new_file(path) as out:
             async for message in node.browse(name):
                 click.echo(_as_json(message), file=out)
         return 0
@@ -190,6 +192,11 @@ def purge(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) -> i
 
 
 # ---- steering
+
+
+def _new_file(path: Path) -> TextIO:
+    """Bodies are for the owner of the data directory alone, wherever they are."""
+    return open(path, "x", encoding="utf-8", opener=partial(os.open, mode=0o600))
 
 
 def _wanted(ids: tuple[str, ...], *, everything: bool) -> list[str] | None:

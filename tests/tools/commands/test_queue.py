@@ -56,6 +56,7 @@ def test_dead_letters_are_looked_at_sent_again_and_removed(tmp_path: Path, *, ru
     assert [line.split() for line in reasons[1:]] == [["max-redeliveries", "orders", "2"]]
     assert json.loads(run("show", NOBODY, "--json", *at)[0])["waiting"] == 1
     run("export", "dead-letter", "--to", tmp_path / "letters.jsonl", *at)
+    assert (tmp_path / "letters.jsonl").stat().st_mode & 0o777 == 0o600
     letters = [json.loads(line) for line in (tmp_path / "letters.jsonl").read_text().splitlines()]
     assert [letter.get("body") for letter in letters] == ["12 valves", None]
     assert [json.loads(line) for line in run("browse", "dead-letter", "--json", "--count", "1", *at)] == letters[:1]
