@@ -12,14 +12,14 @@ STORE_FILE = "store.db"
 
 
 def as_folder(what: str, path: object) -> Path:
-    """A directory, as a program names it. No name at all would be the working directory, which nobody means.
+    """A directory, as a program names it from where it is now. No name would be the working directory: nobody means it.
 
     Raises:
         UsageError: that is no path.
     """
     if not isinstance(path, str | os.PathLike) or not str(path):
         raise UsageError(f"{what} must be the path of a directory, not {path!r}")
-    return Path(path)
+    return Path(path).absolute()
 
 
 def make_folder(folder: Path) -> None:

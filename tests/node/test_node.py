@@ -564,3 +564,19 @@ async def test_a_node_shows_its_name_its_address_and_its_state() -> None:
             assert repr(transaction) == "<Transaction of node b, open>"
         assert repr(transaction) == "<Transaction of node b, ended>"
     assert repr(node) == "<Node b, closed>"
+
+
+async def test_a_program_may_change_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was named from where it began stays there: its store, whom it trusts, its log, and its socket."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "else").mkdir()
+    async with triack.open("a", data="a", log="log", settings=quick()) as node, triack.open("b", data=None) as other:
+        monkeypatch.chdir(tmp_path / "else")
+        await node.trust("b", other.key)
+        await node.send("q", b"x", until="stored", timeout=WAIT)
+        assert node.stats().room_bytes
+        async with triack.connect(tmp_path / "a") as client:
+            assert client.name == "a"
+    assert not list((tmp_path / "else").iterdir())
+    assert (tmp_path / "a" / "trust.json").exists()
+    assert not list((tmp_path / "log").glob("*.open"))
