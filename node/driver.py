@@ -6,6 +6,7 @@ syncs, the next commit fills.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from itertools import groupby
@@ -158,11 +159,8 @@ class Driver:
     @property
     def drops(self) -> dict[str, int]:
         """Datagrams that the endpoints dropped, by reason."""
-        total: dict[str, int] = {}
-        for endpoint in self._endpoints.values():
-            for reason, count in endpoint.drops.items():
-                total[reason] = total.get(reason, 0) + count
-        return total
+        total = sum((endpoint.drops for endpoint in self._endpoints.values()), Counter[DropReason]())
+        return {str(reason): count for reason, count in total.items()}
 
     # ---- the loop
 

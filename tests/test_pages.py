@@ -135,3 +135,19 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ["-q", "--no-deps", "--no-index", "--no-build-isolation", "-w", str(folder)]
     subprocess.run([sys.executable, "-m", "pip", "wheel", *options, source], check=True)
     return folder
+
+
+def test_each_line_of_the_log_is_on_the_page_on_operations() -> None:
+    """By what is fixed of it, wherever a line is written."""
+    page = (ROOT / "docs" / "operations.md").read_text().partition("## Each line of the log")[2]
+    rows = re.findall(r"^\| \w+(?:, \w+)* \| (.*?) \|", page.partition("\n## ")[0], re.MULTILINE)
+    lines = [
+        line
+        for room in ("node", "tools")
+        for path in (ROOT / room).rglob("*.py")
+        for line in re.findall(r"operator_log\.\w+\(f?\"(.+?)\"", path.read_text())
+    ]
+    assert len(lines) > 10
+    for line in lines:
+        fixed = [part.strip(" :;,") for part in re.split(r"\{.*?\}", line)]
+        assert any(all(part in row for part in fixed if part) for row in rows), line

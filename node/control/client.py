@@ -31,6 +31,7 @@ from triack.node.enrolling import EnrolledPeer
 from triack.node.event_loop import check_home
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
+from triack.node.platform import PLATFORM
 from triack.node.requesting import REQUEST_TIMEOUT_S
 from triack.node.stats import NodeStats, read_stats
 from triack.node.steering import as_ids
@@ -81,10 +82,13 @@ class Client(ClientAcknowledging):
 
         Raises:
             NodeClosed: no process runs a node there.
-            UsageError: it was started before, and has not ended.
+            UsageError: it was started before, and has not ended; or no node can be reached like that here.
         """
         if self._link is not None:
             raise UsageError(f"start the client of {self._data}: it is connected already")
+        if not PLATFORM.get().control_sockets:
+            why = "nodes have no sockets for other processes in a simulated world, nor on Windows"
+            raise UsageError(f"connect to the node of {self._data}: {why}")
         link = await handover.find(self._data)
         if link is None:
             raise NodeClosed(f"connect to the node of {self._data}: no process runs one there")

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,6 +51,17 @@ async def test_what_runs_nowhere_is_named(triack_world: World) -> None:
     for name in ("", "a b", 5):
         with pytest.raises(triack.AddressError, match="name"):
             triack_world.machine(name)  # type: ignore[arg-type]
+
+
+async def test_no_other_process_is_there_to_connect(triack_world: World, tmp_path: Path) -> None:
+    """A real directory of that name is none of the world's business."""
+
+    async def visit() -> None:
+        async with triack.open("a", data=tmp_path):
+            with pytest.raises(triack.UsageError, match="in a simulated world"):
+                await triack.connect(tmp_path).start()
+
+    await triack_world.machine("a").run(visit())
 
 
 async def test_a_paused_machine_is_late(triack_world: World) -> None:
