@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from triack.base.errors import ReplayError
 from triack.replay.tables import TABLE, tabulate
-from triack.tools.replay.files import PACKED, SUFFIXES, read_content
+from triack.tools.replay.files import PACKED, SUFFIXES, by_either_name, read_content
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,7 +95,8 @@ class TriackReader(DataSourceReader):
         """Yield the records of a segment."""
         assert isinstance(partition, Segment)
         system, _ = _system(partition.root)
-        with system.open_input_stream(partition.path, compression=None) as file:
+        opened = by_either_name(partition.path, lambda path: system.open_input_stream(path, compression=None))
+        with opened as file:
             records, _ = read_content(partition.path, file.read())
         return tabulate(partition.path, records)
 

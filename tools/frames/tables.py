@@ -34,7 +34,8 @@ def load(spark: SparkSession, *paths: str) -> DataFrame:
         paths: directories with logs (searched in depth), or single segments, as Spark names files.
 
     Raises:
-        ReplayError: a path does not exist. What is damaged fails the job that reads it.
+        ReplayError: a path does not exist. What is damaged fails the job that reads it, and so does a segment that its
+            node has renamed by then: load once more.
     """
     return find_files(spark, paths).select("path", "content").mapInArrow(_load_segments, TABLE)
 

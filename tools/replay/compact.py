@@ -1,12 +1,14 @@
 """``triack log compact``: session logs as Parquet files, for replays and queries of what is kept for long.
 
-Each segment becomes one file, under the day on which it began, and a line of ``_manifest`` tells what was made of
-what. A file is complete before it has its name, and its line is written behind that: whatever a crash leaves, the next
-run makes what is not told of, and nothing twice. A segment that has grown is made again.
+Each segment becomes one file of its own, under the day on which it began, and a line of ``_manifest`` tells what was
+made of what. A file is complete before it has its name, and its line is written behind that: whatever a crash leaves,
+the next run makes what is not told of, and nothing twice. A segment that has grown is made again. All of it is its
+owner's alone, as the logs are.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -25,10 +27,13 @@ from triack.tools.replay.files import (
     Record,
     read_records,
     segments_of,
+    size_bytes,
 )
 
 MANIFEST: Final = "_manifest"
 """In JSON Lines; its name is none of a segment, and Spark takes no data from files whose names begin like that."""
+_DIGEST_BYTES: Final = 8
+"""Of what tells segments of the same day, name and node apart: no two of a million are alike by chance."""
 _WRITER: Final = "log compact wants PyArrow: pip install 'triack[spark]'"
 
 
@@ -58,38 +63,57 @@ def compact(directory: Path, output: Path) -> Compacted:
         output: where the files go; not within the directory, which would have each record twice.
 
     Raises:
-        ReplayError: there is no log, one is damaged, or the output cannot be written.
+        ReplayError: there is no log, one is damaged or is there twice, or the output cannot be written.
     """
     if directory.resolve() in (output.resolve(), *output.resolve().parents):
         raise ReplayError(f"{output} is within {directory}, where a replay would find each record twice")
-    segments = [path for path in segments_of(directory) if not path.name.endswith(PARQUET_SUFFIX)]
-    if not segments:
-        raise ReplayError(f"no session log (*.jsonl, *.jsonl.open) in {directory}")
+    segments = _sources(directory)
     done = Compacted(segments=len(segments))
     write = _writer()
     try:
         output.mkdir(parents=True, exist_ok=True)
         known = read_manifest((output / MANIFEST).read_bytes()) if (output / MANIFEST).exists() else {}
-        with (output / MANIFEST).open("ab") as manifest:
+        with open(output / MANIFEST, "ab", opener=_private) as manifest:
             if manifest.tell() and not _ends_whole(output / MANIFEST):
                 manifest.write(b"\n")
-            for path in segments:
-                name = str(path.relative_to(directory)).removesuffix(OPEN_SUFFIX)
-                size_bytes = path.stat().st_size
-                if known.get(name) != size_bytes:
-                    told = _make(path, output, done, write)
-                    _append(manifest, {"source": name, "bytes": size_bytes, **told})
-                    done.bytes_in += size_bytes
-    except OSError as error:
+            for source, path in segments.items():
+                size = size_bytes(path)
+                records = read_records(LogFile(path, "", ("", 0, 0)))
+                first = next(records, None)
+                if first is None:  # nothing but a torn line
+                    continue
+                file = _name(source, path, first)
+                if known.get(file) != size:
+                    told = _make(output / file, first, records, write)
+                    _append(manifest, {"source": source, "bytes": size, "file": file, **told})
+                    done.made += 1
+                    done.records += told["records"]
+                    done.bytes_in += size
+                    done.bytes_out += (output / file).stat().st_size
+    except OSError as error:  # of the output: what cannot be read of a log is told as that
         raise ReplayError(f"cannot write {output}: {error.strerror}") from error
     return done
 
 
+def _sources(directory: Path) -> dict[str, Path]:
+    """Return the segments by what the manifest calls them, which is the same when they are complete."""
+    found: dict[str, Path] = {}
+    for path in segments_of(directory):
+        source = str(path.relative_to(directory)).removesuffix(OPEN_SUFFIX)
+        if source in found:
+            raise ReplayError(f"{found[source]} and {path} are one segment: keep only the larger one")
+        if not path.name.endswith(PARQUET_SUFFIX):
+            found[source] = path
+    if not found:
+        raise ReplayError(f"no session log (*.jsonl, *.jsonl.open) in {directory}")
+    return found
+
+
 def read_manifest(content: bytes) -> dict[str, int]:
-    """Return how long each source was when it was taken last; a line that is torn or no record tells nothing.
+    """Return how long the source of each file was when it was taken; a line that is torn or no record tells nothing.
 
     Args:
-        content: of the file, all of it.
+        content: of the manifest, all of it.
     """
     known: dict[str, int] = {}
     for line in content.split(b"\n"):
@@ -97,8 +121,8 @@ def read_manifest(content: bytes) -> dict[str, int]:
             told = json.loads(line)
         except UNREADABLE:
             continue
-        if type(told) is dict and (type(told.get("source")), type(told.get("bytes"))) == (str, int):
-            known[told["source"]] = told["bytes"]
+        if type(told) is dict and (type(told.get("file")), type(told.get("bytes"))) == (str, int):
+            known[told["file"]] = told["bytes"]
     return known
 
 
@@ -123,41 +147,41 @@ def _writer() -> Callable[[Iterator[Record], Any], int]:
     return write_parquet
 
 
-def _make(path: Path, output: Path, done: Compacted, write: Callable[[Iterator[Record], Any], int]) -> dict[str, Any]:
-    """Make the file of a segment, and return what the manifest says of it."""
-    records = read_records(LogFile(path, "", ("", 0, 0)))
-    first = next(records, None)
-    if first is None:
-        return {"records": 0}
+def _private(path: str, flags: int) -> int:
+    """Open a file for its owner alone, also one that is there."""
+    handle = os.open(path, flags, 0o600)
+    os.fchmod(handle, 0o600)
+    return handle
+
+
+def _make(
+    file: Path, first: Record, records: Iterator[Record], write: Callable[[Iterator[Record], Any], int]
+) -> dict[str, Any]:
+    """Make the file of a segment, and return what the manifest says of its records."""
     last = dict(first)
-    file = output / _name(path, first)
     file.parent.mkdir(exist_ok=True)
     unready = file.with_name(f".{file.name}.new")
-    with unready.open("wb") as out:
+    with open(unready, "wb", opener=_private) as out:
         count = write(_noting(chain([first], records), last), out)
         out.flush()
         os.fsync(out.fileno())
     unready.replace(file)
-    for folder in (file.parent, output):
+    for folder in (file.parent, file.parent.parent):
         _sync(folder)
-    done.made += 1
-    done.records += count
-    done.bytes_out += file.stat().st_size
     whose = {name: first[name] for name in ("node", "incarnation")}
-    return {
-        "file": str(file.relative_to(output)),
-        "records": count,
-        **whose,
-        "first_n": first["n"],
-        "last_n": last["n"],
-    }
+    return {"records": count, **whose, "first_n": first["n"], "last_n": last["n"]}
 
 
-def _name(path: Path, first: Record) -> str:
-    """Return where the file goes. Nodes may have the same name, and days are those of Greenwich."""
+def _name(source: str, path: Path, first: Record) -> str:
+    """Return where the file goes, which is nobody else's; days are those of Greenwich.
+
+    Nodes may have the same name. And a store that runs twice, as a copy or from a backup, writes segments of the same
+    names: in another directory, or where the earlier ones have been deleted.
+    """
     day = datetime.fromtimestamp(first["wall_ns"] / 1e9, UTC)
     stem = path.name.removesuffix(OPEN_SUFFIX).removesuffix(".jsonl")
-    return f"day={day:%Y-%m-%d}/{stem}-{first['node'][:8]}{PARQUET_SUFFIX}"
+    which = hashlib.blake2b(os.fsencode(f"{first['wall_ns']} {source}"), digest_size=_DIGEST_BYTES).hexdigest()
+    return f"day={day:%Y-%m-%d}/{stem}-{first['node'][:8]}-{which}{PARQUET_SUFFIX}"
 
 
 def _noting(records: Iterator[Record], last: Record) -> Iterator[Record]:

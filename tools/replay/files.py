@@ -9,11 +9,12 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 from triack.base.errors import ReplayError
 from triack.base.log_lines import SEGMENT_BEGIN, LineReader
@@ -48,6 +49,7 @@ BLOCK_LINES: Final = 512
 """Lines that are parsed together."""
 
 Record = dict[str, Any]
+Used = TypeVar("Used")
 
 
 @dataclass(slots=True)
@@ -228,7 +230,7 @@ class Tail:
     """Reads a segment piece by piece, as it grows.
 
     Args:
-        path: its file; whoever follows it says when it was renamed.
+        path: its file, by the name that it had a moment ago.
     """
 
     def __init__(self, path: Path) -> None:
@@ -258,30 +260,23 @@ class Tail:
         return (size_bytes(self.path) if size is None else size) > self._at_bytes
 
     def find(self) -> bool:
-        """Look for the file, which may have been renamed; return whether it has what was read of it."""
-        if not self.path.exists():
-            self.path = self.path.with_name(self.path.name.removesuffix(OPEN_SUFFIX))
+        """Look for the file; return whether it has what was read of it."""
         try:
-            with self.path.open("rb") as file:
+            with _opened(self.path) as file:
                 file.seek(self._at_bytes - len(self._last))
                 return file.read(len(self._last)) == self._last
-        except OSError:
+        except ReplayError:
             return False
 
     def _whole_lines(self, until_bytes: int | None) -> Iterator[bytes]:
-        try:
-            with self.path.open("rb", buffering=1 << 20) as file:
-                file.seek(self._at_bytes)
-                for line in file:
-                    if not line.endswith(b"\n") or (
-                        until_bytes is not None and self._at_bytes + len(line) > until_bytes
-                    ):
-                        break
-                    self._at_bytes += len(line)
-                    self._last = line
-                    yield line
-        except OSError as error:
-            raise ReplayError(f"cannot read {self.path}: {os.strerror(error.errno or 0)}") from error
+        with _opened(self.path) as file:
+            file.seek(self._at_bytes)
+            for line in file:
+                if not line.endswith(b"\n") or (until_bytes is not None and self._at_bytes + len(line) > until_bytes):
+                    break
+                self._at_bytes += len(line)
+                self._last = line
+                yield line
 
 
 def _record_of(line: Any, reader: LineReader) -> Any:
@@ -381,16 +376,19 @@ def parse_records(log: bytes) -> list[Record]:
 
 
 def segments_of(path: Path, *, following: bool = False) -> list[Path]:
-    """Return the log segments under a path that have something in them.
+    """Return the log segments under a path that have something in them, each once.
 
     Args:
         path: a directory, searched in depth, or a segment.
-        following: whether those that are packed are passed over, as they were read before that.
+        following: whether it was there before. What is packed is passed over then, as it was read before that; and a
+            segment may have been renamed.
 
     Raises:
         ReplayError: the path does not exist, or a directory below it cannot be read, or a segment in it is packed:
             what is in it would be missed.
     """
+    if following:
+        path = there(path)
     if path.is_file():
         _check_unpacked(path)
         return [path]
@@ -402,7 +400,8 @@ def segments_of(path: Path, *, following: bool = False) -> list[Path]:
     logs = [file for file in found if file.name.endswith(suffixes) and file.name != VIOLATIONS]
     for file in logs:
         _check_unpacked(file)
-    return sorted(file for file in logs if size_bytes(file))
+    # A segment that is renamed while its directory is listed may be there by both names.
+    return sorted(file for file in set(map(there, logs)) if size_bytes(file))
 
 
 def _check_unpacked(path: str | Path) -> None:
@@ -415,12 +414,59 @@ def _refuse(error: OSError) -> None:
         raise ReplayError(f"cannot read {error.filename}: {error.strerror}") from error
 
 
-def size_bytes(path: Path) -> int:
-    """Return how large a file is; 0 if it was renamed since it was listed."""
+def by_either_name(path: str, use: Callable[[str], Used]) -> Used:
+    """Use a segment that was listed: its node may have completed and renamed it since, before any look at it.
+
+    Args:
+        path: its file, by the name that it had.
+        use: called with that name, and with the one that it gets when there is nothing by that.
+
+    Raises:
+        FileNotFoundError: it was removed.
+    """
     try:
-        return path.stat().st_size
+        return use(path)
+    except FileNotFoundError:
+        return use(path.removesuffix(OPEN_SUFFIX))
+
+
+def complete(path: Path) -> Path:
+    """Return the name that a segment has when no more is written to it."""
+    return path.with_name(path.name.removesuffix(OPEN_SUFFIX))
+
+
+def there(path: Path) -> Path:
+    """Return the name that a segment has which was listed a moment ago; it may change at once."""
+    # Path.exists raises where a directory lets nobody look.
+    return path if os.path.exists(path) else complete(path)  # noqa: PTH110
+
+
+def size_bytes(path: Path) -> int:
+    """Return how large a segment is; 0 if it was removed since it was listed.
+
+    Raises:
+        ReplayError: its directory lets nobody look at it.
+    """
+    try:
+        return by_either_name(str(path), os.stat).st_size
     except FileNotFoundError:
         return 0
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a segment that was listed, and say what cannot be read of it."""
+    try:
+        with by_either_name(str(path), lambda name: Path(name).open("rb", buffering=1 << 20)) as file:
+            yield file
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> ReplayError:
+    return ReplayError(f"cannot read {path}: {os.strerror(error.errno or 0)}")
 
 
 def _inspect(path: Path) -> LogFile:
@@ -434,8 +480,8 @@ def _inspect(path: Path) -> LogFile:
 
 
 def _torn_tail(path: Path) -> str:
-    size = path.stat().st_size
-    with path.open("rb") as file:
+    with _opened(path) as file:
+        size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL_BYTES))
         tail = file.read()
         if b"\n" not in tail and size > _TAIL_BYTES:

@@ -15,7 +15,7 @@ from typing import Final
 from triack.base.errors import ReplayError
 from triack.tools.replay.checkpoint import load, save
 from triack.tools.replay.conclusion import place
-from triack.tools.replay.files import OPEN_SUFFIX, PARQUET_SUFFIX, Tail, find_logs, segments_of
+from triack.tools.replay.files import PARQUET_SUFFIX, Tail, complete, find_logs, segments_of, size_bytes
 from triack.tools.replay.findings import DisorderError
 from triack.tools.replay.journal import Journal
 from triack.tools.replay.judge import Judge
@@ -71,16 +71,15 @@ class Follower:
         try:
             return self._judge.take(journal, tail.read()) > 0
         except ReplayError:
-            if path.exists():
+            if size_bytes(path):
                 raise
-            # It was renamed since it was listed, and is there next time.
+            # It was removed since it was listed.
             return False
 
     def _tail_of(self, path: Path) -> tuple[Tail, Journal]:
         if path.name.endswith(PARQUET_SUFFIX):
             raise ReplayError(f"cannot follow {path}: Parquet is made of logs that are complete; leave out --follow")
-        name = path.resolve()
-        name = name.with_name(name.name.removesuffix(OPEN_SUFFIX))
+        name = complete(path.resolve())
         known = self._tails.get(name)
         if known is None:
             known = self._tails[name] = Tail(path), self._judge.begin(str(path))

@@ -16,7 +16,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Final
 
 from triack.base.errors import ReplayError
-from triack.tools.replay.files import find_logs, segments_of
+from triack.tools.replay.files import find_logs, segments_of, size_bytes
 from triack.tools.replay.local_engine import replay_local
 from triack.tools.replay.schema import Timeline, Verdict, Violation
 
@@ -125,7 +125,7 @@ def _is_small(paths: list[str]) -> bool:
     if any("://" in path for path in paths):
         return False
     files = (file for path in paths for file in segments_of(_local(path)))
-    return sum(file.stat().st_size for file in files) < LOCAL_BYTES_MAX
+    return sum(map(size_bytes, files)) < LOCAL_BYTES_MAX
 
 
 def follow_on_spark(

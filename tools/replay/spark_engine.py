@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple, fields
 from functools import partial
@@ -23,7 +24,7 @@ from triack.tools.replay.at_once import AtOnce
 from triack.tools.replay.checkpoint import freeze, revive
 from triack.tools.replay.conclusion import World, accuse, decide, place, summarize
 from triack.tools.replay.dealing import Chunk, deal, in_order, unpack_chunk
-from triack.tools.replay.files import read_content
+from triack.tools.replay.files import OPEN_SUFFIX, read_content
 from triack.tools.replay.findings import DisorderError, Due, Finding, Life, Opening, Output, Record
 from triack.tools.replay.journal import Journal, Segment, Unit, join_segments
 from triack.tools.replay.parting import Part
@@ -63,6 +64,10 @@ PART: Final = "part"
 """The kind of a row that has what one node tells of a unit, as far as it was judged."""
 PENDING: Final = 2_048
 """Records of which findings and facts are handed on together, before a unit is judged to its end."""
+FINDS_MAX: Final = 5
+"""How often segments are looked for: nodes that run rename them, each every few minutes."""
+_RENAMED: Final = re.compile(rf"FILE_NOT_EXIST\b.*{re.escape(OPEN_SUFFIX)}\b")
+"""What Spark says of a segment that was complete before a task came to it."""
 Row = tuple[str, str, str, int, int, int, bytes]
 _DECODE: Final[dict[str, Callable[[Any], Any]]] = {
     "file": str,
@@ -369,14 +374,17 @@ def replay_spark(
     Raises:
         ReplayError: the logs cannot be read.
     """
-    given = outermost(paths)
-    files = find_files(spark, given)
-    try:
-        return judge_dealt(deal_files(files), finish, given)
-    except Exception as error:
-        if DisorderError.__name__ not in str(error):
-            raise
-    return judge_dealt(deal_files(files, at_once=False), finish, given)
+    given, at_once, finds = outermost(paths), True, FINDS_MAX
+    while True:
+        files = find_files(spark, given)
+        finds -= 1
+        try:
+            return judge_dealt(deal_files(files, at_once=at_once), finish, given)
+        except Exception as error:
+            if at_once and DisorderError.__name__ in str(error):
+                at_once = False
+            elif finds < 1 or not _RENAMED.search(str(error)):
+                raise
 
 
 def judge_dealt(

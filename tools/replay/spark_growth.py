@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from triack.tools.replay.files import OPEN_SUFFIX, segments_of, size_bytes
+from triack.tools.replay.files import OPEN_SUFFIX, segments_of, size_bytes, there
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,7 +74,7 @@ class GrowthReader(SimpleDataSourceStreamReader):
         """
         # Sizes are asked for when all names are known: a segment that has a next one is complete by then.
         listed = [path for given in self._paths for path in segments_of(given, following=True)]
-        sizes = {str(path): size_bytes(path) for path in sorted(map(_there, listed))}
+        sizes = {str(path): size_bytes(path) for path in sorted(map(there, listed))}
         now = {path: size for path, size in sizes.items() if size}
         return self.readBetweenOffsets(start, now), now
 
@@ -82,11 +82,6 @@ class GrowthReader(SimpleDataSourceStreamReader):
         """Return what has grown between two offsets."""
         rows = [(path, size, size - _before(path, start)) for path, size in end.items() if start.get(path) != size]
         return iter(rows)
-
-
-def _there(path: Path) -> Path:
-    """Return where a segment is that was listed a moment ago."""
-    return path if path.exists() else path.with_name(path.name.removesuffix(OPEN_SUFFIX))
 
 
 def _before(path: str, start: dict[str, int]) -> int:

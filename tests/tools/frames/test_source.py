@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.tools.replay.builder import close_segments, healthy
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -42,3 +44,15 @@ def test_a_packed_segment_is_not_missed(tmp_path: Path) -> None:
     (segment,) = reader.partitions()
     with pytest.raises(ReplayError, match=r"a\.jsonl\.gz is packed: unpack it"):
         next(reader.read(segment))
+
+
+def test_a_segment_may_be_renamed_before_a_task_reads_it(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    from triack.replay.source import TriackReader
+
+    healthy().save(tmp_path)
+    reader = TriackReader(str(tmp_path))
+    segments = reader.partitions()
+    close_segments(tmp_path)
+    assert any(getattr(segment, "path", "").endswith(".open") for segment in segments)
+    assert all(next(reader.read(segment)).num_rows for segment in segments)

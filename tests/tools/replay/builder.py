@@ -99,6 +99,12 @@ class Log:
             (directory / f"{stem}-000002.jsonl.open").write_text("".join(lines[half:]))
 
 
+def close_segments(directory: Path) -> None:
+    """Rename what is being written, as a node does when it begins the next segment."""
+    for path in directory.rglob("*.open"):
+        path.rename(path.with_suffix(""))
+
+
 AGREED = {
     "ack_share": "1/2", "ack_count": 0, "store_ack_share": "1/2", "store_ack_count": 0,
     "ack_bytes": 0, "store_ack_delay_ns": 500 * MS, "store_ack_threshold": 32, "store_ack_bytes": 0,

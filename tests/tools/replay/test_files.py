@@ -6,9 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.replay.builder import ALPHA, healthy
+from tests.tools.replay.builder import ALPHA, close_segments, healthy
 from triack.base.errors import ReplayError
-from triack.tools.replay.files import VIOLATIONS, complaint, find_logs, parse_records, read_records
+from triack.tools.replay.files import (
+    VIOLATIONS,
+    by_either_name,
+    complaint,
+    find_logs,
+    parse_records,
+    read_records,
+    segments_of,
+    size_bytes,
+)
+from triack.tools.replay.local_engine import replay_local
 from triack.tools.replay.run import replay
 from triack.tools.replay.version1 import modernize
 
@@ -120,6 +130,51 @@ def test_a_directory_that_cannot_be_looked_into_is_named(tmp_path: Path) -> None
     os.close(here)
     with pytest.raises(ReplayError, match=rf"^cannot read {tmp_path}/alpha/d.*: File name too long$"):
         find_logs([tmp_path])
+
+
+def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
+    loop = tmp_path / "a.jsonl"
+    loop.symlink_to(loop)
+    with pytest.raises(ReplayError, match=rf"^cannot read {loop}: Too many levels of symbolic links$"):
+        find_logs([tmp_path])
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_segment_that_is_renamed_while_its_directory_is_listed_is_found_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, both: bool
+) -> None:
+    """A listing may have it by its old name, and by the new one as well."""
+    healthy().save(tmp_path)
+    walk = os.walk
+
+    def walking(top: Path, **how: object) -> list[tuple[str, list[str], list[str]]]:
+        listed = list(walk(top))
+        close_segments(tmp_path)
+        return listed + list(walk(top)) * both
+
+    monkeypatch.setattr(os, "walk", walking)
+    found = segments_of(tmp_path)
+    assert len(found) == 8
+    assert {path.suffix for path in found} == {".jsonl"}
+
+
+def test_a_segment_that_is_renamed_after_it_was_listed_is_read(tmp_path: Path) -> None:
+    """Whenever that is: a replay of many logs takes longer than a node with its segment."""
+    healthy().save(tmp_path)
+    wanted = replay_local(find_logs([tmp_path]))
+    listed, logs = segments_of(tmp_path), find_logs([tmp_path])
+    close_segments(tmp_path)
+    assert all(size_bytes(path) for path in listed)
+    judged = replay_local(logs)
+    assert (judged.verdict, judged.records) == ("pass", wanted.records)
+
+
+def test_a_segment_that_was_removed_is_missed(tmp_path: Path) -> None:
+    """By neither name there is anything, and that is said."""
+    gone = tmp_path / "a.jsonl.open"
+    assert size_bytes(gone) == 0
+    with pytest.raises(FileNotFoundError):
+        by_either_name(str(gone), os.stat)
 
 
 def damage(file: Path, line: int, text: str) -> None:

@@ -16,14 +16,15 @@ from typing import Any
 import pytest
 
 from tests.machine import PATIENCE_S
-from tests.tools.replay.builder import CLASS_LANES, MS, World, healthy
+from tests.tools.replay.builder import CLASS_LANES, MS, World, close_segments, healthy
 from tests.tools.replay.faults import FAULTS, ready
 from tests.tools.replay.judging import PLANTED, plant
 from triack.base.errors import ReplayError
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.run import run_plan
+from triack.tools.replay import follow as module
 from triack.tools.replay.checkpoint import load, save
-from triack.tools.replay.files import parse_records
+from triack.tools.replay.files import parse_records, segments_of
 from triack.tools.replay.follow import Follower, follow
 from triack.tools.replay.run import replay
 from triack.tools.replay.schema import Timeline, Violation
@@ -229,6 +230,39 @@ def test_damage_ends_it(tmp_path: Path) -> None:
         file.write("{nonsense\n")
     with pytest.raises(ReplayError, match=r"beta-000001-000002\.jsonl\.open line \d+ is damaged"):
         follow([tmp_path], lambda violation, timeline: None)
+
+
+def test_a_segment_may_be_renamed_or_removed_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A renamed one is read at once, and what is damaged in it is told; one that is gone ends nothing."""
+    healthy().save(tmp_path / "logs")
+    (log,) = tmp_path.glob("logs/beta/*-000002-000002.jsonl.open")
+    late: list[Path] = []
+
+    def listing(path: Path, *, following: bool = False) -> list[Path]:
+        found = segments_of(path, following=following) + late
+        close_segments(tmp_path)
+        return found
+
+    monkeypatch.setattr(module, "segments_of", listing)
+    follower = Follower([tmp_path / "logs"])
+    assert follower.read()
+    assert follower.verdict() == replay(tmp_path / "logs", engine="local")
+    late.append(tmp_path / "logs" / "gone.jsonl.open")
+    assert not follower.read()
+    log.with_suffix("").rename(log)
+    with log.open("a") as file:
+        file.write("{nonsense\n")
+    with pytest.raises(ReplayError, match=r"line \d+ is damaged"):
+        follower.read()
+
+
+def test_a_single_segment_is_followed_to_its_end(tmp_path: Path) -> None:
+    healthy().save(tmp_path)
+    (log,) = tmp_path.glob("beta/*-000001-000002.jsonl.open")
+    follower = Follower([log])
+    assert follower.read()
+    close_segments(tmp_path)
+    assert not follower.read()
 
 
 def test_what_was_read_may_be_packed(tmp_path: Path) -> None:

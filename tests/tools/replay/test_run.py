@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.machine import PATIENCE_S
-from tests.tools.replay.builder import healthy
+from tests.tools.replay.builder import close_segments, healthy
 from triack.base.errors import ReplayError
+from triack.tools.replay import run
+from triack.tools.replay.files import segments_of
 from triack.tools.replay.run import reason_of, replay
 
 
@@ -132,3 +134,15 @@ def test_small_logs_are_judged_here(tmp_path: Path) -> None:
     """Without being asked, and the verdict says so; a directory may be a string."""
     healthy().save(tmp_path)
     assert replay(str(tmp_path)).engine == "local"
+
+
+def test_a_segment_may_be_renamed_before_the_engine_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    healthy().save(tmp_path)
+
+    def listing(path: Path) -> list[Path]:
+        found = segments_of(path)
+        close_segments(tmp_path)
+        return found
+
+    monkeypatch.setattr(run, "segments_of", listing)
+    assert replay(tmp_path).verdict == "pass"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proof.lies.engines import compare
+from tests.tools.replay.builder import close_segments
 from tests.tools.replay.faults import rename
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import PLANTED, plant
@@ -16,7 +17,7 @@ from triack.tools.replay.local_engine import replay_local
 from triack.tools.replay.schema import Verdict, Violation
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 LIES = 30
 """`make lies` compares the engines over many more."""
@@ -103,3 +104,26 @@ def test_logs_and_what_was_made_of_them_are_not_judged_together(spark: "SparkSes
     compact(tmp_path / "logs", tmp_path / "logs-compact")
     with pytest.raises(ReplayError, match="begin with the same record: give only one of them"):
         replay_spark(spark, [str(tmp_path)])
+
+
+def test_segments_that_are_renamed_before_a_task_reads_them_are_looked_for_again(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So often as is worth it; what was not there at all is said."""
+    from triack.tools.replay import spark_engine
+    from triack.tools.replay.spark_files import find_files
+
+    def finding(spark: "SparkSession", paths: list[str]) -> "DataFrame":
+        found = find_files(spark, paths)
+        close_segments(tmp_path)
+        return found
+
+    monkeypatch.setattr(spark_engine, "find_files", finding)
+    HARMLESS["healthy"]().save(tmp_path)
+    logs = find_logs([tmp_path])
+    judged, local = spark_engine.replay_spark(spark, [str(tmp_path)]), replay_local(logs)
+    assert (judged.verdict, judged.records) == ("pass", local.records)
+    HARMLESS["healthy"]().save(tmp_path / "more")
+    monkeypatch.setattr(spark_engine, "FINDS_MAX", 1)
+    with pytest.raises(Exception, match=r"FILE_NOT_EXIST.*\.jsonl\.open"):
+        spark_engine.replay_spark(spark, [str(tmp_path / "more")])
