@@ -6,12 +6,12 @@ With keys: the peers of its trust file, wherever they are, and nobody else. With
 import re
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from triack.base.datagram import Channels
 from triack.base.errors import AddressError, IdentityError, UsageError
 from triack.base.peers import Directory, Peer
-from triack.node import operator_log
+from triack.node.followed import Followed, Work
 from triack.node.keys import IDENTITY_FILE, Identity, KeyKind, encode_key, open_identity
 from triack.node.private_files import Files
 from triack.node.trust import TRUST_FILE, TrustFile
@@ -29,6 +29,8 @@ DEFAULT_SUITE = AESGCM_SHA256.name
 
 _NODE_ID = re.compile("[0-9a-f]{32}")
 """A node's id, as text."""
+
+T = TypeVar("T")
 
 Start = Callable[[Coroutine[Any, Any, None], str], object]
 """Starts a task of the node that ends with it."""
@@ -62,7 +64,7 @@ class Access(Protocol):
     def open(self, files: Files, entropy: Callable[[int], bytes]) -> Channels:
         """Read what there is on the disk, and make what protects datagrams. Blocks; raises IdentityError."""
 
-    def watch(self, start: Start, handle_changed: Callable[[], None]) -> None:
+    def watch(self, start: Start, work: Work, handle_changed: Callable[[], None]) -> None:
         """Follow the changes of what there is on the disk; ``handle_changed`` is told when there are other peers."""
 
     @property
@@ -81,10 +83,10 @@ class Access(Protocol):
     def trust(self) -> TrustFile:
         """Where the peers are written down. Raises UsageError."""
 
-    def load(self) -> None:
-        """Know the peers that are written down now. Raises IdentityError."""
+    async def change_trust(self, change: Callable[[TrustFile], T], work: Work) -> T:
+        """Change who is written down, and know those who are then. Raises what ``change`` raises, and UsageError."""
 
-    def reread(self) -> None:
+    async def reread(self, work: Work) -> None:
         """Have the keys and know the peers that are written down now. Raises IdentityError."""
 
 
@@ -124,7 +126,7 @@ class Keyless:
         """Channels that find damage."""
         return InsecureChannels()
 
-    def watch(self, start: Start, handle_changed: Callable[[], None]) -> None:
+    def watch(self, start: Start, work: Work, handle_changed: Callable[[], None]) -> None:
         """There is nothing to follow."""
 
     @property
@@ -147,11 +149,11 @@ class Keyless:
         """Raises UsageError."""
         raise self._has_none
 
-    def load(self) -> None:
+    async def change_trust(self, change: Callable[[TrustFile], T], work: Work) -> T:  # noqa: ARG002 - there is no file
         """Raises UsageError."""
         raise self._has_none
 
-    def reread(self) -> None:
+    async def reread(self, work: Work) -> None:
         """There is nothing to read."""
 
     @property
@@ -199,8 +201,7 @@ class Secured:
 
     def open(self, files: Files, entropy: Callable[[int], bytes]) -> Channels:
         """Read keys and peers; the first start makes a key. Blocks; raises IdentityError."""
-        self._opened = opened = _Opened(files, entropy, self.directory, self.suite)
-        self.load()
+        self._opened = opened = _Opened(files, entropy, self.directory, self.suite, self._peers)
         return opened.channels
 
     @property
@@ -223,65 +224,68 @@ class Secured:
         """Where the peers are written down."""
         return self._files.trust
 
-    def load(self) -> None:
-        """Know the peers that are written down now, and those that came with the call. Raises IdentityError."""
-        peers = {peer.name: peer for peer in self._files.trust.load()}
-        for name, address in self._peers.items():
-            peer = peers.get(name, Peer(name))
-            peers[name] = replace(peer, addresses=tuple(dict.fromkeys((address, *peer.addresses))))
-        self.directory.replace(peers.values())
+    async def change_trust(self, change: Callable[[TrustFile], T], work: Work) -> T:
+        """Change who is written down, and know those who are then. Raises what ``change`` raises."""
+        opened = self._files
+        return await opened.peers_file.load(work, lambda: change(opened.trust))
 
-    def reread(self) -> None:
+    async def reread(self, work: Work) -> None:
         """Have the keys and know the peers that are written down now. Raises IdentityError."""
-        self._files.load_identity()
-        self.load()
+        await self._files.keys_file.load(work, lambda: None)
+        await self._files.peers_file.load(work, lambda: None)
 
-    def watch(self, start: Start, handle_changed: Callable[[], None]) -> None:
+    def watch(self, start: Start, work: Work, handle_changed: Callable[[], None]) -> None:
         """Follow both files; ``handle_changed`` is told when there are other peers."""
         opened = self._files
-
-        def load_peers() -> None:
-            self.load()
-            handle_changed()
-
-        start(_watch(opened.files, TRUST_FILE, opened.trust_stamp, load_peers), "triack-trust")
-        start(_watch(opened.files, IDENTITY_FILE, opened.identity_stamp, opened.load_identity), "triack-identity")
+        opened.handle_changed = handle_changed
+        start(opened.peers_file.watch(work), "triack-trust")
+        start(opened.keys_file.watch(work), "triack-identity")
 
 
 class _Opened:
-    """The files of a node with keys."""
+    """The files of a node with keys, which it acts by from now on. Blocks; raises IdentityError."""
 
-    def __init__(self, files: Files, entropy: Callable[[int], bytes], directory: Directory, suite: Suite) -> None:
-        self.files = files
+    def __init__(
+        self,
+        files: Files,
+        entropy: Callable[[int], bytes],
+        directory: Directory,
+        suite: Suite,
+        addresses: dict[str, str],
+    ) -> None:
         self.trust = TrustFile(files)
         self.identity = open_identity(files, entropy)
-        # Taken before the files are read for good: a change in between is a change.
-        self.identity_stamp, self.trust_stamp = files.stamp(IDENTITY_FILE), files.stamp(TRUST_FILE)
         self.channels = SecureChannels(_raw(self.identity), directory, entropy=entropy, suite=suite)
-        self.load_identity()
+        self.handle_changed: Callable[[], None] = lambda: None
+        self._directory = directory
+        self._addresses = addresses
+        self._identity_file = files.where(IDENTITY_FILE)
+        self.keys_file = Followed(files, IDENTITY_FILE, self._decode_identity, self._use_identity)
+        self.peers_file = Followed(files, TRUST_FILE, self._decode_peers, self._use_peers)
+        self.keys_file.open()
+        self.peers_file.open()
 
-    def load_identity(self) -> None:
-        """Have the keys that are in the file now. Raises IdentityError."""
-        content = self.files.read(IDENTITY_FILE)
-        where = self.files.where(IDENTITY_FILE)
+    def _decode_identity(self, content: bytes | None) -> Identity:
         if content is None:
-            raise IdentityError(f"read {where}: it has gone")
-        self.identity = Identity.decode(content, where)
-        self.channels.use_keys(_raw(self.identity))
+            raise IdentityError(f"read {self._identity_file}: it has gone")
+        return Identity.decode(content, self._identity_file)
+
+    def _use_identity(self, identity: Identity) -> None:
+        self.identity = identity
+        self.channels.use_keys(_raw(identity))
+
+    def _decode_peers(self, content: bytes | None) -> list[Peer]:
+        """The peers that are written down, and those that came with the call."""
+        peers = {peer.name: peer for peer in self.trust.decode(content)}
+        for name, address in self._addresses.items():
+            peer = peers.get(name, Peer(name))
+            peers[name] = replace(peer, addresses=tuple(dict.fromkeys((address, *peer.addresses))))
+        return list(peers.values())
+
+    def _use_peers(self, peers: list[Peer]) -> None:
+        self._directory.replace(peers)
+        self.handle_changed()
 
 
 def _raw(identity: Identity) -> list[bytes]:
     return [key.private_bytes_raw() for key in identity.keys]
-
-
-async def _watch(files: Files, name: str, stamp: object, load: Callable[[], None]) -> None:
-    """Load a file again whenever it has changed, until cancelled.
-
-    A file that cannot be used changes nothing but the log: whoever edits it by hand must not lose all peers by a comma.
-    """
-    while True:
-        stamp = await files.changed(name, stamp)
-        try:
-            load()
-        except IdentityError as error:
-            operator_log.error(f"{name} not used, the one before is still in force: {error}", cause=str(error))

@@ -19,7 +19,7 @@ from typing import Self
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from triack.base.errors import IdentityError, KeyUnreadable
-from triack.node.private_files import Files
+from triack.node.private_files import FILE_BYTES_MAX, Files
 
 __all__ = ["IDENTITY_FILE", "Identity", "KeyKind", "decode_key", "encode_key", "open_identity"]
 
@@ -33,8 +33,9 @@ TEXT_LETTERS = (KEY_BYTES + CHECKSUM_BYTES) * 8 // 5
 """Five bits each."""
 OWN_KEYS_MAX = 8
 """Each is tried on every call of a stranger; two are enough to change keys."""
-PUBLIC_KEYS_KEPT = 4_096
-"""Public keys of which it is known whether they are of use: a list of peers is read as a whole after each change."""
+PUBLIC_KEYS_KEPT = FILE_BYTES_MAX // TEXT_LETTERS
+"""Public keys of which it is known whether they are of use, more than any list of peers has: it is read as a whole
+after each change, in the same order, and of one key more than are kept none would be found again."""
 
 _HEADING = b"""\
 # The private keys of a Triack node: whoever reads them can speak in its name.

@@ -242,7 +242,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
         )
         self._steered = Steering(port, engine, driver, platform.monotonic_ns)
         self._asking = self._make_requests(port, driver, engine, endpoint)
-        self._access.watch(driver.start_task, port.handle_directory_changed)
+        self._access.watch(driver.start_task, driver.work, port.handle_directory_changed)
         platform.note_node(self.name, port.stats)
         return port
 

@@ -179,17 +179,16 @@ class Port:
     async def change_trust(self, change: Callable[[TrustFile], T]) -> T:
         """Change who is written down as a peer, and act by it. Raises what ``change`` raises, and UsageError."""
         self.check_alive()
-        trust = self._access.trust
-        changed = await self._driver.work(lambda: change(trust))
-        self._access.load()
-        self.handle_directory_changed()
-        return changed
+        return await self._access.change_trust(change, self._work)
 
-    def reread(self) -> None:
+    async def reread(self) -> None:
         """Act by keys and peers as they are written down now. Raises IdentityError."""
         self.check_alive()
-        self._access.reread()
-        self.handle_directory_changed()
+        await self._access.reread(self._work)
+
+    async def _work(self, job: Callable[[], T]) -> T:
+        self.check_alive()  # the node may have ended while others were at the file
+        return await self._driver.work(job)
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from triack.store.folder import make_folder, sync_folder
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["Edit", "Files", "MemoryFiles", "PrivateFiles"]
+__all__ = ["FILE_BYTES_MAX", "Edit", "Files", "MemoryFiles", "PrivateFiles"]
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
 """Tens of thousands of peers; whatever is larger was not written by us."""

@@ -57,7 +57,10 @@ class TrustFile:
         Raises:
             IdentityError: the file is damaged, not private to its owner, or cannot be read; with its place.
         """
-        content = self.files.read(TRUST_FILE)
+        return self.decode(self.files.read(TRUST_FILE))
+
+    def decode(self, content: bytes | None) -> list[Peer]:
+        """All peers of a content of the file; none, if there is no file. Raises IdentityError."""
         return [] if content is None else decode_trust(content, self.files.where(TRUST_FILE))
 
     def add(
@@ -172,11 +175,10 @@ class TrustFile:
         self._change(change)
 
     def _change(self, change: Callable[[dict[str, Peer]], None]) -> dict[str, Peer]:
-        where, peers = self.files.where(TRUST_FILE), dict[str, Peer]()
+        peers = dict[str, Peer]()
 
         def edit(content: bytes | None) -> bytes:
-            before = [] if content is None else decode_trust(content, where)
-            peers.update((peer.name, peer) for peer in before)
+            peers.update((peer.name, peer) for peer in self.decode(content))
             change(peers)
             try:
                 _check_owners(peers.values())

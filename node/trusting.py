@@ -74,14 +74,14 @@ class Trusting(ABC):
         """
         await self._port.change_trust(lambda file: file.remove(name))
 
-    def _reread(self) -> None:
+    async def _reread(self) -> None:
         """Act by the node's keys and peers as they are written down now: another process has changed them.
 
         Raises:
             IdentityError: a file cannot be used; what was in force is so still.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
-        self._port.reread()
+        await self._port.reread()
 
     async def invite(self, name: str | None = None, *, send: Iterable[str] | None = None) -> OpenInvitation:
         """Make a one-time code, with which another node can come and be trusted.

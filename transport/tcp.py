@@ -161,7 +161,7 @@ class TcpEndpoint:
                     address.port,
                     limit=BUFFER_BYTES,
                     ssl=self._tls.client,
-                    **_haste(),
+                    **_haste(address),
                 )
         except OSError as error:  # TimeoutError and the errors of TLS are such
             self.on_trouble(connection.address, _why_unreachable(address, error))
@@ -316,10 +316,15 @@ class TcpEndpoint:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _haste() -> dict[str, float]:
-    """How a host with several addresses is reached soon; loops that are not asyncio's, as uvloop's, try one by one."""
-    own = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
-    return {"happy_eyeballs_delay": NEXT_ADDRESS_SECONDS} if own else {}
+def _haste(to: Address) -> dict[str, float]:
+    """How a name with several addresses is reached soon; where that is not possible, they are tried one by one.
+
+    Loops that are not asyncio's, as uvloop's, do not know it, and with tasks that begin at once, which a task factory
+    may make, it never ends (CPython issue 124309).
+    """
+    loop = asyncio.get_running_loop()
+    is_possible = isinstance(loop, asyncio.BaseEventLoop) and loop.get_task_factory() is None
+    return {"happy_eyeballs_delay": NEXT_ADDRESS_SECONDS} if is_possible and not to.is_numeric else {}
 
 
 def _why_unreachable(address: Address, error: OSError) -> str:

@@ -352,7 +352,7 @@ class Calls:
         return {}, b""
 
     async def _reread(self, _header: Header, _body: bytes) -> Answer:
-        self._node._reread()
+        await self._node._reread()
         return {}, b""
 
     async def _invite(self, header: Header, _body: bytes) -> Answer:

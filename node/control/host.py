@@ -116,7 +116,7 @@ class Host(Protocol):
     async def revoke(self, name: str) -> None:
         """See ``Node.revoke``."""
 
-    def _reread(self) -> None:
+    async def _reread(self) -> None:
         """Acts by its keys and peers as they are written down."""
 
     async def invite(self, name: str | None = None, *, send: Iterable[str] | None = None) -> OpenInvitation:

@@ -1,6 +1,9 @@
 """Nodes with keys: who reaches them, who does not, and how that changes while they run."""
 
 import asyncio
+import errno
+import os
+import threading
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,8 +13,10 @@ import pytest
 import triack
 from tests.machine import PATIENCE_S
 from tests.node.nodes import SOON, WAIT, bodies, quick, until
-from triack.node import private_files
+from triack.base.peers import Peer
+from triack.node import private_files, trust
 from triack.node.access import SUITES
+from triack.node.control.rereading import reread
 from triack.node.keys import IDENTITY_FILE, Identity, KeyKind, decode_key, encode_key
 from triack.node.private_files import PrivateFiles
 from triack.node.trust import TRUST_FILE, TrustFile
@@ -161,6 +166,47 @@ async def test_a_file_that_cannot_be_used_changes_nothing(tmp_path: Path, caplog
         await until(lambda: not b.stats().sessions)
         PrivateFiles(tmp_path).change(TRUST_FILE, lambda _: content)
         await (await a.send("plant-b/q", b"x")).ordered(WAIT)
+
+
+async def test_trust_that_is_taken_away_while_files_cannot_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The peer is gone as soon as they can be; nobody has to take its trust away again."""
+    async with pair("udp", None, tmp_path) as (a, b):
+        await (await a.send("plant-b/q", b"x")).ordered(WAIT)
+        TrustFile(PrivateFiles(tmp_path / "other")).add("plant-c", keys=[bytes(range(32))])
+        with monkeypatch.context() as patch:
+            real = os.open
+
+            def exhausted(path: Any, *more: Any, **options: Any) -> int:
+                if str(path).endswith(TRUST_FILE):
+                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                return real(path, *more, **options)
+
+            patch.setattr(os, "open", exhausted)
+            (tmp_path / "other" / TRUST_FILE).replace(tmp_path / TRUST_FILE)
+            await until(lambda: f"{TRUST_FILE} not used" in caplog.text)
+        await until(lambda: b.stats().closes == {"revoked": 1})
+
+
+async def test_lists_of_peers_are_read_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be long: after a change of the node's own, of another process, and when it is told of one."""
+    threads: list[threading.Thread] = []
+    real = trust.decode_trust
+
+    def decode(content: bytes, where: str) -> list[Peer]:
+        threads.append(threading.current_thread())
+        return real(content, where)
+
+    async with pair("udp", None, tmp_path) as (_a, b):
+        monkeypatch.setattr(trust, "decode_trust", decode)
+        await b.trust("plant-c", STRANGER)
+        TrustFile(PrivateFiles(tmp_path)).remove("plant-c")
+        threads.remove(threading.current_thread())
+        await until(lambda: len(threads) == 3)
+        await reread(tmp_path)
+        assert len(threads) == 4
+        assert threading.current_thread() not in threads
 
 
 async def test_a_key_is_exchanged_without_a_gap(tmp_path: Path) -> None:

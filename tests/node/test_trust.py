@@ -8,6 +8,7 @@ import pytest
 
 from triack.base.errors import AddressError, IdentityError, UsageError
 from triack.base.peers import NO_PSK, Peer
+from triack.node import keys
 from triack.node.keys import Identity, KeyKind, encode_key
 from triack.node.private_files import MemoryFiles
 from triack.node.trust import TrustFile, decode_trust, encode_trust
@@ -25,6 +26,20 @@ def trust() -> TrustFile:
 def test_peers_survive_their_text() -> None:
     peers = [B, Peer("süd", (KEYS[2],)), Peer("nobody", may_send=())]
     assert decode_trust(encode_trust(peers), "f") == peers
+
+
+def test_keys_of_a_long_list_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes longest is not done again for all of them when one changes."""
+    checked: list[object] = []
+
+    class Counting:
+        exchange = staticmethod(checked.append)
+
+    content = encode_trust(Peer(f"p{number}", (number.to_bytes(32, "big"),)) for number in range(1_000, 6_000))
+    monkeypatch.setattr(keys, "_ANY_PRIVATE_KEY", Counting)
+    for _ in range(2):
+        assert len(decode_trust(content, "f")) == 5_000
+        assert len(checked) == 5_000
 
 
 def test_what_is_added_comes_behind_what_was_there() -> None:

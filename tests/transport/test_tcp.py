@@ -4,6 +4,7 @@ import asyncio
 import errno
 import socket
 import ssl
+import sys
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -194,6 +195,47 @@ async def test_both_families(opened: Opener, monkeypatch: pytest.MonkeyPatch) ->
         ((data, sender),) = await received(there, 1)
         await there.send([b"y"], sender)
         assert (data, [data for data, _ in await received(here, 1)]) == (b"x", [b"y"])
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python has no tasks that begin at once")
+async def test_where_tasks_begin_at_once(opened: Opener) -> None:
+    """The way in which asyncio tries several addresses of a name does not end there: another one is taken."""
+    asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined,unused-ignore]
+    here = await opened("tcp", None)
+    for called in ("127.0.0.1", "localhost"):
+        there = await opened("tcp")
+        await here.send([b"x"], f"tcp://{called}:{Address.parse(there.address).port}")
+        ((data, sender),) = await received(there, 1)
+        await there.send([b"y"], sender)
+        assert (data, [data for data, _ in await received(here, 1)]) == (b"x", [b"y"])
+
+
+@pytest.mark.parametrize(
+    ("to", "own_tasks", "delay_s"),
+    [
+        ("tcp://localhost:9", True, tcp.NEXT_ADDRESS_SECONDS),
+        ("tcp://localhost:9", False, None),
+        ("tcp://127.0.0.1:9", True, None),
+        ("tcp://[::1]:9", True, None),
+    ],
+)
+async def test_several_addresses_are_tried_at_a_time_where_asyncio_can(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch, to: str, own_tasks: bool, delay_s: float | None
+) -> None:
+    """A name may have several; and whoever makes the loop's tasks may let them begin at once, which it cannot stand."""
+    loop, asked = asyncio.get_running_loop(), list[float | None]()
+
+    async def refuse(*_: Any, **options: Any) -> None:
+        asked.append(options.get("happy_eyeballs_delay"))
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(asyncio, "open_connection", refuse)
+    if not own_tasks:
+        loop.set_task_factory(lambda loop, work, **more: asyncio.Task(work, loop=loop, **more))
+    here = await opened("tcp", None)
+    await here.send([b"x"], to)
+    assert await received(here, 1) == [Received(b"", to)]
+    assert asked == [delay_s]
 
 
 async def test_without_keys_nothing_leaves_the_machine(opened: Opener) -> None:
