@@ -24,7 +24,7 @@ from triack.node.consumer import Consumer
 from triack.node.control.calls import Calls
 from triack.node.control.description import check_queue, describe
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
-from triack.node.control.handover import Served, make_socket_path, publish, retract
+from triack.node.control.handover import Served, folder_of, make_socket_path, publish, retract
 from triack.node.control.host import Host
 from triack.node.control.intake import Chunk, Failure, Intake
 from triack.node.control.tasks import first_of
@@ -65,7 +65,7 @@ class ControlServer:
             # It begins to listen below: a cancellation in here would leave it listening, with nobody to close it.
             self._server = await asyncio.start_unix_server(self._accept, path, start_serving=False)
             await self._server.start_serving()
-            self._served = Served(str(path), os.getpid(), self._address)
+            self._served = Served(str(path), os.getpid(), self._address, folder_of(self._data))
             publish(self._data, self._served)
             self._watch = asyncio.create_task(self._close_when_failed(), name="triack-control")
         except BaseException:
