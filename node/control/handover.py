@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+from contextvars import ContextVar
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from triack.base.errors import TriackError
 from triack.node.control.frames import Link, dial
 
 __all__ = [
+    "PASSING",
     "Served",
     "decode_served",
     "find",
@@ -41,6 +43,9 @@ RETRY_S = 0.05
 """Between looks for a serving process: people do not notice it, nor does the processor."""
 SOON_S = 1.0
 """How long a process that holds the store may take to publish its socket, or a restarted one to begin."""
+PASSING: ContextVar[bool] = ContextVar("triack_passing", default=False)
+"""Whether a node that is opened here has a directory only until a command has done its work: nobody starts it again, so
+whoever works through it opens the directory next."""
 
 
 @dataclass(frozen=True, slots=True)
