@@ -1,21 +1,35 @@
 """Finding the process that serves a data directory.
 
-A served directory holds ``node.json``: the control socket of its process, the pid, and where it listens. The socket
-lies in a fresh directory of its owner alone. After ``kill -9`` both stay behind; a socket that nobody answers means
-that the directory is not served.
+A served directory holds ``node.json``: the control socket of its process, the pid, where it listens, and which
+directory it is. The socket lies in a fresh directory of its owner alone. After ``kill -9`` both stay behind; a socket
+that nobody answers means that the directory is not served. A file that was copied with its directory speaks of another
+one, whose process may live: it counts as none.
 """
 
 import asyncio
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from contextvars import ContextVar
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from triack.base.errors import TriackError
 from triack.node.control.frames import Link, dial
 
-__all__ = ["Served", "decode_served", "find", "find_soon", "make_socket_path", "publish", "read", "retract", "wait"]
+__all__ = [
+    "PASSING",
+    "Served",
+    "decode_served",
+    "find",
+    "find_soon",
+    "folder_of",
+    "make_socket_path",
+    "publish",
+    "read",
+    "retract",
+    "wait",
+]
 
 NODE_FILE = "node.json"
 """Beside the store, so that whoever is given the directory finds it."""
@@ -29,6 +43,9 @@ RETRY_S = 0.05
 """Between looks for a serving process: people do not notice it, nor does the processor."""
 SOON_S = 1.0
 """How long a process that holds the store may take to publish its socket, or a restarted one to begin."""
+PASSING: ContextVar[bool] = ContextVar("triack_passing", default=False)
+"""Whether a node that is opened here has a directory only until a command has done its work: nobody starts it again, so
+whoever works through it opens the directory next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +56,40 @@ class Served:
         control: path of the control socket.
         pid: the process.
         listen: where its node listens.
+        folder: the directory, as ``folder_of`` has it.
     """
 
     control: str
     pid: int
     listen: str
+    folder: str
+
+
+def folder_of(data: Path) -> str:
+    """A directory, by whatever path, and however often it was renamed; a copy is another one. Raises OSError."""
+    found = data.stat()
+    return f"{found.st_dev}:{found.st_ino}"
 
 
 def read(data: Path) -> Served | None:
-    """What the directory says, be it stale or not."""
+    """What the directory says of itself, be it stale or not."""
     try:
-        return decode_served((data / NODE_FILE).read_bytes())
+        served, folder = decode_served((data / NODE_FILE).read_bytes()), folder_of(data)
     except OSError:
         return None
+    return served if served is not None and served.folder == folder else None
 
 
 def decode_served(content: bytes) -> Served | None:
     """Read the file; None for what ``publish`` has not written: nothing is connected to, or removed, by it."""
     try:
         found = json.loads(content)
-        control, pid, listen = found["control"], found["pid"], found["listen"]
-        written = (type(control), type(pid), type(listen)) == (str, int, str) and _is_socket_path(control)
+        served = Served(found["control"], found["pid"], found["listen"], found["folder"])
+        kinds = [type(value) for value in astuple(served)]
+        written = kinds == [str, int, str, str] and _is_socket_path(served.control)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return Served(control, pid, listen) if written else None
+    return served if written else None
 
 
 def _is_socket_path(control: str) -> bool:

@@ -6,7 +6,8 @@ A connection is one conversation, opened by a ``hello`` frame that says which:
     send     hello -> welcome(accepted); chunk... -> safe(last)..., finished(last, failures)...; forget -> forgotten
     receive  hello -> welcome; messages(serial, ids, sizes, about)..., empty...; ack(serial)... -> confirmed(serial)...
 
-An error ends the conversation with an ``error`` frame.
+To whoever may come back after a loss, ``welcome`` says besides whether the process is but ``passing``; see
+``triack.node.control.handover``. An error ends the conversation with an ``error`` frame.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from triack.node.consumer import Consumer
 from triack.node.control.calls import Calls
 from triack.node.control.description import check_queue, describe
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
-from triack.node.control.handover import Served, make_socket_path, publish, retract
+from triack.node.control.handover import PASSING, Served, folder_of, make_socket_path, publish, retract
 from triack.node.control.host import Host
 from triack.node.control.intake import Chunk, Failure, Intake
 from triack.node.control.tasks import first_of
@@ -53,6 +54,7 @@ class ControlServer:
         self._node = node
         self._data = data
         self._address = address
+        self._passing = PASSING.get()
         self._served: Served | None = None
         self._watch: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
@@ -65,7 +67,7 @@ class ControlServer:
             # It begins to listen below: a cancellation in here would leave it listening, with nobody to close it.
             self._server = await asyncio.start_unix_server(self._accept, path, start_serving=False)
             await self._server.start_serving()
-            self._served = Served(str(path), os.getpid(), self._address)
+            self._served = Served(str(path), os.getpid(), self._address, folder_of(self._data))
             publish(self._data, self._served)
             self._watch = asyncio.create_task(self._close_when_failed(), name="triack-control")
         except BaseException:
@@ -111,11 +113,11 @@ class ControlServer:
                     DropReason.BAD_HELLO, f"this process speaks version {VERSION}; use the same Triack for both"
                 )
             if hello.get("do") == "send":
-                await _Sending(self._node, link, hello).run()
+                await _Sending(self._node, link, hello).run(passing=self._passing)
             elif hello.get("do") == "call":
                 await Calls(self._node, link).run()
             elif hello.get("do") == "receive":
-                await _Receiving(self._node, link, hello).run()
+                await _Receiving(self._node, link, hello).run(passing=self._passing)
             else:
                 raise ProtocolError(DropReason.BAD_HELLO, f"do is {hello.get('do')!r}")
         except (NodeClosed, StoreError) as error:
@@ -156,8 +158,9 @@ class _Sending:
         self._failures: list[Failure] = []
         self._news = asyncio.Event()
 
-    async def run(self) -> None:
-        await self._link.send("welcome", v=VERSION, accepted=await self._intake.recover(self._reported))
+    async def run(self, *, passing: bool) -> None:
+        accepted = await self._intake.recover(self._reported)
+        await self._link.send("welcome", v=VERSION, passing=passing, accepted=accepted)
         await first_of(self._take(), self._intake.follow(), self._report())
 
     def _handle_finished(self, last: int, failures: list[Failure]) -> None:
@@ -206,11 +209,11 @@ class _Receiving:
         self._changed = asyncio.Event()
         self._to_confirm = asyncio.Event()
 
-    async def run(self) -> None:
+    async def run(self, *, passing: bool) -> None:
         if not self._create:
             check_queue(self._node, self._queue)
         async with self._node.receive(self._queue, ack="manual") as consumer:
-            await self._link.send("welcome", v=VERSION)
+            await self._link.send("welcome", v=VERSION, passing=passing)
             await first_of(self._hand_out(consumer), self._take_acks(), self._confirm())
 
     async def _hand_out(self, consumer: Consumer) -> None:

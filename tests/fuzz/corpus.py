@@ -224,7 +224,7 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     peers = [Peer("b", (public(B_KEY),), ("udp://b:1",), bytes(range(32)), ("orders", "in-*")), Peer("c")]
     yield "trust_file", [encode_trust(peers), encode_trust([])]
     yield "identity_file", [Identity(tuple(KeyPair.of(key).private for key in (A_KEY, B_KEY))).encode()]
-    served = Served("/tmp/triack-x/control", 7, A_ADDRESS)
+    served = Served("/tmp/triack-x/control", 7, A_ADDRESS, "64769:12")
     yield "node_file", [json.dumps(asdict(served)).encode()]
     lines = [{"source": "a-000001-000001.jsonl", "bytes": 70, "records": 0}, {"source": "b", "bytes": 1}]
     yield "manifest", [b"".join(json.dumps(line).encode() + b"\n" for line in lines)]

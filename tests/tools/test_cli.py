@@ -3,6 +3,7 @@
 import asyncio
 import json
 import resource
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -336,6 +337,18 @@ def test_what_a_killed_server_left_is_no_server(server: Server) -> None:
     server.start()
     assert not Path(stale["control"]).parent.exists()
     assert triack("receive", "orders", "--data", server.data, "--count", "1").stdout == b"by myself\n"
+
+
+@pytest.mark.parametrize("by_a_server", [True, False])
+def test_a_copy_of_a_served_directory_is_a_directory_of_its_own(server: Server, by_a_server: bool) -> None:
+    """What is done to it leaves the node of the original alone, and where that is found."""
+    backup = server.data.with_name("backup")
+    triack("send", "orders", "--data", server.data, stdin=b"kept\n")
+    shutil.copytree(server.data, backup)
+    with Server(backup) if by_a_server else nullcontext():
+        assert triack("queue", "purge", "orders", "--all", "--data", backup).returncode == 0
+    received = triack("receive", "orders", "--data", server.data, "--timeout", SOON)
+    assert (received.returncode, received.stdout, received.stderr) == (0, b"kept\n", b"")
 
 
 def test_send_does_not_wait_for_the_end_of_its_input(server: Server) -> None:

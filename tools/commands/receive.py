@@ -32,6 +32,7 @@ from triack.tools.commands.common import (
     tls_ca_option,
 )
 from triack.tools.commands.pipes import LineSink
+from triack.tools.commands.succession import Succession
 
 __all__ = ["receive"]
 
@@ -59,6 +60,7 @@ class _Order:
     create: bool = False
 
     def open(self) -> triack.Node:
+        handover.PASSING.set(self.listen is None)
         return triack.open(
             self.name,
             data=self.data,
@@ -151,8 +153,9 @@ def receive(
 
     Ends with 0 when --count messages were written, or after --timeout seconds without one if there is no --count. If
     another process serves the data directory, its queue is read, and no message is written twice even if that process
-    is killed and started again meanwhile. Into a pipe goes one message at a time, and it leaves the queue when it was
-    read there: `triack receive QUEUE | head -1` takes one.
+    is killed and started again meanwhile; if it was another command, which has ended, this one goes on with a node of
+    its own. Into a pipe goes one message at a time, and it leaves the queue when it was read there: `triack receive
+    QUEUE | head -1` takes one.
 
     With --json a line is an object: the body, as "body" when it is UTF-8 and as "body_base64" when it is not, the id,
     the properties, and when it was sent.
@@ -207,7 +210,8 @@ async def _transfer(order: _Order, output: _Output, timeout: float | None) -> No
     if order.listen is not None:
         await link.close()
         raise UsageError(f"--listen {order.listen}: another process serves {order.data}, so leave --listen out")
-    await _HandedOver(order, output, timeout).run(link)
+    async with Succession(order.data, order.open) as succession:
+        await _HandedOver(order, output, timeout, succession).run(link)
 
 
 def _check_node(data: Path) -> None:
@@ -259,16 +263,17 @@ def _as_json(body: bytes, about: dict[str, Any]) -> bytes:
 
 
 class _HandedOver:
-    """Receives from the process that serves the directory, and finds it again when it was restarted.
+    """Receives from the process that serves the directory, and from the next one when that went away.
 
     A message that was written may come again when the process dies before its acknowledgement is on the disk. The ids
     of those are kept until the process confirms them; ``_doubtful`` are those of earlier connections.
     """
 
-    def __init__(self, order: _Order, output: _Output, timeout: float | None) -> None:
+    def __init__(self, order: _Order, output: _Output, timeout: float | None, succession: Succession) -> None:
         self._order = order
         self._output = output
         self._timeout = timeout
+        self._succession = succession
         self._doubtful: set[str] = set()
         self._unconfirmed: dict[str, int] = {}
         self._idle_since = 0.0
@@ -290,7 +295,6 @@ class _HandedOver:
                 break
             finally:
                 await link.close()
-            operator_log.warning(f"the node of {self._order.data} went away; waiting for it")
             link = await self._find_again()
         if self._output.left != 0:
             raise WaitTimeout("no message came")
@@ -307,7 +311,7 @@ class _HandedOver:
     async def _find_again(self) -> Link:
         try:
             async with asyncio.timeout_at(None if self._timeout is None else self._idle_since + self._timeout):
-                return await handover.wait(self._order.data)
+                return await self._succession.next()
         except TimeoutError:
             if self._output.left == 0 or self._ending:
                 unsure = len(self._doubtful)
@@ -321,6 +325,7 @@ class _HandedOver:
         if welcome.get("v") != VERSION:
             raise ProtocolError(DropReason.BAD_HELLO, f"the serving process speaks version {welcome.get('v')!r}")
         self._begun = True
+        self._succession.handle_welcome(welcome)
         operator_log.info(f"receiving through the process that serves {self._order.data}")
         while not (self._ending and not self._unconfirmed and not self._doubtful):
             try:

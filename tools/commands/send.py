@@ -34,6 +34,7 @@ from triack.tools.commands.common import (
     tls_ca_option,
 )
 from triack.tools.commands.pipes import FileSource, LineSource
+from triack.tools.commands.succession import Succession
 from triack.tools.commands.tally import Tally
 from triack.transport.address import Destination
 
@@ -72,6 +73,7 @@ class _Order:
         return self.delivery is not triack.EXPRESS
 
     def open(self) -> triack.Node:
+        handover.PASSING.set(True)
         return triack.open(
             self.name, data=self.data, log=self.log, insecure=self.insecure, suite=self.suite, tls=self.tls
         )
@@ -148,7 +150,7 @@ def send(
 
     --label, --ttl, --reply-to and --header hold for each of the messages. If another process serves the data
     directory, the lines go through it, once each even if that process is killed and started again meanwhile; it has
-    settings of its own.
+    settings of its own. If that was another command, which has ended, this one goes on with a node of its own.
 
     Ends with 0 when every line has come as far as --until says; otherwise it tells which lines have not, and why. It
     ends with 3 when all of them are on the disk of the node by then: they are sent when it runs, and must not be sent
@@ -224,8 +226,8 @@ async def _transfer(order: _Order, tally: Tally, timeout: float | None) -> None:
             if link is None:
                 raise
     if link is not None:
-        async with asyncio.timeout(timeout):
-            await _HandedOver(order, tally).run(link)
+        async with Succession(order.data, order.open) as succession, asyncio.timeout(timeout):
+            await _HandedOver(order, tally, succession).run(link)
 
 
 async def _send_here(order: _Order, tally: Tally, timeout: float | None) -> None:
@@ -266,11 +268,12 @@ async def _store(intake: Intake, chunk: Chunk, tally: Tally) -> None:
 
 
 class _HandedOver:
-    """Sends through the process that serves the directory, and finds it again when it was restarted."""
+    """Sends through the process that serves the directory, and through the next one when that went away."""
 
-    def __init__(self, order: _Order, tally: Tally) -> None:
+    def __init__(self, order: _Order, tally: Tally, succession: Succession) -> None:
         self._order = order
         self._tally = tally
+        self._succession = succession
         self._producer = uuid.uuid4().hex
         self._source = order.source()
         self._unsafe: deque[Chunk] = deque()
@@ -289,8 +292,7 @@ class _HandedOver:
                 return
             finally:
                 await link.close()
-            operator_log.warning(f"the node of {self._order.data} went away; waiting for it")
-            link = await handover.wait(self._order.data)
+            link = await self._succession.next()
 
     async def _converse(self, link: Link) -> None:
         order = self._order
@@ -308,6 +310,7 @@ class _HandedOver:
         welcome, _ = await link.receive()
         if welcome.get("v") != VERSION:
             raise ProtocolError(DropReason.BAD_HELLO, f"the serving process speaks version {welcome.get('v')!r}")
+        self._succession.handle_welcome(welcome)
         accepted = number_of(welcome, "accepted")
         if accepted < self._safe:
             if self._tally.done.is_set():

@@ -1,5 +1,6 @@
 """Where a serving process can be found."""
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -7,6 +8,11 @@ import pytest
 
 from triack.base.errors import TriackError
 from triack.node.control import handover
+
+
+def make_served(data: Path, control: Path) -> handover.Served:
+    """What a process says that serves the directory by that socket."""
+    return handover.Served(str(control), 1, "", handover.folder_of(data))
 
 
 def test_a_control_socket_that_the_system_would_refuse_is_named(
@@ -26,7 +32,7 @@ def test_a_control_socket_that_the_system_would_refuse_is_named(
 async def test_a_process_out_of_sight_is_left_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its socket is in a ``/tmp`` that only it sees, as services have it; others in there still find it."""
     monkeypatch.setattr(handover, "SOON_S", 0.01)
-    served = handover.Served(str(tmp_path / "triack-elsewhere" / "control"), 1, "")
+    served = make_served(tmp_path, tmp_path / "triack-elsewhere" / "control")
     handover.publish(tmp_path, served)
     assert await handover.find(tmp_path) is None
     assert handover.read(tmp_path) == served
@@ -37,10 +43,12 @@ async def test_a_process_out_of_sight_is_left_its_file(tmp_path: Path, monkeypat
     [
         b"",
         b"[]",
-        b'{"control": "/tmp/triack-x/control", "pid": 1e999, "listen": ""}',
-        b'{"control": "/tmp/triack-x\\u0000/control", "pid": 1, "listen": ""}',
-        b'{"control": "/tmp/triack-\\ud800/control", "pid": 1, "listen": ""}',
-        b'{"control": "/etc/passwd", "pid": 1, "listen": ""}',
+        b'{"control": "/tmp/triack-x/control", "pid": 1e999, "listen": "", "folder": "1:2"}',
+        b'{"control": "/tmp/triack-x\\u0000/control", "pid": 1, "listen": "", "folder": "1:2"}',
+        b'{"control": "/tmp/triack-\\ud800/control", "pid": 1, "listen": "", "folder": "1:2"}',
+        b'{"control": "/etc/passwd", "pid": 1, "listen": "", "folder": "1:2"}',
+        b'{"control": "/tmp/triack-x/control", "pid": 1, "listen": ""}',
+        b'{"control": "/tmp/triack-x/control", "pid": 1, "listen": "", "folder": 2}',
     ],
 )
 async def test_a_file_that_no_node_wrote_names_nobody(
@@ -50,6 +58,35 @@ async def test_a_file_that_no_node_wrote_names_nobody(
     monkeypatch.setattr(handover, "SOON_S", 0.01)
     (tmp_path / handover.NODE_FILE).write_bytes(content)
     assert await handover.find(tmp_path) is None
-    served = handover.Served(str(tmp_path / "triack-new" / "control"), 1, "")
+    served = make_served(tmp_path, tmp_path / "triack-new" / "control")
     handover.publish(tmp_path, served)
     assert handover.read(tmp_path) == served
+
+
+async def test_a_copy_is_served_by_nobody(tmp_path: Path) -> None:
+    """Who serves the original goes on: its socket is not the copy's to connect to, or to clear away."""
+    original, copy = tmp_path / "original", tmp_path / "copy"
+    control = handover.make_socket_path()
+    try:
+        control.touch()
+        original.mkdir()
+        handover.publish(original, make_served(original, control))
+        shutil.copytree(original, copy)
+        assert handover.read(copy) is None
+        assert await handover.find(copy) is None
+        served = make_served(copy, tmp_path / "triack-copy" / "control")
+        handover.publish(copy, served)
+        assert handover.read(copy) == served
+        assert control.exists()
+    finally:
+        handover.retract(original, make_served(original, control))
+
+
+def test_a_directory_is_the_same_by_another_name(tmp_path: Path) -> None:
+    """Renamed while its node runs, or by a link to it."""
+    (tmp_path / "old").mkdir()
+    served = make_served(tmp_path / "old", tmp_path / "triack-old" / "control")
+    handover.publish(tmp_path / "old", served)
+    (tmp_path / "old").rename(tmp_path / "new")
+    (tmp_path / "link").symlink_to("new")
+    assert handover.read(tmp_path / "new") == handover.read(tmp_path / "link") == served

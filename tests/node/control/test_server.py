@@ -64,7 +64,7 @@ async def complaint(link: Link) -> str:
 async def test_a_hello_that_makes_no_sense_is_refused(control: Path, hello: dict[str, Any], reason: str) -> None:
     assert await complaint(await greet(control, SEND | hello)) == reason
     link = await greet(control, SEND)
-    assert (await link.receive())[0] == {"op": "welcome", "v": VERSION, "accepted": 0}
+    assert (await link.receive())[0] == {"op": "welcome", "v": VERSION, "passing": False, "accepted": 0}
     await link.close()
 
 

@@ -25,8 +25,8 @@ async def serving(data: Path, *conversations: Conversation) -> AsyncIterator[Non
         await link.close()
 
     path = handover.make_socket_path()
-    served = handover.Served(str(path), 0, "udp://127.0.0.1:9")
     await asyncio.to_thread(data.mkdir)
+    served = handover.Served(str(path), 0, "udp://127.0.0.1:9", handover.folder_of(data))
     async with await asyncio.start_unix_server(accept, path):
         handover.publish(data, served)
         yield

@@ -9,7 +9,8 @@ from typing import IO
 import pytest
 
 from tests.tools.forkserver import Forked
-from tests.tools.processes import SECONDS, Server, numbered, start, text, triack
+from tests.tools.processes import SECONDS, Server, numbered, start, text, triack, wait_until
+from triack.node.control import handover
 
 LINES = 4_000
 KILLS = 3
@@ -40,6 +41,20 @@ def feed_and_kill(sender: Forked, lines: list[bytes], *victims: Server) -> None:
     sender.stdin = None
     _, complaints = sender.communicate(timeout=SECONDS)
     assert sender.returncode == 0, complaints.decode()
+
+
+def hold(data: Path) -> Forked:
+    """Start a ``send`` to a directory that nobody serves, and wait until others can work through it."""
+    process = start("send", "orders", "--data", data, "--insecure", stdin=subprocess.PIPE)
+    wait_until(lambda: handover.read(data) is not None, "the command has opened the directory")
+    return process
+
+
+def write(process: Forked, line: bytes) -> None:
+    """Give a command a line, of more to come."""
+    assert process.stdin is not None
+    process.stdin.write(line)
+    process.stdin.flush()
 
 
 def attach(*arguments: str | Path) -> Forked:
@@ -113,3 +128,36 @@ def test_what_a_killed_node_left_behind_is_cleared_away(tmp_path: Path) -> None:
         assert (server.data / "node.json").exists()
         triack("receive", "orders", "--data", server.data, "--timeout", "0.2", "--insecure")
         assert not (server.data / "node.json").exists()
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_senders_go_on_when_the_command_ends_that_has_the_directory(tmp_path: Path, killed: bool) -> None:
+    """Nobody starts that one again: one of them opens the directory, and the other goes on through it."""
+    first = hold(tmp_path / "d")
+    others = [attach("send", "orders", "--data", tmp_path / "d", "--insecure") for _ in range(2)]
+    for number, sender in enumerate((first, *others)):
+        write(sender, b"%d begins\n" % number)
+    begun = triack("receive", "orders", "--data", tmp_path / "d", "--count", "3", "--create").stdout
+    if killed:
+        first.kill()
+    first.communicate(timeout=SECONDS)
+    for number, sender in enumerate(others, 1):
+        sender.communicate(b"%d ends\n" % number, timeout=SECONDS)
+        assert sender.returncode == 0
+    ended = triack("receive", "orders", "--data", tmp_path / "d", "--timeout", "2", "--insecure").stdout
+    assert sorted(begun.splitlines()) == [b"0 begins", b"1 begins", b"2 begins"]
+    assert sorted(ended.splitlines()) == [b"1 ends", b"2 ends"]
+
+
+def test_a_reader_goes_on_when_the_command_ends_that_has_the_directory(tmp_path: Path) -> None:
+    data = tmp_path / "d"
+    sender = hold(data)
+    reader = attach("receive", "orders", "--data", data, "--count", "2", "--create", "--insecure")
+    write(sender, b"one\n")
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == b"one\n"
+    sender.communicate(timeout=SECONDS)
+    wait_until(lambda: (served := handover.read(data)) is not None and served.pid == reader.pid, "the reader has it")
+    assert triack("send", "orders", "--data", data, "--insecure", stdin=b"two\n").returncode == 0
+    output, _ = reader.communicate(timeout=SECONDS)
+    assert (reader.returncode, output) == (0, b"two\n")

@@ -1,0 +1,84 @@
+"""Who goes on with a directory when the process that serves it went away."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import triack
+from tests.machine import PATIENCE_S
+from tests.node.nodes import make
+from triack.base.errors import NodeClosed, TriackError
+from triack.node.control import handover, server
+from triack.node.control.frames import VERSION
+from triack.tools.commands.succession import Succession
+
+
+@pytest.fixture
+async def succession(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Succession]:
+    """A command at a directory."""
+    monkeypatch.setattr(handover, "SOON_S", 0.1)
+
+    def open_node() -> triack.Node:
+        handover.PASSING.set(True)
+        return triack.open("own", data=tmp_path, insecure=True)
+
+    async with asyncio.timeout(PATIENCE_S), Succession(tmp_path, open_node) as it:
+        yield it
+
+
+async def next_name(succession: Succession) -> str:
+    """The name of the node that the command goes on with."""
+    link = await succession.next()
+    await link.send("hello", v=VERSION, do="call")
+    welcome, _ = await link.receive()
+    await link.close()
+    return str(welcome["name"])
+
+
+async def test_after_another_command_it_opens_the_directory(tmp_path: Path, succession: Succession) -> None:
+    """Once, however often the connection is lost."""
+    succession.handle_welcome({"passing": True})
+    assert [await next_name(succession) for _ in range(2)] == ["own", "own"]
+
+
+async def test_a_directory_that_is_still_in_use_is_waited_for(
+    tmp_path: Path, succession: Succession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that went away closes its store last."""
+    monkeypatch.setattr(server, "publish", lambda _data, _served: None)
+    async with make("other", tmp_path):
+        finding = asyncio.create_task(next_name(succession))
+        await asyncio.sleep(0.3)
+        assert not finding.done()
+    monkeypatch.undo()
+    assert await finding == "own"
+
+
+async def test_a_server_that_is_started_again_gets_its_directory(tmp_path: Path, succession: Succession) -> None:
+    """However long that takes."""
+    succession.handle_welcome({"passing": False})
+    finding = asyncio.create_task(next_name(succession))
+    await asyncio.sleep(0.3)
+    async with make("server", tmp_path):
+        assert await finding == "server"
+
+
+async def test_a_node_of_its_own_that_cannot_be_reached_is_an_error(
+    tmp_path: Path, succession: Succession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> Path:
+        raise TriackError("no room for a socket")
+
+    monkeypatch.setattr(server, "make_socket_path", refuse)
+    with pytest.raises(TriackError, match="its node has no control socket"):
+        await succession.next()
+
+
+async def test_a_node_of_its_own_that_has_ended_says_why(tmp_path: Path, succession: Succession) -> None:
+    await next_name(succession)
+    assert succession._own is not None  # noqa: SLF001
+    await succession._own.close()  # noqa: SLF001
+    with pytest.raises(NodeClosed):
+        await succession.next()
