@@ -5,21 +5,21 @@ import inspect
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from itertools import islice
-from typing import Literal, Self
+from typing import Literal
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
 from triack.base.errors import UsageError
+from triack.node.event_loop import run_at_home
+from triack.node.events import Reader
 from triack.node.port import Port
-from triack.queues.ack_events import AckEvent
+from triack.queues.ack_events import AckEvent, AckEvents
 from triack.queues.outgoing_queue import OutgoingQueue
 
-__all__ = ["EVENTS_MAX", "AckHandler", "Acknowledgements", "Acknowledging", "Every", "handle_each"]
-
-EVENTS_MAX = 1_000
-"""Events that are read at once: as many ranges as may be unread."""
+__all__ = ["AckHandler", "Acknowledgements", "Acknowledging", "Every", "handle_each"]
 
 AckHandler = Callable[[AckEvent], Awaitable[None] | None]
 """Gets one event after the other."""
@@ -28,7 +28,7 @@ Every = AckTrigger | Literal["message"] | None
 """When acknowledgements become an event: by such a trigger, of each message by itself, or as the settings say."""
 
 
-class Acknowledgements:
+class Acknowledgements(Reader[AckEvent]):
     """An async iterator over the events of one outgoing queue, until it is closed or the node ends.
 
     Nothing is lost by reading late. What was acknowledged and is unread becomes one event, or, when each message has
@@ -37,44 +37,32 @@ class Acknowledgements:
     """
 
     def __init__(self, port: Port, outgoing: OutgoingQueue, trigger: AckTrigger | None) -> None:
-        self._arrived = asyncio.Event()
+        super().__init__()
         self._wake = port.wake
         self._events = port.watch(outgoing, trigger, self._arrived.set)
-        weakref.finalize(self, self._events.end).atexit = False
+        self._end = partial(_end, self._events, port.wake)
+        weakref.finalize(self, run_at_home, asyncio.get_running_loop(), self._end).atexit = False
 
-    def __aiter__(self) -> Self:
-        return self
+    def _take(self, most: int) -> list[AckEvent]:
+        was_full = self._events.is_full
+        told = list(islice(iter(self._events.poll, None), most))
+        if told and was_full:
+            self._wake()  # senders may go on
+        return told
 
-    async def __anext__(self) -> AckEvent:
-        events = await self.get_many(1)
-        if not events:
-            raise StopAsyncIteration
-        return events[0]
-
-    async def get_many(self, most: int = EVENTS_MAX) -> list[AckEvent]:
-        """The next events, in order.
-
-        Args:
-            most: how many at most, from 1.
-
-        Returns:
-            As many as there are, as soon as there is one; none when there will be no more.
-        """
-        while True:
-            was_full = self._events.is_full
-            if told := list(islice(iter(self._events.poll, None), most)):
-                if was_full:
-                    self._wake()  # senders may go on
-                return told
-            if self._events.ended:
-                return []
-            self._arrived.clear()
-            await self._arrived.wait()
+    @property
+    def _has_ended(self) -> bool:
+        return self._events.ended
 
     def close(self) -> None:
         """Gather no more; what is unread can still be read. A second call does nothing."""
-        self._events.end()
-        self._wake()
+        self._end()
+
+
+def _end(events: AckEvents, wake: Callable[[], None]) -> None:
+    """Senders who have waited for a reader go on."""
+    events.end()
+    wake()
 
 
 class Acknowledging(ABC):

@@ -2,40 +2,49 @@
 
 import asyncio
 import weakref
+from abc import ABC, abstractmethod
 from collections import deque
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from triack.base.news import NodeEvent
 
-__all__ = ["EventFeed", "Events"]
+__all__ = ["EVENTS_MAX", "EventFeed", "Events", "Reader"]
+
+E = TypeVar("E")
 
 EVENTS_MAX = 1_000
 """Events that wait for one reader: minutes of a bad network; a slower reader loses the oldest, and sees that."""
 
 
-class Events:
-    """An async iterator over the events of a node, from the moment it was made to the end of the node.
+class Reader(ABC, Generic[E]):
+    """An async iterator over what is told, until it is closed or the node ends."""
 
-    Attributes:
-        missed: how many of the oldest were dropped because nobody took them.
-    """
-
-    def __init__(self, *, ended: bool) -> None:
-        self.missed = 0
-        self._waiting: deque[NodeEvent] = deque()
+    def __init__(self) -> None:
         self._arrived = asyncio.Event()
-        self._ended = ended
+
+    @abstractmethod
+    def _take(self, most: int) -> list[E]:
+        """What is here, and is not any more."""
+
+    @property
+    @abstractmethod
+    def _has_ended(self) -> bool:
+        """Whether nothing more comes."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gather no more; what is unread can still be read. A second call does nothing."""
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> NodeEvent:
+    async def __anext__(self) -> E:
         events = await self.get_many(1)
         if not events:
             raise StopAsyncIteration
         return events[0]
 
-    async def get_many(self, most: int = EVENTS_MAX) -> list[NodeEvent]:
+    async def get_many(self, most: int = EVENTS_MAX) -> list[E]:
         """The next events, in order.
 
         Args:
@@ -44,12 +53,31 @@ class Events:
         Returns:
             As many as there are, as soon as there is one; none when there will be no more.
         """
-        while not self._waiting:
-            if self._ended:
-                return []
+        while not (told := self._take(most)) and not self._has_ended:
             self._arrived.clear()
             await self._arrived.wait()
+        return told
+
+
+class Events(Reader[NodeEvent]):
+    """An async iterator over the events of a node, from the moment it was made to the end of the node.
+
+    Attributes:
+        missed: how many of the oldest were dropped because nobody took them.
+    """
+
+    def __init__(self, *, ended: bool) -> None:
+        super().__init__()
+        self.missed = 0
+        self._waiting: deque[NodeEvent] = deque()
+        self._ended = ended
+
+    def _take(self, most: int) -> list[NodeEvent]:
         return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._ended
 
     def close(self) -> None:
         """Gather no more; what is unread can still be read. A second call does nothing."""

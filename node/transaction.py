@@ -1,15 +1,18 @@
 """Transactions: receive from queues of this node and send to any queues, all of it or none."""
 
 import asyncio
+import weakref
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import chain
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from triack.base.checks import check_most, check_timeout
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
 from triack.node.consumer import BATCH_BYTES, BATCH_MESSAGES, in_time
+from triack.node.event_loop import run_at_home
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import MESSAGE_OVERHEAD_BYTES, Port, Prepared, PreparedList
@@ -28,11 +31,16 @@ LISTS_BYTES = 4 * 1024 * 1024
 outgoing queue takes as much before a sender waits (``NodeSettings.pending_limit_bytes``)."""
 
 
+_Taken = dict[int, list[tuple[Mailbox, Run, range]]]
+"""Messages in the hands of a transaction, by the step that received them."""
+
+
 class Transaction:
     """An async context manager: leaving the block commits, an exception rolls back.
 
     An exception is a failure of the messages that were received, a cancellation is none. A send or a receive that is
-    cancelled has done nothing, and a wait for a message ends with the transaction.
+    cancelled has done nothing, and a wait for a message ends with the transaction. One that is dropped is rolled back,
+    which is no failure either.
 
     When ``commit`` returns, everything it sent is on this node's disk, everything it received is gone from its
     queues, and every ``remember`` holds: one disk transaction. Receiving, sending and remembering in one transaction
@@ -44,10 +52,11 @@ class Transaction:
         self._port = port
         # What each step sends, or has taken.
         self._sends: dict[int, Prepared | PreparedList] = {}
-        self._taken: dict[int, list[tuple[Mailbox, Run, range]]] = {}
+        self._taken: _Taken = {}
         self._steps = 0
         self._state: dict[str, bytes | None] = {}
         self._listed_bytes = 0
+        self._finalizer: weakref.finalize[..., Any] | None = None
         # Wakes those who wait for messages.
         self._waiting: set[asyncio.Event] = set()
         self._ended = False
@@ -167,6 +176,10 @@ class Transaction:
         check_timeout(f"receive from {queue}", timeout)
         mailbox = self._port.mailbox(queue)
         run: Run | None = await self._await_run(mailbox, timeout)
+        if self._finalizer is None:
+            give_back = partial(_give_back, self._port, self._taken, failed=False)
+            self._finalizer = weakref.finalize(self, run_at_home, asyncio.get_running_loop(), give_back)
+            self._finalizer.atexit = False
         drawn_from = self._taken[self._next_step()] = []
         taken: list[Message] = []
         size_bytes = 0
@@ -219,7 +232,7 @@ class Transaction:
         prepared = self._sends.pop(step, None)
         if isinstance(prepared, PreparedList):
             self._listed_bytes -= sum(_counted(map(len, prepared.bodies)))
-        self._give_back(self._taken.pop(step, []), failed=False)
+        _give_back(self._port, {step: self._taken.pop(step, [])}, failed=False)
 
     def remember(self, key: str, value: bytes | None) -> None:
         """Keep a value of the application's own with the commit; None removes it. ``Node.recall`` reads it.
@@ -284,14 +297,12 @@ class Transaction:
         if self._ended:
             return
         self._end()
-        self._give_back(chain(*self._taken.values()), failed=failed)
-
-    def _give_back(self, taken: Iterable[tuple[Mailbox, Run, range]], *, failed: bool) -> None:
-        leases = ((mailbox, run.lease(index)) for mailbox, run, drawn in taken for index in drawn)
-        self._port.give_back(leases, Return(failed))
+        _give_back(self._port, self._taken, failed=failed)
 
     def _end(self) -> None:
         self._ended = True
+        if self._finalizer is not None:
+            self._finalizer.detach()
         for arrived in self._waiting:
             arrived.set()
 
@@ -309,6 +320,11 @@ class Transaction:
             self.rollback(failed=issubclass(kind, Exception))
         elif not self._ended:
             await self.commit()
+
+
+def _give_back(port: Port, taken: _Taken, *, failed: bool) -> None:
+    leases = ((mailbox, run.lease(index)) for mailbox, run, drawn in chain(*taken.values()) for index in drawn)
+    port.give_back(leases, Return(failed))
 
 
 async def all_reached(receipts: Sequence[Waits], stage: Stage | str, timeout: float | None) -> None:

@@ -85,7 +85,7 @@ class Admission:
         self.streams = Account(*quarter)
         self.store_low = False
         self.room_bytes: int | None = None
-        self._news: list[QueueOverQuota | StoreLow] = []
+        self._news: list[StoreLow] = []
         self._stopped: dict[IncomingTransfer, Conversation] = {}
         self._made: Counter[bytes] = Counter()
         self._makers: dict[str, bytes] = {}
@@ -159,10 +159,7 @@ class Admission:
         begun = (
             mailbox is not None and fragment and mailbox.partials.expects(transfer.origin, transfer.lane, fragment[0])
         )
-        if begun or not full:
-            return None
-        self._tell_full(transfer.queue)
-        return RejectReason.QUEUE_FULL
+        return None if begun or not full else RejectReason.QUEUE_FULL
 
     # ---- for now
 
@@ -255,7 +252,6 @@ class Admission:
         again = transfer.stopped
         if not again:
             transfer.turn += 1
-        self._tell_full(transfer.queue)
         told = self._tell(transfer, conversation, refuses)
         if told:
             self._stopped[transfer] = conversation
@@ -307,11 +303,7 @@ class Admission:
 
     def take_news(self) -> list[QueueOverQuota | StoreLow]:
         """What the operator must know, since the last call."""
-        news, self._news = self._news, []
+        news: list[QueueOverQuota | StoreLow] = [*self._news, *self._notices.filled]
+        self._news.clear()
+        self._notices.filled.clear()
         return news
-
-    def _tell_full(self, queue: str) -> None:
-        mailbox = self._mailboxes.get(queue)
-        if mailbox is not None and mailbox.fill.is_full and not mailbox.fill.is_told:
-            mailbox.fill.is_told = True
-            self._news.append(QueueOverQuota(queue, mailbox.fill.messages.value, mailbox.fill.bytes.value))

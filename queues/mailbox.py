@@ -17,6 +17,7 @@ from heapq import merge as merge_sorted
 from itertools import groupby, takewhile
 
 from triack.base.delivery import DURABLE, Delivery
+from triack.base.news import QueueOverQuota
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
 from triack.queues.incoming_run import IncomingRun
@@ -46,6 +47,7 @@ class Notices:
         dirty: queues with something for the next commit, see ``Mailbox.take_changes``.
         wanting: queues whose next bodies only the disk has, see ``Mailbox.poll_fetch``.
         read: queues from which something was handed out, see ``Mailbox.take_runs``.
+        filled: queues that have become full since somebody looked, each told once until it has room.
         purged: what was taken out by hand since it was last written down, with the name of its queue.
         expiring: when what waits of a packet expires, by the wall clock in milliseconds, see ``Mailbox.expire``; with
             None, the first of those packets that only the disk has, see ``Mailbox.poll_expired``.
@@ -65,6 +67,7 @@ class Notices:
         "drops",
         "expiring",
         "express",
+        "filled",
         "idled",
         "purged",
         "read",
@@ -83,6 +86,7 @@ class Notices:
         self.dirty: dict[Mailbox, None] = {}
         self.wanting: dict[Mailbox, None] = {}
         self.read: dict[Mailbox, None] = {}
+        self.filled: list[QueueOverQuota] = []
         self.purged: list[tuple[str, list[Lease]]] = []
         self.expiring = Deadlines[tuple[Mailbox, QueuedPacket | None]]()
         self.resuming = Deadlines[Mailbox]()
@@ -222,10 +226,14 @@ class Mailbox:
 
     def _count(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
         """Count so much more, or less, of several packets like this one."""
-        self.fill.messages.add(messages)
+        fill = self.fill
+        fill.messages.add(messages)
+        fill.bytes.add(size_bytes)
+        if fill.is_full and not fill.is_told:
+            fill.is_told = True
+            self._notices.filled.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))
         if not size_bytes:
             return
-        self.fill.bytes.add(size_bytes)
         if packet.delivery in DURABLE:
             self._notices.disk.add(packet.origin, size_bytes)
         else:

@@ -2,7 +2,8 @@
 
     call(n, do, ...) -> done(n, ...) | failed(n, error, message)
     cancel(n): the caller waits no more; what the call has put into a transaction is taken back
-    ack(message), ack(message, count), reject(message, failed), leave(reader), unwatch(watch, forget): no answer
+    ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
+    leave(reader), leave(transaction): its last reference is gone; no answer
 
 Calls run at once and are answered as they end. What a caller holds - receipts, readers, messages, transactions, events
 of the node and of acknowledgements - has a number here; when the connection ends, readers and events close and
@@ -89,6 +90,8 @@ class Calls:
             self._settle(header)
         elif header["op"] == "unwatch":
             self._unwatch(header)
+        elif header["op"] == "leave" and "transaction" in header:
+            self._leave_transaction(header)
         elif header["op"] == "leave":
             self._leave(number_of(header, "reader"))
         else:
@@ -324,6 +327,10 @@ class Calls:
         del self._transactions[header["transaction"]]
         self._steps = {number: step for number, step in self._steps.items() if step[0] is not transaction}
         return transaction
+
+    def _leave_transaction(self, header: Header) -> None:
+        if number_of(header, "transaction") in self._transactions:
+            self._end_transaction(header).rollback(failed=False)
 
     async def _tx_remember(self, header: Header, body: bytes) -> Answer:
         self._transaction(header).remember(header["key"], None if header["forget"] else body)

@@ -10,10 +10,11 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, UsageError
-from triack.node.acknowledgements import EVENTS_MAX, AckHandler, Every, handle_each
+from triack.node.acknowledgements import AckHandler, Every, handle_each
 from triack.node.control.client_events import Feed
 from triack.node.control.frames import Header
 from triack.node.control.told import describe_every, read_event
+from triack.node.events import EVENTS_MAX
 from triack.queues.ack_events import AckEvent
 
 __all__ = ["ClientAcknowledgements", "ClientAcknowledging"]

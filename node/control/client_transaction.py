@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import Iterable
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -13,6 +15,7 @@ from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control.client_messages import frames_of, message_of, name_of
 from triack.node.control.client_receipts import Caller, ClientReceipt, check_until
 from triack.node.control.frames import Header, cut
+from triack.node.event_loop import run_at_home
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
 from triack.node.transaction import ONLY_THE_TRANSACTION, add_listed, all_reached, check_state
@@ -27,6 +30,7 @@ class ClientTransaction:
     def __init__(self, client: Caller) -> None:
         self._client = client
         self._number: int | None = None
+        self._finalizer: weakref.finalize[..., Any] | None = None
         self._beginning = asyncio.Lock()
         self._classes: set[Delivery] = set()
         self._listed_bytes = 0
@@ -41,12 +45,18 @@ class ClientTransaction:
         if self._ended:
             raise NodeClosed("this transaction has ended")
         self._ended = ends
-        return await self._client.call(do, body, transaction=self._number, **fields)
+        answer = await self._client.call(do, body, transaction=self._number, **fields)
+        if ends and self._finalizer is not None:
+            self._finalizer.detach()
+        return answer
 
     async def _begin(self) -> None:
         async with self._beginning:  # several calls at once are of one transaction, too
             if self._number is None and not self._ended:
                 self._number = (await self._client.call("begin"))[0]["transaction"]
+                leave = partial(self._client.post, "leave", transaction=self._number)
+                self._finalizer = weakref.finalize(self, run_at_home, asyncio.get_running_loop(), leave)
+                self._finalizer.atexit = False
 
     async def send(
         self,

@@ -20,7 +20,7 @@ from triack.base.reasons import DropReason
 
 __all__ = ["CALLS_MAX", "FRAME_BYTES_MAX", "VERSION", "Header", "Link", "check_sayable", "cut", "dial", "number_of"]
 
-VERSION = 4
+VERSION = 5
 """Of the conversations: both ends must say the same, as neither knows another."""
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 """The largest message, 4 MiB, and then some."""

@@ -4,9 +4,11 @@ A connection is one conversation, opened by a ``hello`` frame that says which:
 
     call     hello -> welcome; see ``triack.node.control.calls``
     send     hello -> welcome(accepted); chunk... -> safe(last)..., finished(last, failures)...; forget -> forgotten
-    receive  hello -> welcome; messages(serial, ids, sizes, about)..., empty...; ack(serial)... -> confirmed(serial)...
+    receive  hello(most) -> welcome; messages(serial, ids, sizes, about)..., empty...;
+             ack(serial, most)... -> confirmed(serial)...
 
-To whoever may come back after a loss, ``welcome`` says besides whether the process is but ``passing``; see
+``most`` is how many messages a receiver wants in hand, by its last word: what it has, no other reader gets. To whoever
+may come back after a loss, ``welcome`` says besides whether the process is but ``passing``; see
 ``triack.node.control.handover``. An error ends the conversation with an ``error`` frame.
 """
 
@@ -21,7 +23,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, ProtocolError, StoreError, TriackError, UsageError
 from triack.base.reasons import DropReason
 from triack.node import operator_log
-from triack.node.consumer import Consumer
+from triack.node.consumer import BATCH_MESSAGES, Consumer
 from triack.node.control.calls import Calls
 from triack.node.control.description import check_queue, describe
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
@@ -35,8 +37,6 @@ from triack.queues.stages import Stage
 
 __all__ = ["ControlServer"]
 
-OUT_MESSAGES = 4_000
-"""A few batches."""
 OUT_BYTES = 4 * 1024 * 1024
 """Messages in the hands of one consumer: a few batches, so that it works while the next is under way."""
 
@@ -202,6 +202,7 @@ class _Receiving:
         self._queue = str(hello.get("queue"))
         self._create = hello.get("create") is True
         self._with_properties = hello.get("about") is True
+        self._most = number_of(hello, "most")
         self._out: deque[Message] = deque()
         self._out_bytes = 0
         self._handed = 0
@@ -218,12 +219,12 @@ class _Receiving:
 
     async def _hand_out(self, consumer: Consumer) -> None:
         while True:
-            while len(self._out) >= OUT_MESSAGES or self._out_bytes >= OUT_BYTES:
+            while len(self._out) >= self._most or self._out_bytes >= OUT_BYTES:
                 self._changed.clear()
                 await self._changed.wait()
             if self._node._port.queue_length(self._queue) <= len(self._out):  # noqa: SLF001 - see ``Host``
                 await self._link.send("empty")
-            batch = await consumer.get_many()
+            batch = await consumer.get_many(min(self._most - len(self._out), BATCH_MESSAGES))
             self._out.extend(batch)
             self._out_bytes += sum(len(message.body) for message in batch)
             serial = self._handed + 1
@@ -248,6 +249,7 @@ class _Receiving:
                 self._out_bytes -= len(message.body)
                 message.ack()
             self._acked = serial
+            self._most = number_of(header, "most")
             self._changed.set()
             self._to_confirm.set()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ import triack
 from tests.node.nodes import SCHEMES, WAIT, make, quick, take_acknowledgements, until
 from triack import AckEvent, AckKind
 from triack.node.node import port_of
+from triack.queues.ack_events import AckEvents
 from triack.tools.replay.files import find_logs, read_records
 
 WIDE_BYTES = 30_000
@@ -115,6 +117,18 @@ async def test_a_reader_that_is_dropped_stops_no_sender() -> None:
         gc.collect()
         await (await a.send("q", b"x")).ordered(WAIT)
         assert not port_of(a).outgoing_queue("q", triack.TRANSACTIONAL).readers
+
+
+@pytest.mark.plain
+async def test_a_reader_that_is_dropped_in_a_thread_is_closed_in_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The garbage collector runs anywhere, and the node is of one thread."""
+    ended: list[int] = []
+    monkeypatch.setattr(AckEvents, "end", lambda _events: ended.append(threading.get_ident()))
+    async with make("a") as a:
+        held = [a.acknowledgements("q")]
+        await asyncio.to_thread(held.clear)
+        await until(lambda: ended)
+    assert ended[0] == threading.get_ident()
 
 
 async def test_senders_go_on_when_a_full_reader_reads() -> None:

@@ -30,3 +30,14 @@ def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
             with pytest.raises(triack.NodeClosed):
                 tx.send("invoices", b"late")
         assert node.queue_lengths() == {"dead-letter": 0, "invoices": 2, "orders": 0}
+
+
+def test_a_forgotten_transaction_keeps_no_message(tmp_path: Path) -> None:
+    with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
+        node.send("orders", b"12 valves").ordered(WAIT)
+        for face in (node, client):
+            tx = face.transaction()
+            tx.receive("orders", WAIT)
+            del tx
+            with face.receive("orders", ack="manual") as reader:
+                assert reader.get(WAIT).failures == 0

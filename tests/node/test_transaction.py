@@ -9,7 +9,7 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, bodies, make, quick, until
 from triack.node.port import MESSAGE_OVERHEAD_BYTES
-from triack.node.transaction import LISTS_BYTES
+from triack.node.transaction import LISTS_BYTES, Transaction
 
 
 @pytest.fixture
@@ -98,6 +98,36 @@ async def test_a_cancelled_transaction_is_no_failure(node: triack.Node) -> None:
     async with node.receive("in") as messages:
         message = await messages.get(WAIT)
     assert (message.body, message.failures, message.redelivered) == (b"1", 0, True)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_forgotten_transaction_keeps_no_message(node: triack.Node, *, elsewhere: bool) -> None:
+    """With its last reference it is rolled back, in whatever thread that goes, and no failure is counted."""
+    await fill(node, b"1", b"2")
+    tx = node.transaction()
+    message = await tx.receive("in", WAIT)
+    await tx.send("out", b"never")
+    held = [tx]
+    del tx
+    if elsewhere:
+        await asyncio.to_thread(held.clear)
+    held.clear()
+    again = await node.receive("in").get(WAIT)
+    assert (again.body, again.failures) == (message.body, 0) == (b"1", 0)
+    assert node.queue_lengths()["out"] == 0
+
+
+async def test_a_transaction_that_has_ended_gives_nothing_back_when_it_is_forgotten(node: triack.Node) -> None:
+    await fill(node, b"1", b"2")
+    for ends in (Transaction.commit, Transaction.rollback):
+        tx = node.transaction()
+        await tx.receive("in", WAIT)
+        if (ending := ends(tx)) is not None:
+            await ending
+        del tx
+    await node.flush()
+    (again,) = await node.receive("in").get_many(10, WAIT)
+    assert (again.body, again.failures) == (b"2", 1)
 
 
 async def test_receive_and_send_is_exactly_once_over_restarts(tmp_path: Path) -> None:

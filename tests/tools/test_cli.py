@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -416,6 +417,29 @@ def test_an_address_that_does_not_answer_is_named(tmp_path: Path) -> None:
     sent = triack("send", "tcp://127.0.0.1:9/q", "--data", tmp_path, "--insecure", "--timeout", "1", stdin=b"1\n")
     assert sent.returncode == 3
     assert [b"tcp://127.0.0.1:9" in line for line in sent.stderr.splitlines() if b"nobody listens at" in line] == [True]
+
+
+def test_a_reader_who_is_busy_keeps_nothing_from_others(server: Server) -> None:
+    """Of fifty messages the one that it writes, and perhaps the next."""
+    triack("send", "orders", "--data", server.data, stdin=text(numbered(50)))
+    with library.sync.connect(server.data) as client:
+        busy = start("receive", "orders", "--data", server.data)
+        assert busy.stdout is not None
+        assert os.read(busy.stdout.fileno(), 7) == b"line 0\n"
+        wait_until(lambda: client.queue_lengths()["orders"] == 49, "the first is done")
+        got = triack("receive", "orders", "--data", server.data, "--count", "40", "--timeout", SOON)
+        assert got.stdout.splitlines() in [numbered(50)[first:][:40] for first in (2, 3)]
+        assert client.receive("orders").get(SECONDS).body in (b"line 42", b"line 43")
+        busy.kill()
+        busy.communicate(timeout=SECONDS)
+
+
+def test_with_a_count_no_more_is_taken(server: Server) -> None:
+    """What nobody ever had does not come as redelivered."""
+    triack("send", "orders", "--data", server.data, stdin=text(numbered(3)))
+    count = ("receive", "orders", "--data", server.data, "--count", "1", "--json")
+    got = [json.loads(triack(*count).stdout) for _ in range(3)]
+    assert [(it["body"], it["redelivered"]) for it in got] == [(f"line {at}", False) for at in range(3)]
 
 
 @pytest.mark.parametrize("served", [True, False])

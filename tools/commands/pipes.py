@@ -31,6 +31,11 @@ WRITE_BYTES = 64 * 1024
 """What a pipe of Linux holds (pipe(7)): a write in the hands of a slow reader is not longer than it has to be."""
 PACE_S = 0.05
 """Into a pipe that is read message by message, so much time goes by before what was taken is told."""
+AHEAD_FILE_LINES = 4_000
+"""A few batches, so that a file is written while the next is under way."""
+AHEAD_LINES = 128
+"""Whoever reads a pipe, or a screen, may stop at any time and keep what is at hand for it from others. So few cost no
+speed: they take longer to write line by line than to come."""
 CHUNKS_AHEAD = 8
 """Chunks that were read and not asked for: so that reading goes on during a commit, and memory stays bounded."""
 
@@ -154,16 +159,22 @@ def _chunks(first: int, lines: list[bytes]) -> Iterator[Chunk]:
 
 
 class LineSink:
-    """Writes lines. ``error`` is why it cannot write any more.
+    """Writes lines.
 
     Into a pipe it writes one line at a time, and a line counts as written when whoever reads the pipe has taken it: so
     ``head -1`` takes one. Only Linux tells that of a pipe; elsewhere, and into files, written is written.
+
+    Attributes:
+        error: why it cannot write any more.
+        room: how many lines are to be at hand for it: as many as it has shown that it writes in a moment.
     """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._paced = _make_small(fd)
+        self._most = AHEAD_FILE_LINES if stat.S_ISREG(os.fstat(fd).st_mode) else AHEAD_LINES
         self.error: OSError | None = None
+        self.room = 1
         self._loop = asyncio.get_running_loop()
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         threading.Thread(target=self._work, name="triack-output", daemon=True).start()
@@ -186,8 +197,17 @@ class LineSink:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
                 self._loop.call_soon_threadsafe(finish, count)
 
+        began = self._loop.time()
         self._jobs.put(job)
-        return await done
+        count = await done
+        self._learn(count, self._loop.time() - began)
+        return count
+
+    def _learn(self, count: int, took_s: float) -> None:
+        if took_s < PACE_S:
+            self.room = min(max(self.room, 2 * count), self._most)
+        else:
+            self.room = max(1, min(self.room, int(count * PACE_S / took_s)))
 
     def _work(self) -> None:
         while True:

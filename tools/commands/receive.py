@@ -94,6 +94,10 @@ class _Output:
         """How many messages are still to be written, None for no limit."""
         return None if self._count is None else self._count - self.written
 
+    def room(self, more: int = 0) -> int:
+        """How many messages to have in hand; ``more`` of them may turn out to be written already."""
+        return self._sink.room if self.left is None else min(self._sink.room, self.left + more)
+
     async def write(self, bodies: list[bytes]) -> int:
         """Write messages.
 
@@ -235,8 +239,7 @@ async def _receive_here(order: _Order, output: _Output, timeout: float | None) -
         async def pump() -> None:
             async with node.receive(order.queue, ack="manual") as consumer:
                 while output.left != 0:
-                    most = BATCH_MESSAGES if output.left is None else min(output.left, BATCH_MESSAGES)
-                    batch = await consumer.get_many(most, timeout)
+                    batch = await consumer.get_many(min(output.room(), BATCH_MESSAGES), timeout)
                     while batch:
                         written = await output.write([_line(order, message) for message in batch])
                         for message in batch[:written]:
@@ -320,7 +323,9 @@ class _HandedOver:
 
     async def _converse(self, link: Link) -> None:
         order, create = self._order, self._order.create or self._begun
-        await link.send("hello", v=VERSION, do="receive", queue=order.queue, about=order.as_json, create=create)
+        await link.send(
+            "hello", v=VERSION, do="receive", queue=order.queue, about=order.as_json, create=create, most=self._most
+        )
         welcome, _ = await link.receive()
         if welcome.get("v") != VERSION:
             raise ProtocolError(DropReason.BAD_HELLO, f"the serving process speaks version {welcome.get('v')!r}")
@@ -337,6 +342,11 @@ class _HandedOver:
                 self._end()
                 continue
             await self._handle(link, header, body)
+
+    @property
+    def _most(self) -> int:
+        """How many messages the node may have handed out to us."""
+        return self._output.room(len(self._doubtful))
 
     def _end(self) -> None:
         self._ending = True
@@ -379,7 +389,7 @@ class _HandedOver:
                 self._doubtful.intersection_update({*self._unconfirmed, *ids[:taken]})
             self._unconfirmed.update(zip(ids[done:taken], range(serial + done, serial + taken), strict=True))
             if taken > done:
-                await link.send("ack", serial=serial + taken - 1)
+                await link.send("ack", serial=serial + taken - 1, most=self._most)
             self._output.check()
             done = taken
             if written:

@@ -176,3 +176,21 @@ async def test_the_end_of_the_node_hides_no_error_of_a_transaction(node: triack.
 
     with pytest.raises(LookupError):
         await fail()
+
+
+async def test_a_forgotten_transaction_keeps_no_message(node: triack.Node, client: Client) -> None:
+    """As on the node itself, while the client goes on; one that was committed is not missed."""
+    await node.send_many("orders", [b"1", b"2"])
+    tx = client.transaction()
+    assert (await tx.receive("orders", WAIT)).body == b"1"
+    del tx
+    await client.flush()
+    message = await node.receive("orders", ack="manual").get(WAIT)
+    assert (message.body, message.failures) == (b"1", 0)
+    tx = client.transaction()
+    assert (await tx.receive("orders", WAIT)).body == b"2"
+    await tx.commit()
+    del tx
+    message.ack()
+    await client.flush()
+    assert node.queue_lengths()["orders"] == 0

@@ -13,6 +13,7 @@ from triack.base.errors import TriackError
 from triack.node.control import frames, handover
 from triack.node.control.frames import VERSION, Link, dial
 
+RECEIVE: dict[str, Any] = {"v": VERSION, "do": "receive", "queue": "orders", "most": 1}
 SEND = {"v": VERSION, "do": "send", "producer": "p", "destination": "orders", "finished": 0}
 SEND |= {"delivery": "TRANSACTIONAL", "until": "ORDERED"}
 
@@ -38,6 +39,15 @@ async def read_on(link: Link) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while True:
             await link.receive()
+
+
+async def given(link: Link) -> list[int]:
+    """The numbers that are the next messages; none when something else is said."""
+    async with asyncio.timeout(PATIENCE_S):
+        header, body = await link.receive()
+        while header["op"] == "confirmed":
+            header, body = await link.receive()
+    return [int(one) for one in frames.cut(body, header.get("sizes", []))]
 
 
 async def complaint(link: Link) -> str:
@@ -90,9 +100,27 @@ async def test_lines_that_do_not_follow_are_refused(
 
 @pytest.mark.parametrize(("op", "serial"), [("ack", 1), ("nack", 0)])
 async def test_an_acknowledgement_of_what_was_not_handed_out_is_refused(control: Path, op: str, serial: int) -> None:
-    link = await greet(control, {"v": VERSION, "do": "receive", "queue": "orders", "create": True})
+    link = await greet(control, RECEIVE | {"create": True})
     await link.send(op, serial=serial)
     assert await complaint(link) == f"bad-frame: op {op} with serial {serial}"
+
+
+async def test_a_receiver_has_as_many_messages_in_hand_as_it_wants(tmp_path: Path) -> None:
+    """All others are there for whoever comes, as new."""
+    async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
+        await (await node.send_many("orders", [b"%d" % number for number in range(9)])).ordered(PATIENCE_S)
+        served = handover.read(tmp_path / "b")
+        assert served is not None
+        link = await greet(Path(served.control), RECEIVE | {"most": 2})
+        assert [await given(link), await given(link)] == [[], [0, 1]]
+        await link.send("ack", serial=1, most=1)
+        assert (await link.receive())[0]["op"] == "confirmed"
+        other = node.receive("orders")
+        got = await other.get_many(3)
+        assert [(int(message.body), message.redelivered) for message in got] == [(at, False) for at in (2, 3, 4)]
+        await link.send("ack", serial=2, most=3)
+        assert await given(link) == [5, 6, 7]
+    await link.close()
 
 
 async def test_a_client_that_does_not_read_holds_no_node_that_closes(
@@ -104,7 +132,7 @@ async def test_a_client_that_does_not_read_holds_no_node_that_closes(
         await node.send("orders", bytes(4_000_000))
         served = handover.read(tmp_path / "b")
         assert served is not None
-        link = await greet(Path(served.control), {"v": VERSION, "do": "receive", "queue": "orders"})
+        link = await greet(Path(served.control), RECEIVE)
         await asyncio.wait_for(link.receive(), PATIENCE_S)
         async with asyncio.timeout(PATIENCE_S):
             await node.close()

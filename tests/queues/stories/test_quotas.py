@@ -1,6 +1,7 @@
 """Full queues: their senders wait or are refused, nobody else does, and nothing is lost or stopped for ever."""
 
 from random import Random
+from typing import get_args
 
 import pytest
 
@@ -13,7 +14,7 @@ from triack.base.units import MS, SECOND
 from triack.ordering.settings import OrderSettings
 from triack.queues.admission import Admission
 from triack.queues.packing import fragment_range
-from triack.queues.quotas import Limits, Quota
+from triack.queues.quotas import Limits, Quota, WhenFull
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import STAGES
 from triack.tools.sim.faults import Faults
@@ -37,6 +38,19 @@ def read_slowly(world: World, node: SimNode, queue: str, most: int = 3) -> None:
         world.at(100 * MS, turn)
 
     turn()
+
+
+def note_full(node: SimNode) -> list[tuple[str, int]]:
+    """Which queues the operator of a node is told to be full, with how many messages."""
+    told: list[tuple[str, int]] = []
+    take = node.live.inbox.admission.take_news
+
+    def note() -> list[QueueOverQuota | StoreLow]:
+        told.extend((event.queue, event.messages) for event in take() if isinstance(event, QueueOverQuota))
+        return []
+
+    node.live.inbox.admission.take_news = note  # type: ignore[method-assign]
+    return told
 
 
 @pytest.mark.parametrize("delivery", DURABLE)
@@ -183,20 +197,30 @@ def test_the_operator_is_told_once_while_a_queue_is_full() -> None:
     """And again when it had room in between; a packet holds one message, so that it is full with ten."""
     world = World(1)
     a, b = world.node("a", NodeSettings(messages_per_packet=1)), world.node("b", small())
-    told: list[QueueOverQuota | StoreLow] = []
-    take = b.live.inbox.admission.take_news
-
-    def note() -> list[QueueOverQuota | StoreLow]:
-        told.extend(take())
-        return []
-
-    b.live.inbox.admission.take_news = note  # type: ignore[method-assign]
+    told = note_full(b)
     for number in range(3):
         a.send(b, "q", *numbered(0, 12, 900))
         world.run(60 * SECOND)
-        full = [(event.queue, event.messages) for event in told if isinstance(event, QueueOverQuota)]
-        assert full == [("q", 10)] * (number + 1)
+        assert told == [("q", 10)] * (number + 1)
         assert world.run(20 * SECOND, lambda: b.read("q") == 0 and not a.busy)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("when_full", get_args(WhenFull))
+def test_the_operator_is_told_when_a_queue_becomes_full(when_full: WhenFull) -> None:
+    """And not when something more comes, which may never be; of what the node itself sends there, too."""
+    world = World(1)
+    quotas = {name: Quota(3, when_full=when_full) for name in ("q", "own")}
+    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(queue_quota=quotas)))
+    told = note_full(b)
+    a.send(b, "q", b"1", b"2")
+    b.send(b, "own", b"1", b"2")
+    world.run(10 * SECOND)
+    assert told == []
+    a.send(b, "q", b"3")
+    b.send(b, "own", b"3")
+    world.run(10 * SECOND)
+    assert sorted(told) == [("own", 3), ("q", 3)]
 
 
 def test_a_node_does_not_fill_its_own_queues_beyond_their_quota() -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine import PATIENCE_S
 from triack.base.errors import TriackError
 from triack.node.control.intake import Chunk
-from triack.tools.commands.pipes import FileSource, LineSink, LineSource, LineTooLong
+from triack.tools.commands import pipes
+from triack.tools.commands.pipes import AHEAD_FILE_LINES, AHEAD_LINES, FileSource, LineSink, LineSource, LineTooLong
 
 
 async def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
@@ -74,5 +76,33 @@ async def test_a_reader_who_takes_his_time_is_told_of_as_he_goes(monkeypatch: py
     writing = asyncio.create_task(LineSink(into).write([b"one", b"two"]))
     assert await asyncio.to_thread(os.read, out, 100) == b"one\n"
     assert await writing == 1
+    os.close(out)
+    os.close(into)
+
+
+async def test_into_a_file_more_lines_are_wanted_with_each_write(tmp_path: Path) -> None:
+    """One at first, and twice as many as it has written, up to some batches."""
+    with (tmp_path / "out").open("wb") as file:
+        sink, rooms = LineSink(file.fileno()), list[int]()
+        while sink.room < AHEAD_FILE_LINES:
+            rooms.append(sink.room)
+            await sink.write([b"x"] * sink.room)
+    assert rooms == sorted(rooms)
+    assert rooms[0] == 1
+
+
+async def test_of_a_reader_who_takes_his_time_little_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is at hand for him, nobody else gets: as much as he takes in a moment, however quick he was before."""
+    out, into = os.pipe()
+    monkeypatch.setattr(pipes, "PACE_S", PATIENCE_S)
+    sink = LineSink(into)
+    while sink.room < AHEAD_LINES:
+        writing = asyncio.create_task(sink.write([b"x"] * sink.room))
+        await asyncio.to_thread(lambda: [os.read(out, 2) for _ in range(sink.room)])
+        await writing
+    monkeypatch.setattr(pipes, "PACE_S", 0.0)
+    writing = asyncio.create_task(sink.write([b"x"] * sink.room))
+    await asyncio.to_thread(os.read, out, 100)
+    assert (await writing, sink.room) == (1, 1)
     os.close(out)
     os.close(into)
