@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 
-from triack.tools.replay.findings import Due, Finding, Life, Opening
+from triack.tools.replay.findings import EVER, Due, Finding, Life, Opening
 from triack.tools.replay.journal import Segment
 from triack.tools.replay.report_tables import fill_tables
 from triack.tools.replay.schema import SessionLine, Timeline, Verdict, Violation
 from triack.tools.replay.series import GRAIN_BITS, Series
+from triack.tools.replay.starts import Starts
 
 
 class World:
@@ -27,13 +27,17 @@ class World:
         self.openings = sorted(openings)
         self.nodes = {life.node for life in self.lives.values()}
         self._by_start: defaultdict[tuple[str, int], list[Opening]] = defaultdict(list)
+        self._peers: defaultdict[str, set[str]] = defaultdict(set)
         for opening in self.openings:
             self._by_start[(opening.node, opening.incarnation)].append(opening)
+            self._peers[opening.node].add(opening.peer)
+        self.starts = Starts(self.lives, self.openings)
         self._holds = {
             "log": self._log,
             "stopped": self._stopped,
-            "has_log": lambda due: due.node in self.nodes,
-            "whole_log": self._whole_log,
+            "given": lambda due: self.starts.are_given(due.node, due.incarnation, due.end_ns),
+            "peers_given": self._peers_given,
+            "told": lambda due: self.starts.would_tell(due.node, due.peer),
             "started": self._started,
             "open": self._open,
             "not_opened": self._not_opened,
@@ -55,12 +59,16 @@ class World:
         life = self.lives.get((due.node, due.incarnation))
         return life is not None and life.stopped
 
-    def _whole_log(self, due: Due) -> bool:
-        return (due.node, 1) in self.lives
+    def _peers_given(self, due: Due) -> bool:
+        return all(self.starts.are_given(peer, 1, EVER) for peer in self._peers[due.node])
 
     def _started(self, due: Due) -> bool:
-        starts = (life for (node, _), life in self.lives.items() if node == due.node)
-        return any(due.incarnation <= life.incarnation <= due.end_ns and life.ready for life in starts)
+        start = max(1, due.incarnation)
+        while start <= due.end_ns and (life := self.lives.get((due.node, start))) is not None:
+            if life.ready:
+                return True
+            start += 1
+        return False
 
     def _closed_ns(self, opening: Opening) -> int:
         # A damaged line may name a start of which there is nothing else.
@@ -87,7 +95,8 @@ class World:
             if opening.node == due.node and opening.peer == due.peer:
                 later = (opening.incarnation, opening.opened_ns) >= (due.incarnation, due.begin_ns)
                 if later and self._closed_ns(opening) - opening.opened_ns > due.end_ns:
-                    return True
+                    # In a start that is missing it may have done what it had to.
+                    return self.starts.are_given(due.node, due.incarnation, opening.incarnation)
         return False
 
     def _carried_on(self, due: Due) -> bool:
@@ -119,17 +128,9 @@ def place(violations: list[Violation], segments: Iterable[Segment]) -> None:
 
 
 def missing_logs(world: World) -> list[str]:
-    """Say which logs are missing: of peers, and of starts before one that is there."""
+    """Say which logs are missing: of peers, and of starts of nodes of which there are others."""
     missing = sorted({opening.peer for opening in world.openings} - world.nodes - {""})
-    told = [f"node {peer}" for peer in missing]
-    for node in sorted(world.nodes):
-        known = sorted(incarnation for name, incarnation in world.lives if name == node)
-        for before, after in pairwise(known):
-            # As many as a damaged log says, and nobody reads more than from where to where.
-            if after > before + 1:
-                starts = f"start {before + 1}" if after == before + 2 else f"starts {before + 1} to {after - 1}"
-                told.append(f"{starts} of node {node}")
-    return told
+    return [f"node {peer}" for peer in missing] + world.starts.missing()
 
 
 def unfinished_logs(world: World) -> list[str]:

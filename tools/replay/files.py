@@ -32,7 +32,7 @@ PARQUET_SUFFIX: Final = ".parquet"
 """What that of a segment ends in which ``triack log compact`` has made columns of."""
 SUFFIXES: Final = (".jsonl", ".jsonl" + OPEN_SUFFIX, PARQUET_SUFFIX)
 """What the names of segments end in."""
-PACKED: Final = tuple(f".jsonl.{packer}" for packer in ("gz", "bz2", "xz", "zst"))
+PACKED: Final = tuple(f".jsonl{state}.{packer}" for state in ("", OPEN_SUFFIX) for packer in ("gz", "bz2", "xz", "zst"))
 """What they end in when somebody has packed them: a verdict without them would be over half a record."""
 VIOLATIONS: Final = "violations.jsonl"
 """What a report writes beside its page, which may be beside logs: it is none of them."""
@@ -110,9 +110,10 @@ def read_content(path: str, content: bytes) -> tuple[Iterator[Record], bool]:
         Its records as today's version has them, and whether its last line is torn; that one is left out.
 
     Raises:
-        ReplayError: a line that does not parse, or is not as the schema says; or it is packed.
+        ReplayError: a line that does not parse, or is not as the schema says; or it is packed, or complete and empty.
     """
     _check_unpacked(path)
+    _check_filled(path, len(content))
     if path.endswith(PARQUET_SUFFIX):
         return columns_of(path, content).records(), False
     end = content.rfind(b"\n") + 1
@@ -385,12 +386,14 @@ def segments_of(path: Path, *, following: bool = False) -> list[Path]:
 
     Raises:
         ReplayError: the path does not exist, or a directory below it cannot be read, or a segment in it is packed:
-            what is in it would be missed.
+            what is in it would be missed; or a complete one is empty.
     """
     if following:
         path = there(path)
     if path.is_file():
         _check_unpacked(path)
+        if not following:
+            _check_filled(path, size_bytes(path))
         return [path]
     if not path.is_dir():
         raise ReplayError(f"no such directory: {path}")
@@ -401,12 +404,22 @@ def segments_of(path: Path, *, following: bool = False) -> list[Path]:
     for file in logs:
         _check_unpacked(file)
     # A segment that is renamed while its directory is listed may be there by both names.
-    return sorted(file for file in set(map(there, logs)) if size_bytes(file))
+    sizes = {file: size_bytes(file) for file in set(map(there, logs))}
+    for file, size in sizes.items():
+        if not following and file.exists():
+            _check_filled(file, size)
+    return sorted(file for file, size in sizes.items() if size)
 
 
 def _check_unpacked(path: str | Path) -> None:
     if str(path).endswith(PACKED):
         raise ReplayError(f"{path} is packed: unpack it; `triack log compact` makes small files that a replay reads")
+
+
+def _check_filled(path: str | Path, size: int) -> None:
+    """A complete segment has records, unless it lost them; one that is open may have been begun just before a crash."""
+    if not size and not str(path).endswith(OPEN_SUFFIX):
+        raise ReplayError(f"{path} is empty, as no complete segment is: restore it, or remove it if there is no other")
 
 
 def _refuse(error: OSError) -> None:

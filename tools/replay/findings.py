@@ -20,6 +20,10 @@ LATE_MOMENTS: Final = 8
 write within a turn or two of its loop."""
 
 
+EVER: Final = 1 << 62
+"""A start later than any, and a time, too."""
+
+
 class DisorderError(Exception):
     """A record came behind a later one of its node, or changes what is settled: all must be judged anew, in order."""
 
@@ -29,8 +33,11 @@ class Due(NamedTuple):
 
     ``log``: the log of that start of the node goes on to ``end_ns``.
     ``stopped``: that start ended in good order.
-    ``has_log``: a log of the node was given at all. ``whole_log``: from its first start on.
-    ``started``: it has a start from ``incarnation`` to ``end_ns`` that said more than what it found on its disk.
+    ``given``: there is a log of each start that the node had from ``incarnation`` to ``end_ns``.
+    ``peers_given``: there is one of each start of each peer that the node had a session with.
+    ``told``: its logs tell of its session ``peer``, if it had that.
+    ``started``: it has a start from ``incarnation`` to ``end_ns`` that said more than what it found on its disk, and
+    there is a log of each one before that.
     ``open``: the node had one session with the peer open from ``begin_ns`` to ``end_ns``.
     ``not_opened``: it opened none in between, but after one that ended as idle. ``opened_anew``: it did.
     ``reopened``: it opened one with the peer after ``begin_ns`` and had it for ``end_ns``.
@@ -59,6 +66,11 @@ class Finding:
     dues: tuple[Due, ...] = ()
 
 
+def given(node: str, first: int = 1, last: int = EVER) -> Due:
+    """Return the due that no log of these starts of a node is missing."""
+    return Due("given", node, first, end_ns=last)
+
+
 class Life(NamedTuple):
     """One start of a node, as far as it was recorded; ``ready``: it said more than what it found on its disk."""
 
@@ -73,7 +85,10 @@ class Life(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """One end of a session: when it was open, by the node's monotonic clock; ``closed_ns`` 0 if it never closed."""
+    """One end of a session: when it was open, by the node's monotonic clock; ``closed_ns`` 0 if it never closed.
+
+    ``heard``: something came of which the peer has written that it had it, or sent it.
+    """
 
     node: str
     incarnation: int
@@ -83,6 +98,7 @@ class Opening(NamedTuple):
     closed_ns: int
     reason: str
     wall_ns: int
+    heard: bool = False
 
 
 @dataclass(slots=True)

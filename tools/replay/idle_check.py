@@ -55,14 +55,14 @@ def judge_open(session: str, opened: Record, quiet: Quiet, out: Output) -> None:
         out.report(opened, "idle_open", _told(opened, "no packet any more, and open"), due, session=session)
 
 
-def judge_close(session: str, ends: list[tuple[Record, Record | None, Quiet]], peer: str, out: Output) -> None:
+def judge_close(session: str, ends: list[tuple[Record, Record | None, Quiet]], out: Output, *dues: Due) -> None:
     """Judge a session that the first of its ends closed as idle.
 
     Args:
         session: which one.
         ends: how each end that there is a log of opened and closed it, and when it had its last packet.
-        peer: the other end.
         out: takes what is found.
+        dues: what must be true before something of the other end is missed.
     """
     opened, closed, quiet = ends[0]
     assert closed is not None
@@ -72,7 +72,7 @@ def judge_close(session: str, ends: list[tuple[Record, Record | None, Quiet]], p
     if None in known or True in known or heard:
         return
     evidence = _told(opened, f"closed as idle {(closed['at_ns'] - quiet.since_ns) // MS} ms after its last packet")
-    out.report(closed, "idle_close", evidence, Due("has_log", peer), session=session)
+    out.report(closed, "idle_close", evidence, *dues, session=session)
 
 
 def _told(opened: Record, what: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from triack.tools.replay.commits import Commits
-from triack.tools.replay.findings import LATE_NS, Due, Output, Record
+from triack.tools.replay.findings import LATE_NS, Due, Output, Record, given
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.runs import Carried, packets_of
 from triack.tools.replay.schema import EXPRESS, FOR_EVER, REJECT_REASONS, TRANSACTIONAL
@@ -132,6 +132,10 @@ class Incoming:
         self._out.report(
             record, check, evidence, *dues, origin=self._origin, lane=self._lane, sequence=sequence, **more
         )
+
+    def _known(self, record: Record) -> Due:
+        """What was committed in an earlier start is known if there is a log of that."""
+        return given(self.node, last=record["incarnation"])
 
     def _sequence(self, record: Record) -> Receiver:
         receiver = self.sequences.get(record["sequence"])
@@ -399,7 +403,8 @@ class Incoming:
         receiver.cls = record["class"]
         last = number + sum(packets for packets, _ in record["counts"]) - 1
         for low, high in receiver.settled.missing(number, last):
-            self._at(record, "queue", "handed out but not committed", sequence=sequence, number=low, last=high)
+            evidence = "handed out but not committed"
+            self._at(record, "queue", evidence, self._known(record), sequence=sequence, number=low, last=high)
         first, place = number, record["place"]
         for packets, messages in record["counts"]:
             if place or not self._is_new(receiver, record, first, first + packets - 1, messages):
@@ -436,7 +441,7 @@ class Incoming:
         spans = list(_messages_of(record))
         for low, high in receiver.settled.missing(spans[0][0], spans[-1][0]):
             evidence = f"{record['event']} but not committed"
-            self._at(record, "queue", evidence, sequence=sequence, number=low, last=high)
+            self._at(record, "queue", evidence, self._known(record), sequence=sequence, number=low, last=high)
         taken = receiver.out.taken
         for number, first, last in spans:
             if list(taken.get(number, RangeSet()).overlap(first, last)):
@@ -550,7 +555,11 @@ class Incoming:
                     # What it waited for was given up with it, and the commit went past it: it is a dead letter there.
                     continue
                 evidence = "committed and neither handed out, purged nor expired, though later ones were handed out"
-                self._at(commit.record(self.node), "not_handed", evidence, sequence=sequence, number=number)
+                dues = [given(self.node, commit.incarnation)]
+                if receiver.cls == TRANSACTIONAL and commit.first < number < commit.last:
+                    # Its origin may have given it up.
+                    dues.append(given(self._origin))
+                self._at(commit.record(self.node), "not_handed", evidence, *dues, sequence=sequence, number=number)
 
     def _unread(self, receiver: Receiver, first: int, last: int) -> Iterator[int]:
         """Yield the packets of which some message was neither handed out, purged nor expired."""

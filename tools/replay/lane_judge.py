@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from triack.base.session_log import SETTINGS
 from triack.tools.replay.commits import Commits
-from triack.tools.replay.findings import DisorderError, Due, Output, Record
+from triack.tools.replay.findings import EVER, DisorderError, Due, Output, Record, given
 from triack.tools.replay.incoming_check import DEAD_LETTER_LANE, Incoming, Receiver
 from triack.tools.replay.latencies import Latencies
 from triack.tools.replay.outgoing_check import Outgoing
@@ -147,6 +147,7 @@ class LaneJudge:
 
     def _on_queued(self, record: Record) -> None:
         story = self._story(record)
+        story.since = story.since or record["incarnation"]
         span = record["first"], record["last"], record["count"]
         (story.recovered if record.get("recovered") else story.fresh).append(span)
         story.queued.add(record["first"], record["last"])
@@ -308,10 +309,10 @@ class LaneJudge:
                 self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
 
     def _later(self, node: str) -> Due:
-        return Due("started", node, self._starts.get(node, 0), end_ns=1 << 62)
+        return Due("started", node, self._starts.get(node, 0), end_ns=EVER)
 
     def _judge_receiver(self, receiver: Incoming) -> None:
-        origin = Due("whole_log", self._origin)
+        origin = given(self._origin)
         for sequence, known in receiver.sequences.items():
             story = self._stories[sequence]
             if receiver.node != self._origin:
@@ -352,7 +353,9 @@ class LaneJudge:
             counted = packets == last - first + 1 and messages == commit.messages
             if packets == last - first + 1 and not counted and not removed.overlap(first, last):
                 evidence = f"{commit.messages} messages committed, their packets hold {messages}"
-                self._at(commit.record(node), "claims", evidence, sequence, number=first, last=last)
+                # Of what is between its ends the origin may have given some up.
+                dues = (origin,) if known.cls == TRANSACTIONAL and last > first + 1 else ()
+                self._at(commit.record(node), "claims", evidence, sequence, *dues, number=first, last=last)
             if (
                 not self._forgets
                 or unqueued
@@ -373,7 +376,7 @@ class LaneJudge:
         wanted = [part for span in story.queued.overlap(first, last) for part in removed.missing(*span)]
         if wanted:
             evidence = f"{size(wanted)} packets from {wanted[0][0]} on were not committed before {record['first']}"
-            self._at(record, "gaps", evidence, sequence, number=record["first"])
+            self._at(record, "gaps", evidence, sequence, given(self._origin, story.since), number=record["first"])
             return
         previous = known.previous.get(record["first"], record["first"] - 1)
         behind = max([first - 1, *(high for _, high in known.refused_ever.overlap(first, last))])
@@ -386,19 +389,20 @@ class LaneJudge:
         for key in known:
             del self._order_acked[key]
         for (sequence, number), record in self._order_acked.items():
-            given = ", ".join(str(high) for _, high in list(self._order_acks[sequence])[-3:])
-            evidence = f"order ack of {number}, {f'the last given were {given}' if given else 'none was given'}"
+            last = ", ".join(str(high) for _, high in list(self._order_acks[sequence])[-3:])
+            evidence = f"order ack of {number}, {f'the last given were {last}' if last else 'none was given'}"
             self._at(record, "ack_from_nowhere", evidence, sequence, *self._takers(), number=number)
         for (node, peer), record in self._answered.items():
             senders = {sender for sender, taker in self._hops if taker == node}
             if senders and peer not in senders:
                 evidence = f"an order ack for {peer}, from whom no packet came"
-                self._at(record, "claims", evidence, record["sequence"], number=record["number"])
+                self._at(record, "claims", evidence, record["sequence"], given(peer), number=record["number"])
 
     def _takers(self) -> tuple[Due, ...]:
         """All destinations must have been heard before something of theirs is missed."""
         senders = {node for node, _ in self._hops}
-        return tuple(Due("has_log", peer) for peer in sorted({peer for _, peer in self._hops} - senders))
+        takers = sorted({peer for _, peer in self._hops} - senders)
+        return tuple(map(given, takers)) or (Due("peers_given", self._origin),)
 
     def _judge_story(self, sequence: int, story: Story) -> None:
         """Count the messages: whole ranges by their counts, then what single packets correct; and find what is lost."""
@@ -431,7 +435,8 @@ class LaneJudge:
         weight = story.weigh_all([(first, last)])
         record = {**self._origins_last(), "node": ""}
         evidence = f"acknowledged at its origin, committed nowhere; messages: {weight}"
-        self._at(record, "lost", evidence, sequence, *self._takers(), number=first, last=last, value=weight)
+        dues = given(self._origin, story.since), *self._takers()
+        self._at(record, "lost", evidence, sequence, *dues, number=first, last=last, value=weight)
 
     def _judge_queued_counts(self, sequence: int, story: Story) -> None:
         fresh, story.fresh = story.fresh, []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
-from triack.tools.replay.findings import Due, Output, Record
+from triack.tools.replay.findings import Due, Output, Record, given
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.schema import EXPRESS, FAILURE_REASONS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.tier_check import Tiers
@@ -62,6 +62,8 @@ class Outgoing:
         self.sequences: dict[int, Sender] = {}
         self._tiers = Tiers(origin, lane, out)
         self._life: Record = {}
+        # The start before this one that told of the lane.
+        self._before = 0
         # What the session in use has sent: session -> sequence -> numbers; the older ones are over.
         self._carried: dict[str, dict[int, RangeSet]] = {}
         self._again: dict[int, RangeSet] | None = None
@@ -99,6 +101,7 @@ class Outgoing:
     def handle_started(self, record: Record) -> None:
         """A new start of the node: what is wanted must be queued again, express is gone."""
         self._end_recovery(record)
+        self._before = int(self._life["incarnation"] if self._life else record["incarnation"])
         self._again = {}
         self._carried.clear()
         self._parked.clear()
@@ -114,10 +117,12 @@ class Outgoing:
         """Any record that no start begins with: the node has said what it found."""
         self._end_recovery(record)
 
-    def _end_recovery(self, record: Record, *dues: Due) -> None:
+    def _end_recovery(self, record: Record) -> None:
         again, self._again = self._again, None
         if again is not None:
-            self._judge_forgotten(record, again, {number: it.wanted for number, it in self.sequences.items()}, *dues)
+            # In a start that is missing it may have been acknowledged.
+            due = given(self._node, self._before, record["incarnation"])
+            self._judge_forgotten(record, again, {number: it.wanted for number, it in self.sequences.items()}, due)
 
     def _judge_forgotten(
         self, record: Record, again: dict[int, RangeSet], wanted: dict[int, RangeSet], *dues: Due
@@ -245,7 +250,8 @@ class Outgoing:
         sender, number = self._sequence(record), record["number"]
         if sender.queued and number > sender.queued.lasts[-1]:
             evidence = f"order ack of {number}, queued only up to {sender.queued.lasts[-1]}"
-            self._at(record, "ack_unreceived", evidence, record["sequence"], number=number)
+            due = given(self._node, last=record["incarnation"])
+            self._at(record, "ack_unreceived", evidence, record["sequence"], due, number=number)
         sender.acked = max(sender.acked, number)
         freed = sender.wanted.take(1, number)
         if freed:

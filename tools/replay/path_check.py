@@ -34,7 +34,7 @@ class PathSizes:
             self.largest = record
 
 
-def judge_sizes(session: str, own: PathSizes, other: PathSizes, peer: str, out: Output) -> None:
+def judge_sizes(session: str, own: PathSizes, other: PathSizes, peer: str, out: Output, *dues: Due) -> None:
     """Judge one end of a session by what has come to the other.
 
     Args:
@@ -43,8 +43,9 @@ def judge_sizes(session: str, own: PathSizes, other: PathSizes, peer: str, out: 
         other: what came to the other end.
         peer: that end.
         out: takes what is found.
+        dues: what must be true before something that came to the other end is missed.
     """
     largest = own.largest
     if largest is not None and largest["size"] > other.probed_bytes:
         evidence = f"datagrams of {largest['size']} bytes, and no probe longer than {other.probed_bytes} came to {peer}"
-        out.report(largest, "path_size", evidence, Due("has_log", peer), session=session)
+        out.report(largest, "path_size", evidence, *dues, session=session)

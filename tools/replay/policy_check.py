@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from triack.base.session_log import POLICY
-from triack.tools.replay.findings import Due, Output, Record
+from triack.tools.replay.findings import Output, Record
 
 AGREED: Final = (
     "window",
@@ -92,4 +92,4 @@ def _judge_agreed(session: str, opened: Record, other: Record, out: Output) -> N
     for name in names:
         if opened.get(name) != other.get(name):
             evidence = f"{name} {opened.get(name)}, and {other.get(name)} at the other end"
-            out.report(opened, "policy", evidence, Due("has_log", other["node"]), session=session)
+            out.report(opened, "policy", evidence, session=session)

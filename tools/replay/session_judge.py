@@ -489,7 +489,7 @@ class SessionJudge:
                 self._join(end, end.opened["peer"], peer)
                 if end.closed and end.closed["reason"] == "idle":
                     ends = [(it.opened, it.closed, it.quiet) for it in (end, peer) if it is not None and it.opened]
-                    judge_close(self._session, ends, end.opened["peer"], self._out)
+                    judge_close(self._session, ends, self._out, *self._told(end.opened["peer"], peer))
                 self._judge_idle(end, peer)
                 self._judge_silence(end, peer)
         self._judge_roles()
@@ -506,6 +506,7 @@ class SessionJudge:
             Opening(
                 node, end.incarnation, opened["peer"], self._session, opened["at_ns"],
                 closed["at_ns"] if closed else 0, closed["reason"] if closed else "", opened["wall_ns"],
+                bool(end.received.last or end.acked or end.stored or end.path.largest),
             )
         )  # fmt: skip
         if closed is None:
@@ -522,18 +523,25 @@ class SessionJudge:
     def _join(self, end: End, peer: str, other: End | None) -> None:
         """Compare what arrived at an end with what the other end sent."""
         assert end.opened is not None
-        due = Due("has_log", peer)
+        dues = self._told(peer, other)
         other = other or self._new_end(0)
         for first, last, carried in end.received:
             for low, high in _unlike(first, last, carried, other.sent):
                 evidence = "arrived, but was not sent like that"
-                self._report(end.opened, "wire", evidence, due, number=low, last=high)
-        judge_sizes(self._session, end.path, other.path, peer, self._out)
+                self._report(end.opened, "wire", evidence, *dues, number=low, last=high)
+        judge_sizes(self._session, end.path, other.path, peer, self._out, *dues)
         for kind, got in (("ack", end.acked), ("store_ack", end.stored)):
             for first, last in got:
                 for low, high in other.given[kind].covered.missing(first, last):
                     evidence = f"{ACK_EVENTS[kind]} that {peer} did not send"
-                    self._report(end.opened, "ack_from_nowhere", evidence, due, number=low, last=high)
+                    self._report(end.opened, "ack_from_nowhere", evidence, *dues, number=low, last=high)
+
+    def _told(self, peer: str, other: End | None) -> tuple[Due, ...]:
+        """What must be true before something that the other end should have said is missed."""
+        if other is not None and other.first is not None and other.first["event"] != "session_closed":
+            return ()
+        # All that its node says of the session, if anything, is that it gave up a late connect.
+        return (Due("told", peer, peer=self._session),)
 
     def _judge_idle(self, end: End, other: End | None) -> None:
         """An end that has something unacknowledged can only have heard that the other one was idle."""
@@ -542,7 +550,7 @@ class SessionJudge:
             return
         if other is None or other.closed is None or other.closed["reason"] != "idle":
             evidence = f"closed as idle with {end.unacked} packets unacknowledged"
-            self._report(closed, "claims", evidence, Due("has_log", closed["peer"]))
+            self._report(closed, "claims", evidence, *self._told(closed["peer"], other))
 
     def _judge_silence(self, end: End, other: End | None) -> None:
         """An end that hears nothing does not wait for ever; which pings of a peer that asks have come is in no log."""

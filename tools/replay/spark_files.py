@@ -11,20 +11,20 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
 from triack.base.errors import ReplayError
-from triack.tools.replay.files import PACKED, SUFFIXES, VIOLATIONS
+from triack.tools.replay.files import OPEN_SUFFIX, PACKED, SUFFIXES, VIOLATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _PATTERN: Final = f"*{{{','.join(SUFFIXES + PACKED)}}}"
-"""Of packed ones, too: whoever reads them says that it cannot."""
+"""Of packed ones, too: whoever reads them says that it cannot. The same is true of complete ones that are empty."""
 _GLOB: Final = re.compile(r"([\[\]{}*?\\])")
 _FILE: Final = "file:"
 """How the names of local files begin that Spark gives."""
 
 
 def find_files(spark: SparkSession, paths: Iterable[str]) -> DataFrame:
-    """Return ``path``, ``length`` and ``content`` of each segment that has something in it.
+    """Return ``path``, ``length`` and ``content`` of each segment, but of those that were only just begun.
 
     A segment is one row, and is read as a whole by the task that judges it.
 
@@ -46,7 +46,8 @@ def find_files(spark: SparkSession, paths: Iterable[str]) -> DataFrame:
             raise
         missing = (error.getMessageParameters() or {}).get("path", ", ".join(given)).removeprefix(_FILE)
         raise ReplayError(f"no such directory: {missing}") from error
-    logs = files.where("length > 0").where(~f.col("path").endswith(f"/{VIOLATIONS}"))
+    begun = f.col("path").endswith(OPEN_SUFFIX) & (f.col("length") == 0)
+    logs = files.where(~begun).where(~f.col("path").endswith(f"/{VIOLATIONS}"))
     return logs.withColumn("path", as_given(f.col("path"), given))
 
 

@@ -20,12 +20,14 @@ class Story:
     """What the records of all nodes tell of one sequence."""
 
     __slots__ = (
-        "acked", "cls", "commits", "counted", "covered", "fresh", "queued", "recovered", "removed", "stored",
+        "acked", "cls", "commits", "counted", "covered", "fresh", "queued", "recovered", "removed", "since", "stored",
         "weights",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.cls = EXPRESS
+        # The first start of its origin that told of it: what was queued then, or later, was not removed before.
+        self.since = 0
         # What was queued: ranges whose packets are known to hold what was said, and the others.
         self.counted = Tally()
         self.fresh: list[Counted] = []
@@ -43,6 +45,7 @@ class Story:
     def join(self, other: Story) -> None:
         """Take over what the records of other nodes tell."""
         self.cls = max(self.cls, other.cls, key=CLASS_CODES.__getitem__)
+        self.since = self.since or other.since
         self.counted.join(other.counted)
         self.fresh += other.fresh
         self.recovered += other.recovered

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proof.lies.logs import honest_logs, is_honest, wide_logs, widened
+from proof.lies.logs import honest_logs, is_honest, is_whole, wide_logs, widened
 from triack.tools.chaos.drawing import draw
 from triack.tools.replay.local_engine import judge_records
 
@@ -16,6 +16,13 @@ def test_they_break_no_promise() -> None:
     packets = [record["packets"] for some in log.values() for record in some if "packets" in record]
     assert max(packets) > 100
     assert sum(map(len, log.values())) < sum(packets)
+
+
+def test_those_of_which_a_start_is_missing_are_not_taken() -> None:
+    """A node that was killed before it wrote anything leaves no file of that start."""
+    names = [f"{name}-{start:06d}-000001.jsonl" for name, start in (("a-b", 1), ("a-b", 2), ("c", 1), ("c", 3))]
+    assert is_whole(dict.fromkeys(names[:3], b""))
+    assert not is_whole(dict.fromkeys(names, b""))
 
 
 def test_who_stands_still_is_not_taken() -> None:

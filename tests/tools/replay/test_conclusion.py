@@ -3,7 +3,7 @@
 import pytest
 
 from triack.tools.replay.conclusion import World, decide, missing_logs, place, unfinished_logs
-from triack.tools.replay.findings import Due, Finding, Life, Opening
+from triack.tools.replay.findings import Due, Finding, Life, Opening, given
 from triack.tools.replay.journal import Segment
 from triack.tools.replay.schema import Violation
 
@@ -14,6 +14,7 @@ LIVES = [
 OPENINGS = [
     Opening("a", 1, "b", "s1", 100, 200, "path-lost", 0),
     Opening("a", 1, "b", "s2", 300, 0, "", 0),
+    Opening("a", 3, "c", "s3", 0, 0, "", 0),
 ]
 
 
@@ -25,11 +26,16 @@ OPENINGS = [
         (Due("log", "a", 2, end_ns=0), False),
         (Due("stopped", "a", 1), True),
         (Due("stopped", "a", 3), False),
-        (Due("has_log", "a"), True),
-        (Due("has_log", "b"), False),
-        (Due("whole_log", "a"), True),
-        (Due("whole_log", "b"), False),
+        (given("a", 3), True),
+        (given("a", 1, 1), True),
+        (given("a"), False),
+        (given("b"), False),
+        (Due("peers_given", "a"), False),
+        (Due("peers_given", "c"), True),
+        (Due("told", "a", peer="s1"), True),
+        (Due("told", "b", peer="s1"), False),
         (Due("started", "a", 1, end_ns=1), True),
+        (Due("started", "a", 1, end_ns=9), True),
         (Due("started", "a", 2, end_ns=9), False),
         (Due("open", "a", 1, "b", 120, 180), True),
         (Due("open", "a", 1, "b", 120, 220), False),
@@ -40,6 +46,7 @@ OPENINGS = [
         (Due("opened_anew", "a", 1, "", 101, 300), True),
         (Due("reopened", "a", 1, "b", 200, 600), True),
         (Due("reopened", "a", 1, "b", 200, 700), False),
+        (Due("reopened", "a", 1, "c", 200, 600), False),
         (Due("carried_on", "a", 1, "s1", 0, 199), True),
         (Due("carried_on", "a", 1, "s1", 0, 200), False),
     ],
@@ -47,7 +54,7 @@ OPENINGS = [
 def test_a_due_holds_or_not(due: Due, holds: bool) -> None:
     world = World(LIVES, OPENINGS)
     assert world.holds(due) == holds
-    found = decide([Finding(Violation("lost"), (Due("has_log", "a"), due))], world)
+    found = decide([Finding(Violation("lost"), (given("a", 3), due))], world)
     assert len(found) == holds
 
 
@@ -60,7 +67,7 @@ def test_a_session_of_a_start_without_a_log_is_open_no_longer_than_it_says() -> 
 
 
 def test_missing_logs_are_named() -> None:
-    assert missing_logs(World(LIVES, OPENINGS)) == ["node b", "start 2 of node a"]
+    assert missing_logs(World(LIVES, OPENINGS)) == ["node b", "node c", "start 2 of node a"]
     far = [*LIVES, Life("a", 10**17, 0, 1000, True, "alpha", 10, True)]
     assert missing_logs(World(far, [])) == ["start 2 of node a", f"starts 4 to {10**17 - 1} of node a"]
 

@@ -97,16 +97,29 @@ def test_the_violations_of_an_earlier_report_are_no_log(tmp_path: Path) -> None:
     assert replay(directories, engine="local").verdict == "pass"
 
 
-@pytest.mark.parametrize("packer", ["gz", "bz2", "xz", "zst"])
+@pytest.mark.parametrize("packer", ["gz", "bz2", "xz", "zst", "open.gz", "open.zst"])
 def test_a_packed_segment_is_not_missed(tmp_path: Path, packer: str) -> None:
-    """Whatever rotates files may pack them: the rest is no whole record."""
+    """Whatever rotates files may pack them, those of killed nodes as well: the rest is no whole record."""
     directories = healthy().save(tmp_path)
-    packed = tmp_path / "alpha" / f"alpha-000001-000002.jsonl.{packer}"
+    packed = tmp_path / "alpha" / f"alpha-000001-000003.jsonl.{packer}"
     packed.write_bytes(b"packed")
     for paths in (directories, [packed]):
         with pytest.raises(ReplayError) as refused:
             replay(paths, engine="local")
         assert str(refused.value).startswith(f"{packed} is packed: unpack it; `triack log compact` makes")
+
+
+def test_an_empty_segment_is_not_missed(tmp_path: Path) -> None:
+    """Nothing completes one without a record. One that is open may have been begun a moment before a crash."""
+    directories = healthy().save(tmp_path)
+    (tmp_path / "alpha" / "alpha-000002-000003.jsonl.open").touch()
+    assert replay(directories, engine="local").verdict == "pass"
+    empty = tmp_path / "alpha" / "alpha-000002-000004.jsonl"
+    empty.touch()
+    for paths in (directories, [empty]):
+        with pytest.raises(ReplayError) as refused:
+            replay(paths, engine="local")
+        assert str(refused.value).startswith(f"{empty} is empty, as no complete segment is: restore it")
 
 
 def test_a_log_that_cannot_be_read_is_named(tmp_path: Path) -> None:

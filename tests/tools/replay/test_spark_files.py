@@ -40,10 +40,10 @@ def test_a_path_without_logs_is_named(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_only_segments_are_found(spark: "SparkSession", tmp_path: Path) -> None:
-    """Not what is empty, what is something else, and the violations of a report."""
+    """Not what was only just begun, what is something else, and the violations of a report."""
     from triack.tools.replay.spark_files import find_files
 
-    for name, content in {"a.jsonl": "{}", "b.jsonl": "", "page.html": "x", VIOLATIONS: "{}"}.items():
+    for name, content in {"a.jsonl": "{}", "b.jsonl.open": "", "page.html": "x", VIOLATIONS: "{}"}.items():
         (tmp_path / name).write_text(content)
     assert [Path(row.path).name for row in find_files(spark, [str(tmp_path)]).select("path").collect()] == ["a.jsonl"]
 
