@@ -149,7 +149,7 @@ class Transaction:
 
         Args:
             queue: its name, as for ``Node.receive``.
-            most: how many at the most. A list ends with about a mebibyte of bodies, too.
+            most: how many at the most. A list ends with about a mebibyte of bodies and properties, too.
             timeout: seconds to wait for the first, None for no limit.
 
         Returns:
@@ -178,7 +178,7 @@ class Transaction:
                 Message(bodies[at], queue, packet, at, redelivered, ONLY_THE_TRANSACTION, self._port.name_of)
                 for at in drawn
             ]
-            size_bytes += sum([len(bodies[at]) for at in drawn])
+            size_bytes += run.size_of(drawn)
             enough = len(taken) == most or size_bytes >= BATCH_BYTES
             run = None if enough else self._port.open_run(mailbox)
         return taken

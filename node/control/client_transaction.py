@@ -13,6 +13,7 @@ from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control.client_messages import frames_of, message_of, name_of
 from triack.node.control.client_receipts import Caller, ClientReceipt, check_until
 from triack.node.control.frames import Header, cut
+from triack.node.control.told import read_receipts
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
 from triack.node.transaction import ONLY_THE_TRANSACTION, add_listed, all_reached, check_state
@@ -22,7 +23,10 @@ __all__ = ["ClientTransaction"]
 
 
 class ClientTransaction:
-    """A transaction of the node: leaving the block commits, an exception rolls back. See ``Transaction``."""
+    """A transaction of the node: leaving the block commits, an exception rolls back. See ``Transaction``.
+
+    After 131,072 sends and receives it refuses to send more, by a UsageError: a commit is answered in one frame.
+    """
 
     def __init__(self, client: Caller) -> None:
         self._client = client
@@ -124,7 +128,8 @@ class ClientTransaction:
         for delivery in self._classes:
             check_until(until, delivery, timeout)
         header, _ = await self._call("commit", ends=True)
-        receipts = [ClientReceipt(self._client, receipt) for receipt in header["receipts"]]
+        told = {"receipt": header["receipt"], **read_receipts(header["origin"], header["runs"])}
+        receipts = [ClientReceipt(self._client, told, at) for at in range(len(told["ids"]))]
         if until is not None:
             await all_reached(receipts, until, timeout)
         return receipts
