@@ -1,7 +1,8 @@
 """Transactions: receive from queues of this node and send to any queues, all of it or none."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
 from types import TracebackType
 from typing import Self, Unpack
@@ -210,6 +211,10 @@ class Transaction:
     def last_step(self) -> int:
         """What was sent or received last, for ``undo``."""
         return self._steps
+
+    def undo_last(self) -> Callable[[], None]:
+        """What takes back, at any later time, what was sent or received last; see ``undo``."""
+        return partial(self.undo, self._steps)
 
     def undo(self, step: int) -> None:
         """Take back a step of which its caller has not heard; nothing if the transaction has ended."""

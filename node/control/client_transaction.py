@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -34,6 +35,8 @@ class ClientTransaction:
         self._beginning = asyncio.Lock()
         self._classes: set[Delivery] = set()
         self._listed_bytes = 0
+        # The calls by which something was sent or received last.
+        self._last: list[int] = []
         self._ended = False
 
     def __repr__(self) -> str:
@@ -45,7 +48,17 @@ class ClientTransaction:
         if self._ended:
             raise NodeClosed("this transaction has ended")
         self._ended = ends
-        return await self._client.call(do, body, transaction=self._number, **fields)
+        header, content = await self._client.call(do, body, transaction=self._number, **fields)
+        self._last = [header["n"]]
+        return header, content
+
+    def undo_last(self) -> Callable[[], None]:
+        """What takes back, at any later time, what was sent or received last; see ``Transaction.undo``."""
+        return partial(self._undo, self._last)
+
+    def _undo(self, calls: list[int]) -> None:
+        for number in calls:
+            self._client.post("cancel", n=number)
 
     async def _begin(self) -> None:
         async with self._beginning:  # several calls at once are of one transaction, too
@@ -88,9 +101,9 @@ class ClientTransaction:
                 )
                 sent.append(header["n"])
         except BaseException:
-            for number in sent:  # all of the list or nothing
-                self._client.post("cancel", n=number)
+            self._undo(sent)  # all of the list or nothing
             raise
+        self._last = sent
 
     async def reply(
         self,
