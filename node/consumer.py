@@ -28,7 +28,8 @@ TURN_MESSAGES = 256
 BATCH_MESSAGES = 1_000
 """As many as a chunk of lines has on its way in (``tools.commands.pipes``): what a commit and a screen take easily."""
 BATCH_BYTES = 1024 * 1024
-"""A list of messages is one frame of the control socket, or one write: large enough that each costs little of it."""
+"""A list of messages is one frame of the control socket, or one write: large enough that each costs little of it, and
+with a message of the largest size at its end, and what is said of a thousand, still less than a frame takes."""
 
 
 class Consumer:
@@ -88,7 +89,7 @@ class Consumer:
         """The next messages, in order: the first is waited for, the others are those that are at hand already.
 
         Args:
-            most: how many at the most. A list ends with about a mebibyte of bodies, too.
+            most: how many at the most. A list ends with about a mebibyte of bodies and properties, too.
             timeout: seconds to wait for the first, None for no limit; 0 takes what is there already.
 
         Returns:

@@ -4,6 +4,7 @@ A node, or a client of one, runs in an event loop in a thread of its own; each c
 The parts are those of ``triack`` itself, with the same names, arguments, promises and errors. Any thread may call.
 """
 
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -412,10 +413,13 @@ class SyncClient(_Face[Client]):
 
 
 def _iterate(loop: LoopThread, events: AsyncIterator[E]) -> Iterator[E]:
-    async def follow() -> E | None:
-        return await anext(events, None)
+    unseen = deque[E | None]()
 
-    return iter(lambda: loop.wait(follow()), None)
+    async def follow() -> E | None:
+        return unseen.popleft() if unseen else await anext(events, None)
+
+    # Who is interrupted takes nothing along: what had come is for the next call.
+    return iter(lambda: loop.wait(follow(), unseen.append), None)
 
 
 class SyncInvitation:

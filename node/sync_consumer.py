@@ -51,12 +51,20 @@ class SyncConsumer:
 
     def get(self, timeout: float | None = None) -> Message:
         """The next message; see ``Consumer.get``."""
-        return thread_safe(self._loop, self._loop.wait(self._consumer.get(timeout)))
+
+        async def draw() -> Message:
+            return thread_safe(self._loop, await self._consumer.get(timeout))
+
+        return self._loop.wait(draw(), _put_back)
 
     def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
         """The next messages, in order; see ``Consumer.get_many``."""
-        batch = self._loop.wait(self._consumer.get_many(most, timeout))
-        return [thread_safe(self._loop, message) for message in batch]
+
+        async def draw() -> list[Message]:
+            batch = await self._consumer.get_many(most, timeout)
+            return [thread_safe(self._loop, message) for message in batch]
+
+        return self._loop.wait(draw(), lambda batch: _put_back(*batch))
 
     def close(self) -> None:
         """Give back what is unacknowledged and take no more."""
@@ -69,3 +77,9 @@ class SyncConsumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._loop.wait(self._consumer.__aexit__(kind, error, trace))
+
+
+def _put_back(*unseen: Message) -> None:
+    """They come again, as who asked for them was interrupted: the next call would acknowledge what nobody has seen."""
+    for message in unseen:
+        message.reject(failed=False)

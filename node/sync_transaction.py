@@ -1,8 +1,8 @@
 """A transaction, for callers that wait."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 from triack.base.delivery import Delivery
 from triack.node.consumer import BATCH_MESSAGES
@@ -16,6 +16,8 @@ from triack.node.transaction import Transaction
 from triack.queues.stages import Stage
 
 __all__ = ["SyncTransaction"]
+
+T = TypeVar("T")
 
 
 class SyncTransaction:
@@ -37,7 +39,7 @@ class SyncTransaction:
         **properties: Unpack[MessageProperties],
     ) -> None:
         """Send with the commit; see ``Transaction.send``."""
-        self._loop.wait(self._transaction.send(destination, body, delivery=delivery, **properties))
+        self._step(lambda: self._transaction.send(destination, body, delivery=delivery, **properties))
 
     def send_many(
         self,
@@ -48,7 +50,7 @@ class SyncTransaction:
         **properties: Unpack[MessageProperties],
     ) -> None:
         """Send a list with the commit, in order; see ``Transaction.send_many``."""
-        self._loop.wait(self._transaction.send_many(destination, bodies, delivery=delivery, **properties))
+        self._step(lambda: self._transaction.send_many(destination, bodies, delivery=delivery, **properties))
 
     def reply(
         self,
@@ -59,15 +61,26 @@ class SyncTransaction:
         **properties: Unpack[MessageProperties],
     ) -> None:
         """Answer a message with the commit; see ``Transaction.reply``."""
-        self._loop.wait(self._transaction.reply(message, body, delivery=delivery, **properties))
+        self._step(lambda: self._transaction.reply(message, body, delivery=delivery, **properties))
 
     def receive_many(self, queue: str, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
         """Take messages with the commit, in order; see ``Transaction.receive_many``."""
-        return self._loop.wait(self._transaction.receive_many(queue, most, timeout))
+        return self._step(lambda: self._transaction.receive_many(queue, most, timeout))
 
     def receive(self, queue: str, timeout: float | None = None) -> Message:
         """Take a message with the commit; see ``Transaction.receive``."""
-        return self._loop.wait(self._transaction.receive(queue, timeout))
+        return self._step(lambda: self._transaction.receive(queue, timeout))
+
+    def _step(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Send or receive. Whoever is interrupted has done neither, as one who is cancelled."""
+        undo: list[Callable[[], None]] = []
+
+        async def step() -> T:
+            done = await begin()
+            undo.append(self._transaction.undo_last())
+            return done
+
+        return self._loop.wait(step(), lambda _: undo[0]())
 
     def remember(self, key: str, value: bytes | None) -> None:
         """Keep a value of the application's own with the commit; None removes it."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from types import TracebackType
@@ -158,7 +158,7 @@ class Transaction:
 
         Args:
             queue: its name, as for ``Node.receive``.
-            most: how many at the most. A list ends with about a mebibyte of bodies, too.
+            most: how many at the most. A list ends with about a mebibyte of bodies and properties, too.
             timeout: seconds to wait for the first, None for no limit.
 
         Returns:
@@ -191,7 +191,7 @@ class Transaction:
                 Message(bodies[at], queue, packet, at, redelivered, ONLY_THE_TRANSACTION, self._port.name_of)
                 for at in drawn
             ]
-            size_bytes += sum([len(bodies[at]) for at in drawn])
+            size_bytes += run.size_of(drawn)
             enough = len(taken) == most or size_bytes >= BATCH_BYTES
             run = None if enough else self._port.open_run(mailbox)
         return taken
@@ -224,6 +224,10 @@ class Transaction:
     def last_step(self) -> int:
         """What was sent or received last, for ``undo``."""
         return self._steps
+
+    def undo_last(self) -> Callable[[], None]:
+        """What takes back, at any later time, what was sent or received last; see ``undo``."""
+        return partial(self.undo, self._steps)
 
     def undo(self, step: int) -> None:
         """Take back a step of which its caller has not heard; nothing if the transaction has ended."""

@@ -273,8 +273,7 @@ class Engine:
             indices = run.draw_many(most)
             drawn.append((run, indices))
             most -= len(indices)
-            bodies = run.packet.open().bodies
-            most_bytes -= sum(map(len, bodies[indices.start : indices.stop]))
+            most_bytes -= run.size_of(indices)
         return drawn
 
     def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:

@@ -41,6 +41,16 @@ class Run:
         self.next = min(first + most, self.end)
         return range(first, self.next)
 
+    def size_of(self, drawn: range) -> int:
+        """How many bytes messages that were drawn count for where a list is cut.
+
+        Their bodies; all of the packet if it has properties, as how long those of one message are nobody has kept.
+        """
+        content = self.packet.open()
+        if content.properties is not None:
+            return self.packet.size_bytes
+        return sum(map(len, content.bodies[drawn.start : drawn.stop]))
+
     def lease(self, index: int) -> Lease:
         """A message that was drawn."""
         return Lease(self.packet, index, self.redelivered)

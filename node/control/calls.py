@@ -23,9 +23,9 @@ from triack.base.reasons import DropReason
 from triack.node.acknowledgements import Acknowledgements
 from triack.node.consumer import BATCH_MESSAGES, Consumer
 from triack.node.control.arguments import check_arguments
-from triack.node.control.frames import CALLS_MAX, VERSION, Header, Link, cut, number_of
+from triack.node.control.frames import CALLS_MAX, VERSION, Header, Link, cut, number_of, words_of
 from triack.node.control.host import Host
-from triack.node.control.told import describe_event, describe_news, read_every
+from triack.node.control.told import describe_event, describe_news, describe_receipts, read_every
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.events import Events
 from triack.node.message import Message
@@ -40,6 +40,9 @@ __all__ = ["Calls"]
 
 RECEIPTS_MAX = 65_536
 """Receipts that one connection may still wait for: a few megabytes; the oldest are forgotten beyond that."""
+STEPS_MAX = 131_072
+"""Sends and receives of one transaction. Where each send goes elsewhere than the one before it, the answer to the
+commit says some 45 bytes of it, so that all of them are less than a frame takes."""
 
 Answer = tuple[dict[str, Any], bytes]
 
@@ -59,7 +62,8 @@ class Calls:
         # Clients wait before they ask: who waits here hears nothing that follows, no cancel either.
         self._free = asyncio.Semaphore(CALLS_MAX)
         self._next = 1
-        self._receipts: OrderedDict[int, Receipt | Receipts] = OrderedDict()
+        self._receipts: OrderedDict[int, Receipt | Receipts | list[Receipt]] = OrderedDict()
+        self._kept = 0
         self._readers: dict[int, Consumer] = {}
         # By the number of each, with that of its reader.
         self._messages: dict[int, tuple[int, Message]] = {}
@@ -130,7 +134,7 @@ class Calls:
             await self._link.send("done", content, n=number, **fields)
         except TriackError as error:
             told = {name: getattr(error, name) for name in ("reason", "peer", "rolled_back") if hasattr(error, name)}
-            await self._link.send("failed", n=number, error=type(error).__name__, message=str(error), **told)
+            await self._link.send("failed", n=number, error=type(error).__name__, message=words_of(error), **told)
 
     async def _do(self, header: Header, body: bytes) -> Answer:
         verb = check_arguments(header)
@@ -179,18 +183,19 @@ class Calls:
     def _keep(self, receipt: Receipt) -> dict[str, Any]:
         return {"receipt": self._keep_waits(receipt), "id": receipt.id, "number": receipt.number}
 
-    def _keep_waits(self, receipt: Receipt | Receipts) -> int:
+    def _keep_waits(self, receipt: Receipt | Receipts | list[Receipt]) -> int:
         number = self._number()
         self._receipts[number] = receipt
-        if len(self._receipts) > RECEIPTS_MAX:
-            self._receipts.popitem(last=False)
+        self._kept += _objects_of(receipt)
+        while self._kept > RECEIPTS_MAX and len(self._receipts) > 1:  # those of one commit are kept together
+            self._kept -= _objects_of(self._receipts.popitem(last=False)[1])
         return number
 
     async def _wait(self, header: Header, _body: bytes) -> Answer:
-        kept = self._receipts.get(header["receipt"])
-        receipt = kept[header["at"]] if isinstance(kept, Receipts) and header.get("at") is not None else kept
-        if receipt is None:
+        kept, at = self._receipts.get(header["receipt"]), header["at"]
+        if kept is None:
             raise UsageError(f"wait for a receipt: more than {RECEIPTS_MAX} came after it, and it was forgotten")
+        receipt = kept if isinstance(kept, Receipt) or (isinstance(kept, Receipts) and at is None) else kept[at]
         await receipt.reached(header["stage"], header["timeout"])
         return {}, b""
 
@@ -292,16 +297,26 @@ class Calls:
             raise NodeClosed("this transaction has ended")
         return transaction
 
+    def _with_room(self, header: Header) -> Transaction:
+        """A transaction that may send. Raises UsageError when it has done too much."""
+        transaction = self._transaction(header)
+        if transaction.last_step >= STEPS_MAX:
+            raise UsageError(
+                f"send to {header['destination']} in a transaction: it has sent and received {STEPS_MAX} times; "
+                "commit it, and go on in another one, or send lists"
+            )
+        return transaction
+
     async def _tx_send(self, header: Header, body: bytes) -> Answer:
         delivery = Delivery[header["delivery"]]
-        transaction = self._transaction(header)
+        transaction = self._with_room(header)
         await transaction.send(header["destination"], body, delivery=delivery, **header["properties"])
         self._note_step(header, transaction)
         return {}, b""
 
     async def _tx_send_many(self, header: Header, body: bytes) -> Answer:
         delivery, bodies = Delivery[header["delivery"]], cut(body, header["sizes"])
-        transaction = self._transaction(header)
+        transaction = self._with_room(header)
         await transaction.send_many(header["destination"], bodies, delivery=delivery, **header["properties"])
         self._note_step(header, transaction)
         return {}, b""
@@ -338,7 +353,9 @@ class Calls:
 
     async def _commit(self, header: Header, _body: bytes) -> Answer:
         transaction = self._end_transaction(header)
-        return {"receipts": [self._keep(receipt) for receipt in await transaction.commit()]}, b""
+        receipts = await transaction.commit()
+        told = {"origin": self._node.node_id, "runs": describe_receipts(receipts)}
+        return {"receipt": self._keep_waits(receipts), **told}, b""
 
     async def _rollback(self, header: Header, _body: bytes) -> Answer:
         self._end_transaction(header).rollback(failed=header["failed"])
@@ -406,6 +423,11 @@ class Calls:
     async def _recall(self, header: Header, _body: bytes) -> Answer:
         value = self._node.recall(header["key"])
         return {"known": value is not None}, value or b""
+
+
+def _objects_of(receipt: Receipt | Receipts | list[Receipt]) -> int:
+    """What it counts for among the receipts of a connection; a list that was sent as one is hardly more than one."""
+    return max(1, len(receipt)) if isinstance(receipt, list) else 1
 
 
 def _describe_peer(peer: EnrolledPeer) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -15,6 +15,7 @@ from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control.client_messages import frames_of, message_of, name_of
 from triack.node.control.client_receipts import Caller, ClientReceipt, check_until
 from triack.node.control.frames import Header, cut
+from triack.node.control.told import read_receipts
 from triack.node.event_loop import run_at_home
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
@@ -25,7 +26,10 @@ __all__ = ["ClientTransaction"]
 
 
 class ClientTransaction:
-    """A transaction of the node: leaving the block commits, an exception rolls back. See ``Transaction``."""
+    """A transaction of the node: leaving the block commits, an exception rolls back. See ``Transaction``.
+
+    After 131,072 sends and receives it refuses to send more, by a UsageError: a commit is answered in one frame.
+    """
 
     def __init__(self, client: Caller) -> None:
         self._client = client
@@ -34,6 +38,8 @@ class ClientTransaction:
         self._beginning = asyncio.Lock()
         self._classes: set[Delivery] = set()
         self._listed_bytes = 0
+        # The calls by which something was sent or received last.
+        self._last: list[int] = []
         self._ended = False
 
     def __repr__(self) -> str:
@@ -45,10 +51,19 @@ class ClientTransaction:
         if self._ended:
             raise NodeClosed("this transaction has ended")
         self._ended = ends
-        answer = await self._client.call(do, body, transaction=self._number, **fields)
+        header, content = await self._client.call(do, body, transaction=self._number, **fields)
+        self._last = [header["n"]]
         if ends and self._finalizer is not None:
             self._finalizer.detach()
-        return answer
+        return header, content
+
+    def undo_last(self) -> Callable[[], None]:
+        """What takes back, at any later time, what was sent or received last; see ``Transaction.undo``."""
+        return partial(self._undo, self._last)
+
+    def _undo(self, calls: list[int]) -> None:
+        for number in calls:
+            self._client.post("cancel", n=number)
 
     async def _begin(self) -> None:
         async with self._beginning:  # several calls at once are of one transaction, too
@@ -94,9 +109,9 @@ class ClientTransaction:
                 )
                 sent.append(header["n"])
         except BaseException:
-            for number in sent:  # all of the list or nothing
-                self._client.post("cancel", n=number)
+            self._undo(sent)  # all of the list or nothing
             raise
+        self._last = sent
 
     async def reply(
         self,
@@ -134,7 +149,8 @@ class ClientTransaction:
         for delivery in self._classes:
             check_until(until, delivery, timeout)
         header, _ = await self._call("commit", ends=True)
-        receipts = [ClientReceipt(self._client, receipt) for receipt in header["receipts"]]
+        told = {"receipt": header["receipt"], **read_receipts(header["origin"], header["runs"])}
+        receipts = [ClientReceipt(self._client, told, at) for at in range(len(told["ids"]))]
         if until is not None:
             await all_reached(receipts, until, timeout)
         return receipts

@@ -18,7 +18,18 @@ from typing import Any
 from triack.base.errors import ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
 
-__all__ = ["CALLS_MAX", "FRAME_BYTES_MAX", "VERSION", "Header", "Link", "check_sayable", "cut", "dial", "number_of"]
+__all__ = [
+    "CALLS_MAX",
+    "FRAME_BYTES_MAX",
+    "VERSION",
+    "Header",
+    "Link",
+    "check_sayable",
+    "cut",
+    "dial",
+    "number_of",
+    "words_of",
+]
 
 VERSION = 5
 """Of the conversations: both ends must say the same, as neither knows another."""
@@ -26,6 +37,8 @@ FRAME_BYTES_MAX = 8 * 1024 * 1024
 """The largest message, 4 MiB, and then some."""
 CALLS_MAX = 16_384
 """Calls of one connection at a time, most of which wait for messages: some kilobytes each. A caller with more waits."""
+ERROR_CHARS_MAX = 65_536
+"""Of what an error says: more than anybody reads."""
 CLOSE_S = 2.0
 """How long the other end may take to read what was said last: one that runs does in milliseconds, but one that was
 stopped, or whose own reader has stopped, never does."""
@@ -46,14 +59,22 @@ class Link:
         self._writer = writer
 
     async def send(self, op: str, body: bytes = b"", **fields: Any) -> None:
-        """Send one frame; waits while the other end does not read."""
+        """Send one frame, as ``post``; waits while the other end does not read."""
         self.post(op, body, **fields)
         await self._writer.drain()
 
     def post(self, op: str, body: bytes = b"", **fields: Any) -> None:
-        """Send one frame, without waiting."""
+        """Send one frame, without waiting.
+
+        Raises:
+            UsageError: the other end would take it for no frame, as it is too long; nothing was sent.
+        """
         header = json.dumps({"op": op, **fields}, separators=(",", ":")).encode()
-        self._writer.write(b"".join((_LENGTH.pack(len(header) + 1 + len(body)), header, b"\n", body)))
+        length = len(header) + 1 + len(body)
+        if length > FRAME_BYTES_MAX:
+            what = fields.get("do", op)
+            raise UsageError(f"{what}: {length} bytes, and the control socket takes {FRAME_BYTES_MAX} at a time")
+        self._writer.write(b"".join((_LENGTH.pack(length), header, b"\n", body)))
 
     async def receive(self) -> tuple[Header, bytes]:
         """The next frame.
@@ -125,6 +146,11 @@ def check_sayable(what: str, fields: Mapping[str, object]) -> None:
             if isinstance(value, dict):
                 check_sayable(what, value)
             raise UsageError(f"{what}: {name} is of a wrong type: {value!r}") from None
+
+
+def words_of(error: Exception) -> str:
+    """What an error says, cut to what a frame takes: it may repeat an argument as long as a frame."""
+    return str(error)[:ERROR_CHARS_MAX]
 
 
 def number_of(header: Header, key: str) -> int:

@@ -26,7 +26,7 @@ from triack.node import operator_log
 from triack.node.consumer import BATCH_MESSAGES, Consumer
 from triack.node.control.calls import Calls
 from triack.node.control.description import check_queue, describe
-from triack.node.control.frames import VERSION, Header, Link, cut, number_of
+from triack.node.control.frames import VERSION, Header, Link, cut, number_of, words_of
 from triack.node.control.handover import PASSING, Served, folder_of, make_socket_path, publish, retract
 from triack.node.control.host import Host
 from triack.node.control.intake import Chunk, Failure, Intake
@@ -125,7 +125,7 @@ class ControlServer:
             operator_log.info(f"control socket: a conversation ended: {error}")
         except TriackError as error:
             with contextlib.suppress(OSError):
-                await link.send("error", message=str(error), usage=isinstance(error, UsageError))
+                await link.send("error", message=words_of(error), usage=isinstance(error, UsageError))
         except OSError as error:
             operator_log.info(f"control socket: a conversation ended: {error}")
         finally:

@@ -1,6 +1,6 @@
-"""How events of a node and of acknowledgements, and when these are wanted, look on the control socket."""
+"""How events of a node and of acknowledgements, when these are wanted, and receipts look on the control socket."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from fractions import Fraction
 from typing import Any, Final, get_args
@@ -8,9 +8,19 @@ from typing import Any, Final, get_args
 from triack.base.ack_trigger import AckTrigger
 from triack.base.news import NodeEvent
 from triack.node.acknowledgements import Every
+from triack.node.receipt import MessageWaits
 from triack.queues.ack_events import AckEvent, AckKind
 
-__all__ = ["describe_event", "describe_every", "describe_news", "read_event", "read_every", "read_news"]
+__all__ = [
+    "describe_event",
+    "describe_every",
+    "describe_news",
+    "describe_receipts",
+    "read_event",
+    "read_every",
+    "read_news",
+    "read_receipts",
+]
 
 _NEWS: Final[dict[str, Callable[..., NodeEvent]]] = {kind.__name__: kind for kind in get_args(NodeEvent)}
 _SINGLE = "single"
@@ -55,3 +65,28 @@ def read_news(said: list[Any]) -> NodeEvent:
     """The same, read. JSON has no tuples."""
     kind, fields = said
     return _NEWS[kind](**{name: tuple(it) if isinstance(it, list) else it for name, it in fields.items()})
+
+
+def describe_receipts(receipts: Iterable[MessageWaits]) -> list[list[Any]]:
+    """Whose receipts they are, by the run: how many messages, and the ordinal and the number of the first.
+
+    What went to one queue is one run, so that an answer about thousands of messages is short.
+    """
+    runs: list[list[Any]] = []
+    for receipt in receipts:
+        ordinal, number = int(receipt.id.partition("-")[2]), receipt.number
+        if runs and number is not None and runs[-1][1:] == [ordinal - runs[-1][0], number - runs[-1][0]]:
+            runs[-1][0] += 1
+        else:
+            runs.append([1, ordinal, number])
+    return runs
+
+
+def read_receipts(origin: str, runs: list[list[Any]]) -> dict[str, list[Any]]:
+    """The same, read: the ``ids`` and the ``numbers`` of all messages, in order."""
+    ids: list[str] = []
+    numbers: list[int | None] = []
+    for count, ordinal, number in runs:
+        ids += [f"{origin}-{ordinal + at}" for at in range(count)]
+        numbers += [None] * count if number is None else range(number, number + count)
+    return {"ids": ids, "numbers": numbers}

@@ -2,9 +2,15 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterable, Callable, Coroutine
+import threading
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+import pytest
 
 import triack
 from tests.machine import PATIENCE_S
@@ -81,3 +87,19 @@ def alive(kind: type) -> int:
     """How many objects of a class somebody still refers to."""
     gc.collect()
     return sum(isinstance(it, kind) for it in gc.get_objects())
+
+
+@contextmanager
+def interrupted(*, early: bool = False) -> Iterator[None]:
+    """What this thread waits for in here ends with Ctrl-C: when its outcome is there, or before that."""
+    result, me = Future.result, threading.current_thread()
+
+    def interrupt(future: Future[Any], timeout: float | None = None) -> Any:
+        if threading.current_thread() is not me:
+            return result(future, timeout)
+        if not early:
+            result(future, timeout)
+        raise KeyboardInterrupt
+
+    with patch.object(Future, "result", interrupt), pytest.raises(KeyboardInterrupt):
+        yield

@@ -1,5 +1,6 @@
 """Triack without ``async``."""
 
+import logging
 import re
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
-from tests.node.nodes import WAIT, open_sync, quick
+from tests.node.nodes import WAIT, interrupted, open_sync, quick
 from triack.tools.ports import free_port
 
 SCRIPT = """
@@ -241,6 +242,41 @@ def test_a_thread_is_told_of_acknowledgements(tmp_path: Path) -> None:
                 last = event.last
                 if last == 4:
                     break
+
+
+def test_an_interrupted_reader_of_events_misses_none(tmp_path: Path) -> None:
+    with open_sync("shop", tmp_path) as shop, triack.sync.connect(tmp_path) as client:
+        for face in (shop, client):
+            told = face.acknowledgements("q", every="message")
+            numbers = [face.send("q", b"x").number for _ in range(3)]
+            for _ in range(2):
+                with interrupted():
+                    next(told)
+            assert [next(told).first for _ in range(3)] == numbers
+
+
+def test_what_a_node_calls_itself_cannot_wait_for_it(caplog: pytest.LogCaptureFixture) -> None:
+    """Such as a handler of its log that sends by it: that is refused, and the node goes on."""
+    refused: list[Exception] = []
+
+    class Sends(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            for call in (lambda: node.send("log", record.getMessage().encode()), node.close):
+                with pytest.raises(triack.UsageError, match="this thread runs the node") as error:
+                    call()
+                refused.append(error.value)
+
+    handler = Sends()
+    with open_sync("a") as node:
+        logging.getLogger("triack").addHandler(handler)
+        try:
+            node.receive("orders")
+            node.receive("order")
+        finally:
+            logging.getLogger("triack").removeHandler(handler)
+        node.send("orders", b"x").queued(WAIT)
+    assert refused
+    assert "order" in caplog.text
 
 
 def test_what_is_shown_is_what_is_inside() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import triack
-from tests.node.nodes import WAIT, open_sync
+from tests.node.nodes import WAIT, interrupted, open_sync
+from triack.node.consumer import AckMode
 
 
 def test_threads_share_a_node() -> None:
@@ -76,3 +77,23 @@ def test_lists_are_sent_and_received(tmp_path: Path) -> None:
             assert face.queue_lengths()["q"] == 0
             with pytest.raises(triack.UsageError, match="whole number above 0"), face.receive("q") as reader:
                 reader.get_many(0)
+
+
+@pytest.mark.parametrize("ack", ["auto", "manual"])
+def test_whoever_is_interrupted_has_acknowledged_nothing_unseen(tmp_path: Path, ack: AckMode) -> None:
+    """What had come is in the queue again, by no failure: neither the next call takes it for done nor a good end."""
+    with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
+        for face in (node, client):
+            face.send_many("q", [b"1", b"2", b"3"])
+            with face.receive("q", ack=ack) as reader:
+                assert reader.get(WAIT).body == b"1"
+                with interrupted():
+                    reader.get(WAIT)
+                (again,) = reader.get_many(1, WAIT)
+                assert (again.body, again.redelivered, again.failures) == (b"2", True, 0)
+                with interrupted():
+                    reader.get_many(timeout=WAIT)
+            face.flush()
+            with face.receive("q") as reader:
+                left = [message.body for message in reader.get_many(timeout=WAIT)]
+            assert left == ([b"3"] if ack == "auto" else [b"1", b"2", b"3"])

@@ -6,7 +6,8 @@ import threading
 import pytest
 
 from tests.machine import PATIENCE_S
-from triack.base.errors import NodeClosed
+from tests.node.nodes import interrupted
+from triack.base.errors import NodeClosed, UsageError
 from triack.node.sync_loop import LoopThread
 
 
@@ -68,3 +69,41 @@ def test_its_end_ends_what_is_left() -> None:
     loop.end()
     waiting.join()
     assert (sorted(ended), told, left.cancelled()) == (["left", "waited for"], ["closed"], True)
+
+
+def test_what_came_for_a_thread_that_was_interrupted_is_taken_back() -> None:
+    """In the loop, before anything that is asked for later; what had not come is cancelled."""
+    loop = LoopThread("test")
+    unseen: list[int] = []
+
+    async def look() -> list[int]:
+        return list(unseen)
+
+    assert loop.wait(double(1), unseen.append) == 2
+    with interrupted():
+        loop.wait(double(2), unseen.append)
+    assert loop.wait(look()) == [4]
+    with interrupted(early=True):
+        loop.wait(asyncio.sleep(PATIENCE_S, 6), unseen.append)
+    with pytest.raises(LookupError):
+        loop.wait(double(-1), unseen.append)
+    assert loop.wait(look()) == [4]
+    loop.end()
+
+
+def test_its_own_thread_does_not_wait_for_itself() -> None:
+    """It is refused whatever it would wait for, its end as well, and does at once what nobody has to wait for."""
+    loop = LoopThread("test")
+    told: list[int] = []
+
+    async def ask() -> None:
+        with pytest.raises(UsageError, match="this thread runs the node"):
+            loop.wait(double(1))
+        with pytest.raises(UsageError, match="this thread runs the node"):
+            loop.end()
+        loop.tell(lambda: told.append(1))
+
+    loop.wait(ask())
+    assert told == [1]
+    assert loop.wait(double(21)) == 42
+    loop.end()

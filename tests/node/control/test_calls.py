@@ -11,8 +11,8 @@ import pytest
 from tests.machine import PATIENCE_S
 from tests.node.nodes import make
 from triack.base.errors import TriackError
-from triack.node.control import calls, handover
-from triack.node.control.frames import CALLS_MAX, VERSION, Link, dial
+from triack.node.control import calls, frames, handover
+from triack.node.control.frames import CALLS_MAX, ERROR_CHARS_MAX, VERSION, Link, dial
 
 
 @pytest.fixture
@@ -97,3 +97,24 @@ async def test_a_process_without_descriptors_says_so(link: Link, monkeypatch: py
     await link.send("call", n=1, do="flush")
     failed, _ = await asyncio.wait_for(link.receive(), PATIENCE_S)
     assert failed == {"op": "failed", "n": 1, "error": "TriackError", "message": "flush: Too many open files"}
+
+
+async def test_an_answer_that_is_too_long_is_said_to_be(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody loses the connection by it, nor waits for ever."""
+    monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 200)
+    for number in range(20):
+        await link.send("call", n=number, do="read", queue=f"orders-{number}", redelivery=None)
+        await link.receive()
+    await link.send("call", n=1, do="queue_lengths")
+    failed, _ = await asyncio.wait_for(link.receive(), PATIENCE_S)
+    assert (failed["op"], failed["error"]) == ("failed", "UsageError")
+    assert "bytes, and the control socket takes 200 at a time" in failed["message"]
+    await link.send("call", n=2, do="flush")
+    assert (await link.receive())[0] == {"op": "done", "n": 2}
+
+
+async def test_an_error_repeats_no_more_than_anybody_reads(link: Link) -> None:
+    """In an argument as long as a frame, each letter may take six."""
+    await link.send("call", n=1, do="browse", queue="\u00e9" * 1_000_000, after=[])
+    failed, _ = await asyncio.wait_for(link.receive(), PATIENCE_S)
+    assert (failed["op"], len(failed["message"])) == ("failed", ERROR_CHARS_MAX)

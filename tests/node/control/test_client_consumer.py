@@ -128,6 +128,21 @@ async def test_a_loop_that_is_left_gives_its_message_back(node: triack.Node, cli
     assert (again.body, again.redelivered) == (b"1", True)
 
 
+@pytest.mark.slow
+async def test_a_list_is_no_longer_than_a_frame(node: triack.Node, client: Client) -> None:
+    """By the properties of its messages, too, be it a reader's or a transaction's."""
+    await node.send_many("q", [b"hi"] * 1_000, headers={f"h{at}": "x" * 1_000 for at in range(10)})
+    await node.flush()
+    got = 0
+    async with client.receive("q") as reader:
+        while got < 300:
+            got += len(await reader.get_many(timeout=WAIT))
+    async with client.transaction() as tx:
+        got += len(await tx.receive_many("q", timeout=WAIT))
+    await client.flush()
+    assert node.queue_lengths()["q"] == 1_000 - got
+
+
 async def test_what_a_reader_leaves_unsettled_is_in_its_queue_alone(node: triack.Node, client: Client) -> None:
     """A connection may outlive thousands of readers."""
     await node.send_many("q", [b"x"] * 10)

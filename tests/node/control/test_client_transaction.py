@@ -8,6 +8,7 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, alive, cancel_at_every_turn, make, until
+from triack.node.control import calls, frames
 from triack.node.control.client import Client
 from triack.node.control.client_transaction import ClientTransaction
 from triack.node.transaction import Transaction
@@ -194,3 +195,45 @@ async def test_a_forgotten_transaction_keeps_no_message(node: triack.Node, clien
     message.ack()
     await client.flush()
     assert node.queue_lengths()["orders"] == 0
+
+
+async def test_a_commit_of_any_length_is_answered(
+    node: triack.Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a few bytes, and with receipts that are kept together, however many: who was told of an error sends again."""
+    monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 2_000)
+    monkeypatch.setattr(calls, "RECEIPTS_MAX", 10)
+    await node.send("before", b"x")
+    tx = client.transaction()
+    for at in range(100):
+        await tx.send("orders" if at < 50 else "others", b"%d" % at)
+    receipts = await tx.commit(until="ordered", timeout=WAIT)
+    assert [receipt.number for receipt in receipts] == [*range(1, 51), *range(1, 51)]
+    async with node.receive("orders") as orders, node.receive("others") as others:
+        arrived = await orders.get_many(timeout=WAIT) + await others.get_many(timeout=WAIT)
+    assert [receipt.id for receipt in receipts] == [message.id for message in arrived]
+    await (await client.send("orders", b"x")).ordered(WAIT)
+    with pytest.raises(triack.UsageError, match="it was forgotten"):
+        await receipts[0].ordered(WAIT)
+
+
+async def test_a_transaction_sends_as_often_as_its_commit_can_tell(
+    node: triack.Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes beyond is refused, and the transaction goes on."""
+    monkeypatch.setattr(calls, "STEPS_MAX", 2)
+    async with client.transaction() as tx:
+        await tx.send("orders", b"1")
+        await tx.send_many("orders", [b"2", b"3"])
+        for more in (tx.send("orders", b"4"), tx.send_many("orders", [b"4"])):
+            with pytest.raises(triack.UsageError, match="it has sent and received 2 times"):
+                await more
+    assert node.queue_lengths()["orders"] == 3
+
+
+async def test_what_is_too_long_to_be_asked_is_said_before_anything_happens(node: triack.Node, client: Client) -> None:
+    async with client.transaction() as tx:
+        await tx.send("orders", b"x")
+        with pytest.raises(triack.UsageError, match=r"^tx_remember: .* the control socket takes 8388608 at a time$"):
+            await tx.remember("last", bytes(9_000_000))
+    assert (node.queue_lengths()["orders"], node.recall("last")) == (1, None)

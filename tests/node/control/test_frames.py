@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.machine import PATIENCE_S
-from triack.base.errors import ProtocolError
+from triack.base.errors import ProtocolError, UsageError
 from triack.node.control import frames
 from triack.node.control.frames import FRAME_BYTES_MAX, Link, cut, dial, number_of
 
@@ -54,6 +54,22 @@ async def test_the_length_alone_refuses_a_frame(ends: tuple[Link, asyncio.Stream
         await asyncio.wait_for(link.receive(), PATIENCE_S)
 
 
+async def test_what_is_too_long_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one byte: whoever would get it would end the connection."""
+    monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 100)
+    near, far = socket.socketpair()
+    one, other = (
+        Link(*await asyncio.open_unix_connection(sock=near)),
+        Link(*await asyncio.open_unix_connection(sock=far)),
+    )
+    with pytest.raises(UsageError, match=r"^recall: 101 bytes, and the control socket takes 100 at a time$"):
+        one.post("call", bytes(73), do="recall")
+    one.post("call", bytes(72), do="recall")
+    assert await other.receive() == ({"op": "call", "do": "recall"}, bytes(72))
+    for link in (one, other):
+        await link.close()
+
+
 async def test_a_connection_that_ends_within_a_frame_is_lost(ends: tuple[Link, asyncio.StreamWriter]) -> None:
     link, writer = ends
     writer.write((10).to_bytes(4, "big") + b"{")
@@ -68,7 +84,7 @@ async def test_an_end_that_does_not_read_holds_nobody_who_closes(
     """It was stopped, or writes into a pager that nobody leafs through."""
     monkeypatch.setattr(frames, "CLOSE_S", 0.01)
     link, _ = ends
-    link.post("more", bytes(FRAME_BYTES_MAX))
+    link.post("more", bytes(FRAME_BYTES_MAX - 100))
     await asyncio.wait_for(link.close(), PATIENCE_S)
 
 

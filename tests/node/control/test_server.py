@@ -145,3 +145,21 @@ async def test_why_a_node_cannot_be_found_is_told(tmp_path: Path, caplog: pytest
     async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
         await node.send("orders", b"x", until="queued")
     assert "other processes cannot use node b: [Errno 21] Is a directory" in caplog.text
+
+
+@pytest.mark.slow
+async def test_a_process_that_asks_for_properties_gets_frames_all_the_same(tmp_path: Path) -> None:
+    """However large the properties of a thousand small messages are: ``triack receive --json`` is one."""
+    async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
+        await node.send_many("orders", [b"hi"] * 1_000, headers={f"h{at}": "x" * 1_000 for at in range(10)})
+        await node.flush()
+        served = handover.read(tmp_path / "b")
+        assert served is not None
+        hello = {"v": VERSION, "do": "receive", "queue": "orders", "about": True}
+        link = await greet(Path(served.control), hello)
+        told = 0
+        async with asyncio.timeout(PATIENCE_S):
+            while told < 1_000:
+                header, _ = await link.receive()
+                told += len(header.get("about", ()))
+        await link.close()

@@ -1,4 +1,4 @@
-"""Events and triggers survive the way over the control socket."""
+"""Events, triggers and receipts survive the way over the control socket."""
 
 import json
 from fractions import Fraction
@@ -16,11 +16,15 @@ from triack.node.control.told import (
     describe_event,
     describe_every,
     describe_news,
+    describe_receipts,
     read_event,
     read_every,
     read_news,
+    read_receipts,
 )
+from triack.node.receipt import MessageWaits
 from triack.queues.ack_events import AckEvent, AckKind
+from triack.queues.stages import Stage
 
 
 def sent(value: Any) -> Any:
@@ -75,3 +79,34 @@ def test_a_trigger_that_is_none_is_refused() -> None:
         read_every({"window_share": 2})
     with pytest.raises(TypeError):
         read_every({"colour": "red"})
+
+
+class Given(MessageWaits):
+    """The receipt of a message that is long forgotten."""
+
+    def __init__(self, ordinal: int, number: int | None) -> None:
+        self._ordinal = ordinal
+        self._number = number
+
+    @property
+    def id(self) -> str:
+        return f"ab-{self._ordinal}"
+
+    @property
+    def number(self) -> int | None:
+        return self._number
+
+    async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
+        raise AssertionError((stage, timeout))
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.none() | st.integers(1, 4))))
+def test_receipts_are_the_same(told: list[tuple[int, int | None]]) -> None:
+    receipts = [Given(*one) for one in told]
+    read = read_receipts("ab", sent(describe_receipts(receipts)))
+    assert read == {"ids": [it.id for it in receipts], "numbers": [it.number for it in receipts]}
+
+
+def test_receipts_of_one_queue_are_told_as_one() -> None:
+    receipts = [Given(ordinal, ordinal - 7) for ordinal in range(10, 100_010)]
+    assert describe_receipts(receipts) == [[100_000, 10, 3]]
