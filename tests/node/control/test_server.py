@@ -155,7 +155,7 @@ async def test_a_process_that_asks_for_properties_gets_frames_all_the_same(tmp_p
         await node.flush()
         served = handover.read(tmp_path / "b")
         assert served is not None
-        hello = {"v": VERSION, "do": "receive", "queue": "orders", "about": True}
+        hello = {"v": VERSION, "do": "receive", "queue": "orders", "about": True, "most": 1_000}
         link = await greet(Path(served.control), hello)
         told = 0
         async with asyncio.timeout(PATIENCE_S):
