@@ -28,12 +28,10 @@ class Starts:
         for node, start in sorted(known):
             by_node[node].append(start)
         self._last = {node: starts[-1] for node, starts in by_node.items()}
-        self._first = {node: starts[0] for node, starts in by_node.items()}
         self._lacking = {node: _between([0, *starts]) for node, starts in by_node.items()}
         # By node and session, of those that only the peer tells of: which starts of the node they may have been with.
         self._within: dict[tuple[str, str], Span] = {}
-        # Nodes of which a peer heard, perhaps before the first start that there is a log of; after the last; surely so.
-        self._before: set[str] = set()
+        # Nodes of which a peer heard, perhaps after the last start that there is a log of; and surely so.
         self._beyond: set[str] = set()
         self._surely_beyond: set[str] = set()
         self._place(sorted(openings, key=lambda it: (it.incarnation, it.opened_ns)))
@@ -60,8 +58,6 @@ class Starts:
 
     def _note(self, peer: str, since: int, until: int, *, heard: bool) -> None:
         """A session with a start of the peer in this range is told of by nobody else."""
-        if heard and since < self._first[peer]:
-            self._before.add(peer)
         if heard and until == EVER:
             self._beyond.add(peer)
             if self.are_given(peer, since, self._last[peer]):
@@ -81,16 +77,11 @@ class Starts:
         return within[1] != EVER and self.are_given(node, *within)
 
     def missing(self) -> list[str]:
-        """Say which starts of nodes there is no log of; before the first one, only if a peer may have heard of them.
-
-        Recording may begin at any time in the life of a node: what nobody tells of, no verdict is about.
-        """
+        """Say which starts of nodes there is no log of."""
         told = []
         for node in sorted(self._last):
             # As many as a damaged log says, and nobody reads more than from where to where.
             for low, high in self._lacking[node]:
-                if low == 1 and node not in self._before:
-                    continue
                 told.append(f"{f'start {low}' if low == high else f'starts {low} to {high}'} of node {node}")
             if node in self._surely_beyond:
                 told.append(f"a start after start {self._last[node]} of node {node}")

@@ -23,14 +23,7 @@ def test_a_start_is_given_or_not(first: int, last: int, given: bool) -> None:
 
 
 def test_those_that_are_missing_are_named() -> None:
-    assert Starts(KNOWN, []).missing() == ["starts 4 to 5 of node b"]
-
-
-def test_those_before_the_first_are_named_if_a_peer_heard_of_them() -> None:
-    """Recording may begin at any time, and what nobody tells of is nothing to judge."""
-    assert Starts(KNOWN, ends(None, 2)).missing()[0] == "start 1 of node b"
-    assert Starts(KNOWN, ends(2, None)).missing() == ["starts 4 to 5 of node b"]
-    assert Starts(KNOWN, ends(None, 2, heard=False)).missing() == ["starts 4 to 5 of node b"]
+    assert Starts(KNOWN, []).missing() == ["start 1 of node b", "starts 4 to 5 of node b"]
 
 
 def test_a_session_behind_the_last_one_is_of_a_start_that_is_missing() -> None:
@@ -47,7 +40,7 @@ def test_a_session_behind_the_last_one_is_of_a_start_that_is_missing() -> None:
 
 def test_one_that_another_missing_start_explains_names_no_other() -> None:
     starts = Starts(KNOWN, ends(2, None))
-    assert starts.missing() == ["starts 4 to 5 of node b"]
+    assert starts.missing() == ["start 1 of node b", "starts 4 to 5 of node b"]
     assert not starts.are_given("b", 6, EVER)
 
 
