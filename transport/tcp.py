@@ -9,6 +9,7 @@ let in has to be vouched for in time, or goes when others need the place (``stra
 """
 
 import asyncio
+import contextlib
 import errno
 import socket
 import ssl
@@ -178,10 +179,9 @@ class TcpEndpoint:
     # ---- strangers
 
     async def _accept_all(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             try:
-                sock, peer = await loop.sock_accept(listening)
+                sock, peer = await _accepted(listening)
             except OSError as error:
                 if error.errno in _EXHAUSTED:
                     self._end_stranger(next(iter(self._strangers), None), DropReason.TOO_MANY_CONNECTIONS)
@@ -314,6 +314,29 @@ class TcpEndpoint:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _accepted(listening: socket.socket) -> tuple[socket.socket, SocketAddress]:
+    """The next connection. Whoever is cancelled has taken none, which ``loop.sock_accept`` does not promise.
+
+    Raises:
+        OSError: there can be none now.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            sock, peer = listening.accept()
+            sock.setblocking(False)
+            return sock, peer
+        ready = asyncio.Event()
+        try:
+            loop.add_reader(listening, ready.set)
+        except NotImplementedError:  # of Windows
+            return await loop.sock_accept(listening)
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_reader(listening)
 
 
 def _haste(to: Address) -> dict[str, float]:

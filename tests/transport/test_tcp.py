@@ -2,11 +2,12 @@
 
 import asyncio
 import errno
+import gc
+import select
 import socket
 import ssl
 import sys
 from contextlib import suppress
-from itertools import count
 from typing import Any
 
 import pytest
@@ -150,15 +151,14 @@ async def test_strangers_do_not_lock_anyone_out(opened: Opener) -> None:
 
 async def test_without_file_descriptors_a_stranger_goes(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the next one comes in."""
-    loop = asyncio.get_running_loop()
-    real, calls = loop.sock_accept, count(1)
+    real, exhausted = socket.socket.accept, iter([False, True])
 
-    async def accept(sock: socket.socket) -> tuple[socket.socket, tuple[str, int]]:
-        if next(calls) == 2:
+    def accept(sock: socket.socket) -> tuple[socket.socket, tuple[str, int]]:
+        if any(select.select([sock], [], [], 0)) and next(exhausted, False):
             raise OSError(errno.EMFILE, "Too many open files")
-        return await real(sock)
+        return real(sock)
 
-    monkeypatch.setattr(loop, "sock_accept", accept)
+    monkeypatch.setattr(socket.socket, "accept", accept)
     there = await opened("tcp")
     first = await connected(there)
     second = await connected(there)
@@ -168,6 +168,22 @@ async def test_without_file_descriptors_a_stranger_goes(opened: Opener, monkeypa
     assert there.drops == {"too-many-connections": 1}
     for _, writer in (first, second):
         writer.close()
+
+
+async def test_who_knocks_while_it_closes_is_left_by_nobody(opened: Opener, recwarn: pytest.WarningsRecorder) -> None:
+    """What was accepted is closed, and not found by the garbage collector; and nothing is said on the terminal."""
+    said: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+    for turns in range(8):
+        there = await opened("tcp")
+        await asyncio.sleep(0.01)  # it waits for somebody
+        knocking = socket.create_connection(("127.0.0.1", Address.parse(there.address).port))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await there.close()
+        knocking.close()
+    gc.collect()
+    assert (said, [it for it in recwarn if it.category is ResourceWarning]) == ([], [])
 
 
 # Both families, and beyond this machine.
