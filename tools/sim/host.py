@@ -146,6 +146,7 @@ class SimHost(EngineHost):
         self._store: Store | None = None
         self._timer_ns: int | None = None
         self._arrived: list[tuple[bytes, str]] = []
+        self._unread: list[Callable[[], object]] = []
 
     # ---- who it is, and whom it knows
 
@@ -161,16 +162,28 @@ class SimHost(EngineHost):
 
     def know(self, peer: Peer) -> None:
         """Trust a peer, as it is now."""
-        self.identity.know(peer)
-        self._look_who_is_known()
+        self._learn(lambda: self.identity.know(peer))
 
     def forget(self, name: str) -> None:
         """Trust a peer no more."""
-        self.identity.forget(name)
-        self._look_who_is_known()
+        self._learn(lambda: self.identity.forget(name))
+
+    def _learn(self, change: Callable[[], object]) -> None:
+        """It is written down at once; a process that stands still has not read it, and the next one reads it all."""
+        self._unread.append(change)
+        if self.engine is None:
+            self._read()
+        else:
+            self.act(self._look_who_is_known)
+
+    def _read(self) -> None:
+        for change in self._unread:
+            change()
+        self._unread.clear()
 
     def _look_who_is_known(self) -> None:
-        self.act(lambda: self.live.handle_directory_changed(self.world.now_ns))
+        self._read()
+        self.live.handle_directory_changed(self.world.now_ns)
 
     # ---- the life of the process
 
@@ -181,6 +194,7 @@ class SimHost(EngineHost):
             TriackError: the store cannot be used.
         """
         self.lives += 1
+        self._read()
         if self.lives == 1 and self.identity.resides:
             self.network.residents.join(self)
         self.records.append(bytearray())

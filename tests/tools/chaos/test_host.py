@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from triack.base.commit import Commit, OutgoingQueueRow
 from triack.base.delivery import Delivery
+from triack.base.peers import Peer
 from triack.base.units import SECOND
 from triack.store.store import Store
 from triack.tools.chaos.drawing import draw
@@ -95,4 +96,21 @@ def test_a_process_that_stood_still_does_what_has_waited_in_order() -> None:
     host.crash(0, power=False, down_ns=SECOND, again=-1)
     world.run(9 * SECOND)
     assert done == [1, 2, 3, 4, 5]
+    host.disk.close()
+
+
+def test_who_stands_still_learns_of_others_when_it_goes_on() -> None:
+    """With all that has to follow from it, before anything that comes later; whoever has died reads it at its start."""
+    world = World(1)
+    host = Host(world, Network(world), draw(1).hosts[0])
+    host.start()
+    for name, dies in (("x", False), ("y", True)):
+        host.know(Peer(name))
+        host.pause(SECOND)
+        host.forget(name)
+        assert host.directory.named(name) is not None
+        if dies:
+            host.crash(0, power=False, down_ns=SECOND // 2, again=-1)
+        world.run(2 * SECOND)
+        assert host.directory.named(name) is None
     host.disk.close()
