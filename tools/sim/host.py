@@ -146,7 +146,6 @@ class SimHost(EngineHost):
         self._store: Store | None = None
         self._timer_ns: int | None = None
         self._arrived: list[tuple[bytes, str]] = []
-        self._unread: list[Callable[[], object]] = []
 
     # ---- who it is, and whom it knows
 
@@ -170,16 +169,16 @@ class SimHost(EngineHost):
 
     def _learn(self, change: Callable[[], object]) -> None:
         """It is written down at once; a process that stands still has not read it, and the next one reads it all."""
-        self._unread.append(change)
+        self.identity.unread.append(change)
         if self.engine is None:
             self._read()
         else:
             self.act(self._look_who_is_known)
 
     def _read(self) -> None:
-        for change in self._unread:
+        for change in self.identity.unread:
             change()
-        self._unread.clear()
+        self.identity.unread.clear()
 
     def _look_who_is_known(self) -> None:
         self._read()

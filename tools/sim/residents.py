@@ -4,6 +4,7 @@ A node that joins is known to all who are there, and knows them. Whom somebody t
 change (``SimHost.know``, ``SimHost.forget``).
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Protocol
 
@@ -44,6 +45,7 @@ class Identity:
         resides: the same.
         directory: the peers that it knows by name.
         suite: cipher and hash of its next processes.
+        unread: changes of whom it trusts that no process has read yet.
     """
 
     def __init__(self, keys: tuple[bytes, ...], *, resides: bool) -> None:
@@ -51,6 +53,7 @@ class Identity:
         self.resides = resides
         self.directory = Directory()
         self.suite = AESGCM_SHA256
+        self.unread: list[Callable[[], object]] = []
         self._channels: SecureChannels | None = None
 
     def make_channels(self, entropy: Entropy) -> Channels:
