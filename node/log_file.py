@@ -1,16 +1,21 @@
 """The files of the session log (docs/session-log.md).
 
-Segments grow by whole records and are renamed when the next one begins.
+Segments grow by whole records and are renamed when the next one begins. Where they are is noted in the data directory,
+so that a start on which nobody gave a log, as the node was only looked at, goes on with it.
 """
 
+import contextlib
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from triack.base.errors import StoreError
 from triack.base.log_lines import SEGMENT_BEGIN
+from triack.base.names import check_name
 from triack.node import operator_log
+from triack.node.notes import Note, folder_of, write_note
 
-__all__ = ["LogFile"]
+__all__ = ["LogFile", "Recorded", "note_log"]
 
 OPEN_SUFFIX = ".open"
 """Marks the segment that is being written, for readers and for whoever cleans up."""
@@ -93,3 +98,32 @@ class LogFile:
             os.close(self._fd)
             self._fd = None
         self._open_path().rename(self._path())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded(Note):
+    """Where the last start that a program made of a node has recorded.
+
+    Attributes:
+        name: of the node.
+        log: the folder of its session log.
+    """
+
+    FILE = "log.json"
+
+    name: str
+    log: str
+
+    def is_ours(self) -> bool:
+        """Whether the folder is a path from everywhere. Raises ValueError for what is no name, or no path."""
+        check_name(self.name)
+        return Path(self.log).is_absolute() and b"\0" not in os.fsencode(self.log)
+
+
+def note_log(data: Path, log: Path | None, name: str) -> None:
+    """Note where a start records, or that it does not. A disk that takes no note keeps no node from its work."""
+    with contextlib.suppress(OSError):
+        if log is None:
+            (data / Recorded.FILE).unlink(missing_ok=True)
+        else:
+            write_note(data, Recorded(folder=folder_of(data), name=name, log=str(log)))

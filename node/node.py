@@ -13,7 +13,7 @@ from triack.base.checks import check_kind, check_texts
 from triack.base.commit import StoreContent
 from triack.base.datagram import Channels
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed, StoreDamaged, TriackError, UsageError, WouldBlock
+from triack.base.errors import NodeClosed, StoreDamaged, StoreError, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
 from triack.base.units import in_ns
 from triack.node import operator_log
@@ -26,7 +26,7 @@ from triack.node.events import Events
 from triack.node.keys import IDENTITY_FILE
 from triack.node.life import Life, LifeState
 from triack.node.outgoing_message import MessageProperties
-from triack.node.platform import PLATFORM
+from triack.node.platform import PLATFORM, Log
 from triack.node.port import Port
 from triack.node.receipt import Receipt, accept, stage_to_wait_for
 from triack.node.requesting import Requesting, Requests
@@ -42,12 +42,12 @@ from triack.queues.engine import Engine
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
-from triack.store.folder import STORE_FILE, as_folder, check_unused
+from triack.store.folder import as_folder, check_unused
 from triack.store.store import Store
 from triack.transport.address import Address
 from triack.transport.endpoint import Endpoint, Tls
 
-__all__ = ["Node", "open_at_rest", "open_node", "port_of"]
+__all__ = ["Node", "open_node", "port_of"]
 
 
 def open_node(
@@ -110,35 +110,6 @@ def open_node(
         log=None if log is None else as_folder(f"open {name}: log", log),
         queues=None if queues is None else [*map(check_name, check_texts(f"open {name}: queues", queues))],
         settings=settings or NodeSettings(),
-    )
-
-
-def open_at_rest(data: str | Path) -> "Node":
-    """The node of a data directory that no process runs, begun as any other: for looking, and for steering its queues.
-
-    It neither listens nor sends: what is put into an outgoing queue goes out when the node runs again.
-
-    Args:
-        data: its data directory.
-
-    Raises:
-        UsageError: there is no store of a node.
-    """
-    folder = as_folder("open: data", data)
-    if not (folder / STORE_FILE).exists():
-        raise UsageError(f"there is no node in {folder}: it has no {STORE_FILE}")
-    has_keys = (folder / IDENTITY_FILE).exists()
-    return Node(
-        "node",
-        Secured({}, DEFAULT_SUITE) if has_keys else Keyless("node", {}),
-        data=folder,
-        listen=None,
-        announce=None,
-        tls=None,
-        log=None,
-        queues=None,
-        settings=NodeSettings(),
-        at_rest=True,
     )
 
 
@@ -216,7 +187,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             if endpoint is not None:
                 opened.push_async_callback(endpoint.close)
             channels = await self._open_channels(worker, endpoint, content)
-            log = platform.open_log(self._log, self.name, content.incarnation)
+            log = self._open_log(store, content.incarnation)
             if log is not None:
                 opened.callback(log.close)
             try:
@@ -296,6 +267,16 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
         opened.callback(worker.close)
         content = await worker.start(open_and_load)
         return stores[0], content
+
+    def _open_log(self, store: Store, incarnation: int) -> Log | None:
+        note_in = None if store.in_memory or self._at_rest else self._data
+        try:
+            return self._platform.open_log(self._log, self.name, incarnation, note_in)
+        except StoreError as error:
+            if not self._at_rest:
+                raise
+            operator_log.warning(f"{error}; what is done now is not in it", node=self.name)
+            return None
 
     async def _open_control(self, endpoint: Endpoint | None) -> ControlServer | None:
         """Let other processes of this machine use the node, if they can find it: by its data directory."""

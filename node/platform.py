@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from triack.node.log_file import LogFile
+from triack.node.log_file import LogFile, note_log
 from triack.node.private_files import Files, MemoryFiles, PrivateFiles
 from triack.node.stats import NodeStats
 from triack.node.worker import ThreadWorker, Worker
@@ -67,9 +67,16 @@ class Platform:
         """Open the store in a data directory, or one in memory. Blocks; raises what ``Store`` raises."""
         return Store(data)
 
-    def open_log(self, folder: Path | None, name: str, incarnation: int) -> Log | None:
-        """Open the session log of a node, or None if it keeps none. Raises StoreError."""
-        return None if folder is None else LogFile(folder, name, incarnation)
+    def open_log(self, folder: Path | None, name: str, incarnation: int, note_in: Path | None) -> Log | None:
+        """Open the session log of a node, or None if it keeps none, and note in a data directory where it is.
+
+        Raises:
+            StoreError: the log cannot be written.
+        """
+        log = None if folder is None else LogFile(folder, name, incarnation)
+        if note_in is not None:
+            note_log(note_in, folder, name)
+        return log
 
     def note_node(self, name: str, look: Callable[[], NodeStats]) -> None:
         """A node was opened; ``look`` gives its counters. A platform that tells of its nodes keeps it."""

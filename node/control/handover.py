@@ -1,38 +1,32 @@
 """Finding the process that serves a data directory.
 
-A served directory holds ``node.json``: the control socket of its process, the pid, where it listens, and which
-directory it is. The socket lies in a fresh directory of its owner alone. After ``kill -9`` both stay behind; a socket
-that nobody answers means that the directory is not served. A file that was copied with its directory speaks of another
-one, whose process may live: it counts as none.
+A served directory holds a note, ``node.json``: the control socket of its process, the pid, and where it listens. The
+socket lies in a fresh directory of its owner alone. After ``kill -9`` both stay behind; a socket that nobody answers
+means that the directory is not served.
 """
 
 import asyncio
 import contextlib
-import json
 import os
 from contextvars import ContextVar
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from triack.base.errors import TriackError
 from triack.node.control.frames import Link, dial
+from triack.node.notes import Note, read_note, write_note
 
 __all__ = [
     "PASSING",
     "Served",
-    "decode_served",
     "find",
     "find_soon",
-    "folder_of",
     "make_socket_path",
     "publish",
-    "read",
     "retract",
     "wait",
 ]
 
-NODE_FILE = "node.json"
-"""Beside the store, so that whoever is given the directory finds it."""
 SOCKET_FILE = "control"
 """The one file in its folder."""
 SOCKET_FOLDER_PREFIX = "triack-"
@@ -48,55 +42,27 @@ PASSING: ContextVar[bool] = ContextVar("triack_passing", default=False)
 whoever works through it opens the directory next."""
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served(Note):
     """Who serves a directory.
 
     Attributes:
         control: path of the control socket.
         pid: the process.
         listen: where its node listens.
-        folder: the directory, as ``folder_of`` has it.
     """
+
+    FILE = "node.json"
 
     control: str
     pid: int
     listen: str
-    folder: str
 
-
-def folder_of(data: Path) -> str:
-    """A directory, by whatever path, and however often it was renamed; a copy is another one. Raises OSError."""
-    found = data.stat()
-    return f"{found.st_dev}:{found.st_ino}"
-
-
-def read(data: Path) -> Served | None:
-    """What the directory says of itself, be it stale or not."""
-    try:
-        served, folder = decode_served((data / NODE_FILE).read_bytes()), folder_of(data)
-    except OSError:
-        return None
-    return served if served is not None and served.folder == folder else None
-
-
-def decode_served(content: bytes) -> Served | None:
-    """Read the file; None for what ``publish`` has not written: nothing is connected to, or removed, by it."""
-    try:
-        found = json.loads(content)
-        served = Served(found["control"], found["pid"], found["listen"], found["folder"])
-        kinds = [type(value) for value in astuple(served)]
-        written = kinds == [str, int, str, str] and _is_socket_path(served.control)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return served if written else None
-
-
-def _is_socket_path(control: str) -> bool:
-    """Whether ``make_socket_path`` may have made it. Raises ValueError for what no system takes for a path."""
-    path = Path(control)
-    ours = path.name == SOCKET_FILE and path.parent.name.startswith(SOCKET_FOLDER_PREFIX)
-    return ours and b"\0" not in os.fsencode(control)
+    def is_ours(self) -> bool:
+        """Whether ``make_socket_path`` may have made the socket. Raises ValueError for what no system takes."""
+        path = Path(self.control)
+        ours = path.name == SOCKET_FILE and path.parent.name.startswith(SOCKET_FOLDER_PREFIX)
+        return ours and b"\0" not in os.fsencode(self.control)
 
 
 def make_socket_path() -> Path:
@@ -112,22 +78,17 @@ def make_socket_path() -> Path:
 
 def publish(data: Path, served: Served) -> None:
     """Say who serves the directory; the caller holds its store. Clears away what a killed process left."""
-    stale = read(data)
+    stale = read_note(data, Served)
     if stale is not None:
         _remove_socket(Path(stale.control))
-    temporary = data / f"{NODE_FILE}.new"
-    temporary.unlink(missing_ok=True)
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(fd, "w") as file:
-        json.dump(asdict(served), file)
-    temporary.rename(data / NODE_FILE)
+    write_note(data, served)
 
 
 def retract(data: Path, served: Served) -> None:
     """The directory is no longer served."""
-    if read(data) == served:
+    if read_note(data, Served) == served:
         with contextlib.suppress(OSError):
-            (data / NODE_FILE).unlink()
+            (data / Served.FILE).unlink()
     _remove_socket(Path(served.control))
 
 
@@ -145,13 +106,13 @@ async def find(data: Path) -> Link | None:
     ourselves would keep it out. The file stays for the next one to clear away: a process that lives may be out of our
     sight, with a ``/tmp`` of its own.
     """
-    if read(data) is None:
+    if read_note(data, Served) is None:
         return None
     return await _dial(data) or await find_soon(data)
 
 
 async def _dial(data: Path) -> Link | None:
-    served = read(data)
+    served = read_note(data, Served)
     try:
         return None if served is None else await dial(Path(served.control))
     except OSError:

@@ -27,11 +27,12 @@ from triack.node.consumer import BATCH_MESSAGES, Consumer
 from triack.node.control.calls import Calls
 from triack.node.control.description import check_queue, describe
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of, words_of
-from triack.node.control.handover import PASSING, Served, folder_of, make_socket_path, publish, retract
+from triack.node.control.handover import PASSING, Served, make_socket_path, publish, retract
 from triack.node.control.host import Host
 from triack.node.control.intake import Chunk, Failure, Intake
 from triack.node.control.tasks import first_of
 from triack.node.message import Message
+from triack.node.notes import folder_of
 from triack.node.outgoing_message import MessageProperties
 from triack.queues.stages import Stage
 
@@ -67,7 +68,9 @@ class ControlServer:
             # It begins to listen below: a cancellation in here would leave it listening, with nobody to close it.
             self._server = await asyncio.start_unix_server(self._accept, path, start_serving=False)
             await self._server.start_serving()
-            self._served = Served(str(path), os.getpid(), self._address, folder_of(self._data))
+            self._served = Served(
+                folder=folder_of(self._data), control=str(path), pid=os.getpid(), listen=self._address
+            )
             publish(self._data, self._served)
             self._watch = asyncio.create_task(self._close_when_failed(), name="triack-control")
         except BaseException:

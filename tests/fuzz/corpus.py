@@ -20,6 +20,7 @@ from triack.base.peers import Directory, Peer
 from triack.base.ranges import NumberSet
 from triack.node.control.handover import Served
 from triack.node.keys import Identity, KeyKind, encode_key
+from triack.node.log_file import Recorded
 from triack.node.trust import encode_trust
 from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
@@ -224,8 +225,9 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     peers = [Peer("b", (public(B_KEY),), ("udp://b:1",), bytes(range(32)), ("orders", "in-*")), Peer("c")]
     yield "trust_file", [encode_trust(peers), encode_trust([])]
     yield "identity_file", [Identity(tuple(KeyPair.of(key).private for key in (A_KEY, B_KEY))).encode()]
-    served = Served("/tmp/triack-x/control", 7, A_ADDRESS, "64769:12")
-    yield "node_file", [json.dumps(asdict(served)).encode()]
+    served = Served(folder="64769:12", control="/tmp/triack-x/control", pid=7, listen=A_ADDRESS)
+    recorded = Recorded(folder="64769:12", name="a", log="/var/log/a")
+    yield "node_file", [json.dumps(asdict(note)).encode() for note in (served, recorded)]
     lines = [{"source": "a-000001-000001.jsonl", "bytes": 70, "records": 0}, {"source": "b", "bytes": 1}]
     yield "manifest", [b"".join(json.dumps(line).encode() + b"\n" for line in lines)]
     yield "control", control_frames()

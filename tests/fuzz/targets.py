@@ -34,8 +34,10 @@ from triack.base.peers import NO_PSK, Directory, Peer
 from triack.base.printable import printable
 from triack.node.control.arguments import check_arguments
 from triack.node.control.frames import Link, cut, number_of
-from triack.node.control.handover import decode_served
+from triack.node.control.handover import Served
 from triack.node.keys import Identity, KeyKind, decode_key, encode_key
+from triack.node.log_file import Recorded
+from triack.node.notes import Note, decode_note
 from triack.node.trust import decode_trust, encode_trust
 from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
@@ -370,10 +372,12 @@ def identity_file(data: bytes) -> None:
 
 
 def node_file(data: bytes) -> None:
-    """Where the process of a node is: nothing else than a socket that a node may have made is looked for."""
-    served = decode_served(data)
-    if served is not None:
-        assert decode_served(json.dumps(asdict(served)).encode()) == served
+    """Where the process of a node is, and its log: nothing else than what a node may have made is looked for."""
+    kinds: tuple[type[Note], ...] = (Served, Recorded)
+    for kind in kinds:
+        note = decode_note(kind, data)
+        if note is not None:
+            assert decode_note(kind, json.dumps(asdict(note)).encode()) == note
 
 
 def manifest(data: bytes) -> None:

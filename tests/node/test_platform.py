@@ -21,8 +21,8 @@ def test_the_real_machine_has_real_parts(tmp_path: Path) -> None:
     assert platform.monotonic_ns() <= platform.monotonic_ns()
     assert abs(platform.wall_ns() - time.time_ns()) < 10**10
     assert platform.entropy(16) != platform.entropy(16)
-    assert platform.open_log(None, "a", 1) is None
-    log = platform.open_log(tmp_path, "a", 1)
+    assert platform.open_log(None, "a", 1, None) is None
+    log = platform.open_log(tmp_path, "a", 1, None)
     assert isinstance(log, LogFile)
     log.close()
     store = platform.open_store(tmp_path / "data")

@@ -8,7 +8,7 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, bodies, make, quick, until
-from triack.node.node import open_at_rest
+from triack.node.at_rest import open_at_rest
 from triack.node.steering import PAGE_MESSAGES
 
 NOBODY = "udp://127.0.0.1:9/orders"

@@ -13,7 +13,8 @@ from typing import Self
 
 from tests.machine import PATIENCE_S
 from tests.tools.forkserver import Forked
-from triack.node.control import handover
+from triack.node.control.handover import Served, retract
+from triack.node.notes import read_note
 from triack.tools.ports import free_port
 
 TRIACK = (sys.executable, "-m", "triack")
@@ -139,9 +140,9 @@ class Server:
     ) -> None:
         if self._process is not None and self._process.poll() is None:
             self.kill()
-        left = handover.read(self.data)
+        left = read_note(self.data, Served)
         if left is not None:  # what a killed server cannot clear away itself
-            handover.retract(self.data, left)
+            retract(self.data, left)
 
 
 def exists(pid: int) -> bool:

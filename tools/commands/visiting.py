@@ -6,8 +6,8 @@ from pathlib import Path
 
 import triack
 from triack.base.errors import StoreInUse, WaitTimeout
+from triack.node.at_rest import open_at_rest
 from triack.node.control import handover
-from triack.node.node import open_at_rest
 
 __all__ = ["Host", "stats_of", "visit"]
 

@@ -240,7 +240,7 @@ class SimProcess(Process, real.Platform):
         assert isinstance(files, MemoryFiles)
         self.machine.world.keyring.introduce(files, address)
 
-    def open_log(self, folder: Path | None, name: str, incarnation: int) -> SimLog:  # noqa: ARG002 - always kept
+    def open_log(self, folder: Path | None, name: str, incarnation: int, note_in: Path | None) -> SimLog:  # noqa: ARG002
         """Keep a session log, whether the node wants one or not: the world checks it at its end."""
         self.logs.append(SimLog(self, name, incarnation))
         return self.logs[-1]

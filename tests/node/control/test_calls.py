@@ -11,15 +11,17 @@ import pytest
 from tests.machine import PATIENCE_S
 from tests.node.nodes import make
 from triack.base.errors import TriackError
-from triack.node.control import calls, frames, handover
+from triack.node.control import calls, frames
 from triack.node.control.frames import CALLS_MAX, ERROR_CHARS_MAX, VERSION, Link, dial
+from triack.node.control.handover import Served
+from triack.node.notes import read_note
 
 
 @pytest.fixture
 async def link(tmp_path: Path) -> AsyncIterator[Link]:
     """A conversation of calls, begun."""
     async with make("a", tmp_path / "a"):
-        served = handover.read(tmp_path / "a")
+        served = read_note(tmp_path / "a", Served)
         assert served is not None
         link = await dial(Path(served.control))
         await link.send("hello", v=VERSION, do="call")

@@ -8,11 +8,17 @@ import pytest
 
 from triack.base.errors import TriackError
 from triack.node.control import handover
+from triack.node.notes import folder_of, read_note
+
+
+def read_served(data: Path) -> handover.Served | None:
+    """Who serves the directory, by its own word."""
+    return read_note(data, handover.Served)
 
 
 def make_served(data: Path, control: Path) -> handover.Served:
     """What a process says that serves the directory by that socket."""
-    return handover.Served(str(control), 1, "", handover.folder_of(data))
+    return handover.Served(folder=folder_of(data), control=str(control), pid=1, listen="")
 
 
 def test_a_control_socket_that_the_system_would_refuse_is_named(
@@ -35,7 +41,7 @@ async def test_a_process_out_of_sight_is_left_its_file(tmp_path: Path, monkeypat
     served = make_served(tmp_path, tmp_path / "triack-elsewhere" / "control")
     handover.publish(tmp_path, served)
     assert await handover.find(tmp_path) is None
-    assert handover.read(tmp_path) == served
+    assert read_served(tmp_path) == served
 
 
 @pytest.mark.parametrize(
@@ -56,11 +62,11 @@ async def test_a_file_that_no_node_wrote_names_nobody(
 ) -> None:
     """Whoever looks finds none, and a node that starts there replaces it, and removes nothing that it names."""
     monkeypatch.setattr(handover, "SOON_S", 0.01)
-    (tmp_path / handover.NODE_FILE).write_bytes(content)
+    (tmp_path / handover.Served.FILE).write_bytes(content)
     assert await handover.find(tmp_path) is None
     served = make_served(tmp_path, tmp_path / "triack-new" / "control")
     handover.publish(tmp_path, served)
-    assert handover.read(tmp_path) == served
+    assert read_served(tmp_path) == served
 
 
 async def test_a_copy_is_served_by_nobody(tmp_path: Path) -> None:
@@ -72,11 +78,11 @@ async def test_a_copy_is_served_by_nobody(tmp_path: Path) -> None:
         original.mkdir()
         handover.publish(original, make_served(original, control))
         shutil.copytree(original, copy)
-        assert handover.read(copy) is None
+        assert read_served(copy) is None
         assert await handover.find(copy) is None
         served = make_served(copy, tmp_path / "triack-copy" / "control")
         handover.publish(copy, served)
-        assert handover.read(copy) == served
+        assert read_served(copy) == served
         assert control.exists()
     finally:
         handover.retract(original, make_served(original, control))
@@ -89,4 +95,4 @@ def test_a_directory_is_the_same_by_another_name(tmp_path: Path) -> None:
     handover.publish(tmp_path / "old", served)
     (tmp_path / "old").rename(tmp_path / "new")
     (tmp_path / "link").symlink_to("new")
-    assert handover.read(tmp_path / "new") == handover.read(tmp_path / "link") == served
+    assert read_served(tmp_path / "new") == read_served(tmp_path / "link") == served

@@ -10,8 +10,10 @@ import pytest
 import triack
 from tests.machine import PATIENCE_S
 from triack.base.errors import TriackError
-from triack.node.control import frames, handover
+from triack.node.control import frames
 from triack.node.control.frames import VERSION, Link, dial
+from triack.node.control.handover import Served
+from triack.node.notes import read_note
 
 RECEIVE: dict[str, Any] = {"v": VERSION, "do": "receive", "queue": "orders", "most": 1}
 SEND = {"v": VERSION, "do": "send", "producer": "p", "destination": "orders", "finished": 0}
@@ -22,7 +24,7 @@ SEND |= {"delivery": "TRANSACTIONAL", "until": "ORDERED"}
 async def control(tmp_path: Path) -> AsyncIterator[Path]:
     """The control socket of a node."""
     async with triack.open("a", data=tmp_path / "a", insecure=True):
-        served = handover.read(tmp_path / "a")
+        served = read_note(tmp_path / "a", Served)
         assert served is not None
         yield Path(served.control)
 
@@ -109,7 +111,7 @@ async def test_a_receiver_has_as_many_messages_in_hand_as_it_wants(tmp_path: Pat
     """All others are there for whoever comes, as new."""
     async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
         await (await node.send_many("orders", [b"%d" % number for number in range(9)])).ordered(PATIENCE_S)
-        served = handover.read(tmp_path / "b")
+        served = read_note(tmp_path / "b", Served)
         assert served is not None
         link = await greet(Path(served.control), RECEIVE | {"most": 2})
         assert [await given(link), await given(link)] == [[], [0, 1]]
@@ -130,7 +132,7 @@ async def test_a_client_that_does_not_read_holds_no_node_that_closes(
     monkeypatch.setattr(frames, "CLOSE_S", 0.01)
     async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
         await node.send("orders", bytes(4_000_000))
-        served = handover.read(tmp_path / "b")
+        served = read_note(tmp_path / "b", Served)
         assert served is not None
         link = await greet(Path(served.control), RECEIVE)
         await asyncio.wait_for(link.receive(), PATIENCE_S)
@@ -153,7 +155,7 @@ async def test_a_process_that_asks_for_properties_gets_frames_all_the_same(tmp_p
     async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
         await node.send_many("orders", [b"hi"] * 1_000, headers={f"h{at}": "x" * 1_000 for at in range(10)})
         await node.flush()
-        served = handover.read(tmp_path / "b")
+        served = read_note(tmp_path / "b", Served)
         assert served is not None
         hello = {"v": VERSION, "do": "receive", "queue": "orders", "about": True, "most": 1_000}
         link = await greet(Path(served.control), hello)

@@ -9,7 +9,8 @@ from click.testing import CliRunner, Result
 
 from tests.tools.processes import SECONDS, Server, message_of, start, triack
 from triack.base.errors import AddressError
-from triack.node.control import handover
+from triack.node.control.handover import Served
+from triack.node.notes import read_note
 from triack.tools.commands.serve import serve
 
 HERE = ("--listen", "udp://127.0.0.1:0", "--insecure")
@@ -35,11 +36,11 @@ def test_a_queue_that_can_have_no_such_name_is_refused(tmp_path: Path) -> None:
 def test_it_can_be_found_while_it_runs_and_not_after(tmp_path: Path) -> None:
     """By its data directory."""
     with Server(tmp_path / "a") as server:
-        served = handover.read(server.data)
+        served = read_note(server.data, Served)
         assert served is not None
         assert (served.pid, served.listen) == (server.pid, server.address)
         assert server.stop() == 0
-        assert handover.read(server.data) is None
+        assert read_note(server.data, Served) is None
 
 
 def test_it_has_the_name_of_its_directory_when_it_is_given_none(tmp_path: Path) -> None:
@@ -67,4 +68,4 @@ def test_a_second_one_on_the_same_directory_is_refused(tmp_path: Path) -> None:
         second = triack("serve", "--name", "a", *HERE, "--data", server.data)
         assert second.returncode == 1
         assert "in use by another node" in message_of(second)
-        assert handover.read(server.data) is not None
+        assert read_note(server.data, Served) is not None

@@ -10,7 +10,8 @@ import pytest
 
 from tests.tools.forkserver import Forked
 from tests.tools.processes import SECONDS, Server, numbered, start, text, triack, wait_until
-from triack.node.control import handover
+from triack.node.control.handover import Served
+from triack.node.notes import read_note
 
 LINES = 4_000
 KILLS = 3
@@ -46,7 +47,7 @@ def feed_and_kill(sender: Forked, lines: list[bytes], *victims: Server) -> None:
 def hold(data: Path) -> Forked:
     """Start a ``send`` to a directory that nobody serves, and wait until others can work through it."""
     process = start("send", "orders", "--data", data, "--insecure", stdin=subprocess.PIPE)
-    wait_until(lambda: handover.read(data) is not None, "the command has opened the directory")
+    wait_until(lambda: read_note(data, Served) is not None, "the command has opened the directory")
     return process
 
 
@@ -157,7 +158,9 @@ def test_a_reader_goes_on_when_the_command_ends_that_has_the_directory(tmp_path:
     assert reader.stdout is not None
     assert reader.stdout.readline() == b"one\n"
     sender.communicate(timeout=SECONDS)
-    wait_until(lambda: (served := handover.read(data)) is not None and served.pid == reader.pid, "the reader has it")
+    wait_until(
+        lambda: (served := read_note(data, Served)) is not None and served.pid == reader.pid, "the reader has it"
+    )
     assert triack("send", "orders", "--data", data, "--insecure", stdin=b"two\n").returncode == 0
     output, _ = reader.communicate(timeout=SECONDS)
     assert (reader.returncode, output) == (0, b"two\n")

@@ -225,7 +225,7 @@ def test_a_process_ends_before_its_planned_effect_and_has_none_after_it() -> Non
             process.die(hardware.disk.kill)
 
         process = SimProcess(hardware, end)
-        log = process.open_log(None, "node", 1)
+        log = process.open_log(None, "node", 1, None)
         process.effects.left = 2
         for record in (b"one\n", b"", b"two\n", b"three\n", b"four\n"):
             log.append(record)
@@ -243,7 +243,7 @@ def test_the_logs_of_a_machine_are_told_apart() -> None:
         names = []
         for incarnation in (1, 2):
             process = SimProcess(hardware, lambda: None)
-            names += [process.open_log(None, node, incarnation).name for node in ("x", "y")]
+            names += [process.open_log(None, node, incarnation, None).name for node in ("x", "y")]
             process.die(hardware.disk.kill)
         assert names == ["a-x-000001-000001", "a-y-000001-000002", "a-x-000002-000003", "a-y-000002-000004"]
         hardware.disk.close()

@@ -1,0 +1,48 @@
+"""The node of a data directory that no process runs, for looking and for steering its queues."""
+
+from pathlib import Path
+
+from triack.base.errors import UsageError
+from triack.node.access import DEFAULT_SUITE, Keyless, Secured
+from triack.node.keys import IDENTITY_FILE
+from triack.node.log_file import Recorded
+from triack.node.node import Node
+from triack.node.notes import read_note
+from triack.queues.settings import NodeSettings
+from triack.store.folder import STORE_FILE, as_folder
+
+__all__ = ["open_at_rest"]
+
+UNKNOWN = "node"
+"""What a node is called of which nothing says its name."""
+
+
+def open_at_rest(data: str | Path) -> Node:
+    """The node of a data directory that no process runs, begun as any other.
+
+    It neither listens nor sends: what is put into an outgoing queue goes out when the node runs again. It goes on with
+    the session log of the start before, if that is where it was, so that a replay misses none of its starts.
+
+    Args:
+        data: its data directory.
+
+    Raises:
+        UsageError: there is no store of a node.
+    """
+    folder = as_folder("open: data", data)
+    if not (folder / STORE_FILE).exists():
+        raise UsageError(f"there is no node in {folder}: it has no {STORE_FILE}")
+    recorded = read_note(folder, Recorded)
+    name = UNKNOWN if recorded is None else recorded.name
+    return Node(
+        name,
+        Secured({}, DEFAULT_SUITE) if (folder / IDENTITY_FILE).exists() else Keyless(name, {}),
+        data=folder,
+        listen=None,
+        announce=None,
+        tls=None,
+        log=Path(recorded.log) if recorded is not None and Path(recorded.log).is_dir() else None,
+        queues=None,
+        settings=NodeSettings(),
+        at_rest=True,
+    )
