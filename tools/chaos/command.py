@@ -11,7 +11,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from triack.base.errors import UsageError
-from triack.tools.commands.common import FloatRange, console_on, verbose_option
+from triack.tools.commands.common import FloatRange, console_on, given_options, verbose_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,12 +76,7 @@ def chaos(
 
 def _check_options() -> None:
     """Refuse what would be ignored. Raises UsageError."""
-    context = click.get_current_context()
-    given = [
-        option.opts[0]
-        for option in context.command.params
-        if context.get_parameter_source(str(option.name)) is click.core.ParameterSource.COMMANDLINE
-    ]
+    given = given_options()
     kind, allowed = ("--seed", _ONE) if "--seed" in given else ("a run of many seeds", _MANY)
     for option in given:
         if option not in allowed | _ALWAYS:

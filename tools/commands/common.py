@@ -33,6 +33,7 @@ __all__ = [
     "data_option",
     "existing_data_option",
     "existing_file",
+    "given_options",
     "json_line",
     "json_option",
     "log_to_stderr",
@@ -184,6 +185,15 @@ def node_options(command: F) -> F:
     for option in (verbose_option, _insecure_option, _log_option, data_option):
         command = option(command)
     return command
+
+
+def given_options() -> list[str]:
+    """The options that somebody has given to the command that runs, as they are written, and its arguments."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return []
+    given = click.core.ParameterSource.COMMANDLINE
+    return [it.opts[0] for it in context.command.params if context.get_parameter_source(str(it.name)) is given]
 
 
 def console_on(*, stderr: bool = False) -> "Console":

@@ -16,8 +16,12 @@ from triack.base.errors import StoreInUse, TriackError
 from triack.node import operator_log
 from triack.node.control import handover
 from triack.node.control.frames import Header, Link
+from triack.tools.commands.common import given_options
 
 __all__ = ["Succession"]
+
+SETTINGS = {"--log", "--name", "--suite", "--tls-ca"}
+"""Options that are for a node of the command's own. Nobody expects of --insecure that it takes keys away."""
 
 
 class Succession:
@@ -37,6 +41,9 @@ class Succession:
         self._passing = True
 
     async def __aenter__(self) -> Self:
+        if unused := SETTINGS.intersection(given_options()):
+            why = f"another process serves {self._data}, with settings of its own"
+            operator_log.warning(f"{' and '.join(sorted(unused))} without effect: {why}")
         return self
 
     async def __aexit__(

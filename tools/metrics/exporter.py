@@ -34,7 +34,7 @@ async def exporting(node: triack.Node, place: str) -> AsyncIterator[str]:
     try:
         server, thread = start_http_server(wanted.port, addr=wanted.host, registry=registry)
     except OSError as cause:
-        raise AddressError(f"metrics at {place}: {cause}") from cause
+        raise AddressError(f"metrics at {place}: {cause.strerror or cause}") from cause
 
     def stop() -> None:
         server.shutdown()

@@ -9,7 +9,9 @@ import pytest
 import triack
 from tests.machine import PATIENCE_S
 from tests.node.nodes import make
+from tests.tools.processes import triack as command
 from triack.base.errors import NodeClosed, TriackError
+from triack.node.access import DEFAULT_SUITE
 from triack.node.control import handover, server
 from triack.node.control.frames import VERSION
 from triack.tools.commands.succession import Succession
@@ -82,3 +84,19 @@ async def test_a_node_of_its_own_that_has_ended_says_why(tmp_path: Path, success
     await succession._own.close()  # noqa: SLF001
     with pytest.raises(NodeClosed):
         await succession.next()
+
+
+@pytest.mark.slow
+def test_settings_that_are_another_process_s_are_named(tmp_path: Path) -> None:
+    """Both commands; what holds for the messages is no setting of a node, and a key is no reason to say no."""
+    given = ("--log", tmp_path / "log", "--name", "b", "--suite", DEFAULT_SUITE, "--insecure")
+    told = f"--log and --name and --suite without effect: another process serves {tmp_path}, with settings of its own"
+    with triack.sync.open("a", data=tmp_path, insecure=True):
+        sent = command("send", "orders", "--label", "l", "--data", tmp_path, *given, stdin=b"x\n")
+        received = command("receive", "orders", "--count", "1", "--data", tmp_path, *given)
+        quiet = command("send", "orders", "--data", tmp_path, "--insecure", stdin=b"x\n")
+    assert (sent.returncode, received.returncode, received.stdout) == (0, 0, b"x\n")
+    assert told in sent.stderr.decode()
+    assert told in received.stderr.decode()
+    assert quiet.stderr == b""
+    assert not (tmp_path / "log").exists()
