@@ -118,6 +118,13 @@ class Steering:
         known = [*mailboxes, *on_the_way]
         raise QueueNotFound(f"there is no queue {queue}; {what_else(queue, known)}")
 
+    def _own(self, queue: object) -> Mailbox:
+        """A queue of this node. Raises QueueNotFound; UsageError for what is on its way to another."""
+        mailbox = self._find(queue)
+        if not isinstance(mailbox, Mailbox):
+            raise UsageError(f"{queue} is on its way to another node: purge it, and requeue the dead letters")
+        return mailbox
+
     def _canonical(self, queue: str) -> str:
         """A destination as outgoing queues have it: with the name of a peer that is reached by an address."""
         try:
@@ -149,6 +156,7 @@ class Steering:
 
     async def move(self, queue: str, destination: str, ids: Collection[str] | None) -> int:
         """See ``Node.move``."""
+        self._own(queue)  # or the destination would be made for nothing
         outgoing = self._port.outgoing_queue(destination, Delivery.TRANSACTIONAL)
 
         def route(message: BrowsedMessage) -> tuple[OutgoingQueue, Outgoing]:
@@ -204,9 +212,7 @@ class Steering:
     ) -> AsyncIterator[tuple[Mailbox, list[BrowsedMessage]]]:
         """What waits in a queue now, by the page; what comes meanwhile is not part of it."""
         await self._port.commit()
-        mailbox = self._find(queue)
-        if not isinstance(mailbox, Mailbox):
-            raise UsageError(f"{queue} is on its way to another node: purge it, and requeue the dead letters")
+        mailbox = self._own(queue)
         end = mailbox.last_place
         last: Position = ()
         while page := await self.page(queue, last):
