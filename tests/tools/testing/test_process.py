@@ -247,3 +247,23 @@ def test_the_logs_of_a_machine_are_told_apart() -> None:
             process.die(hardware.disk.kill)
         assert names == ["a-x-000001-000001", "a-y-000001-000002", "a-x-000002-000003", "a-y-000002-000004"]
         hardware.disk.close()
+
+
+async def test_a_message_of_its_own_keeps_its_class_over_a_restart(triack_world: World) -> None:
+    """The log of the next start calls it what that of the first has called it."""
+    machine = triack_world.machine("a")
+
+    async def send() -> None:
+        async with triack.open("a", data="a") as node:
+            await node.send("q", b"x", delivery=triack.RECOVERABLE)
+
+    async def read() -> bytes:
+        async with triack.open("a", data="a") as node:
+            return (await node.receive("q").get(timeout=5)).body
+
+    await machine.run(send())
+    assert await machine.run(read()) == b"x"
+    handed = [line for line in bytes(triack_world.logs[1].records).splitlines() if b'"handed"' in line]
+    assert len(handed) == 1
+    assert b'"class":"recoverable"' in handed[0]
+    triack_world.check()
