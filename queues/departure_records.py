@@ -1,5 +1,6 @@
 """What the session log says of outgoing queues (docs/session-log.md). Formatting only."""
 
+from triack.base.delivery import Delivery
 from triack.ordering.outgoing import Entry
 from triack.queues.arrival_records import Record
 from triack.queues.given_up import GivenUp
@@ -34,6 +35,23 @@ class DepartureRecords:
         """Packets for a queue of this node are committed at their destination in the same moment."""
         for first, last, count in _runs(entries):
             self._write("committed", outgoing, first, last, now_ns, count=count, queue=outgoing.queue)
+
+    def recovered(self, outgoing: OutgoingQueue, now_ns: int) -> None:
+        """A stream to a queue of this node was found on the disk; a crash may have taken what was said of it before."""
+        last = outgoing.sequence.next_number - 1
+        if outgoing.peer or not last:
+            return
+        ordered = outgoing.delivery is Delivery.TRANSACTIONAL
+        where: dict[str, object] = {"number": last} if ordered else {"ranges": [[1, last]]}
+        self._record(
+            "position_recovered",
+            now_ns,
+            origin=self._origin,
+            lane=outgoing.lane,
+            sequence=outgoing.sequence.sequence,
+            **where,
+            **{"class": outgoing.delivery.label},
+        )
 
     def resend(self, outgoing: OutgoingQueue, again: list[Entry], now_ns: int) -> None:
         """Packets wait to go out again, as no order ack came."""

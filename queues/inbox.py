@@ -121,9 +121,11 @@ class Inbox:
             self.make_queue(name, group)
         for row in content.positions:
             self._restore_transfer(row, now_ns)
+        own = {row.lane: Delivery(row.delivery) for row in content.lanes}
         for index in content.messages:
             queue_id, position = split_key(index.key)
             mailbox = by_id[queue_id]
+            is_own = index.origin == content.node_id and index.lane in own
             mailbox.next_position = max(mailbox.next_position, position + 1)
             packet = QueuedPacket(
                 keys=range(index.key, index.key + 1),
@@ -131,7 +133,7 @@ class Inbox:
                 lane=index.lane,
                 sequence=index.sequence,
                 number=index.number,
-                delivery=self._delivery_of(index.origin, index.lane),
+                delivery=own[index.lane] if is_own else self._delivery_of(index.origin, index.lane),
                 count=1,
                 size_bytes=index.size_bytes,
                 pieces=[],

@@ -119,6 +119,7 @@ class Outbox:
         self.keys.restore(content.state, self._by_lane, (now_ns + self._wall_offset_ns) // MS)
         self.links.resuming.restore(content.state)
         for outgoing in self._by_lane.values():
+            self._records.recovered(outgoing, now_ns)
             self._records.queued(outgoing, list(outgoing.sequence.entries.values()), now_ns, recovered=True)
             self._look_at(outgoing)
 

@@ -6,11 +6,14 @@ from triack.queues.outgoing_queue import OutgoingQueue
 
 
 def make_outgoing(
-    content_bytes: int = 500, next_number: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL
+    content_bytes: int = 500,
+    next_number: int = 1,
+    delivery: Delivery = Delivery.TRANSACTIONAL,
+    peer: str = "udp://b:1",
 ) -> OutgoingQueue:
     outgoing = OutgoingQueue(
         1,
-        "udp://b:1",
+        peer,
         "q",
         delivery,
         sequence=1,

@@ -2,6 +2,7 @@
 
 from tests.queues.outgoing import make_outgoing
 from tests.queues.records import Log
+from triack.base.delivery import Delivery
 from triack.base.reasons import DeadReason
 from triack.ordering.outgoing import Entry
 from triack.queues.departure_records import DepartureRecords
@@ -73,3 +74,16 @@ def test_the_word_of_a_full_queue_says_of_which_stream_it_is() -> None:
     DepartureRecords(log, NODE).hold(outgoing, 7, stop=True)
     stream = {"origin": NODE.hex(), "lane": outgoing.lane, "sequence": outgoing.sequence.sequence}
     assert log == [{"event": "hold_received", "at": 7, **stream, "class": outgoing.delivery.label, "stop": True}]
+
+
+def test_a_start_says_what_it_found_of_a_stream_to_a_queue_of_its_own() -> None:
+    """Up to which number, or which; of one that was never used, and of those to others, there is nothing to say."""
+    log = Log()
+    records = DepartureRecords(log, NODE)
+    for delivery in (Delivery.TRANSACTIONAL, Delivery.RECOVERABLE):
+        for peer, next_number in (("", 4), ("", 1), ("b", 4)):
+            records.recovered(make_outgoing(delivery=delivery, peer=peer, next_number=next_number), 7)
+    assert [(one["event"], one["class"], one.get("number"), one.get("ranges")) for one in log] == [
+        ("position_recovered", "transactional", 3, None),
+        ("position_recovered", "recoverable", None, [[1, 3]]),
+    ]

@@ -318,6 +318,9 @@ class LaneJudge:
             if receiver.node != self._origin:
                 self._judge_arrived(sequence, known, story, origin)
             self._judge_commits(receiver.node, sequence, known, story, origin)
+            if receiver.node == self._origin:
+                # What it queued for itself and a crash took the record of is in its queue all the same.
+                continue
             for first, last in known.recovered:
                 for low, high in story.queued.missing(first, last):
                     record = self._last[receiver.node]

@@ -156,7 +156,8 @@ class Charts:
     def _queued(self, record: Record) -> None:
         self._lane(record)
         if not record.get("recovered"):
-            self._queue(record, "queued", record["peer_name"], record["count"])
+            # A queue of the node itself is no peer's.
+            self._queue(record, "queued", record["peer_name"] or record["node"], record["count"])
 
     def _committed(self, record: Record) -> None:
         self._lane(record)

@@ -429,7 +429,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             try:
                 with self._other_thread():
                     result = func(*args)
-            except Exception as error:  # noqa: BLE001 - it is whoever waits that handles it
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 - it is whoever waits that handles it
                 future.set_exception(error)
             else:
                 future.set_result(result)

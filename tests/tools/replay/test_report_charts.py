@@ -82,6 +82,13 @@ def test_queues_count_messages() -> None:
     }
 
 
+def test_what_a_node_queues_for_itself_counts_beside_what_it_commits() -> None:
+    """Such a queue has no peer's name."""
+    what = {"origin": "a", "lane": 1, "queue": "q", "count": 4}
+    out = charted({"event": "queued", "peer_name": "", **what}, {"event": "committed", **what})
+    assert out.numbers == {"queue\tqueued\ta\tq": 4, "queue\tcommitted\ta\tq": 4, "lane\ta\t1\tq": 2}
+
+
 def test_the_limits_of_the_ack_timeout_are_told_when_a_session_opens() -> None:
     """Of an older log nothing is told."""
     opened = {"event": "session_opened", "peer": "b", "peer_name": "b", "window": 64}

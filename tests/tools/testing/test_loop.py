@@ -115,6 +115,8 @@ async def test_blocking_work_is_an_event_of_its_own(triack_world: World) -> None
     assert 0 < triack_world.now < 0.001
     with pytest.raises(LookupError):
         await asyncio.get_running_loop().run_in_executor(None, fail)
+    with pytest.raises(pytest.fail.Exception, match="no exception as others are"):
+        await asyncio.to_thread(pytest.fail, "no exception as others are")
 
 
 async def test_the_real_world_is_refused(triack_world: World) -> None:

@@ -247,3 +247,48 @@ def test_the_logs_of_a_machine_are_told_apart() -> None:
             process.die(hardware.disk.kill)
         assert names == ["a-x-000001-000001", "a-y-000001-000002", "a-x-000002-000003", "a-y-000002-000004"]
         hardware.disk.close()
+
+
+@pytest.mark.parametrize("delivery", [triack.RECOVERABLE, triack.TRANSACTIONAL])
+async def test_a_crash_before_a_message_of_its_own_is_recorded_breaks_no_promise(
+    triack_world: World, delivery: triack.Delivery
+) -> None:
+    """It is on the disk and handed out after the next start; its records are gone, as the crash came before them."""
+    machine = triack_world.machine("a")
+
+    async def send() -> None:
+        async with triack.open("a", data="a") as node:
+            await node.send("q", b"x", delivery=delivery, until="queued")
+            machine.crash_after(0)
+            await asyncio.sleep(1)
+
+    async def read() -> bytes:
+        async with triack.open("a", data="a") as node:
+            return (await node.receive("q").get(timeout=5)).body
+
+    with pytest.raises(MachineCrashed):
+        await machine.run(send())
+    assert b"committed" not in triack_world.logs[0].records
+    machine.restart()
+    assert await machine.run(read()) == b"x"
+    triack_world.check()
+
+
+async def test_a_message_of_its_own_keeps_its_class_over_a_restart(triack_world: World) -> None:
+    """The log of the next start calls it what that of the first has called it."""
+    machine = triack_world.machine("a")
+
+    async def send() -> None:
+        async with triack.open("a", data="a") as node:
+            await node.send("q", b"x", delivery=triack.RECOVERABLE)
+
+    async def read() -> bytes:
+        async with triack.open("a", data="a") as node:
+            return (await node.receive("q").get(timeout=5)).body
+
+    await machine.run(send())
+    assert await machine.run(read()) == b"x"
+    handed = [line for line in bytes(triack_world.logs[1].records).splitlines() if b'"handed"' in line]
+    assert len(handed) == 1
+    assert b'"class":"recoverable"' in handed[0]
+    triack_world.check()
