@@ -451,17 +451,15 @@ class Outbox:
         *,
         unanswered: bool = False,
         idle: bool = False,
-        unheard: bool = False,
         untaken: bool = False,
         lost: bool = False,
     ) -> None:
         """The session of a link is gone: what is not freed goes out again; see ``Link``.
 
         ``unanswered``: it was never open because nobody answered. ``idle``: nothing was to be sent, and who waits for
-        an order ack goes on waiting. ``unheard``: no ack came. ``untaken``: what had arrived was not stored. ``lost``:
-        what was sent is in doubt.
+        an order ack goes on waiting. ``untaken``: what had arrived was not stored. ``lost``: what was sent is in doubt.
         """
-        link.handle_closed(now_ns, unanswered=unanswered, idle=idle, unheard=unheard, untaken=untaken)
+        link.handle_closed(now_ns, unanswered=unanswered, idle=idle, untaken=untaken)
         self.handle_size(link)
         for outgoing in link.queues:
             if lost and self._settings.reconnect.after_session_lost == "hand back":
