@@ -109,14 +109,14 @@ class Outbox:
 
     # ---- starting
 
-    def restore(self, content: StoreContent, now_ns: int) -> None:
+    def restore(self, content: StoreContent, group: GroupCommit, now_ns: int) -> None:
         """Take what the store has. Bodies stay on the disk until they are needed."""
         for row in content.lanes:
             self._add(row)
         for index in content.outgoing:
             lane, number = split_key(index.key)
             self._by_lane[lane].restore(index, number)
-        self.keys.restore(content.state, self._by_lane, (now_ns + self._wall_offset_ns) // MS)
+        self.keys.restore(content.state, self._by_lane, (now_ns + self._wall_offset_ns) // MS, group.commit)
         self.links.resuming.restore(content.state)
         for outgoing in self._by_lane.values():
             self._records.queued(outgoing, list(outgoing.sequence.entries.values()), now_ns, recovered=True)
