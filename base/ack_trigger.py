@@ -132,12 +132,15 @@ def longest_delay_ns(trigger: AckTrigger) -> int:
 
 
 def capped(trigger: AckTrigger, most_ns: int) -> AckTrigger:
-    """The same with no delay longer than that; the longest that round trips may make is never nothing."""
+    """The same with no delay longer than that."""
+    if most_ns == 0 and longest_delay_ns(trigger) > 0:
+        # No number of round trips is as short as that.
+        return replace(trigger, delay_s=0.0, delay_rtts=None)
     most_s = most_ns / SECOND
     if in_ns(trigger.delay_s) > most_ns:
-        return replace(trigger, delay_s=most_s, delay_max_s=max(most_s, 1e-9))
+        return replace(trigger, delay_s=most_s, delay_max_s=most_s)
     if longest_delay_ns(trigger) > most_ns:
-        return replace(trigger, delay_max_s=max(most_s, 1e-9))
+        return replace(trigger, delay_max_s=max(most_s, trigger.delay_s))
     return trigger
 
 
