@@ -13,11 +13,20 @@ from triack.base.checks import check_between, check_settings
 from triack.base.errors import UsageError
 from triack.base.units import SECOND, in_ns
 
-__all__ = ["SHARE_PARTS_MAX", "AckTerms", "AckTrigger", "capped", "longest_delay_ns", "shared", "terms_of"]
+__all__ = [
+    "DELAY_MAX_S",
+    "SHARE_PARTS_MAX",
+    "AckTerms",
+    "AckTrigger",
+    "capped",
+    "longest_delay_ns",
+    "shared",
+    "terms_of",
+]
 
 SHARE_PARTS_MAX = 1_000
 """The denominator of a share: a third is a third, and both numbers fit 16 bits."""
-_TIME_MAX_S = 1_000_000
+DELAY_MAX_S = 1_000_000
 """Eleven days: longer than any session, and each nanosecond of it is told apart on the way to a peer and back."""
 _BYTES_MAX = 1 << 40
 """More than any window holds, and a whole number for every peer."""
@@ -64,7 +73,7 @@ class AckTrigger:
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("delay_s", "idle_s"))
         for name in ("delay_s", "idle_s", "delay_max_s"):
-            check_between(f"AckTrigger: {name}", getattr(self, name) or 0, 0, _TIME_MAX_S)
+            check_between(f"AckTrigger: {name}", getattr(self, name) or 0, 0, DELAY_MAX_S)
         check_between("AckTrigger: bytes_", self.bytes_ or 0, 0, _BYTES_MAX)
         share = self.window_share
         if share is not None:
@@ -124,11 +133,14 @@ def longest_delay_ns(trigger: AckTrigger) -> int:
 
 def capped(trigger: AckTrigger, most_ns: int) -> AckTrigger:
     """The same with no delay longer than that."""
+    if most_ns == 0 and longest_delay_ns(trigger) > 0:
+        # No number of round trips is as short as that.
+        return replace(trigger, delay_s=0.0, delay_rtts=None)
     most_s = most_ns / SECOND
     if in_ns(trigger.delay_s) > most_ns:
-        return replace(trigger, delay_s=most_s, delay_max_s=max(most_s, 1e-9))
+        return replace(trigger, delay_s=most_s, delay_max_s=most_s)
     if longest_delay_ns(trigger) > most_ns:
-        return replace(trigger, delay_max_s=most_s)
+        return replace(trigger, delay_max_s=max(most_s, trigger.delay_s))
     return trigger
 
 

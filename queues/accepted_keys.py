@@ -126,8 +126,13 @@ class AcceptedKeys:
         self._by_ordinal: dict[int, Accepted] = {}
         self._unpacked: list[Accepted] = []
 
-    def restore(self, state: Mapping[str, bytes], by_lane: Mapping[int, OutgoingQueue], now_ms: int) -> None:
+    def restore(
+        self, state: Mapping[str, bytes], by_lane: Mapping[int, OutgoingQueue], now_ms: int, commit: Commit
+    ) -> None:
         """Take what the store has; the outgoing queues have their packets again.
+
+        A key that was accepted later than now is as old as this start, and the commit says so: else it would be as old
+        as each further one.
 
         Raises:
             StoreDamaged: what it has of a key cannot be read, or it is of a queue that is not there.
@@ -143,6 +148,8 @@ class AcceptedKeys:
                 ticket = None if entry is None else entry.first_ticket + row.place
                 at_ms = min(row.accepted_ms, now_ms)
                 found.append(Accepted(row.key, outgoing, row.ordinal, at_ms, ticket, row.number, row.place, row.reason))
+                if at_ms != row.accepted_ms:
+                    found[-1].write(commit)
         for accepted in sorted(found, key=lambda accepted: (accepted.accepted_ms, accepted.ordinal)):
             self._keep(accepted)
 

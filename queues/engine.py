@@ -172,7 +172,7 @@ class Engine:
 
     def _restore(self, content: StoreContent, now_ns: int) -> None:
         self.inbox.restore(content, self.jobs.group, now_ns)
-        self.outbox.restore(content, now_ns)
+        self.outbox.restore(content, self.jobs.group, now_ns)
 
     # ---- the application
 

@@ -169,9 +169,9 @@ class Handshakes:
         channel = self._channels.dial(link.peer, path.partition(":")[0])
         own = self._introduce(link.peer, link.peer_id, self.peers.of(link.peer_id))
         named = link.peer, path
-        spacing_ns = link.calling.spacing_ns(now_ns)
+        spacing_ns, session_id = link.calling.spacing_ns(now_ns), self._random.getrandbits(64)
         session = self._make_session(
-            self._random.getrandbits(64), own, named, channel, now_ns, try_ns=try_ns, spacing_ns=spacing_ns
+            session_id, own, named, link.peer_id, channel, now_ns, try_ns=try_ns, spacing_ns=spacing_ns
         )
         link.conversation = self._add(Conversation(session, channel, path, link.peer, self.awake, own))
         link.conversation.link = link
@@ -287,7 +287,7 @@ class Handshakes:
         channel, hello, own = connect.channel, connect.hello, self._answer(connect.peer)
         own = replace(own, positions=self._positions.tell(connect.peer.node_id, own.room, now_ns))
         named = connect.name, connect.sender
-        session = self._make_session(hello.session_id, own, named, channel, now_ns, peer=hello)
+        session = self._make_session(hello.session_id, own, named, connect.peer.node_id, channel, now_ns, peer=hello)
         conversation = self._add(
             Conversation(session, channel, connect.sender, connect.name, self.awake, own, connect.peer)
         )
@@ -403,6 +403,7 @@ class Handshakes:
         session_id: int,
         own: Introduction,
         named: tuple[str, str],
+        node_id: bytes,
         channel: Channel,
         now_ns: int,
         *,
@@ -410,18 +411,17 @@ class Handshakes:
         try_ns: int | None = None,
         spacing_ns: int = 0,
     ) -> Session:
-        """A session with a peer of that name, or address, at that address."""
+        """A session with a peer of that name, or address, at that address; the node that it is, as far as we know."""
         name, path = named
         link = self._outbox.links.get(name)
-        ack_factor, store_factor = (1, 1) if link is None else link.patience.factors
         return Session(
             session_settings(
                 self._settings,
                 path,
                 try_ns,
                 direct="://" in name,
-                ack_factor=ack_factor,
-                store_factor=store_factor,
+                ack_factor=self.peers.ack_factor(node_id),
+                store_factor=1 if link is None else link.patience.store_factor,
             ),
             session_id=session_id,
             connection_id=self._connection_id(),
@@ -492,7 +492,11 @@ class Handshakes:
 
     def handle_closed(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
         """A session is over; a peer that closed it for a rollback is halted."""
-        peer = conversation.peer
+        peer, known, session = conversation.peer, conversation.known, conversation.session
+        if known is not None and self._settings.session.ack_timeout_s is not None:
+            probe_ns = session.rtt.probe_ns if session.rtt.measured else None
+            unheard = reason is CloseReason.ACK_TIMEOUT
+            known.handle_waited(probe_ns, session.policy.ack_timeout_max_ns, unheard=unheard)
         self._index.forget_half_open(conversation)
         if reason is CloseReason.ROLLBACK and peer is not None and peer.node_id not in self.halted:
             self._halt(peer, conversation.peer_name, RolledBack.UNKNOWN, now_ns, told=True)

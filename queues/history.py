@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from triack.base.commit import Commit, PeerRow, StoreContent
 from triack.queues.introduction import NO_POINT, HistoryPoint
+from triack.queues.reconnect import DOUBLINGS_MAX
 
 __all__ = ["STRANGERS_MAX", "History", "KnownPeer", "Peers", "covers"]
 
@@ -79,6 +80,7 @@ class KnownPeer:
         start, serial: the latest point of its store that it told of.
         name: the peer that has proved to be this node, by a key; empty when none has.
         written: the row as the own store has it, or will have it with the commits up to the next one; None for none.
+        unheard: how often a fixed ack timeout is doubled for it.
     """
 
     node_id: bytes
@@ -86,6 +88,7 @@ class KnownPeer:
     serial: int = 0
     name: str = ""
     written: PeerRow | None = None
+    unheard: int = 0
 
     @property
     def point(self) -> HistoryPoint:
@@ -95,6 +98,22 @@ class KnownPeer:
     def handle_serial(self, serial: int) -> None:
         """The peer has told of a commit of its current start."""
         self.serial = max(self.serial, serial)
+
+    def handle_waited(self, probe_ns: int | None, timeout_ns: int, *, unheard: bool) -> None:
+        """A session with it that was open is gone, whoever began it.
+
+        A fixed ack timeout may be shorter than a round trip, and then no ack would ever come in time. So a session that
+        one ends makes the next one wait twice as long, and one that needs less than half of that, half as long again.
+
+        Args:
+            probe_ns: how long an ack might take in it, None when nobody knows.
+            timeout_ns: how long it waited for one.
+            unheard: whether it ended as none came.
+        """
+        if probe_ns is not None and 2 * probe_ns <= timeout_ns:
+            self.unheard = max(0, self.unheard - 1)
+        elif unheard and (probe_ns is None or probe_ns > timeout_ns):
+            self.unheard = min(self.unheard + 1, DOUBLINGS_MAX)
 
 
 class Peers:
@@ -120,6 +139,11 @@ class Peers:
         """The latest point known of a peer, ``NO_POINT`` if there is none."""
         known = self._known.get(node_id)
         return NO_POINT if known is None else known.point
+
+    def ack_factor(self, node_id: bytes) -> int:
+        """How many times the usual wait the next session with a peer waits for acks, if that is fixed."""
+        known = self._known.get(node_id)
+        return 1 if known is None else 1 << known.unheard
 
     def owner(self, node_id: bytes) -> str:
         """Which peer has proved to be that node; empty when none has."""

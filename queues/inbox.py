@@ -141,6 +141,9 @@ class Inbox:
             )
             if index.progress is not None:
                 packet.decode_progress(index.progress, self._wall_ms(now_ns))
+                if (progress := packet.encode_progress()) != index.progress:
+                    # A wait that the clock would have made longer ends sooner, and at that for each further start.
+                    group.commit.progress[index.key] = progress
             mailbox.put(packet, index.head)
         for mailbox in self.mailboxes.values():
             mailbox.restored = mailbox.length

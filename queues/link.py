@@ -418,9 +418,7 @@ class Link:
         self.idle = False
         self.sessions += 1
 
-    def handle_closed(
-        self, now_ns: int, *, unanswered: bool, idle: bool = False, unheard: bool = False, untaken: bool = False
-    ) -> None:
+    def handle_closed(self, now_ns: int, *, unanswered: bool, idle: bool = False, untaken: bool = False) -> None:
         """The session is gone; wait a little longer each time in a row, unless it had ended as idle.
 
         Args:
@@ -428,7 +426,6 @@ class Link:
             unanswered: it was never open because nobody answered: then its attempts were a wait already, and a
                 peer that comes back must not wait for ours.
             idle: it ended because nothing was to be sent.
-            unheard: it ended as no ack came.
             untaken: it ended as what had arrived was not stored.
         """
         settled, spaced_ns = idle, now_ns
@@ -442,9 +439,6 @@ class Link:
                 self.calling.handle_missed()
             else:
                 self.idle = idle
-                session = self.conversation.session
-                probe_ns = session.rtt.probe_ns if session.rtt.measured else None
-                self.patience.handle_waited(probe_ns, session.policy.ack_timeout_max_ns, unheard=unheard)
         self.conversation = None
         wait_ns = self.patience.handle_closed(now_ns, unanswered=unanswered, settled=settled, untaken=untaken)
         self.retry_at_ns = max(now_ns + wait_ns, spaced_ns)

@@ -435,8 +435,8 @@ class Mailbox:
                 # It has waited since before a restart.
                 packet.next_index = first + 1
                 self._returned.put(packet, first, wait)
+                self.set_resume(now_ms)
                 if wait.keep_order:
-                    self.set_resume(now_ms)
                     return None
         return None
 

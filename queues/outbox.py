@@ -109,14 +109,14 @@ class Outbox:
 
     # ---- starting
 
-    def restore(self, content: StoreContent, now_ns: int) -> None:
+    def restore(self, content: StoreContent, group: GroupCommit, now_ns: int) -> None:
         """Take what the store has. Bodies stay on the disk until they are needed."""
         for row in content.lanes:
             self._add(row)
         for index in content.outgoing:
             lane, number = split_key(index.key)
             self._by_lane[lane].restore(index, number)
-        self.keys.restore(content.state, self._by_lane, (now_ns + self._wall_offset_ns) // MS)
+        self.keys.restore(content.state, self._by_lane, (now_ns + self._wall_offset_ns) // MS, group.commit)
         self.links.resuming.restore(content.state)
         for outgoing in self._by_lane.values():
             self._records.recovered(outgoing, now_ns)
@@ -452,17 +452,15 @@ class Outbox:
         *,
         unanswered: bool = False,
         idle: bool = False,
-        unheard: bool = False,
         untaken: bool = False,
         lost: bool = False,
     ) -> None:
         """The session of a link is gone: what is not freed goes out again; see ``Link``.
 
         ``unanswered``: it was never open because nobody answered. ``idle``: nothing was to be sent, and who waits for
-        an order ack goes on waiting. ``unheard``: no ack came. ``untaken``: what had arrived was not stored. ``lost``:
-        what was sent is in doubt.
+        an order ack goes on waiting. ``untaken``: what had arrived was not stored. ``lost``: what was sent is in doubt.
         """
-        link.handle_closed(now_ns, unanswered=unanswered, idle=idle, unheard=unheard, untaken=untaken)
+        link.handle_closed(now_ns, unanswered=unanswered, idle=idle, untaken=untaken)
         self.handle_size(link)
         for outgoing in link.queues:
             if lost and self._settings.reconnect.after_session_lost == "hand back":

@@ -13,12 +13,12 @@ from triack.base.units import SECOND
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["Gap", "Patience", "Reconnect", "wait_ns"]
+__all__ = ["DOUBLINGS_MAX", "Gap", "Patience", "Reconnect", "wait_ns"]
 
 Gap = Literal["warn", "error"]
 """Whether to go on when the node that a peer's name leads to is not the one that acknowledged what was sent before."""
 _AfterSessionLost = Literal["resend", "hand back"]
-_DOUBLINGS_MAX = 30
+DOUBLINGS_MAX = 30
 """By then a millisecond has become twelve days: whatever the longest wait is, it is reached."""
 
 
@@ -77,7 +77,7 @@ def wait_ns(reconnect: Reconnect, attempts: int, random: "Random", *, unanswered
         unanswered: whether nobody has answered the last attempt.
     """
     if reconnect.step_s is None:
-        wait_s = reconnect.first_s * 2.0 ** min(attempts, _DOUBLINGS_MAX)
+        wait_s = reconnect.first_s * 2.0 ** min(attempts, DOUBLINGS_MAX)
     else:
         wait_s = reconnect.first_s + reconnect.step_s * attempts
     wait_s = min(wait_s, reconnect.most_s, reconnect.unanswered_most_s if unanswered else reconnect.most_s)
@@ -92,9 +92,6 @@ class Patience:
     long, until something is stored, as RFC 6298 has it for a retransmission timer (section 5.5). A disk that stands
     still is asked by ever fewer sessions; one that goes on again is heard at once, as there is a session.
 
-    A fixed ack timeout may be shorter than a round trip, and then no ack would ever come in time. So a session that one
-    ends makes the next one wait twice as long, too, and one that needs less than half of that, half as long again.
-
     To be answered ends no row of waits: a peer that opens sessions and closes them at once is called as rarely as one
     that refuses them.
 
@@ -103,20 +100,19 @@ class Patience:
         random: for jitter.
     """
 
-    __slots__ = ("_attempts", "_opened_at_ns", "_random", "_reconnect", "_unheard", "_untaken")
+    __slots__ = ("_attempts", "_opened_at_ns", "_random", "_reconnect", "_untaken")
 
     def __init__(self, reconnect: Reconnect, random: "Random") -> None:
         self._reconnect = reconnect
         self._random = random
         self._attempts = 0
         self._opened_at_ns: int | None = None
-        self._unheard = 0
         self._untaken = 0
 
     @property
-    def factors(self) -> tuple[int, int]:
-        """How many times the usual wait the next session waits for acks, if that is fixed, and for store acks."""
-        return 1 << min(self._unheard, _DOUBLINGS_MAX), 1 << min(self._untaken, _DOUBLINGS_MAX)
+    def store_factor(self) -> int:
+        """How many times the usual wait the next session waits for store acks."""
+        return 1 << min(self._untaken, DOUBLINGS_MAX)
 
     def handle_opened(self, now_ns: int) -> None:
         """A session is open."""
@@ -125,19 +121,6 @@ class Patience:
     def handle_stored(self) -> None:
         """The peer has stored something."""
         self._untaken = 0
-
-    def handle_waited(self, probe_ns: int | None, timeout_ns: int, *, unheard: bool) -> None:
-        """A session that was open is gone.
-
-        Args:
-            probe_ns: how long an ack might take in it, None when nobody knows.
-            timeout_ns: how long it waited for one.
-            unheard: whether it ended as none came.
-        """
-        if probe_ns is not None and 2 * probe_ns <= timeout_ns:
-            self._unheard = max(0, self._unheard - 1)
-        elif unheard and (probe_ns is None or probe_ns > timeout_ns):
-            self._unheard += 1
 
     def handle_closed(self, now_ns: int, *, unanswered: bool, settled: bool, untaken: bool) -> int:
         """A session is gone; see ``Link.handle_closed``. Returns how long to wait before the next one, in ns.
@@ -154,5 +137,5 @@ class Patience:
 
     def forget(self) -> None:
         """For searches that keep the clock still."""
-        self._attempts = self._unheard = self._untaken = 0
+        self._attempts = self._untaken = 0
         self._opened_at_ns = None

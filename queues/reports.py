@@ -167,7 +167,6 @@ class Reports:
                 now_ns,
                 unanswered=event.reason is CloseReason.CONNECT_TIMEOUT,
                 idle=event.reason is CloseReason.IDLE,
-                unheard=event.reason is CloseReason.ACK_TIMEOUT,
                 untaken=event.reason is CloseReason.STORE_ACK_TIMEOUT,
                 lost=event.reason in IN_DOUBT,
             )

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from triack.base.checks import DATAGRAM_BASE_BYTES
+from triack.base.checks import DATAGRAM_BASE_BYTES, LONGEST_LIFE_S
 from triack.base.units import SECOND, in_ns
 from triack.queues.mailbox import EXPRESS_OVERHEAD_BYTES
 from triack.queues.settings import NodeSettings
@@ -88,7 +88,7 @@ def _patient(session: SessionSettings) -> SessionSettings:
         return session
     return replace(
         session,
-        ack_timeout_s=None if session.ack_timeout_s is None else times * session.ack_timeout_s,
-        ack_timeout_min_s=times * session.ack_timeout_min_s,
-        ack_timeout_max_s=times * session.ack_timeout_max_s,
+        ack_timeout_s=None if session.ack_timeout_s is None else min(times * session.ack_timeout_s, LONGEST_LIFE_S),
+        ack_timeout_min_s=min(times * session.ack_timeout_min_s, LONGEST_LIFE_S),
+        ack_timeout_max_s=min(times * session.ack_timeout_max_s, LONGEST_LIFE_S),
     )

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from triack.base.ack_trigger import AckTrigger
-from triack.base.checks import check_datagram, check_settings
+from triack.base.ack_trigger import DELAY_MAX_S, AckTrigger
+from triack.base.checks import check_between, check_datagram, check_settings
 from triack.base.errors import UsageError
 
 __all__ = ["CONGESTION", "WINDOW_MAX", "SessionSettings"]
@@ -70,6 +70,7 @@ class SessionSettings:
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("idle_ack_delay_s", "drain_timeout_s"))
+        check_between("SessionSettings: idle_ack_delay_s", self.idle_ack_delay_s, 0, DELAY_MAX_S)
         self._check_window()
         check_datagram("SessionSettings: max_datagram_bytes", self.max_datagram_bytes)
         if self.congestion not in CONGESTION:

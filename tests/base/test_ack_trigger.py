@@ -49,6 +49,12 @@ def test_a_cap_shortens_every_delay() -> None:
     assert capped(untouched, SECOND) is untouched
 
 
+@pytest.mark.parametrize("delay_s", [0, 1])
+def test_a_cap_of_nothing_leaves_no_delay(delay_s: float) -> None:
+    """Half of a peer's timeout of a nanosecond, rounded down: that is for this end to bear, whatever its trigger is."""
+    assert terms_of(capped(AckTrigger(delay_rtts=8, delay_s=delay_s), 0), 64, SECOND).delay_ns == 0
+
+
 def test_the_share_of_the_delay_before_an_ack_rides() -> None:
     """Three quarters of half a second; always; never."""
     assert terms_of(AckTrigger(piggyback_after=0.75), 64).piggyback_ns == 375 * MS

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from tests.queues.bare import Bare
+from tests.queues.world import World
+from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
 from triack.base.units import SECOND
@@ -107,4 +109,26 @@ def test_a_dead_letter_is_remembered_with_its_reason() -> None:
 def test_what_no_node_has_kept_is_damage(name: str, value: bytes, said: str) -> None:
     keys = Bare().engine.outbox.keys
     with pytest.raises(StoreDamaged, match=said):
-        keys.restore({name: value}, {}, 0)
+        keys.restore({name: value}, {}, 0, Commit())
+
+
+def test_a_clock_that_was_set_back_makes_no_key_last_longer_however_often_the_node_starts() -> None:
+    """A board that begins without the time of day, and is switched off each evening, would know its keys for years."""
+    world = World(1)
+    a = world.node("a", NodeSettings(keys=KeySettings(lifetime_s=60)))
+
+    def send_once() -> int:
+        outgoing = a.live.outgoing_queue("", "q", Delivery.TRANSACTIONAL)
+        found = a.live.submit_once(outgoing, Outgoing(b"body", None, 0, "k"), 4, world.now_ns)
+        a.drain()
+        world.run(40 * SECOND)
+        return found.ordinal
+
+    first = send_once()
+    a.wall_offset_ns -= 86_400 * SECOND
+    a.restart()
+    assert send_once() == first
+    a.restart()
+    assert send_once() == first
+    a.restart()
+    assert send_once() != first

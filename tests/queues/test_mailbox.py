@@ -189,6 +189,22 @@ def test_a_wait_survives_a_restart(keep_order: bool) -> None:
     assert bodies(fresh.take_all()) == ([b"2", b"3"] if keep_order else [b"2"])
 
 
+@pytest.mark.parametrize("keep_order", [True, False])
+def test_a_wait_from_before_a_restart_ends_for_whoever_asked_once(keep_order: bool) -> None:
+    """There is nothing else in the queue, so that nobody asks again before somebody is told."""
+    box = Box()
+    box.put(b"1")
+    (lease,) = box.take_all()
+    box.box.give_back(lease, Wait(box.now_ms + 500, 500, keep_order))
+    ((packet,), _) = box.box.take_changes()
+    again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [box.disk[1]])
+    again.decode_progress(packet.encode_progress(), box.now_ms)
+    fresh = Box()
+    fresh.box.put(again, box.disk[1][:HEAD_BYTES])
+    assert fresh.box.open_run(box.now_ms) is None
+    assert fresh.notices.resuming.earliest() == box.now_ms + 500
+
+
 def test_length_counts_what_is_not_acknowledged() -> None:
     """What is handed out is still there; acknowledged is not, and a second time changes nothing."""
     box = Box()

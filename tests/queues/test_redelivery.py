@@ -69,3 +69,22 @@ def test_the_listener_is_told_when_the_wait_is_over() -> None:
     assert sum(told) == 0
     world.run(2 * SECOND)
     assert sum(told) == 1
+
+
+def test_a_clock_that_was_set_back_makes_no_wait_longer_however_often_the_node_starts() -> None:
+    """Each start would have begun it anew: a node that starts more often than that would never hand the message out."""
+    world = World(1)
+    a = world.node("a", NodeSettings(redelivery=Redelivery(first_wait_s=60)))
+    a.send(a, "q", b"1")
+    world.run(10 * MS)
+    lease = a.live.take(a.live.make_queue("q"), world.now_ns)
+    assert lease is not None
+    a.live.give_back(a.live.make_queue("q"), lease, Return(failed=True), world.now_ns)
+    a.drain()
+    a.wall_offset_ns -= 86_400 * SECOND
+    read = []
+    for _ in range(4):
+        world.run(25 * SECOND)
+        a.restart()
+        read.append(len(a.read_all("q")))
+    assert read == [0, 0, 0, 1]

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.queues.world import PlainWorld, World
+from triack.base.checks import LONGEST_LIFE_S
 from triack.base.units import SECOND, in_ns
 from triack.node.policies import MSMQ
 from triack.queues.session_settings import session_settings
@@ -26,6 +27,12 @@ def test_a_peer_without_a_name_is_granted_twice_the_silence_with_msmq() -> None:
     found = session_settings(thrice, "udp://a:1", direct=True)
     assert (found.ack_timeout_s, found.ack_timeout_min_s, found.ack_timeout_max_s) == (None, 6, 360)
     assert session_settings(NodeSettings(), "udp://a:1", direct=True) == SessionSettings()
+
+
+def test_so_many_timeouts_are_no_longer_than_the_longest() -> None:
+    """What the settings take makes a session, however much it comes to."""
+    settings = NodeSettings(session=SessionSettings(direct_ack_timeouts=10**9, ack_timeout_s=60))
+    assert session_settings(settings, "udp://a:1", direct=True).ack_timeout_s == LONGEST_LIFE_S
 
 
 @pytest.mark.parametrize(("make", "seconds"), [(PlainWorld, 40), (World, 20)])

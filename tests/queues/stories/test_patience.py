@@ -231,6 +231,21 @@ def test_a_timeout_that_is_shorter_than_a_round_trip_lets_everything_through(kin
     assert judged(a, b) == []
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_is_called_by_a_peer_that_nobody_can_call_waits_longer_as_well(kind: str) -> None:
+    """It sends nothing but order acks, and its caller keeps in touch: 2,900 sessions an hour, for ever."""
+    world = World(1, Faults(delay_ns=100 * MS))
+    a = world.node("a", scheme=kind)
+    b = world.node("b", NodeSettings(session=SessionSettings(ack_timeout_s=0.1)), scheme=kind)
+    a.listens = False
+    a.restart()
+    a.send(b, "q", *numbered(0, 10))
+    assert world.run(10 * SECOND, lambda: not a.busy)
+    world.run(HOUR)
+    assert len(a.log("session_opened")) < 30
+    assert judged(a, b) == []
+
+
 # A peer that answers, and acknowledges nothing.
 
 
