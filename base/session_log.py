@@ -103,7 +103,11 @@ FIELDS: Final[dict[str, Field]] = {
     # Sessions.
     "session": Field(str, "id of the session, 16 hex digits, the same at both ends"),
     "peer": Field(str, "node id of the other end, 32 hex digits; empty if it never said"),
-    "peer_name": Field(str, "the peer, as this node calls it: by name, or by address when it has none"),
+    "peer_name": Field(
+        str,
+        "the peer, as this node calls it: by name, or by address when it has none; empty where a queue of this node is "
+        "meant",
+    ),
     "role": Field(str, "`initiator` or `acceptor`"),
     "address": Field(str, "where the peer is; in `node_started` where the node listens"),
     "window": Field(int, "packets, the most that may be unacknowledged"),
@@ -217,8 +221,9 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "node_stopped": Event("the node closed in good order; last record of an incarnation"),
     "position_recovered": Event(
-        "after `node_started`, for each incoming durable stream: everything up to `number` (transactional), or in "
-        "`ranges` (recoverable), was on disk at the start, or is not wanted any more",
+        "after `node_started`, for each incoming durable stream, and for each that the node has to a queue of its own: "
+        "everything up to `number` (transactional), or in `ranges` (recoverable), was on disk at the start, or is not "
+        "wanted any more",
         _STREAM,
         (("number",), ("ranges",)),
     ),
