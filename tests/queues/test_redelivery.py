@@ -8,6 +8,17 @@ from triack.base.errors import UsageError
 from triack.base.units import MS, SECOND
 from triack.queues.redelivery import Redelivery, Return, Wait, wait_ms
 from triack.queues.settings import NodeSettings
+from triack.tools.sim.host import SimHost
+
+
+def fail_one(host: SimHost, queue: str) -> None:
+    """A handler fails with the first message that waits."""
+    now_ns = host.world.now_ns
+    mailbox = host.live.make_queue(queue)
+    lease = host.live.take(mailbox, now_ns)
+    assert lease is not None
+    host.live.give_back(mailbox, lease, Return(failed=True), now_ns)
+    host.drain()
 
 
 def test_a_value_that_cannot_be_is_refused() -> None:
@@ -55,10 +66,7 @@ def test_the_listener_is_told_when_the_wait_is_over() -> None:
     a = world.node("a", NodeSettings(queue_redelivery={"orders": Redelivery(first_wait_s=20)}))
     a.send(a, "orders", b"1")
     world.run(10 * MS)
-    lease = a.live.take(a.live.make_queue("orders"), world.now_ns)
-    assert lease is not None
-    a.live.give_back(a.live.make_queue("orders"), lease, Return(failed=True), world.now_ns)
-    a.drain()
+    fail_one(a, "orders")
     world.run(SECOND)
     a.restart()
     told: list[int] = []
@@ -77,10 +85,7 @@ def test_a_clock_that_was_set_back_makes_no_wait_longer_however_often_the_node_s
     a = world.node("a", NodeSettings(redelivery=Redelivery(first_wait_s=60)))
     a.send(a, "q", b"1")
     world.run(10 * MS)
-    lease = a.live.take(a.live.make_queue("q"), world.now_ns)
-    assert lease is not None
-    a.live.give_back(a.live.make_queue("q"), lease, Return(failed=True), world.now_ns)
-    a.drain()
+    fail_one(a, "q")
     a.wall_offset_ns -= 86_400 * SECOND
     read = []
     for _ in range(4):

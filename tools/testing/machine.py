@@ -108,6 +108,8 @@ class Machine(Hardware):
     async def stop(self, timeout: float = STOP_SECONDS) -> None:
         """End its services as an operator would: by their handler for SIGTERM, or else by cancelling them.
 
+        A machine is one process: a handler that one service has set is the only one that is told.
+
         Args:
             timeout: seconds that they may take.
 
