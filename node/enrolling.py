@@ -19,7 +19,7 @@ from triack.base.reasons import DropReason
 from triack.base.units import SECOND, in_ns
 from triack.node import operator_log
 from triack.node.access import Access, Secured
-from triack.node.keys import Identity, KeyKind, encode_key
+from triack.node.keys import KeyKind, encode_key
 from triack.node.platform import PLATFORM, Platform
 from triack.node.trust import TrustFile
 from triack.transport.address import Address
@@ -157,7 +157,7 @@ class Enrolling:
         self._send = send
         self._change_trust = change_trust
         self._server: EnrolmentServer | None = None
-        self._identity: Identity | None = None
+        self._keys: tuple[bytes, ...] = ()
         self._invited: dict[Invitation, _Invited] = {}
         self._calls: dict[int, _Call] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -171,7 +171,7 @@ class Enrolling:
             check_name(name)
         now_ns = self._now_ns()
         invitation = Invitation.make(self._entropy, now_ns)
-        self._serving(now_ns).invite(invitation, now_ns)
+        self._serving().invite(invitation, now_ns)
         opened = OpenInvitation(
             invitation.code, lambda: self._finish(invitation, EnrolmentFailed("the code was withdrawn"))
         )
@@ -183,15 +183,17 @@ class Enrolling:
         self._invited[invitation] = _Invited(opened, name, patterns, expiry)
         return opened
 
-    def _serving(self, now_ns: int) -> EnrolmentServer:
-        """The server, with the key that the node calls others with now."""
+    def _serving(self) -> EnrolmentServer:
+        """The server, with the keys that the node has now."""
         identity = self._access.identity
-        if self._server is None or self._identity is not identity:
+        if self._server is None:
             key = identity.keys[0].private_bytes_raw()
-            fresh = EnrolmentServer(key, self._name, self._addresses, entropy=self._entropy, suite=self._access.suite)
-            for invitation in self._server.open_invitations(now_ns) if self._server is not None else ():
-                fresh.invite(invitation, now_ns)
-            self._server, self._identity = fresh, identity
+            self._server = EnrolmentServer(
+                key, self._name, self._addresses, entropy=self._entropy, suite=self._access.suite
+            )
+        if self._keys != identity.public:
+            self._server.use_keys(key.private_bytes_raw() for key in identity.keys)
+            self._keys = identity.public
         return self._server
 
     def _finish(self, invitation: Invitation, end: EnrolledPeer | TriackError) -> None:
@@ -215,8 +217,7 @@ class Enrolling:
             operator_log.warning(f"enrolment refused: {why}", node=self._name)
             self._finish(arrival.invitation, EnrolmentFailed(f"{why}; the code is used up"))
             return
-        assert self._server is not None
-        welcome = self._server.confirm(arrival)
+        welcome = self._serving().confirm(arrival)
         self._finish(arrival.invitation, peer)
         if welcome:
             await self._send(arrival.sender, [welcome])
@@ -305,7 +306,7 @@ class Enrolling:
             return
         if self._server is None:
             raise ProtocolError(DropReason.NOT_INVITED)
-        server = self._serving(now_ns)
+        server = self._serving()
         reply = server.handle_datagram(datagram, header, sender, now_ns)
         if reply:
             await self._send(sender, [reply])

@@ -128,6 +128,7 @@ class _Pending:
     """A client that has shown a cookie.
 
     Attributes:
+        pair: the key of this node that it learns.
         ephemeral: the client's.
         answer: the handshake's second message.
         proof: the datagram that proved it, empty until one did.
@@ -136,6 +137,7 @@ class _Pending:
 
     invitation: Invitation
     macs: _MacKeys
+    pair: KeyPair
     handshake: Handshake
     ephemeral: bytes
     answer: bytes
@@ -157,12 +159,12 @@ class EnrolmentServer:
         UsageError: the name or an address cannot be one, or they are too long.
     """
 
-    __slots__ = ("_arrivals", "_cookies", "_entropy", "_invitations", "_pair", "_pending", "_suite", "_who")
+    __slots__ = ("_arrivals", "_cookies", "_entropy", "_invitations", "_pairs", "_pending", "_suite", "_who")
 
     def __init__(
         self, key: bytes, name: str, addresses: Iterable[str], *, entropy: Entropy, suite: Suite = AESGCM_SHA256
     ) -> None:
-        self._pair = KeyPair.of(key)
+        self._pairs = [KeyPair.of(key)]
         self._who = _encode_who(name, tuple(addresses))
         self._entropy = entropy
         self._suite = suite
@@ -170,6 +172,16 @@ class EnrolmentServer:
         self._invitations: dict[Invitation, _MacKeys] = {}
         self._pending: OrderedDict[tuple[str, int], _Pending] = OrderedDict()
         self._arrivals: deque[Arrival] = deque()
+
+    def use_keys(self, keys: Iterable[bytes]) -> None:
+        """Have these private keys from now on, the one to call others with first.
+
+        Who has begun goes on, unless it would learn a key that is gone.
+        """
+        self._pairs = [KeyPair.of(key) for key in keys]
+        there = {pair.public for pair in self._pairs}
+        for place in [place for place, one in self._pending.items() if one.pair.public not in there]:
+            del self._pending[place]
 
     def invite(self, invitation: Invitation, now_ns: int) -> None:
         """Let whoever knows its secret enrol.
@@ -226,11 +238,11 @@ class EnrolmentServer:
         """
         place = arrival.sender, arrival.connection_id
         pending = self._pending.get(place)
-        if pending is None:  # 16 newer ones took its place
+        if pending is None:  # 16 newer ones took its place, or its key is gone
             return b""
         handshake = pending.handshake
         header = _header(arrival.connection_id, _WELCOME)
-        said = _prove(arrival.invitation.secret, _SERVER, handshake.hash, self._pair.public) + self._who
+        said = _prove(arrival.invitation.secret, _SERVER, handshake.hash, pending.pair.public) + self._who
         _, sealing = handshake.split()
         pending.welcome = header + self._suite.aead(sealing).encrypt(self._suite.nonce(0), said, header)
         return pending.welcome
@@ -258,10 +270,11 @@ class EnrolmentServer:
 
     def _begin(self, datagram: bytes, header: Header, sender: str, invitation: Invitation, macs: _MacKeys) -> _Pending:
         prologue = _prologue(sender.partition(":")[0], datagram[:HEADER_BYTES])
-        handshake = Handshake(Pattern.XX, self._suite, initiator=False, prologue=prologue, static=self._pair)
+        pair = self._pairs[0]
+        handshake = Handshake(Pattern.XX, self._suite, initiator=False, prologue=prologue, static=pair)
         handshake.read(_ephemeral(datagram))
         answer = handshake.write(b"", self._entropy(KEY_BYTES))
-        pending = _Pending(invitation, macs, handshake, _ephemeral(datagram), answer)
+        pending = _Pending(invitation, macs, pair, handshake, _ephemeral(datagram), answer)
         if len(self._pending) >= PENDING_MAX:
             self._pending.popitem(last=False)
         self._pending[sender, header.connection_id] = pending
@@ -291,7 +304,7 @@ class EnrolmentServer:
         return b""
 
     def _admit(self, key: bytes) -> None:
-        if key == self._pair.public:
+        if any(key == pair.public for pair in self._pairs):
             raise ProtocolError(DropReason.OWN_NODE)
 
     def _close_expired(self, now_ns: int) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ import triack
 from tests.node.nodes import SOON, WAIT, bodies, quick, until
 from triack.base.units import MS
 from triack.node import private_files
-from triack.node.access import DEFAULT_SUITE, SUITES
+from triack.node.access import DEFAULT_SUITE, SUITES, Secured
 from triack.node.enrolling import enrol_at_rest
 from triack.node.keys import IDENTITY_FILE, Identity
 from triack.node.private_files import PrivateFiles
@@ -164,6 +165,39 @@ async def test_an_open_code_gives_the_key_that_is_in_use(tmp_path: Path) -> None
         files.change(IDENTITY_FILE, lambda _old: new.encode())
         await until(lambda: b.key != old)
         assert (await a.enrol(given.code, b.address)).key == b.key
+        await (await a.send("b/q", b"x")).ordered(WAIT)
+
+
+async def test_a_key_that_is_exchanged_lets_who_has_begun_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is written down a new key comes first: it learns the one that it has begun with, which answers still."""
+    files, change_trust, came, may_go_on = (
+        PrivateFiles(tmp_path),
+        Secured.change_trust,
+        asyncio.Event(),
+        asyncio.Event(),
+    )
+
+    async def slowly(*args: Any) -> Any:
+        came.set()
+        await may_go_on.wait()
+        return await change_trust(*args)
+
+    monkeypatch.setattr(Secured, "change_trust", slowly)
+    async with node("a") as a, node("b", tmp_path) as b:
+        old = b.key
+        coming = asyncio.create_task(a.enrol((await b.invite()).code, b.address, timeout=WAIT))
+        await asyncio.wait_for(came.wait(), WAIT)
+        keys = [
+            *Identity.make(lambda size: bytes(range(size))).keys,
+            *Identity.decode(files.read(IDENTITY_FILE) or b"", "").keys,
+        ]
+        files.change(IDENTITY_FILE, lambda _old: Identity(tuple(keys)).encode())
+        await until(lambda: b.key != old)
+        await b.invite()
+        may_go_on.set()
+        assert (await coming).key == old
         await (await a.send("b/q", b"x")).ordered(WAIT)
 
 

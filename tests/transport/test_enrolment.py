@@ -229,6 +229,31 @@ def test_a_code_is_good_for_one() -> None:
     assert other.state is ClientState.ENROLLED
 
 
+def test_other_keys_let_who_has_begun_go_on() -> None:
+    """It learns the key that it was answered with, as long as the server has that; who comes later, the first one."""
+    b, a, proof = until("PROOF")
+    b.invite(OTHER, NOW_NS)
+    b.use_keys([FOREIGN_KEY, B_KEY])
+    tell(a, ask(b, proof))
+    assert a.result == B
+    late = client(OTHER.secret, seed=5)
+    talk(b, late)
+    assert late.result == B._replace(key=public(FOREIGN_KEY))
+
+
+def test_nobody_learns_a_key_that_is_gone() -> None:
+    """Neither who has begun, nor who has shown the proof and is not welcomed yet."""
+    b, _, proof = until("PROOF")
+    b.use_keys([FOREIGN_KEY])
+    assert why_not(b, proof) == "unknown-connection"
+    b, _, proof = until("PROOF")
+    b.handle_datagram(proof, read_header(proof), A_ADDRESS, NOW_NS)
+    b.use_keys([FOREIGN_KEY])
+    arrival = b.poll_enrolled()
+    assert arrival is not None
+    assert b.confirm(arrival) == b""
+
+
 def test_what_was_lost_is_said_again_in_the_same_words() -> None:
     """A proof that comes again is answered again, by the welcome alone that its host has confirmed."""
     b, _, proof = until("PROOF")
