@@ -4,8 +4,11 @@ A connection is opened by the first datagram to an address and carries both dire
 the ephemeral address of its peer. When it ends, for whatever reason, the receiver is told once that the path is gone,
 after all that came over it; the next datagram to a listening address opens a new connection.
 
+Each has to be vouched for in time. One that was opened here may lead nowhere although the system takes what is written
+to it, as a forwarder between the two does that has lost its other side: a new one may arrive.
+
 Nothing grows without bound: what cannot be written is kept up to a cap, a full inbox stops the reading, and whoever was
-let in has to be vouched for in time, or goes when others need the place (``strangers.py``).
+let in and is not vouched for goes when others need the place (``strangers.py``).
 """
 
 import asyncio
@@ -35,7 +38,7 @@ BUFFER_BYTES = 64 * 1024
 CONNECT_TIMEOUT_SECONDS = 10.0
 """As long as a session has for its connection (``SessionSettings.connect_timeout_s``): later nobody wants it."""
 VOUCH_TIMEOUT_SECONDS = 10.0
-"""The same from the other side: an accepted connection without a session by then takes a place from others."""
+"""A connection without a session by then leads nowhere, or takes a place from others."""
 FRAME_TIMEOUT_SECONDS = 30.0
 """So does one that leaves a datagram unfinished; it gets as long as the system has for what is sent."""
 NEXT_ADDRESS_SECONDS = 0.25
@@ -174,9 +177,10 @@ class TcpEndpoint:
             self._forget(connection, DropReason.CONNECT_FAILED)
             return
         connection.attach(writer)
+        self._doubt(connection)
         await self._read(connection, reader)
 
-    # ---- strangers
+    # ---- who is vouched for
 
     async def _accept_all(self, listening: socket.socket) -> None:
         while True:
@@ -214,8 +218,8 @@ class TcpEndpoint:
 
     def _doubt(self, connection: Connection) -> None:
         """From now on someone has to vouch for it in time."""
-        assert connection.host is not None
-        self._end_stranger(self._strangers.admit(connection, connection.host), DropReason.TOO_MANY_CONNECTIONS)
+        if connection.host is not None:
+            self._end_stranger(self._strangers.admit(connection, connection.host), DropReason.TOO_MANY_CONNECTIONS)
         connection.deadline = asyncio.get_running_loop().call_later(
             VOUCH_TIMEOUT_SECONDS, self._end_stranger, connection, DropReason.NOT_VOUCHED
         )
@@ -234,9 +238,9 @@ class TcpEndpoint:
             self._strangers.forget(connection)
 
     def release(self, address: str) -> None:
-        """There is no session with it any more: unless there is another one soon, an accepted connection ends."""
+        """There is no session with it any more: unless there is another one soon, its connection ends."""
         connection = self._connections.get(address)
-        if connection is not None and connection.host is not None and connection.deadline is None:
+        if connection is not None and connection.opened.done() and connection.deadline is None:
             self._doubt(connection)
 
     # ---- receiving

@@ -126,6 +126,26 @@ async def test_a_stranger_has_its_time(opened: Opener, monkeypatch: pytest.Monke
         writer.close()
 
 
+async def test_a_way_that_leads_nowhere_is_given_up(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A forwarder takes all, and passes on nothing: without a session the connection ends, and a new one is tried."""
+    monkeypatch.setattr(tcp, "VOUCH_TIMEOUT_SECONDS", 0.1)
+    here, there = await opened("tcp", None), await opened("tcp")
+    for _ in range(2):
+        await here.send([b"anyone?"], there.address)
+        ((_, sender),) = await received(there, 1)
+        there.vouch(sender)  # it is not this side that ends it
+        assert await received(here, 1) == [Received(b"", there.address)]
+        assert await received(there, 1) == [Received(b"", sender)]
+    monkeypatch.setattr(tcp, "VOUCH_TIMEOUT_SECONDS", PATIENCE_S)
+    await here.send([b"hello"], there.address)
+    assert [data for data, _ in await received(there, 1)] == [b"hello"]
+    here.vouch(there.address)
+    monkeypatch.setattr(tcp, "VOUCH_TIMEOUT_SECONDS", 0.1)
+    here.release(there.address)
+    assert await received(here, 1) == [Received(b"", there.address)]
+    assert here.drops == {"not-vouched": 3}
+
+
 async def test_strangers_do_not_lock_anyone_out(opened: Opener) -> None:
     """1,024 connections with a frame of junk each: a newcomer is served at once, and those we know stay."""
     there, known, newcomer = await opened("tcp"), await opened("tcp", None), await opened("tcp", None)
