@@ -152,7 +152,16 @@ class Port:
         except (KeyError, TypeError):  # what is neither a text nor a class may be no key of a dict either
             return self._find_outgoing(destination, delivery)
 
-    def _find_outgoing(self, destination: object, delivery: object) -> OutgoingQueue:
+    def _find_outgoing(self, destination: str, delivery: Delivery) -> OutgoingQueue:
+        where, queue = self.check_way(destination, delivery)
+        if not self._engine.peer_at(where):
+            self.mailbox(queue)
+        found = self._engine.outgoing_queue(where, queue, delivery)
+        self._outgoing[(destination, delivery)] = found
+        return found
+
+    def check_way(self, destination: object, delivery: object) -> tuple[str, str]:
+        """Where a destination is, and its queue there. Makes nothing; raises as ``outgoing_queue``."""
         if not isinstance(destination, str) or not isinstance(delivery, Delivery):
             raise UsageError(
                 f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
@@ -164,11 +173,9 @@ class Port:
         where = parsed.peer or (str(parsed.address) if parsed.address is not None else "")
         if self._engine.peer_at(where):
             self._access.check_destination(destination, parsed)
-        else:
-            self.mailbox(parsed.queue)
-        found = self._engine.outgoing_queue(where, parsed.queue, delivery)
-        self._outgoing[(destination, delivery)] = found
-        return found
+        elif parsed.queue not in self._engine.inbox.mailboxes:
+            self._check_new(parsed.queue)
+        return where, parsed.queue
 
     def handle_directory_changed(self) -> None:
         """The node knows others than before."""
@@ -419,14 +426,19 @@ class Port:
             known = None
         if known is not None:
             return known
-        check_name(queue)
-        if self._fixed_queues:
-            raise QueueNotFound(f"queue {queue} does not exist on node {self.name}; {what_else(queue, mailboxes)}")
+        self._check_new(queue)
         meant = nearest(queue, mailboxes)
         made = self._engine.make_queue(queue)
         if meant is not None:
             operator_log.warning(f"new queue {queue}, which is much like {meant}", node=self.name, queue=queue)
         return made
+
+    def _check_new(self, queue: str) -> None:
+        """Check that a queue may be made. Raises AddressError for what is no name, QueueNotFound if none may be."""
+        check_name(queue)
+        if self._fixed_queues:
+            known = self._engine.inbox.mailboxes
+            raise QueueNotFound(f"queue {queue} does not exist on node {self.name}; {what_else(queue, known)}")
 
     def reply_queue(self) -> Mailbox:
         """The node's own queue for answers, made when there is none."""

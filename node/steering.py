@@ -6,6 +6,7 @@ it was in: it is never lost, and never twice. What a reader has in hand is not t
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
+from functools import cache, partial
 from typing import Any
 
 from triack.base.checks import check_texts
@@ -156,13 +157,14 @@ class Steering:
 
     async def move(self, queue: str, destination: str, ids: Collection[str] | None) -> int:
         """See ``Node.move``."""
-        self._own(queue)  # or the destination would be made for nothing
-        outgoing = self._port.outgoing_queue(destination, Delivery.TRANSACTIONAL)
+        self._port.check_way(destination, Delivery.TRANSACTIONAL)
+        # Made for the first message, and for none it is not.
+        way = cache(partial(self._port.outgoing_queue, destination, Delivery.TRANSACTIONAL))
 
         def route(message: BrowsedMessage) -> tuple[OutgoingQueue, Outgoing]:
             receive_by_ms = round((message.receive_by or 0) * 1_000)
             properties = self._properties_of(message) or None
-            return outgoing, Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
+            return way(), Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
 
         return await self._move(queue, ids, route)
 

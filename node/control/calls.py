@@ -1,17 +1,18 @@
 """Calls of another process, answered by the node: ``triack.connect`` is at the other end.
 
-    call(n, do, ...) -> done(n, ...) | failed(n, error, message)
+    call(n, do, ...) -> part(n)..., done(n, ...) | failed(n, error, message)
     cancel(n): the caller waits no more; what the call has put into a transaction is taken back
     ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
     leave(reader), leave(transaction): its last reference is gone; no answer
 
-Calls run at once and are answered as they end. What a caller holds - receipts, readers, messages, transactions, events
-of the node and of acknowledgements - has a number here; when the connection ends, readers and events close and
-transactions roll back, so that nothing is held by nobody.
+Calls run at once and are answered as they end; what one frame does not take of an answer goes ahead in parts. What a
+caller holds - receipts, readers, messages, transactions, events of the node and of acknowledgements - has a number
+here; when the connection ends, readers and events close and transactions roll back, so that nothing is held by nobody.
 Invitations stay open: who comes with a code need not come while the caller waits.
 """
 
 import asyncio
+import json
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -43,6 +44,10 @@ RECEIPTS_MAX = 65_536
 STEPS_MAX = 131_072
 """Sends and receives of one transaction. Where each send goes elsewhere than the one before it, the answer to the
 commit says some 45 bytes of it, so that all of them are less than a frame takes."""
+
+PART_BYTES = 4 * 1024 * 1024
+"""Of the content of an answer, so many in a frame, beside its header. Messages are hardly longer; the stats of tens of
+thousands of queues are."""
 
 Answer = tuple[dict[str, Any], bytes]
 
@@ -131,7 +136,10 @@ class Calls:
     async def _answer(self, number: int, header: Header, body: bytes) -> None:
         try:
             fields, content = await self._do(header, body)
-            await self._link.send("done", content, n=number, **fields)
+            rest = max(0, len(content) - 1) // PART_BYTES * PART_BYTES
+            for at in range(0, rest, PART_BYTES):
+                await self._link.send("part", content[at : at + PART_BYTES], n=number)
+            await self._link.send("done", content[rest:], n=number, **fields)
         except TriackError as error:
             told = {name: getattr(error, name) for name in ("reason", "peer", "rolled_back") if hasattr(error, name)}
             await self._link.send("failed", n=number, error=type(error).__name__, message=words_of(error), **told)
@@ -415,10 +423,10 @@ class Calls:
         return {"count": await steering.purge(header["queue"], wanted)}, b""
 
     async def _stats(self, _header: Header, _body: bytes) -> Answer:
-        return {"stats": describe_stats(self._node.stats())}, b""
+        return {}, json.dumps(describe_stats(self._node.stats())).encode()
 
     async def _queue_lengths(self, _header: Header, _body: bytes) -> Answer:
-        return {"queues": self._node.queue_lengths()}, b""
+        return {}, json.dumps(self._node.queue_lengths()).encode()
 
     async def _recall(self, header: Header, _body: bytes) -> Answer:
         value = self._node.recall(header["key"])

@@ -8,6 +8,7 @@ open are given back and rolled back by then.
 import asyncio
 import contextlib
 import itertools
+import json
 from collections.abc import AsyncIterator, Collection, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -65,6 +66,7 @@ class Client(ClientAcknowledging):
         self._hearing: asyncio.Task[None] | None = None
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[tuple[Header, bytes]]] = {}
+        self._parts: dict[int, list[bytes]] = {}  # of answers of which there is more to come
         self._free = asyncio.Semaphore(CALLS_MAX)
         self._welcome: Header = {}
         self._handlers: set[asyncio.Task[None]] = set()
@@ -146,7 +148,12 @@ class Client(ClientAcknowledging):
         try:
             while True:
                 header, body = await link.receive()
+                if header["op"] == "part":
+                    if header["n"] in self._waiting:
+                        self._parts.setdefault(header["n"], []).append(body)
+                    continue
                 waiting = self._waiting.pop(header["n"], None)
+                body = b"".join([*self._parts.pop(header["n"], ()), body])
                 if waiting is not None and not waiting.done():
                     waiting.set_result((header, body))
                 else:
@@ -204,6 +211,7 @@ class Client(ClientAcknowledging):
             raise
         finally:
             self._waiting.pop(number, None)
+            self._parts.pop(number, None)
         if header["op"] == "failed":
             raise _error_of(header)
         return header, content
@@ -362,13 +370,13 @@ class Client(ClientAcknowledging):
 
     async def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue of the node."""
-        header, _ = await self.call("queue_lengths")
-        return dict(header["queues"])
+        _, lengths = await self.call("queue_lengths")
+        return dict(json.loads(lengths))
 
     async def stats(self) -> NodeStats:
         """Everything that the node counts; see ``NodeStats``."""
-        header, _ = await self.call("stats")
-        return read_stats(header["stats"])
+        _, described = await self.call("stats")
+        return read_stats(json.loads(described))
 
     async def browse(self, queue: str) -> AsyncIterator[BrowsedMessage]:
         """Look at what waits in a queue of the node; see ``Node.browse``."""

@@ -31,7 +31,7 @@ __all__ = [
     "words_of",
 ]
 
-VERSION = 5
+VERSION = 6
 """Of the conversations: both ends must say the same, as neither knows another."""
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 """The largest message, 4 MiB, and then some."""

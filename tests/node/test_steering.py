@@ -125,6 +125,17 @@ async def test_what_cannot_be_moved_makes_no_queue(node: triack.Node) -> None:
     assert "later" not in node.queue_lengths()
 
 
+async def test_no_message_makes_no_queue(node: triack.Node) -> None:
+    """What is to be moved does not wait there, or nothing does; where it should go is looked at all the same."""
+    await node.send("orders", b"x")
+    for destination in ("later", NOBODY):
+        assert await node.move("orders", destination, ["nope"]) == 0
+        assert await node.move("dead-letter", destination) == 0
+        with pytest.raises(triack.AddressError):
+            await node.move("dead-letter", "nobody/orders")
+    assert (node.queue_lengths(), node.stats().outgoing) == ({"dead-letter": 0, "orders": 1}, [])
+
+
 async def test_purged_messages_are_gone_or_dead_letters(node: triack.Node) -> None:
     """Gone from queues of the node; dead when they were on their way elsewhere, and then they can go again."""
     for number in range(3):

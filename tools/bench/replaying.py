@@ -27,7 +27,7 @@ from triack.tools.demo.child import Report
 from triack.tools.demo.relay import Relay, rough
 from triack.tools.replay.compact import compact
 from triack.tools.replay.files import find_logs, read_records
-from triack.tools.replay.run import require_spark
+from triack.tools.replay.run import missing_of_spark
 from triack.tools.replay.version1 import count_records
 
 __all__ = ["copy_logs", "measure_growth", "measure_replay"]
@@ -149,11 +149,8 @@ def _tell_growth(what: str, name: str, told: Report, first: Report | None, meter
 
 
 def _missing() -> str | None:
-    try:
-        require_spark()
-    except TriackError as error:
-        return f"not run: {error}"
-    return None
+    missing = missing_of_spark()
+    return None if missing is None else f"not run: {missing}"
 
 
 async def _make(row: Row, form: str, options: Options, meter: Meter, result: Result) -> Made:

@@ -175,9 +175,12 @@ def _make(
 def _name(source: str, path: Path, first: Record) -> str:
     """Return where the file goes, which is nobody else's; days are those of Greenwich.
 
+    The record may be damaged, and its node's id with it, which is to name nothing but a file: ReplayError.
     Nodes may have the same name. And a store that runs twice, as a copy or from a backup, writes segments of the same
     names: in another directory, or where the earlier ones have been deleted.
     """
+    if not first["node"].isalnum():
+        raise ReplayError(f"{path} line 1 is damaged: {first['node']!r} is no id of a node")
     day = datetime.fromtimestamp(first["wall_ns"] / 1e9, UTC)
     stem = path.name.removesuffix(OPEN_SUFFIX).removesuffix(".jsonl")
     which = hashlib.blake2b(os.fsencode(f"{first['wall_ns']} {source}"), digest_size=_DIGEST_BYTES).hexdigest()

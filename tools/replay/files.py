@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 from triack.base.errors import ReplayError
-from triack.base.log_lines import SEGMENT_BEGIN, LineReader
+from triack.base.log_lines import NS_MAX, SEGMENT_BEGIN, LineReader
 from triack.base.session_log import COMMON, EVENTS, FIELDS, LACKING, SCHEMA_VERSION, Event
 from triack.tools.replay.schema import CLASS_CODES, EXPRESS, TRANSACTIONAL
 from triack.tools.replay.version1 import VERSION as VERSION_1
@@ -301,7 +301,16 @@ def complaint(record: Any) -> str:
         if len(_KNOWN_SHAPES) < _SHAPES_MAX:
             _KNOWN_SHAPES[shape] = known
     said, lists, counted = known
+    said = said or _judge_times(record)
     return said or (lists and _judge_lists(record, lists)) or (counted and _judge_packets(record)) or ""
+
+
+def _judge_times(record: Record) -> str:
+    """A clock gives them."""
+    for name in _TIMES:
+        if not 0 <= record[name] < NS_MAX:
+            return f"is damaged: field {name!r} is {record[name]}, which no clock gives"
+    return ""
 
 
 def _judge_lists(record: Record, names: Iterable[str]) -> str:
@@ -327,8 +336,10 @@ def _judge_packets(record: Record) -> str:
     return ""
 
 
-_SAYING: Final = frozenset({"v", "as", "class"})
-"""A line with one of these says what later ones may refer to, or more than its event what fields it has to have."""
+_TIMES: Final = ("at_ns", "wall_ns")
+_SAYING: Final = frozenset({"v", "as", "class", *_TIMES})
+"""A line with one of these says what later ones may refer to, or more than its event what fields it has to have, or a
+time of its own, which has to be judged."""
 _LISTS: Final = frozenset(name for name, field in FIELDS.items() if field.type is list)
 _COUNTED: Final = frozenset({"counts", "packets"})
 _KNOWN_SHAPES: dict[tuple[Any, ...], tuple[str, tuple[str, ...], bool]] = {}

@@ -215,22 +215,27 @@ def reason_of(text: str) -> str:
 
 
 def require_spark(master: str | None = None) -> None:
-    """Raise if PySpark or Java is missing, with what to install.
+    """Raise if PySpark or Java is missing, with what to install or to do without it; see ``missing_of_spark``."""
+    missing = missing_of_spark(master)
+    if missing is not None:
+        raise ReplayError(f"{missing}, or use --engine local")
+
+
+def missing_of_spark(master: str | None = None) -> str | None:
+    """Say what a replay on Spark still wants, PySpark or Java, and how to install it; None if nothing is missing.
 
     Args:
         master: where Spark is to run; one that is spoken to by Spark Connect needs no Java here.
     """
     if importlib.util.find_spec("pyspark") is None:
-        raise ReplayError("replay on Spark needs PySpark: pip install 'triack[spark]', or use --engine local")
+        return "replay on Spark needs PySpark: pip install 'triack[spark]'"
     if _is_connect(master):
-        if importlib.util.find_spec("grpc") is None:
-            raise ReplayError("Spark Connect needs more of PySpark: pip install 'triack[connect]'")
-        return
+        more = importlib.util.find_spec("grpc") is not None
+        return None if more else "Spark Connect needs more of PySpark: pip install 'triack[connect]'"
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java").exists() if home else shutil.which("java") is not None
-    if not java:
-        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the PATH"
-        raise ReplayError(f"replay on Spark needs Java 17 or later, and {where}: install it, or use --engine local")
+    where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the PATH"
+    return None if java else f"replay on Spark needs Java 17 or later, and {where}: install it"
 
 
 def _is_connect(master: str | None) -> bool:

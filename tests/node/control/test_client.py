@@ -10,7 +10,7 @@ import pytest
 import triack
 from tests.node.nodes import SOON, WAIT, make, quick, until
 from tests.tools.commands.serving import serving
-from triack.node.control import calls
+from triack.node.control import calls, frames
 from triack.node.control import client as client_module
 from triack.node.control.client import Client
 from triack.node.control.frames import Link
@@ -19,6 +19,23 @@ from triack.node.control.frames import Link
 async def test_a_client_knows_its_node(node: triack.Node, client: Client) -> None:
     assert (client.name, client.address, client.node_id) == ("a", node.address, node.node_id)
     assert await client.stats() == node.stats()
+    assert await client.queue_lengths() == node.queue_lengths()
+
+
+async def test_more_queues_than_a_frame_takes_are_told_of(
+    node: triack.Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In parts; those for which nobody waits any more are nobody's."""
+    for number in range(100):
+        await node.send(f"queue-{number}", b"x")
+    await node.flush()
+    monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 1_000)
+    monkeypatch.setattr(calls, "PART_BYTES", 500, raising=False)
+    assert await client.queue_lengths() == node.queue_lengths()
+    assert len((await client.stats()).queues) == 101
+    asked = asyncio.create_task(client.stats())
+    await asyncio.sleep(0)
+    asked.cancel()
     assert await client.queue_lengths() == node.queue_lengths()
 
 

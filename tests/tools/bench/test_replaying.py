@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.tools.bench.measuring import measured
-from triack.base.errors import ReplayError
 from triack.tools.bench import replaying
 from triack.tools.bench.figures import Result
 from triack.tools.bench.options import Meter, Options
@@ -31,12 +30,14 @@ async def test_a_copy_is_another_pair_of_nodes(tmp_path: Path) -> None:
 
 
 async def test_without_spark_it_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise ReplayError("replay on Spark needs PySpark")
-
-    monkeypatch.setattr(replaying, "require_spark", fail)
+    """And what to install: no option of another command, such as the engine of a replay."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     result = await measured("T11", tmp_path, 10)
-    assert (result.notes, result.headline.values) == (["not run: replay on Spark needs PySpark"], [])
+    (note,) = result.notes
+    assert note.startswith("not run: replay on Spark needs ")
+    assert "install" in note
+    assert "--" not in note
+    assert result.headline.values == []
 
 
 async def replay_here(logs: list[Path]) -> dict[str, Any]:
@@ -63,7 +64,7 @@ async def test_few_and_many_are_replayed(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replays by the local engine: what is asked is whether the logs that were made are whole, in every form."""
-    monkeypatch.setattr(replaying, "require_spark", lambda: None)
+    monkeypatch.setattr(replaying, "missing_of_spark", lambda: None)
     monkeypatch.setattr(replaying, "_replay", replay_here)
 
 

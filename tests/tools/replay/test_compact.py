@@ -107,6 +107,16 @@ def test_what_is_made_is_its_owners_alone(tmp_path: Path) -> None:
     assert (tmp_path / "out" / MANIFEST).stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize(("field", "value"), [("wall_ns", 10**30), ("node", "/../../x")])
+def test_what_damage_says_names_no_file(tmp_path: Path, field: str, value: object) -> None:
+    """The day and the node of the first record do; damaged ones are told by their line."""
+    world = healthy()
+    world.alpha.records[0][field] = value
+    world.save(tmp_path / "logs")
+    with pytest.raises(ReplayError, match=r"alpha-000001-000001.jsonl line 1 is damaged: "):
+        compact(tmp_path / "logs", tmp_path / "out")
+
+
 def then(act: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let something happen when segments were listed, and before they are looked at."""
 

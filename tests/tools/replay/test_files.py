@@ -243,6 +243,8 @@ def test_a_torn_line_is_kept_whole(tmp_path: Path) -> None:
         ({"reason": 7}, "is damaged: field 'reason' is of the wrong type"),
         ({"extra": 7}, "is damaged: dropped with the fields count, extra, reason"),
         ({"event": "rejected"}, "is damaged: rejected with the fields count, reason"),
+        ({"wall_ns": 10**30}, f"is damaged: field 'wall_ns' is {10**30}, which no clock gives"),
+        ({"at_ns": -1}, "is damaged: field 'at_ns' is -1, which no clock gives"),
     ],
 )
 def test_damage_is_named_with_its_line(tmp_path: Path, line: str | dict[str, object], reason: str) -> None:
@@ -256,6 +258,17 @@ def test_damage_is_named_with_its_line(tmp_path: Path, line: str | dict[str, obj
     with pytest.raises(ReplayError) as refused:
         list(read_records(log))
     assert str(refused.value) == f"{log.path} line 4 {reason}"
+
+
+def test_a_time_of_its_own_is_judged_in_each_line(tmp_path: Path) -> None:
+    """Also in one like another before it: most times are told by those of the first line."""
+    first = {"v": 2, "node": ALPHA, "incarnation": 1, "n": 1, "at_ns": 0, "wall_ns": 0, "event": "node_stopped"}
+    like = {"n": 2, "t": 1, "event": "dropped", "reason": "too-short", "count": 1}
+    lines = [first, {**like, "wall_ns": 7}, {**like, "wall_ns": 1 << 62}]
+    log = tmp_path / "a.jsonl"
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with pytest.raises(ReplayError, match=r"line 3 is damaged: field 'wall_ns' is"):
+        replay(tmp_path, engine="local")
 
 
 def test_a_class_is_one_of_three() -> None:
