@@ -306,9 +306,9 @@ def complaint(record: Any) -> str:
 
 
 def _judge_times(record: Record) -> str:
-    """A clock gives them."""
+    """A clock gives them; one that was set back, below zero."""
     for name in _TIMES:
-        if not 0 <= record[name] < NS_MAX:
+        if not -NS_MAX < record[name] < NS_MAX:
             return f"is damaged: field {name!r} is {record[name]}, which no clock gives"
     return ""
 
