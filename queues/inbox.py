@@ -183,7 +183,6 @@ class Inbox:
             mailbox = self.mailboxes[name] = self._new_mailbox(self._next_queue_id, name)
             self._next_queue_id += 1
             group.commit.queues.append((mailbox.queue_id, name))
-            self._notices.idled = True
         return mailbox
 
     def _new_mailbox(self, queue_id: int, name: str) -> Mailbox:
@@ -192,14 +191,13 @@ class Inbox:
 
     def _make_room(self) -> None:
         """Remove the queues that are empty and that nobody waits for."""
-        if not self._notices.idled:
-            return
-        self._notices.idled = False
         kept = (DEAD_LETTER_QUEUE, *self._declared)
-        idle = [name for name, mailbox in self.mailboxes.items() if mailbox.is_idle and name not in kept]
-        for name in idle:
-            self._removed.append(self.mailboxes.pop(name).queue_id)
-            self.admission.handle_removed(name)
+        idled, self._notices.idled = self._notices.idled, {}
+        for mailbox in idled:
+            name = mailbox.name
+            if mailbox.is_idle and name not in kept and self.mailboxes.get(name) is mailbox:
+                self._removed.append(self.mailboxes.pop(name).queue_id)
+                self.admission.handle_removed(name)
 
     def handle_directory_changed(self) -> None:
         """Ask again who may send where, when the next packet of each stream comes."""

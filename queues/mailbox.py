@@ -57,7 +57,7 @@ class Notices:
         express: express messages in memory.
         cache: what the packets of all queues take of memory.
         relieved: whether some queue has become shorter since somebody looked.
-        idled: whether some queue may have become idle since somebody looked.
+        idled: queues that may have become idle since somebody looked.
     """
 
     __slots__ = (
@@ -95,7 +95,7 @@ class Notices:
         self.express = express or Account(NO_LIMIT, NO_LIMIT)
         self.cache = cache or Cache()
         self.relieved = False
-        self.idled = True
+        self.idled: dict[Mailbox, None] = {}
 
 
 class Mailbox:
@@ -161,6 +161,7 @@ class Mailbox:
         self._runs: list[Run] = []
         self.partials = Partials()
         self._place = 0
+        notices.idled[self] = None
 
     # ---- filling
 
@@ -247,7 +248,7 @@ class Mailbox:
         self._notices.relieved = True
         self.fill.is_told = self.fill.is_told and self.fill.is_full
         if not self.fill.bytes.value:
-            self._notices.idled = True
+            self._notices.idled[self] = None
 
     @property
     def is_idle(self) -> bool:
@@ -348,7 +349,7 @@ class Mailbox:
     def leave(self, listener: Callable[[], None]) -> None:
         """A listener wants to hear no more."""
         self.listeners.remove(listener)
-        self._notices.idled = True
+        self._notices.idled[self] = None
 
     def wake(self) -> None:
         """Tell the listeners that there may be something to read."""
@@ -460,6 +461,7 @@ class Mailbox:
         """What was handed out since the last call, in order. Ends the open run."""
         self.end_run()
         runs, self._runs = self._runs, []
+        self._notices.idled[self] = None
         return [run for run in runs if run.next > run.first]
 
     # ---- coming back
@@ -616,7 +618,7 @@ class Mailbox:
         """
         changed, self._changed = self._changed, {}
         orphans, self._orphans = self._orphans, []
-        self._notices.idled = True
+        self._notices.idled[self] = None
         return [packet for packet in changed.values() if packet.keys], orphans
 
 

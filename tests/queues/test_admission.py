@@ -1,10 +1,13 @@
 """The door to a node's queues, tried by a peer that keeps to nothing; the stories are in ``stories/test_quotas.py``."""
 
+import pytest
+
 from tests.queues.hostile import ORIGIN, Hostile, batch
 from tests.queues.world import PlainWorld, World
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
 from triack.ordering.wire import HoldPacket, decode
+from triack.queues.mailbox import Mailbox
 from triack.queues.quotas import Limits, Quota
 from triack.queues.settings import NodeSettings
 from triack.session.frames import PacketFrame, decode_frames
@@ -154,6 +157,22 @@ def test_queues_of_the_program_itself_make_room_too() -> None:
     for number in range(100):
         node.live.make_queue(f"job-{number}")
     assert len(node.live.inbox.mailboxes) <= 10
+
+
+def test_queues_in_use_beyond_the_most_are_not_looked_at_for_each_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program may have any number; each is looked at when it may have become idle."""
+    looked: list[str] = []
+
+    def look(box: Mailbox) -> bool:
+        looked.append(box.name)
+        return not box.listeners
+
+    monkeypatch.setattr(Mailbox, "is_idle", property(look))
+    node = World(1).node("a", NodeSettings(max_queues=10))
+    for number in range(100):
+        node.live.make_queue(f"job-{number}").listeners.append(lambda: None)
+    assert len(node.live.inbox.mailboxes) == 101
+    assert len(looked) == 100
 
 
 def test_a_peer_that_made_as_many_queues_as_it_may_makes_new_ones_when_they_are_idle() -> None:
