@@ -1,8 +1,8 @@
-"""Text of others, made safe to show: one line, no control over a terminal, no secret."""
+"""Text for people: that of others made safe to show (one line, no control over a terminal, no secret), and counts."""
 
 import re
 
-__all__ = ["printable"]
+__all__ = ["counted", "printable"]
 
 SHOWN_LETTERS_MAX = 1_000
 """A line of a log that is longer is not read, and anyone could make it long."""
@@ -25,3 +25,8 @@ def printable(text: str) -> str:
 
 def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, as people say it: ``1 message``, ``2,500 messages``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

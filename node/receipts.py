@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import overload
 
 from triack.base.errors import DeliveryFailed, WaitTimeout
+from triack.base.printable import counted
 from triack.node.port import Port
 from triack.node.receipt import Receipt, Waits, check_stage
 from triack.queues.outgoing_queue import OutgoingQueue, Row
@@ -29,7 +30,7 @@ class Receipts(Waits, Sequence[Receipt]):
         self._count = sum(row.messages for row in rows)
 
     def __repr__(self) -> str:
-        return f"<Receipts of {self._count} messages to {self._outgoing.destination}>"
+        return f"<Receipts of {counted(self._count, 'message')} to {self._outgoing.destination}>"
 
     def __len__(self) -> int:
         return self._count
@@ -68,9 +69,8 @@ class Receipts(Waits, Sequence[Receipt]):
             async with asyncio.timeout(timeout):
                 await self._all_reached(stage)
         except TimeoutError:
-            raise WaitTimeout(
-                f"{self._count} messages to {outgoing.destination} not all {stage.name.lower()} after {timeout} s"
-            ) from None
+            what = f"{counted(self._count, 'message')} to {outgoing.destination}"
+            raise WaitTimeout(f"{what} not all {stage.name.lower()} after {timeout} s") from None
 
     async def _all_reached(self, stage: Stage) -> None:
         for row in self._rows:

@@ -6,6 +6,7 @@ from typing import Unpack
 
 from triack.base.delivery import Delivery
 from triack.base.errors import TriackError
+from triack.base.printable import counted
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import Port
 from triack.node.receipt import stage_to_wait_for
@@ -69,7 +70,7 @@ class Sending(ABC):
                 rows += new
         except TriackError as error:
             if accepted:
-                error.add_note(f"{accepted} of {count} messages were accepted before")
+                error.add_note(f"{accepted} of {counted(count, 'message')} were accepted before")
             raise
         receipts = Receipts(port, prepared.outgoing, rows)
         if stage is not None:

@@ -11,6 +11,7 @@ from typing import Any, Self, Unpack
 from triack.base.checks import check_most, check_timeout
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
+from triack.base.printable import counted
 from triack.node.consumer import BATCH_BYTES, BATCH_MESSAGES, in_time
 from triack.node.event_loop import run_at_home
 from triack.node.message import Message, way_back
@@ -338,7 +339,7 @@ async def all_reached(receipts: Sequence[Waits], stage: Stage | str, timeout: fl
             for receipt in receipts:
                 await receipt.reached(stage)
     except TimeoutError:
-        what = f"{len(receipts)} messages of a transaction"
+        what = f"{counted(len(receipts), 'message')} of a transaction"
         raise WaitTimeout(f"{what} not all {as_stage(stage).name.lower()} after {timeout} s") from None
 
 

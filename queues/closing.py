@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from triack.base.printable import counted
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.stages import STAGES
 
@@ -74,4 +75,4 @@ def left_behind(engine: "Engine", *, durable: bool) -> dict[str, int]:
 
 def count_by(messages: Mapping[str, int]) -> str:
     """How many messages there are for whom, as people say it."""
-    return ", ".join(f"{count} message{'' if count == 1 else 's'} for {to}" for to, count in messages.items())
+    return ", ".join(f"{counted(count, 'message')} for {to}" for to, count in messages.items())

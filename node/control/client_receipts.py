@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar, overload
 from triack.base.checks import check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import WaitTimeout
+from triack.base.printable import counted
 from triack.node.control.frames import Header
 from triack.node.receipt import MessageWaits, Waits, check_bounded, check_stage
 from triack.queues.stages import Stage
@@ -91,7 +92,7 @@ class ClientReceipts(Waits, Sequence[ClientReceipt]):
                 await _wait(self._client, header["receipt"], None, stage, left)
         except WaitTimeout:
             name = _name_of(stage)
-            raise WaitTimeout(f"{len(self)} messages not all {name} after {timeout} s") from None
+            raise WaitTimeout(f"{counted(len(self), 'message')} not all {name} after {timeout} s") from None
 
 
 def check_until(until: Stage | str | None, delivery: Delivery, timeout: float | None) -> None:

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from triack.base.printable import SHOWN_LETTERS_MAX, printable
+from triack.base.printable import SHOWN_LETTERS_MAX, counted, printable
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,12 @@ def test_no_character_gets_through_that_is_not_seen() -> None:
 
 def test_a_long_text_is_cut() -> None:
     assert len(printable("x" * 10**6)) == SHOWN_LETTERS_MAX + 3
+
+
+def test_numbers_go_with_their_nouns() -> None:
+    assert [counted(number, "message") for number in (0, 1, 2, 2_500)] == [
+        "0 messages",
+        "1 message",
+        "2 messages",
+        "2,500 messages",
+    ]

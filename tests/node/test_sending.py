@@ -106,4 +106,4 @@ async def test_a_queue_that_refuses_ends_a_list_and_says_how_far_it_came() -> No
         await node.flush()
         there = node.queue_lengths()["q"]
         assert TURN_MESSAGES - 1 <= there < 10_000
-        assert refused.value.__notes__ == [f"{there} of 10000 messages were accepted before"]
+        assert refused.value.__notes__ == [f"{there} of 10,000 messages were accepted before"]

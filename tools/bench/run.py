@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from triack.base.errors import TriackError, WaitTimeout
+from triack.base.printable import counted
 from triack.node.control.tasks import first_of
 from triack.tools.bench.servers import cpu_seconds
 from triack.tools.bench.systems.catalogue import System
@@ -182,9 +183,8 @@ async def _over(work: Work, progress: Progress) -> None:
         if progress.done and progress.delivered and quiet_s > QUIET_S:
             break
         if quiet_s > STALLED_S:
-            raise WaitTimeout(
-                f"bench given up: no progress for {STALLED_S:g} s; {state[0]} messages sent, {state[1]} delivered"
-            )
+            done = f"{counted(state[0], 'message')} sent, {state[1]} delivered"
+            raise WaitTimeout(f"bench given up: no progress for {STALLED_S:g} s; {done}")
     await asyncio.sleep(AFTER_S)
 
 
@@ -216,10 +216,10 @@ def judge(work: Work, progress: Progress, broker_cpu_s: float | None = None) -> 
 def _flaw(work: Work, progress: Progress) -> str:
     lost = progress.missing + (progress.sent - progress.delivered if work.complete else 0)
     found = {
-        f"{lost:,} messages did not come": lost > 0,
+        f"did not come: {counted(lost, 'message')}": lost > 0,
         "nothing came": progress.delivered == 0,
-        f"{progress.late:,} messages came again or late": progress.late > 0,
-        f"{progress.corrupt:,} messages were not what was sent": progress.corrupt > 0,
+        f"came again or late: {counted(progress.late, 'message')}": progress.late > 0,
+        f"not what was sent: {counted(progress.corrupt, 'message')}": progress.corrupt > 0,
     }
     return "; ".join(text for text, wrong in found.items() if wrong)
 

@@ -11,6 +11,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from triack.base.errors import UsageError
+from triack.base.printable import counted
 from triack.tools.commands.common import FloatRange, console_on, given_options, verbose_option
 
 if TYPE_CHECKING:
@@ -197,15 +198,15 @@ class _Shown:
         now = time.monotonic()
         if not self._console.is_terminal and now - self._at >= PLAIN_EVERY_S:
             self._at = now
-            self._console.print(f"{campaign.seeds:,} seeds  {rate}  {self._failures} failed", highlight=False)
+            self._console.print(f"{counted(campaign.seeds, 'seed')}  {rate}  {self._failures} failed", highlight=False)
 
 
 def _show(figures: dict[str, Any], console: Console) -> None:
     verdict = "[green]every promise was kept[/]" if not figures["violations"] else "[red]promises were broken[/]"
     console.print(
-        f"{figures['seeds']:,} seeds in {figures['seconds']:,} s ({figures['seeds_per_second']:,} seeds/s), "
+        f"{counted(figures['seeds'], 'seed')} in {figures['seconds']:,} s ({figures['seeds_per_second']:,} seeds/s), "
         f"{figures['virtual_seconds']:,} virtual seconds ({figures['virtual_per_real']:,} per real second), "
-        f"{figures['events']:,} events, {figures['violations']} seeds with violations: {verdict}",
+        f"{counted(figures['events'], 'event')}, {counted(figures['violations'], 'seed')} with violations: {verdict}",
         highlight=False,
         soft_wrap=True,
     )

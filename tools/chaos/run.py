@@ -6,6 +6,7 @@ from itertools import product
 from pathlib import Path
 from traceback import extract_tb
 
+from triack.base.printable import counted
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
 from triack.session.states import CloseReason
@@ -354,7 +355,8 @@ class _Scene:
         history.finish()
         self.trust.judge(history)
         if self.nonces.repeated:
-            self.violations.append(("nonce", f"{self.nonces.repeated} datagrams were sealed with a nonce of another"))
+            repeated = counted(self.nonces.repeated, "datagram")
+            self.violations.append(("nonce", f"sealed with a nonce of another: {repeated}"))
         self.violations += history.violations + self.trust.violations
         self.violations += self.strangers.violations if self.strangers is not None and self.plan.is_secure else []
         if not self.tainted:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from triack.base.errors import ReplayError
+from triack.base.printable import counted
 
 __all__ = ["log"]
 
@@ -38,6 +39,6 @@ def compact(directory: Path, output: Path | None) -> None:
         click.echo(f"triack log compact: {error}", err=True)
         sys.exit(EXIT_ERROR)
     click.echo(
-        f"{done.segments} segments, {done.made} of them new or grown: {done.records:,} records, "
+        f"{counted(done.segments, 'segment')}, {done.made} of them new or grown: {counted(done.records, 'record')}, "
         f"{done.bytes_in:,} bytes in {done.bytes_out:,}"
     )

@@ -5,6 +5,7 @@ import json
 import click
 
 from triack import policies
+from triack.base.printable import counted
 from triack.queues.session_settings import largest_window
 from triack.tools.commands.common import json_option, write_table
 
@@ -49,7 +50,7 @@ def _summary(name: str) -> dict[str, object]:
     return {
         "policy": name,
         "window_packets": session.max_unacked_packet,
-        "ack_after": f"{packets} packets" if packets else f"{trigger.bytes_} bytes" if trigger.bytes_ else None,
+        "ack_after": counted(packets, "packet") if packets else f"{trigger.bytes_} bytes" if trigger.bytes_ else None,
         "ack_delay_s": trigger.delay_s,
         "ack_timeout_s": session.ack_timeout_s,
         "first_resend_s": settings.order.seq_resend_13_s,

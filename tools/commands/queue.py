@@ -16,6 +16,7 @@ import click
 
 import triack
 from triack.base.errors import QueueNotFound
+from triack.base.printable import counted
 from triack.tools.commands.common import existing_data_option, json_line, json_option, run, verbose_option, write_table
 from triack.tools.commands.visiting import Host, stats_of, visit
 
@@ -207,10 +208,10 @@ def _wanted(ids: tuple[str, ...], *, everything: bool) -> list[str] | None:
 
 async def _steer(done: str, ids: tuple[str, ...], work: Awaitable[int]) -> int:
     count = await work
-    click.echo(f"{count} message{'' if count == 1 else 's'} {done}")
+    click.echo(f"{counted(count, 'message')} {done}")
     left = len(set(ids)) - count
     if left > 0:
-        raise QueueNotFound(f"{left} of {len(set(ids))} messages do not wait there: see `triack queue browse`")
+        raise QueueNotFound(f"{left} of {counted(len(set(ids)), 'message')} not found there: see `triack queue browse`")
     return 0
 
 

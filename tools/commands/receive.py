@@ -12,6 +12,7 @@ import click
 import triack
 from triack.base.errors import ProtocolError, StoreInUse, TriackError, UsageError, WaitTimeout
 from triack.base.names import check_name, nearest
+from triack.base.printable import counted
 from triack.base.reasons import DropReason
 from triack.node import operator_log
 from triack.node.consumer import BATCH_MESSAGES
@@ -187,9 +188,8 @@ async def _receive(order: _Order, count: int | None, timeout: float | None) -> i
         gone = ", and the node went away" if isinstance(error, _NodeGone) else ""
         if count is None:
             return 0
-        raise WaitTimeout(
-            f"only {output.written} of {count} messages: none came to queue {order.queue} for {timeout:g} s{gone}"
-        ) from None
+        came = f"only {output.written} of {counted(count, 'message')}"
+        raise WaitTimeout(f"{came}: none came to queue {order.queue} for {timeout:g} s{gone}") from None
     except _OutputLost as lost:
         if not isinstance(lost.__cause__, BrokenPipeError):
             raise TriackError(f"write to standard output: {lost.__cause__}") from lost
@@ -317,8 +317,8 @@ class _HandedOver:
                 return await self._succession.next()
         except TimeoutError:
             if self._output.left == 0 or self._ending:
-                unsure = len(self._doubtful)
-                raise TriackError(f"written, but the node went away; it may hand out {unsure} messages again") from None
+                unsure = counted(len(self._doubtful), "message")
+                raise TriackError(f"written, but the node went away; it may hand out {unsure} again") from None
             raise _NodeGone("no message came, and the node went away") from None
 
     async def _converse(self, link: Link) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 import triack
+from triack.base.printable import counted
 from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.tools.commands.common import existing_data_option, json_option, run, verbose_option, write_table
 from triack.tools.commands.visiting import Host, stats_of, visit
@@ -80,4 +81,4 @@ def size_of(size_bytes: int) -> str:
     for length, unit in _SIZES:
         if size_bytes >= length:
             return f"{size_bytes / length:.1f} {unit}"
-    return f"{size_bytes} bytes"
+    return counted(size_bytes, "byte")

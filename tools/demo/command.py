@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from triack.base.printable import counted
 from triack.queues.packing import MAX_BODY_BYTES
 from triack.tools.commands.common import FloatRange, console_on, run, verbose_option
 from triack.tools.demo.bodies import SIZE_MIN
@@ -44,10 +45,10 @@ class _Outcome:
         """The promises that were not kept, as the application and the record saw it."""
         seen, verdict, count = self.transfer, self.verdict, self.plan.messages
         found = {
-            f"{count - seen.delivered} messages were not delivered": count - seen.delivered,
-            f"{seen.duplicates} messages were delivered again": seen.duplicates,
-            f"{seen.out_of_order} messages were delivered out of order": seen.out_of_order,
-            f"{seen.corrupt} messages were not what was sent": seen.corrupt,
+            f"not delivered: {counted(count - seen.delivered, 'message')}": count - seen.delivered,
+            f"delivered again: {counted(seen.duplicates, 'message')}": seen.duplicates,
+            f"delivered out of order: {counted(seen.out_of_order, 'message')}": seen.out_of_order,
+            f"not what was sent: {counted(seen.corrupt, 'message')}": seen.corrupt,
             f"the record has {verdict.sent} sent and {verdict.delivered} delivered messages, not {count}": (
                 verdict.sent != count or verdict.delivered != count
             ),
@@ -180,7 +181,7 @@ def _replay(plan: Plan, progress: Transfer, folder: Path, engine: str, page: Pat
 
     if console is not None:
         console.print(
-            f"{progress.delivered:,} messages in {progress.seconds:.2f} s: {progress.rate:,.0f} a second; "
+            f"{counted(progress.delivered, 'message')} in {progress.seconds:.2f} s: {progress.rate:,.0f} a second; "
             "now replaying the session logs" + ("" if engine == "auto" else f", engine {engine}"),
             soft_wrap=True,
         )

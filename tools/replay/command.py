@@ -19,6 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from triack.base.errors import ReplayError
+from triack.base.printable import counted
 from triack.tools.commands.common import FloatRange, console_on
 from triack.tools.replay.catalogue import CHECKS
 from triack.tools.replay.follow import follow
@@ -155,8 +156,7 @@ def show(verdict: Verdict, console: Console) -> None:
         console: where to print.
     """
     colour = _COLOURS[verdict.verdict]
-    nodes = f"{verdict.nodes} node{'' if verdict.nodes == 1 else 's'}"
-    summary = f"{verdict.records:,} records of {nodes}, engine {verdict.engine}"
+    summary = f"{counted(verdict.records, 'record')} of {counted(verdict.nodes, 'node')}, engine {verdict.engine}"
     console.print(f"[bold {colour}]{verdict.verdict.upper()}[/]  {summary}")
     numbers = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     numbers.add_column(justify="left")

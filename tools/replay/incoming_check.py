@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from triack.base.printable import counted
 from triack.tools.replay.commits import Commits
 from triack.tools.replay.findings import LATE_NS, Due, Output, Record, given
 from triack.tools.replay.ranges import RangeSet, Span, size
@@ -501,7 +502,7 @@ class Incoming:
                 receiver.out.whole.add(number, number)
         if again:
             self._out.count("duplicates_delivered", again)
-            evidence = f"{again} messages handed out again without being marked"
+            evidence = f"{counted(again, 'message')} handed out again without being marked"
             self._at(record, "duplicates_delivered", evidence, sequence=sequence, number=number)
 
     def _judge_handed_order(self, record: Record, last: int) -> None:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import ClassVar
 
+from triack.base.printable import counted
 from triack.base.session_log import SETTINGS
 from triack.tools.replay.commits import Commits
 from triack.tools.replay.findings import EVER, DisorderError, Due, Output, Record, given
@@ -305,7 +306,7 @@ class LaneJudge:
             first, last, count = record["first"], record["last"], record["count"]
             packets, messages = self._stories[record["sequence"]].weights.total(first, last)
             if packets == last - first + 1 and messages != count:
-                evidence = f"{count} messages removed, their packets hold {messages}"
+                evidence = f"{counted(count, 'message')} removed, their packets hold {messages}"
                 self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
 
     def _later(self, node: str) -> Due:
@@ -353,16 +354,16 @@ class LaneJudge:
                 evidence = "committed but not queued"
                 self._at(commit.record(node), "queue", evidence, sequence, origin, number=low, last=high)
             packets, messages = known.counts.total(first, last)
-            counted = packets == last - first + 1 and messages == commit.messages
-            if packets == last - first + 1 and not counted and not removed.overlap(first, last):
-                evidence = f"{commit.messages} messages committed, their packets hold {messages}"
+            agrees = packets == last - first + 1 and messages == commit.messages
+            if packets == last - first + 1 and not agrees and not removed.overlap(first, last):
+                evidence = f"{counted(commit.messages, 'message')} committed, their packets hold {messages}"
                 # Of what is between its ends the origin may have given some up.
                 dues = (origin,) if known.cls == TRANSACTIONAL and last > first + 1 else ()
                 self._at(commit.record(node), "claims", evidence, sequence, *dues, number=first, last=last)
             if (
                 not self._forgets
                 or unqueued
-                or not counted
+                or not agrees
                 or (known.cls != EXPRESS and any(known.out.whole.missing(first, last)))
             ):
                 unsettled.add(commit)
@@ -378,7 +379,8 @@ class LaneJudge:
             removed.add(*span)
         wanted = [part for span in story.queued.overlap(first, last) for part in removed.missing(*span)]
         if wanted:
-            evidence = f"{size(wanted)} packets from {wanted[0][0]} on were not committed before {record['first']}"
+            missing = counted(size(wanted), "packet")
+            evidence = f"{missing} from {wanted[0][0]} on not committed before {record['first']}"
             self._at(record, "gaps", evidence, sequence, given(self._origin, story.since), number=record["first"])
             return
         previous = known.previous.get(record["first"], record["first"] - 1)
@@ -450,7 +452,7 @@ class LaneJudge:
                 continue
             story.fresh.append((first, last, count))
             if packets == last - first + 1 and messages != count:
-                evidence = f"{count} messages queued in {first}..{last}, their packets hold {messages}"
+                evidence = f"{counted(count, 'message')} queued in {first}..{last}, their packets hold {messages}"
                 self._at(self._origins_last(), "claims", evidence, sequence, number=first, last=last)
 
     def _judge_repeats(self, sequence: int, story: Story) -> None:

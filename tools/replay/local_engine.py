@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from triack.base.errors import ReplayError
+from triack.base.printable import counted
 from triack.tools.replay.conclusion import place
 from triack.tools.replay.files import LogFile, Record, complaint, read_records
 from triack.tools.replay.findings import DisorderError
@@ -48,7 +49,7 @@ def _read(logs: list[LogFile], say: Callable[[str], None] | None) -> Iterator[tu
 def _telling(records: Iterable[Record], where: str, say: Callable[[str], None]) -> Iterator[Record]:
     for at, record in enumerate(records):
         if not at % SAID_RECORDS:
-            say(f"{where}, {at:,} records of it judged")
+            say(f"{where}, {counted(at, 'record')} of it judged")
         yield record
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from triack.base.errors import ReplayError
+from triack.base.printable import counted
 from triack.tools.replay.catalogue import CHECKS
 from triack.tools.replay.files import VIOLATIONS
 from triack.tools.replay.report_tables import SHARES, latency_totals, percentile_ms
@@ -190,7 +191,7 @@ def _policy(values: tuple[int, ...]) -> tuple[int, str, str, str]:
 
 
 def _due(packets: int, size_bytes: int, delay_ns: int) -> str:
-    parts = [f"{packets:,} packets"] * bool(packets) + [f"{size_bytes:,} bytes"] * bool(size_bytes)
+    parts = [counted(packets, "packet")] * bool(packets) + [counted(size_bytes, "byte")] * bool(size_bytes)
     return " or ".join([*parts, f"{delay_ns / 1e9:g} s"])
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
+from triack.base.printable import counted
 from triack.tools.replay.answer_check import Answers
 from triack.tools.replay.findings import LATE_NS, Due, Opening, Output, Record
 from triack.tools.replay.idle_check import Quiet, judge_close, judge_open
@@ -196,7 +197,7 @@ class SessionJudge:
         else:
             end.window.handle_closed(record)
         if record["reason"] == "drained" and end.unacked:
-            self._report(record, "claims", f"closed as drained with {end.unacked} packets unacknowledged")
+            self._report(record, "claims", f"closed as drained with {counted(end.unacked, 'packet')} unacknowledged")
         end.silence.end(record)
         self._judge_quiet(end, record)
         self._judge_timeouts(end, record)
@@ -549,7 +550,7 @@ class SessionJudge:
         if closed is None or closed["reason"] != "idle" or not end.unacked:
             return
         if other is None or other.closed is None or other.closed["reason"] != "idle":
-            evidence = f"closed as idle with {end.unacked} packets unacknowledged"
+            evidence = f"closed as idle with {counted(end.unacked, 'packet')} unacknowledged"
             self._report(closed, "claims", evidence, *self._told(closed["peer"], other))
 
     def _judge_silence(self, end: End, other: End | None) -> None:

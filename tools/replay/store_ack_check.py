@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from triack.base.printable import counted
 from triack.tools.replay.findings import LATE_NS, Due, Output, Record
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.schema import EXPRESS
@@ -164,8 +165,8 @@ class StoreAcks:
     def _report(self, debt: Debt, what: str, session: str, *dues: Due) -> None:
         assert debt.first is not None
         evidence = (
-            f"store ack of {debt.packets} packets {what}, {(debt.due_ns - debt.first['at_ns']) // MS} ms and "
-            f"{LATE_NS // MS} ms for a busy machine are allowed"
+            f"store ack of {counted(debt.packets, 'packet')} {what}, "
+            f"{(debt.due_ns - debt.first['at_ns']) // MS} ms and {LATE_NS // MS} ms for a busy machine are allowed"
         )
         where = {"origin": self._origin, "lane": self._lane, "sequence": debt.first["sequence"]}
         self._out.report(

@@ -6,6 +6,7 @@ window before it uses it.
 
 from __future__ import annotations
 
+from triack.base.printable import counted
 from triack.tools.replay.findings import Output, Record
 
 __all__ = ["Window"]
@@ -43,7 +44,7 @@ class Window:
         elif window > self._agreed:
             self._report(record, "window", f"a window of {window}, of at most {self._agreed} that were agreed on")
         elif window < unacked:
-            self._report(record, "window", f"a window of {window} with {unacked} packets unacknowledged")
+            self._report(record, "window", f"a window of {window} with {counted(unacked, 'packet')} unacknowledged")
         elif window == self._in_force:
             self._report(record, "claims", f"a window of {window}, as before")
         self._in_force = window
@@ -53,13 +54,14 @@ class Window:
         if self._agreed is None:
             self._early.append((record, first, last, unacked))
         elif (over := unacked - self._in_force) > 0:
-            evidence = f"{unacked} packets unacknowledged, the window is {self._in_force}"
+            evidence = f"{counted(unacked, 'packet')} unacknowledged, the window is {self._in_force}"
             self._report(record, "window", evidence, number=max(first, last - over + 1), last=last)
 
     def handle_closed(self, record: Record) -> None:
         """The session has ended, with so many unacknowledged as it says."""
         if record["unacked"] > self._in_force:
-            evidence = f"{record['unacked']} packets unacknowledged when it closed, the window is {self._in_force}"
+            unacked = counted(record["unacked"], "packet")
+            evidence = f"{unacked} unacknowledged when it closed, the window is {self._in_force}"
             self._report(record, "window", evidence)
 
     def _report(self, record: Record, check: str, evidence: str, **where: int) -> None:

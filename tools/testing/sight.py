@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from triack.base.printable import counted
 from triack.node.stats import NodeStats
 from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.testing.machine import Machine
@@ -19,25 +20,21 @@ def describe_nodes(machines: Iterable[Machine]) -> list[str]:
 
 def _describe(stats: NodeStats) -> str:
     parts = [
-        f"queue {name} has {_count(queue.messages, 'message')}"
+        f"queue {name} has {counted(queue.messages, 'message')}"
         for name, queue in stats.queues.items()
         if name != DEAD_LETTER_QUEUE
     ]
     dead = ", ".join(f"{count} for {reason}" for reason, count in stats.dead_letters.items())
     letters = stats.queues[DEAD_LETTER_QUEUE].messages
     if letters or dead:
-        parts.append(f"{DEAD_LETTER_QUEUE} has {_count(letters, 'message')}" + (f" ({dead})" if dead else ""))
+        parts.append(f"{DEAD_LETTER_QUEUE} has {counted(letters, 'message')}" + (f" ({dead})" if dead else ""))
     parts += [
-        f"{_count(outgoing.packets, 'packet')} on the way to {outgoing.peer}/{outgoing.queue}"
+        f"{counted(outgoing.packets, 'packet')} on the way to {outgoing.peer}/{outgoing.queue}"
         for outgoing in stats.outgoing
         if outgoing.packets
     ]
     parts += [
-        f"session with {session.peer}, {session.unacknowledged} of {session.window} packets unacknowledged"
+        f"session with {session.peer}, {session.unacknowledged} of {counted(session.window, 'packet')} unacknowledged"
         for session in stats.sessions
     ]
     return "; ".join(parts if stats.sessions else [*parts, "no session"])
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

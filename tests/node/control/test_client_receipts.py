@@ -57,7 +57,7 @@ async def test_a_wait_for_a_list_has_one_time_for_all_of_it(tmp_path: Path) -> N
         assert len(asked) == 4
         assert all(later <= earlier - SOON for earlier, later in pairwise(asked))
         client.call = call  # type: ignore[method-assign]
-        with pytest.raises(triack.WaitTimeout, match=r"3500 messages not all ordered after 0\.2 s"):
+        with pytest.raises(triack.WaitTimeout, match=r"3,500 messages not all ordered after 0\.2 s"):
             await receipts.ordered(SOON)
         with pytest.raises(triack.UsageError, match="timeout"):
             await receipts.ordered(-1)

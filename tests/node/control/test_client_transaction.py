@@ -76,7 +76,7 @@ async def test_a_commit_waits_for_a_stage_that_all_it_sent_can_reach(node: triac
         await first.ordered(WAIT)
     tx = client.transaction()
     await tx.send("udp://127.0.0.1:9/q", b"x")
-    with pytest.raises(triack.WaitTimeout, match=r"1 messages of a transaction not all received after 0\.05 s"):
+    with pytest.raises(triack.WaitTimeout, match=r"1 message of a transaction not all received after 0\.05 s"):
         await tx.commit(until=triack.Stage.RECEIVED, timeout=0.05)
 
 

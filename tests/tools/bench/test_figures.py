@@ -46,9 +46,9 @@ def test_a_row_is_verified_if_every_run_was() -> None:
     result.handle(outcome("in order", "synced"))
     result.handle(outcome("in order"))
     assert (result.verified, result.guarantee) == (True, ["in order"])
-    result.handle(outcome(flaw="2 messages did not come"))
+    result.handle(outcome(flaw="did not come: 2 messages"))
     result.handle(outcome("in order"))
-    assert (result.verified, result.notes) == (False, ["2 messages did not come"])
+    assert (result.verified, result.notes) == (False, ["did not come: 2 messages"])
 
 
 def test_one_object_has_what_is_promised() -> None:

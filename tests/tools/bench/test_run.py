@@ -37,10 +37,10 @@ def test_a_perfect_run_has_all_guarantees() -> None:
 @pytest.mark.parametrize(
     ("other", "flaw"),
     [
-        ({"delivered": 9}, "1 messages did not come"),
-        ({"delivered": 9, "missing": 2}, "3 messages did not come"),
-        ({"late": 1}, "1 messages came again or late"),
-        ({"corrupt": 4}, "4 messages were not what was sent"),
+        ({"delivered": 9}, "did not come: 1 message"),
+        ({"delivered": 9, "missing": 2}, "did not come: 3 messages"),
+        ({"late": 1}, "came again or late: 1 message"),
+        ({"corrupt": 4}, "not what was sent: 4 messages"),
         ({"sent": 0, "delivered": 0}, "nothing came"),
     ],
 )

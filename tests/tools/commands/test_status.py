@@ -58,7 +58,7 @@ def test_a_directory_without_a_node_has_no_status(tmp_path: Path) -> None:
 def test_sizes_are_as_people_say_them() -> None:
     assert [size_of(it) for it in (0, 1_023, 1_536, 5 << 20, 3 << 29)] == [
         "0 bytes",
-        "1023 bytes",
+        "1,023 bytes",
         "1.5 KiB",
         "5.0 MiB",
         "1.5 GiB",
