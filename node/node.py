@@ -20,6 +20,7 @@ from triack.node import operator_log
 from triack.node.access import DEFAULT_SUITE, Access, Keyless, Secured
 from triack.node.acknowledgements import Acknowledging
 from triack.node.consumer import AckMode, Consumer
+from triack.node.control import handover
 from triack.node.control.server import ControlServer
 from triack.node.driver import Driver
 from triack.node.events import Events
@@ -162,14 +163,15 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
 
         Raises:
             UsageError: it was started before.
-            StoreInUse: another process has the data directory.
+            StoreInUse: another process has the data directory. A command such as ``triack send`` that has it while
+                no node runs gives way, and goes on through this node.
             StoreDamaged, StoreError, StoreFailed: the store cannot be used; the message names path and cause.
             IdentityError: its key or its peers cannot be read, or others than their owner may.
             TransportError: the address cannot be listened on.
         """
         self._life.move(LifeState.STARTING)
         try:
-            self._running = await self._open()
+            self._running = await self._open_at_last()
         except BaseException:
             self._life.move(LifeState.NEW)
             raise
@@ -177,6 +179,13 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
         if REPLY_QUEUE in self._port.queue_lengths() and not self._at_rest:
             self._requests.start()  # answers to what earlier lives have asked
         return self
+
+    async def _open_at_last(self) -> Port:
+        """Open, when a command that has the directory has given way."""
+        data, is_here_to_stay = self._data, not self._at_rest and handover.PASSING.get() is None
+        if data is None or not is_here_to_stay or not self._platform.control_sockets:
+            return await self._open()
+        return await handover.open_claiming(data, self._open)
 
     async def _open(self) -> Port:
         platform = self._platform

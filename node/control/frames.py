@@ -28,6 +28,7 @@ __all__ = [
     "cut",
     "dial",
     "number_of",
+    "pair",
     "words_of",
 ]
 
@@ -57,6 +58,7 @@ class Link:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        self._coming_bytes: int | None = None
 
     async def send(self, op: str, body: bytes = b"", **fields: Any) -> None:
         """Send one frame, as ``post``; waits while the other end does not read."""
@@ -77,7 +79,7 @@ class Link:
         self._writer.write(b"".join((_LENGTH.pack(length), header, b"\n", body)))
 
     async def receive(self) -> tuple[Header, bytes]:
-        """The next frame.
+        """The next frame. A call that is cancelled has taken none.
 
         Raises:
             ConnectionError: the connection has ended.
@@ -85,10 +87,12 @@ class Link:
             TriackError: the other end reports an error; UsageError when it was asked for what cannot be.
         """
         try:
-            (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-            if length > FRAME_BYTES_MAX:
-                raise ProtocolError(DropReason.BAD_FRAME, f"{length} bytes")
-            frame = await self._reader.readexactly(length)
+            if self._coming_bytes is None:
+                (self._coming_bytes,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+            if self._coming_bytes > FRAME_BYTES_MAX:
+                raise ProtocolError(DropReason.BAD_FRAME, f"{self._coming_bytes} bytes")
+            frame = await self._reader.readexactly(self._coming_bytes)
+            self._coming_bytes = None
         except asyncio.IncompleteReadError as cause:
             raise ConnectionResetError("the connection has ended") from cause
         text, _, body = frame.partition(b"\n")
@@ -124,6 +128,14 @@ async def dial(path: Path) -> Link:
     except BaseException:
         end.close()
         raise
+
+
+async def pair() -> tuple[Link, Link]:
+    """The two ends of a connection within this process."""
+    ends = socket.socketpair()
+    connect = asyncio.open_unix_connection if ends[0].family.name == "AF_UNIX" else asyncio.open_connection
+    one, other = [Link(*await connect(sock=end)) for end in ends]
+    return one, other
 
 
 async def _connect(end: socket.socket, path: Path) -> None:

@@ -8,12 +8,14 @@ means that the directory is not served.
 import asyncio
 import contextlib
 import os
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from triack.base.errors import TriackError
-from triack.node.control.frames import Link, dial
+from triack.base.errors import StoreInUse, TriackError
+from triack.node.control.frames import VERSION, Link, dial
 from triack.node.notes import Note, read_note, write_note
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "find",
     "find_soon",
     "make_socket_path",
+    "open_claiming",
     "publish",
     "retract",
     "wait",
@@ -37,9 +40,14 @@ RETRY_S = 0.05
 """Between looks for a serving process: people do not notice it, nor does the processor."""
 SOON_S = 1.0
 """How long a process that holds the store may take to publish its socket, or a restarted one to begin."""
-PASSING: ContextVar[bool] = ContextVar("triack_passing", default=False)
-"""Whether a node that is opened here has a directory only until a command has done its work: nobody starts it again, so
-whoever works through it opens the directory next."""
+CLAIM_S = 10.0
+"""How long a node that gives way may take to close: its ``close_timeout_s``, and as much again."""
+PASSING: ContextVar[Callable[[], None] | None] = ContextVar("triack_passing", default=None)
+"""Set where a node is opened that has a directory only until a command has done its work, to what is called when
+another node, which is here to stay, claims the directory. Nobody starts it again, so whoever works through it opens the
+directory next."""
+
+_Opened = TypeVar("_Opened")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,3 +145,40 @@ async def find_soon(data: Path) -> Link | None:
         await asyncio.sleep(RETRY_S)
         link = await _dial(data)
     return link
+
+
+async def open_claiming(data: Path, open_node: Callable[[], Awaitable[_Opened]]) -> _Opened:
+    """Open a node that is here to stay: a command that has its directory meanwhile gives way.
+
+    Raises:
+        StoreInUse: a process has it that is here to stay as well, or that does not let go.
+    """
+    loop = asyncio.get_running_loop()
+    end, claimed = loop.time() + SOON_S, False
+    while True:
+        try:
+            return await open_node()
+        except StoreInUse:
+            gives_way = await _claim(data)
+            if gives_way and not claimed:
+                end, claimed = loop.time() + CLAIM_S, True
+            if gives_way is False or loop.time() >= end:
+                raise
+        await asyncio.sleep(RETRY_S)
+
+
+async def _claim(data: Path) -> bool | None:
+    """Whether the process that has a directory gives way; None when it says nothing, as one that only looks into it."""
+    try:
+        async with asyncio.timeout(SOON_S):
+            link = await _dial(data)
+            if link is None:
+                return None
+            try:
+                await link.send("hello", v=VERSION, do="claim")
+                welcome, _ = await link.receive()
+            finally:
+                await link.close()
+    except (OSError, TriackError):
+        return None
+    return welcome.get("passing") is True

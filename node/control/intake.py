@@ -65,7 +65,7 @@ class Intake:
         delivery: their class.
         until: the stage that counts.
         properties: what each of the messages has beside its body; to a key the number of the line is added.
-        producer: names the producer for ever; None when nobody would resume.
+        producer: names the producer for ever.
         on_finished: called when ``finished`` has grown, with the new failures.
     """
 
@@ -77,7 +77,7 @@ class Intake:
         until: Stage,
         *,
         properties: MessageProperties,
-        producer: str | None,
+        producer: str,
         on_finished: Callable[[int, list[Failure]], None],
     ) -> None:
         self._node = node
@@ -85,7 +85,7 @@ class Intake:
         self._delivery = delivery
         self._until = until
         self._properties = properties
-        self._key = None if producer is None or delivery is Delivery.EXPRESS else f"producer:{producer}"
+        self._key = None if delivery is Delivery.EXPRESS else f"producer:{producer}"
         self._on_finished = on_finished
         self._following: asyncio.Queue[tuple[Chunk, Sequence[Receipt]] | _Recovered] = asyncio.Queue(BACKLOG_CHUNKS)
         self._dead_letters = 0

@@ -6,6 +6,7 @@ A connection is one conversation, opened by a ``hello`` frame that says which:
     send     hello -> welcome(accepted); chunk... -> safe(last)..., finished(last, failures)...; forget -> forgotten
     receive  hello(most) -> welcome; messages(serial, ids, sizes, about)..., empty...;
              ack(serial, most)... -> confirmed(serial)...
+    claim    hello -> welcome; a process that is but passing gives way to the one that asks
 
 ``most`` is how many messages a receiver wants in hand, by its last word: what it has, no other reader gets. To whoever
 may come back after a loss, ``welcome`` says besides whether the process is but ``passing``; see
@@ -16,6 +17,7 @@ import asyncio
 import contextlib
 import os
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -36,7 +38,7 @@ from triack.node.notes import folder_of
 from triack.node.outgoing_message import MessageProperties
 from triack.queues.stages import Stage
 
-__all__ = ["ControlServer"]
+__all__ = ["ControlServer", "converse"]
 
 OUT_BYTES = 4 * 1024 * 1024
 """Messages in the hands of one consumer: a few batches, so that it works while the next is under way."""
@@ -55,7 +57,7 @@ class ControlServer:
         self._node = node
         self._data = data
         self._address = address
-        self._passing = PASSING.get()
+        self._give_way = PASSING.get()
         self._served: Served | None = None
         self._watch: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
@@ -109,30 +111,46 @@ class ControlServer:
         task.add_done_callback(self._tasks.discard)
 
     async def _converse(self, link: Link) -> None:
-        try:
-            hello, _ = await link.receive()
-            if hello["op"] != "hello" or hello.get("v") != VERSION:
-                raise ProtocolError(
-                    DropReason.BAD_HELLO, f"this process speaks version {VERSION}; use the same Triack for both"
-                )
-            if hello.get("do") == "send":
-                await _Sending(self._node, link, hello).run(passing=self._passing)
-            elif hello.get("do") == "call":
-                await Calls(self._node, link).run()
-            elif hello.get("do") == "receive":
-                await _Receiving(self._node, link, hello).run(passing=self._passing)
-            else:
-                raise ProtocolError(DropReason.BAD_HELLO, f"do is {hello.get('do')!r}")
-        except (NodeClosed, StoreError) as error:
-            # Not the other end's fault: it finds the next process that serves the directory, and goes on there.
-            operator_log.info(f"control socket: a conversation ended: {error}")
-        except TriackError as error:
-            with contextlib.suppress(OSError):
-                await link.send("error", message=words_of(error), usage=isinstance(error, UsageError))
-        except OSError as error:
-            operator_log.info(f"control socket: a conversation ended: {error}")
-        finally:
-            await link.close()
+        await converse(self._node, link, self._give_way)
+
+
+async def converse(node: Host, link: Link, give_way: Callable[[], None] | None) -> None:
+    """Let another process, or a command in this one, use a node until the conversation ends.
+
+    Args:
+        node: the node; it is running.
+        link: the connection; it is closed in the end.
+        give_way: see ``handover.PASSING``.
+    """
+    passing = give_way is not None
+    try:
+        hello, _ = await link.receive()
+        if hello["op"] != "hello" or hello.get("v") != VERSION:
+            raise ProtocolError(
+                DropReason.BAD_HELLO, f"this process speaks version {VERSION}; use the same Triack for both"
+            )
+        if hello.get("do") == "send":
+            await _Sending(node, link, hello).run(passing=passing)
+        elif hello.get("do") == "call":
+            await Calls(node, link).run()
+        elif hello.get("do") == "receive":
+            await _Receiving(node, link, hello).run(passing=passing)
+        elif hello.get("do") == "claim":
+            await link.send("welcome", v=VERSION, passing=passing)
+            if give_way is not None:
+                give_way()
+        else:
+            raise ProtocolError(DropReason.BAD_HELLO, f"do is {hello.get('do')!r}")
+    except (NodeClosed, StoreError) as error:
+        # Not the other end's fault: it finds the next process that serves the directory, and goes on there.
+        operator_log.info(f"control socket: a conversation ended: {error}")
+    except TriackError as error:
+        with contextlib.suppress(OSError):
+            await link.send("error", message=words_of(error), usage=isinstance(error, UsageError))
+    except OSError as error:
+        operator_log.info(f"control socket: a conversation ended: {error}")
+    finally:
+        await link.close()
 
 
 class _Sending:

@@ -20,6 +20,8 @@ from triack.base.names import check_name
 from triack.node import event_loop, operator_log
 from triack.node.access import DEFAULT_SUITE, SUITES
 from triack.node.keys import KeyKind, decode_key
+from triack.node.log_file import Recorded
+from triack.node.notes import read_note
 from triack.transport.address import Address
 from triack.transport.endpoint import Tls
 
@@ -261,6 +263,20 @@ def name_for(name: str | None, data: Path) -> str:
         return check_name(Path(os.path.realpath(data)).name)  # a loop of links has a name, too
     except AddressError:
         return "node"
+
+
+def log_for(log: Path | None, data: Path) -> Path | None:
+    """Where the node of a command records: as it is told, or else where the start before did.
+
+    A replay of that log would miss this start, and could prove nothing of what it did.
+    """
+    recorded = read_note(data, Recorded) if log is None else None
+    if recorded is None or not Path(recorded.log).is_dir():
+        return log
+    if os.access(recorded.log, os.W_OK | os.X_OK):
+        return Path(recorded.log)
+    operator_log.warning(f"open session log in {recorded.log}: permission denied; what is done now is not in it")
+    return None
 
 
 def run(work: Coroutine[Any, Any, int]) -> int:

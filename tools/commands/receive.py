@@ -10,21 +10,18 @@ from typing import Any
 import click
 
 import triack
-from triack.base.errors import ProtocolError, StoreInUse, TriackError, UsageError, WaitTimeout
+from triack.base.errors import ProtocolError, TriackError, UsageError, WaitTimeout
 from triack.base.names import check_name, nearest
 from triack.base.printable import counted
 from triack.base.reasons import DropReason
 from triack.node import operator_log
-from triack.node.consumer import BATCH_MESSAGES
-from triack.node.control import handover
-from triack.node.control.description import check_queue, describe
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
-from triack.node.control.tasks import first_of
 from triack.store.folder import STORE_FILE
 from triack.tools.commands.common import (
     FloatRange,
     json_line,
     json_option,
+    log_for,
     name_for,
     node_options,
     read_tls,
@@ -61,12 +58,13 @@ class _Order:
     create: bool = False
 
     def open(self) -> triack.Node:
-        handover.PASSING.set(self.listen is None)
+        if not self.create:
+            _check_node(self.data)
         return triack.open(
             self.name,
             data=self.data,
             listen=self.listen,
-            log=self.log,
+            log=log_for(self.log, self.data),
             insecure=self.insecure,
             suite=self.suite,
             tls=self.tls,
@@ -159,8 +157,10 @@ def receive(
     Ends with 0 when --count messages were written, or after --timeout seconds without one if there is no --count. If
     another process serves the data directory, its queue is read, and no message is written twice even if that process
     is killed and started again meanwhile; if it was another command, which has ended, this one goes on with a node of
-    its own. Into a pipe goes one message at a time, and it leaves the queue when it was read there: `triack receive
-    QUEUE | head -1` takes one.
+    its own. A server that begins meanwhile gets the directory, and its queue is read from then on.
+
+    Into a pipe goes one message at a time, and it leaves the queue when it was read there: `triack receive QUEUE | head
+    -1` takes one.
 
     With --json a line is an object: the body, as "body" when it is UTF-8 and as "body_base64" when it is not, the id,
     the properties, and when it was sent.
@@ -198,23 +198,13 @@ async def _receive(order: _Order, count: int | None, timeout: float | None) -> i
 
 
 async def _transfer(order: _Order, output: _Output, timeout: float | None) -> None:
-    link = await handover.find(order.data)
-    if link is None and not order.create:
-        _check_node(order.data)
-    if link is None:
-        try:
-            await _receive_here(order, output, timeout)
-        except StoreInUse:
-            # Perhaps a process that begins to serve the directory just now.
-            link = await handover.find_soon(order.data)
-            if link is None:
-                raise
-    if link is None:
-        return
-    if order.listen is not None:
-        await link.close()
-        raise UsageError(f"--listen {order.listen}: another process serves {order.data}, so leave --listen out")
-    async with Succession(order.data, order.open) as succession:
+    async with Succession(order.data, order.open, passing=order.listen is None) as succession:
+        link = await succession.first()
+        if order.listen is not None:
+            if succession.own is None:
+                await link.close()
+                raise UsageError(f"--listen {order.listen}: another process serves {order.data}, so leave --listen out")
+            click.echo(f"listening {succession.own.address}", err=True)
         await _HandedOver(order, output, timeout, succession).run(link)
 
 
@@ -228,35 +218,6 @@ def _check_node(data: Path) -> None:
     raise UsageError(f"receive from {data}: there is no node in it; {what}")
 
 
-async def _receive_here(order: _Order, output: _Output, timeout: float | None) -> None:
-    """Receive at a node of our own."""
-    async with order.open() as node:
-        if not order.create:
-            check_queue(node, order.queue)
-        if node.address:
-            click.echo(f"listening {node.address}", err=True)
-
-        async def pump() -> None:
-            async with node.receive(order.queue, ack="manual") as consumer:
-                while output.left != 0:
-                    batch = await consumer.get_many(min(output.room(), BATCH_MESSAGES), timeout)
-                    while batch:
-                        written = await output.write([_line(order, message) for message in batch])
-                        for message in batch[:written]:
-                            message.ack()
-                        output.check()
-                        del batch[:written]
-
-        async def watch() -> None:
-            raise await node.failed()
-
-        await first_of(pump(), watch())
-
-
-def _line(order: _Order, message: triack.Message) -> bytes:
-    return _as_json(message.body, describe(message)) if order.as_json else message.body
-
-
 def _as_json(body: bytes, about: dict[str, Any]) -> bytes:
     try:
         shown = {"body": body.decode()}
@@ -266,7 +227,7 @@ def _as_json(body: bytes, about: dict[str, Any]) -> bytes:
 
 
 class _HandedOver:
-    """Receives from the process that serves the directory, and from the next one when that went away.
+    """Receives from the process that has the directory, and from the next one when that went away.
 
     A message that was written may come again when the process dies before its acknowledgement is on the disk. The ids
     of those are kept until the process confirms them; ``_doubtful`` are those of earlier connections.
@@ -331,7 +292,8 @@ class _HandedOver:
             raise ProtocolError(DropReason.BAD_HELLO, f"the serving process speaks version {welcome.get('v')!r}")
         self._begun = True
         self._succession.handle_welcome(welcome)
-        operator_log.info(f"receiving through the process that serves {self._order.data}")
+        if self._succession.own is None:
+            operator_log.info(f"receiving through the process that serves {self._order.data}")
         while not (self._ending and not self._unconfirmed and not self._doubtful):
             try:
                 async with asyncio.timeout_at(self._deadline()):

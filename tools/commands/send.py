@@ -1,6 +1,7 @@
 """``triack send``: each line of standard input, or each file, becomes a message."""
 
 import asyncio
+import contextlib
 import json
 import uuid
 from collections import deque
@@ -10,12 +11,11 @@ from pathlib import Path
 import click
 
 import triack
-from triack.base.errors import ProtocolError, StoreInUse, TriackError
+from triack.base.errors import ProtocolError, TriackError
 from triack.base.reasons import DropReason
 from triack.node import operator_log
-from triack.node.control import handover
 from triack.node.control.frames import VERSION, Link, number_of
-from triack.node.control.intake import Chunk, Intake
+from triack.node.control.intake import Chunk
 from triack.node.control.tasks import first_of
 from triack.node.outgoing_message import MessageProperties, with_properties
 from triack.queues.packing import MAX_BODY_BYTES
@@ -23,6 +23,7 @@ from triack.queues.stages import STAGES
 from triack.tools.commands.common import (
     FloatRange,
     json_option,
+    log_for,
     name_for,
     node_options,
     peer_option,
@@ -73,9 +74,13 @@ class _Order:
         return self.delivery is not triack.EXPRESS
 
     def open(self) -> triack.Node:
-        handover.PASSING.set(True)
         return triack.open(
-            self.name, data=self.data, log=self.log, insecure=self.insecure, suite=self.suite, tls=self.tls
+            self.name,
+            data=self.data,
+            log=log_for(self.log, self.data),
+            insecure=self.insecure,
+            suite=self.suite,
+            tls=self.tls,
         )
 
     def source(self) -> LineSource | FileSource:
@@ -150,7 +155,8 @@ def send(
 
     --label, --ttl, --reply-to and --header hold for each of the messages. If another process serves the data
     directory, the lines go through it, once each even if that process is killed and started again meanwhile; it has
-    settings of its own. If that was another command, which has ended, this one goes on with a node of its own.
+    settings of its own. If that was another command, which has ended, this one goes on with a node of its own. A
+    server that begins meanwhile gets the directory, and the lines go on through it; only express lines end first.
 
     Ends with 0 when every line has come as far as --until says; otherwise it tells which lines have not, and why. It
     ends with 3 when all of them are on the disk of the node by then: they are sent when it runs, and must not be sent
@@ -216,59 +222,14 @@ async def _send(order: _Order, timeout: float | None, *, as_json: bool = False) 
 
 async def _transfer(order: _Order, tally: Tally, timeout: float | None) -> None:
     """Send, for so many seconds; to open and to close a node of our own is no part of that."""
-    link = await handover.find(order.data)
-    if link is None:
-        try:
-            await _send_here(order, tally, timeout)
-        except StoreInUse:
-            # Perhaps a process that begins to serve the directory just now.
-            link = await handover.find_soon(order.data)
-            if link is None:
-                raise
-    if link is not None:
-        async with Succession(order.data, order.open) as succession, asyncio.timeout(timeout):
+    async with Succession(order.data, order.open, gives_way=order.durable) as succession:
+        link = await succession.first()
+        async with asyncio.timeout(timeout):
             await _HandedOver(order, tally, succession).run(link)
 
 
-async def _send_here(order: _Order, tally: Tally, timeout: float | None) -> None:
-    """Send from a node of our own."""
-    async with order.open() as node:
-        intake = Intake(
-            node,
-            order.destination,
-            order.delivery,
-            order.until,
-            properties=order.properties,
-            producer=None,
-            on_finished=tally.handle_finished,
-        )
-
-        async def feed() -> None:
-            source = order.source()
-            while not tally.ended:
-                item = await source.next()
-                tally.handle_input(item)
-                if isinstance(item, Chunk):
-                    await (_store(intake, item, tally) if order.durable else intake.accept(item))
-            await tally.done.wait()
-
-        async with asyncio.timeout(timeout):
-            await first_of(feed(), intake.follow())
-
-
-async def _store(intake: Intake, chunk: Chunk, tally: Tally) -> None:
-    """Let lines enter; what is about to be stored when this is cancelled is still to be told as stored."""
-    entering = asyncio.create_task(intake.accept(chunk))
-    try:
-        await asyncio.shield(entering)
-    finally:
-        await asyncio.wait([entering], timeout=GRACE_S)
-        if not entering.cancel() and entering.exception() is None:
-            tally.handle_stored(chunk.last)
-
-
 class _HandedOver:
-    """Sends through the process that serves the directory, and through the next one when that went away."""
+    """Sends through the process that has the directory, and through the next one when that went away."""
 
     def __init__(self, order: _Order, tally: Tally, succession: Succession) -> None:
         self._order = order
@@ -280,14 +241,20 @@ class _HandedOver:
         self._safe = 0
         self._changed = asyncio.Event()
         self._forgotten = asyncio.Event()
+        self._greeted = False
 
     async def run(self, link: Link) -> None:
         while True:
             try:
                 await self._converse(link)
             except ConnectionError:
-                if self._order.delivery is triack.EXPRESS:
+                await self._succession.check()
+                if not self._order.durable:
                     raise TriackError(LOST) from None
+            except (asyncio.CancelledError, TriackError):
+                await link.close()
+                await self._take_leave()
+                raise
             else:
                 return
             finally:
@@ -295,6 +262,23 @@ class _HandedOver:
             link = await self._succession.next()
 
     async def _converse(self, link: Link) -> None:
+        accepted = await self._greet(link)
+        if accepted < self._safe:
+            if self._tally.done.is_set():
+                return  # it was told to forget, and died before it could say so
+            self._tally.stored = accepted
+            raise TriackError(
+                f"the node of {self._order.data} has lost lines {accepted + 1}-{self._safe}: it is not the same store"
+            )
+        self._handle_safe(accepted)
+        if self._succession.own is None:
+            operator_log.info(
+                f"sending through the process that serves {self._order.data}, from line {accepted + 1} on"
+            )
+        await first_of(self._feed(link), self._hear(link))
+
+    async def _greet(self, link: Link) -> int:
+        """Say who comes; how many lines of it are safe."""
         order = self._order
         await link.send(
             "hello",
@@ -311,17 +295,24 @@ class _HandedOver:
         if welcome.get("v") != VERSION:
             raise ProtocolError(DropReason.BAD_HELLO, f"the serving process speaks version {welcome.get('v')!r}")
         self._succession.handle_welcome(welcome)
-        accepted = number_of(welcome, "accepted")
-        if accepted < self._safe:
-            if self._tally.done.is_set():
-                return  # it was told to forget, and died before it could say so
-            self._tally.stored = accepted
-            raise TriackError(
-                f"the node of {order.data} has lost lines {accepted + 1}-{self._safe}: it is not the same store"
-            )
-        self._handle_safe(accepted)
-        operator_log.info(f"sending through the process that serves {order.data}, from line {accepted + 1} on")
-        await first_of(self._feed(link), self._hear(link))
+        self._greeted = True
+        return number_of(welcome, "accepted")
+
+    async def _take_leave(self) -> None:
+        """Broken off: ask what has become safe meanwhile, which is to be told as that, and let us be forgotten."""
+        if not self._greeted or not self._order.durable:
+            return
+        with contextlib.suppress(OSError, TriackError):
+            async with asyncio.timeout(GRACE_S):
+                link = await self._succession.again()
+                try:
+                    accepted = await self._greet(link)
+                    if accepted >= self._safe:  # or it is another store
+                        self._handle_safe(accepted)
+                    await link.send("forget")
+                    await self._hear(link)
+                finally:
+                    await link.close()
 
     async def _feed(self, link: Link) -> None:
         for chunk in list(self._unsafe):
@@ -349,6 +340,7 @@ class _HandedOver:
                 self._tally.handle_finished(number_of(header, "last"), failures)
             elif header["op"] == "forgotten":
                 self._forgotten.set()
+                return
 
     def _handle_safe(self, last: int) -> None:
         self._safe = max(self._safe, last)

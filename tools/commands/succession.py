@@ -1,10 +1,12 @@
-"""Who has a directory next, for a command that works through the process that serves it.
+"""Who has a directory, for a command that works through the process that serves it, and who has it next.
 
-A server that went away is started again, and would not get a directory that somebody has opened meanwhile: it is waited
+Without such a process the command opens the directory, and works through its node as through that of any other. A
+server that went away is started again, and would not get a directory that somebody has opened meanwhile: it is waited
 for. Another command that went away has done its work: if nobody serves the directory a moment later, the command opens
-it, and goes on through its own control socket, as through that of any other process.
+it. A server that begins while a command has the directory gets it, and the command goes on through that.
 """
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -12,10 +14,12 @@ from types import TracebackType
 from typing import Self
 
 import triack
-from triack.base.errors import StoreInUse, TriackError
+from triack.base.errors import StoreInUse
 from triack.node import operator_log
 from triack.node.control import handover
-from triack.node.control.frames import Header, Link
+from triack.node.control.frames import Header, Link, pair
+from triack.node.control.server import converse
+from triack.node.control.tasks import first_of
 from triack.tools.commands.common import given_options
 
 __all__ = ["Succession"]
@@ -25,35 +29,63 @@ SETTINGS = {"--log", "--name", "--suite", "--tls-ca"}
 
 
 class Succession:
-    """Finds the next one. What it opens is closed at the end of ``async with``.
+    """Finds the first one, and each next one. What it opens is closed at the end of ``async with``.
 
     Args:
         data: the directory.
-        open_node: opens it.
+        open_node: makes a node for it.
+        passing: whether its node is there for the command's own work alone, or for others to call.
+        gives_way: whether the command can go on through another process in the middle of its work.
+
+    Attributes:
+        own: the node that it has opened; None while another process has the directory.
     """
 
-    def __init__(self, data: Path, open_node: Callable[[], triack.Node]) -> None:
+    def __init__(
+        self, data: Path, open_node: Callable[[], triack.Node], *, passing: bool = True, gives_way: bool = True
+    ) -> None:
         self._data = data
         self._open = open_node
-        self._own: triack.Node | None = None
+        self._serves = not passing
+        self._gives_way = gives_way
         self._opened = AsyncExitStack()
+        self._giving_way: asyncio.Task[None] | None = None
         # One that ended before it said what it is was not seen working: as if the command began now.
         self._passing = True
+        self.own: triack.Node | None = None
 
     async def __aenter__(self) -> Self:
-        if unused := SETTINGS.intersection(given_options()):
-            why = f"another process serves {self._data}, with settings of its own"
-            operator_log.warning(f"{' and '.join(sorted(unused))} without effect: {why}")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._let_go()
         await self._opened.aclose()
 
     def handle_welcome(self, welcome: Header) -> None:
-        """A process that serves the directory has said what it is."""
+        """The process that has the directory has said what it is."""
         self._passing = welcome.get("passing") is True
+
+    async def first(self) -> Link:
+        """A connection to the one that has the directory.
+
+        Raises:
+            TriackError: nobody serves the directory, and it cannot be opened.
+        """
+        link = None if self._serves else await handover.find(self._data)
+        if link is None:
+            try:
+                return await self._open_own()
+            except StoreInUse:
+                # Perhaps a process that begins to serve the directory just now.
+                link = await handover.find_soon(self._data)
+                if link is None:
+                    raise
+        if unused := SETTINGS.intersection(given_options()):
+            why = f"another process serves {self._data}, with settings of its own"
+            operator_log.warning(f"{' and '.join(sorted(unused))} without effect: {why}")
+        return link
 
     async def next(self) -> Link:
         """The one that has the directory now went away: a connection to the next.
@@ -61,14 +93,66 @@ class Succession:
         Raises:
             TriackError: the directory cannot be opened, or the node that was opened here has failed.
         """
+        if await self._let_go():
+            return await handover.wait(self._data)
+        if self.own is not None:
+            return await self.again()
         if not self._passing:
             operator_log.warning(f"the node of {self._data} went away; waiting for it")
             return await handover.wait(self._data)
         while (link := await handover.find_soon(self._data)) is None:
-            if self._own is not None:
-                await self._own.flush()  # raises what it has failed of
-                raise TriackError(f"go on with {self._data}: its node has no control socket")
             with suppress(StoreInUse):  # it is about to end, or another one about to begin
-                self._own = await self._opened.enter_async_context(self._open())
+                link = await self._open_own()
                 operator_log.info(f"nobody serves {self._data} any more; going on with a node of its own")
+                return link
         return link
+
+    async def again(self) -> Link:
+        """Another connection to the one that has the directory now.
+
+        Raises:
+            TriackError: the node that was opened here has failed.
+        """
+        if self.own is None:
+            return await handover.find_soon(self._data) or await handover.wait(self._data)
+        await self.check()
+        return await self._talk(self.own)
+
+    async def check(self) -> None:
+        """Raises TriackError when the node that was opened here has failed: what of."""
+        if self.own is not None and self._giving_way is None:
+            await self.own.flush()
+
+    async def _open_own(self) -> Link:
+        passing = handover.PASSING.set(None if self._serves else self._handle_claim)
+        try:
+            self.own = node = await self._opened.enter_async_context(self._open())
+        finally:
+            handover.PASSING.reset(passing)
+        return await self._talk(node)
+
+    async def _talk(self, node: triack.Node) -> Link:
+        ours, its = await pair()
+        give_way = None if self._serves else self._handle_claim
+        conversation = asyncio.create_task(first_of(converse(node, its, give_way), node.failed()))
+
+        async def hang_up() -> None:
+            conversation.cancel()
+            await asyncio.gather(conversation, return_exceptions=True)
+
+        self._opened.push_async_callback(hang_up)
+        return ours
+
+    def _handle_claim(self) -> None:
+        """A node that is here to stay wants the directory; it asks until it has it."""
+        if self.own is not None and self._gives_way and self._giving_way is None:
+            operator_log.info(f"{self._data} goes to the process that is to serve it")
+            self._giving_way = asyncio.create_task(self._opened.aclose())
+
+    async def _let_go(self) -> bool:
+        """Whether the directory was claimed; it is free when this returns."""
+        if self._giving_way is None:
+            return False
+        await asyncio.shield(self._giving_way)
+        self._giving_way = self.own = None
+        return True

@@ -11,7 +11,7 @@ import pytest
 from tests.machine import PATIENCE_S
 from triack.base.errors import ProtocolError, UsageError
 from triack.node.control import frames
-from triack.node.control.frames import FRAME_BYTES_MAX, Link, cut, dial, number_of
+from triack.node.control.frames import FRAME_BYTES_MAX, Link, cut, dial, number_of, pair
 
 
 @pytest.fixture
@@ -57,17 +57,24 @@ async def test_the_length_alone_refuses_a_frame(ends: tuple[Link, asyncio.Stream
 async def test_what_is_too_long_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """By one byte: whoever would get it would end the connection."""
     monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 100)
-    near, far = socket.socketpair()
-    one, other = (
-        Link(*await asyncio.open_unix_connection(sock=near)),
-        Link(*await asyncio.open_unix_connection(sock=far)),
-    )
+    one, other = await pair()
     with pytest.raises(UsageError, match=r"^recall: 101 bytes, and the control socket takes 100 at a time$"):
         one.post("call", bytes(73), do="recall")
     one.post("call", bytes(72), do="recall")
     assert await other.receive() == ({"op": "call", "do": "recall"}, bytes(72))
     for link in (one, other):
         await link.close()
+
+
+async def test_who_stops_waiting_within_a_frame_gets_it_later(ends: tuple[Link, asyncio.StreamWriter]) -> None:
+    """As a command that has waited long enough, and is still to hear what was confirmed."""
+    link, writer = ends
+    frame = b'{"op":"x"}\nbody'
+    writer.write(len(frame).to_bytes(4, "big") + frame[:5])
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(link.receive(), 0.05)
+    writer.write(frame[5:])
+    assert await link.receive() == ({"op": "x"}, b"body")
 
 
 async def test_a_connection_that_ends_within_a_frame_is_lost(ends: tuple[Link, asyncio.StreamWriter]) -> None:

@@ -1,12 +1,15 @@
 """Where a serving process can be found."""
 
+import asyncio
 import shutil
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from triack.base.errors import TriackError
+from tests.node.nodes import make
+from triack.base.errors import StoreInUse, TriackError
+from triack.node.at_rest import open_at_rest
 from triack.node.control import handover
 from triack.node.notes import folder_of, read_note
 
@@ -96,3 +99,22 @@ def test_a_directory_is_the_same_by_another_name(tmp_path: Path) -> None:
     (tmp_path / "old").rename(tmp_path / "new")
     (tmp_path / "link").symlink_to("new")
     assert read_served(tmp_path / "new") == read_served(tmp_path / "link") == served
+
+
+async def test_a_node_begins_behind_one_that_only_looks(tmp_path: Path) -> None:
+    """As `triack queue list` does: it says nothing, and is gone at once."""
+    async with make("a", tmp_path):
+        pass
+    looking = await open_at_rest(tmp_path).start()
+    asyncio.get_running_loop().call_later(0.2, asyncio.create_task, looking.close())
+    async with make("a", tmp_path):
+        pass
+
+
+async def test_a_directory_that_nobody_speaks_for_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handover, "SOON_S", 0.1)
+    async with make("a", tmp_path):
+        pass
+    async with open_at_rest(tmp_path):
+        with pytest.raises(StoreInUse):
+            await make("a", tmp_path).start()

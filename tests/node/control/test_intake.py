@@ -34,7 +34,7 @@ def intake_of(
     *,
     destination: str = "q",
     delivery: triack.Delivery = triack.TRANSACTIONAL,
-    producer: str | None = "p",
+    producer: str = "p",
 ) -> Intake:
     """An intake whose lines count when they are in their queue."""
     until = triack.Stage.RECEIVED if delivery is triack.EXPRESS else triack.Stage.ORDERED
@@ -64,11 +64,17 @@ async def test_lines_that_are_offered_again_enter_once(node: triack.Node) -> Non
 
 async def test_each_line_has_a_key_of_its_own(node: triack.Node) -> None:
     """The input was given one; another run of the same command enters nothing that is in already."""
-    for lines in ([b"1"], [b"1", b"2"]):
+    for producer, lines in (("one", [b"1"]), ("two", [b"1", b"2"])):
         properties = MessageProperties(key="run")
         until = triack.Stage.ORDERED
         intake = Intake(
-            node, "q", triack.TRANSACTIONAL, until, properties=properties, producer=None, on_finished=lambda *_: None
+            node,
+            "q",
+            triack.TRANSACTIONAL,
+            until,
+            properties=properties,
+            producer=producer,
+            on_finished=lambda *_: None,
         )
         await intake.accept(chunk(1, *lines))
     assert await length(node, 2) == 2

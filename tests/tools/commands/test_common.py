@@ -2,17 +2,20 @@
 
 import json
 import logging
+import os
+import shutil
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+import triack
 from tests.certificates import make_certificate
 from triack.base.errors import AddressError, IdentityError
 from triack.tools.cli import cli
 from triack.tools.commands import common
-from triack.tools.commands.common import console_on, name_for, read_pairs, read_peers, read_tls
+from triack.tools.commands.common import console_on, log_for, name_for, read_pairs, read_peers, read_tls
 
 
 def test_a_node_is_named_after_its_directory_if_that_can_be_a_name(tmp_path: Path) -> None:
@@ -24,6 +27,23 @@ def test_a_node_is_named_after_its_directory_if_that_can_be_a_name(tmp_path: Pat
     assert name_for(None, tmp_path / "loop") == "loop"
     with pytest.raises(AddressError, match="' ' is not a letter"):
         name_for("plant a", tmp_path / "b")
+
+
+def test_a_command_records_where_the_node_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If it is told nothing else, and as long as it can; a start that no log has makes the next replay incomplete."""
+    data, log = tmp_path / "a", tmp_path / "log"
+    assert log_for(None, data) is None
+    with triack.sync.open("a", data=data, log=log, insecure=True):
+        pass
+    assert (log_for(None, data), log_for(tmp_path / "other", data)) == (log, tmp_path / "other")
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    assert log_for(None, data) is None
+    assert caplog.messages == [f"open session log in {log}: permission denied; what is done now is not in it"]
+    monkeypatch.undo()
+    shutil.rmtree(log)
+    assert log_for(None, data) is None
 
 
 def test_peers_are_names_of_addresses() -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from triack.node.access import DEFAULT_SUITE
 from triack.node.control.frames import VERSION, Link
 from triack.queues.stages import STAGES
 from triack.tools.commands import send
+from triack.tools.commands.tally import STORED
 
 
 @pytest.fixture
@@ -26,10 +28,10 @@ def writer(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     os.close(into)
 
 
-async def run(data: Path, delivery: triack.Delivery = triack.TRANSACTIONAL) -> int:
+async def run(data: Path, delivery: triack.Delivery = triack.TRANSACTIONAL, timeout: float = 10) -> int:
     """The command, without its process."""
     order = send._Order("orders", delivery, STAGES[delivery], data, "a", None, True, [], {}, DEFAULT_SUITE, None)  # noqa: SLF001
-    return await send._send(order, 10)  # noqa: SLF001
+    return await send._send(order, timeout)  # noqa: SLF001
 
 
 async def welcome(link: Link, **changes: Any) -> None:
@@ -78,3 +80,29 @@ async def test_a_node_that_has_forgotten_lines_is_another_store(
         f"triack: lines 1-2 not ordered: {lost}",
         f"triack: what follows line 2 was not sent: {lost}",
     ]
+
+
+async def test_what_was_stored_when_it_gives_up_is_told_as_that(
+    tmp_path: Path, writer: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Though the answer was still to come; whoever is told otherwise sends it again. The node is to forget us."""
+    said = []
+
+    async def store_in_silence(link: Link) -> None:
+        await welcome(link)
+        await link.receive()
+        with suppress(ConnectionError):
+            await link.receive()
+
+    async def remember(link: Link) -> None:
+        await welcome(link, accepted=2)
+        said.append((await link.receive())[0]["op"])
+        await link.send("forgotten")
+
+    async with serving(tmp_path / "a", store_in_silence, remember):
+        assert await run(tmp_path / "a", timeout=0.2) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"triack: lines 1-2 not yet ordered: not after 0.2 s; {STORED}",
+        "triack: what follows line 2 was not sent: not after 0.2 s",
+    ]
+    assert said == ["forget"]
