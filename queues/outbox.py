@@ -238,6 +238,7 @@ class Outbox:
             else:
                 self._put_local(outgoing, entries, group)
                 self._finish_local(outgoing, entries)
+                self._records.local(outgoing, entries, now_ns)
 
     def pack_durable(self, group: GroupCommit, now_ms: int) -> None:
         """Put everything submitted in a durable class into the next commit, all of it together."""

@@ -22,6 +22,8 @@ from triack.queues.quotas import Limits, Quota
 from triack.queues.settings import NodeSettings
 from triack.session.session import Session
 from triack.session.settings import SessionSettings
+from triack.tools.replay.files import parse_records
+from triack.tools.replay.local_engine import judge_records
 from triack.tools.sim.faults import Faults
 
 TRANSACTIONAL = Delivery.TRANSACTIONAL
@@ -50,6 +52,25 @@ def test_queues_and_sessions_at_rest_are_not_looked_at(monkeypatch: pytest.Monke
     assert set(queues) == {a.live.outgoing_queue(peers[3].address, "q2", TRANSACTIONAL).sequence}
     assert len(queues) < 30
     assert len(set(sessions)) == 2
+
+
+# Queues of this node.
+
+
+@pytest.mark.parametrize("delivery", Delivery)
+def test_the_log_says_that_a_queue_of_this_node_has_what_is_sent_there(delivery: Delivery) -> None:
+    """Else replay finds messages handed out that were never there. A crash takes what is on no disk."""
+    a = World(1).node("a")
+    for bodies, left in (((b"one", b"two" * 1_000), 0), ((b"three", b"four"), 1)):
+        local = a.live.outgoing_queue("", "q", delivery)
+        for body in bodies:
+            a.live.submit(local, body, len(body))
+        a.drain()
+        a.world.run(SECOND)
+        a.read("q", len(bodies) - left)
+    a.restart()
+    assert len(a.read_all("q")) == 3 + (delivery is not Delivery.EXPRESS)
+    assert judge_records(parse_records(b"".join(a.records))) == []
 
 
 # Bodies on the disk.
