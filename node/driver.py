@@ -406,14 +406,17 @@ class Driver:
         """
         if self.enrolling is not None:
             self.enrolling.end(NodeClosed(f"node {self._name} was closed"))
+        rested = self.engine.draining
         try:
-            await self._let_go(self._now_ns() + timeout_ns)
+            await self._let_go(self._now_ns() + timeout_ns, rested=rested)
         finally:
             await self._close_all()
+        if not rested:
+            # Only now is it known what the last commit has stored.
+            self._tell_left_behind()
 
-    async def _let_go(self, end_ns: int) -> None:
+    async def _let_go(self, end_ns: int, *, rested: bool) -> None:
         engine = self.engine
-        rested = engine.draining
         while engine.failure is None and engine.busy_storing and self._now_ns() < end_ns:
             await self._soon()
         while engine.failure is None and self._volatile() and self._now_ns() < end_ns:
@@ -423,8 +426,6 @@ class Driver:
         engine.drain(self._now_ns())
         while engine.failure is None and not engine.idle and self._now_ns() < end_ns:
             await self._soon()
-        if not rested:
-            self._tell_left_behind()
 
     async def _close_all(self) -> None:
         self.engine.stop(NodeClosed(f"node {self._name} was closed"), self._now_ns())
@@ -457,15 +458,15 @@ class Driver:
 
     def _tell_left_behind(self) -> None:
         """What does not leave any more in this life of the process."""
-        in_memory = self._store.in_memory
-        stored = {} if in_memory else left_behind(self.engine, durable=True)
-        lost = left_behind(self.engine, durable=False) | (left_behind(self.engine, durable=True) if in_memory else {})
+        stored, lost = (left_behind(self.engine, stored=there) for there in (True, False))
+        if self._store.in_memory:
+            stored, lost = Counter(), stored + lost
         if self.engine.failure is not None or not (stored or lost):
             return
         told = [f"stored until it is opened again: {count_by(stored)}"] if stored else []
         told += [f"lost, as no disk has them: {count_by(lost)}"] if lost else []
         why = f"node {self._name} closes before all has arrived; {'; '.join(told)}"
-        operator_log.warning(why, node=self._name, stored=stored, lost=lost)
+        operator_log.warning(why, node=self._name, stored=dict(stored), lost=dict(lost))
 
     def _volatile(self) -> bool:
         """Whether closing now would lose what only memory holds."""

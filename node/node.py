@@ -336,10 +336,10 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
     async def close(self) -> None:
         """Make everything accepted durable, let go what is on its way, close.
 
-        As long as messages come nearer to their destinations they are waited for, at most ``close_timeout_s``. What is
-        not acknowledged then stays on the disk and goes out when the node is opened again; one line of the log for
-        operators says how much it is, and for whom. Every further call waits for the first one; a call that is
-        cancelled leaves it to end by itself.
+        The disk is waited for, and messages as long as they come nearer to their destinations, at most
+        ``close_timeout_s``. What is not acknowledged then stays on the disk and goes out when the node is opened again;
+        what the disk has not taken by then is lost. One line of the log for operators says how much it is, and for
+        whom. Every further call waits for the first one; a call that is cancelled leaves it to end by itself.
         """
         if self._running is None:
             return

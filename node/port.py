@@ -5,7 +5,6 @@ and whatever may have to wait ends when the node does.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -410,9 +409,7 @@ class Port:
             raise type(halted)(str(halted), peer=halted.peer, rolled_back=halted.rolled_back)
 
     def _left(self) -> str:
-        counts = Counter(left_behind(self._engine, durable=True))
-        counts.update(left_behind(self._engine, durable=False))
-        return f"still {count_by(counts)}"
+        return f"still {count_by(left_behind(self._engine, stored=True) + left_behind(self._engine, stored=False))}"
 
     # ---- receiving
 

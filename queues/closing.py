@@ -59,18 +59,19 @@ def way_made(engine: "Engine") -> tuple[int, ...]:
     )
 
 
-def left_behind(engine: "Engine", *, durable: bool) -> dict[str, int]:
+def left_behind(engine: "Engine", *, stored: bool) -> Counter[str]:
     """How many messages have not arrived yet, as far as is known, by destination.
 
     Args:
         engine: of the node that sends.
-        durable: those that are on the disk, or those that only memory has.
+        stored: those that are on the disk, or those that only memory has, as no commit that has returned holds them.
     """
     counts: Counter[str] = Counter()
     for outgoing in engine.outbox.queues:
-        if outgoing.busy and outgoing.durable is durable:
-            counts[outgoing.destination] += outgoing.messages
-    return dict(counts)
+        on_disk = outgoing.messages - outgoing.unqueued if outgoing.durable else 0
+        if count := on_disk if stored else outgoing.messages - on_disk:
+            counts[outgoing.destination] += count
+    return counts
 
 
 def count_by(messages: Mapping[str, int]) -> str:

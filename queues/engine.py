@@ -582,7 +582,10 @@ class Engine:
         return not self.handshakes.conversations and not self.busy_storing
 
     def stop(self, error: TriackError, now_ns: int) -> None:
-        """Close what is left, at once; who still waits for a commit gets the error. One more ``poll`` must follow."""
+        """Close what is left, at once. One more ``poll`` must follow: a store that is free then begins its last commit.
+
+        If it is not, who still waits for that gets the error, and nothing of it ever happens.
+        """
         self.jobs.interrupt(error)
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.LOCAL_STOP, now_ns)

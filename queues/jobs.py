@@ -45,7 +45,18 @@ class Jobs:
         running: what the store has in hand, or None.
     """
 
-    __slots__ = ("_inbox", "_lazy_until_ns", "_looks", "_number", "_outbox", "_read_next", "group", "running")
+    __slots__ = (
+        "_ended",
+        "_inbox",
+        "_lazy_until_ns",
+        "_looks",
+        "_number",
+        "_outbox",
+        "_read_next",
+        "_stops",
+        "group",
+        "running",
+    )
 
     def __init__(self, inbox: Inbox, outbox: Outbox, number: Callable[[Commit], None]) -> None:
         self.group = GroupCommit()
@@ -56,6 +67,8 @@ class Jobs:
         self._read_next = False
         self._lazy_until_ns: int | None = None
         self._looks: deque[Look] = deque()
+        self._stops = False
+        self._ended = False
 
     def look(self, look: Look) -> None:
         """Fetch bodies for somebody who looks."""
@@ -69,14 +82,16 @@ class Jobs:
             now_ms: the wall clock.
             at_once: whether no commit is to wait for another.
         """
-        if self.running is None:
-            self.running = self._next(now_ns, now_ms, at_once=at_once)
-            return self.running
-        return None
+        if self.running is not None or self._ended:
+            return None
+        self._ended = self._stops
+        self._read_next = self._read_next and not self._stops
+        self.running = self._next(now_ns, now_ms, at_once=at_once)
+        return self.running
 
     def next_deadline(self) -> int | None:
         """When a commit has waited long enough, or None."""
-        return self._lazy_until_ns if self.running is None else None
+        return self._lazy_until_ns if self.running is None and not self._ended else None
 
     def _next(self, now_ns: int, now_ms: int, *, at_once: bool) -> Job | None:
         self._outbox.giving_up.dead_letter(self.group, now_ms)
@@ -147,9 +162,17 @@ class Jobs:
         return any(conversation in group.arrivals.stored for group in groups)
 
     def interrupt(self, error: Exception) -> None:
-        """The node stops: who waits for the commit that fills is told, and nobody else waits for it then."""
-        waiters, self.group.waiters = self.group.waiters, []
-        for waiter in (*waiters, *self._take_looking()):
+        """The node stops: the commit that fills is the last, and the store must be free for it with the next ``poll``.
+
+        If it is not, nothing of that commit ever happens, and who waits for it is told.
+        """
+        waiters = self._take_looking()
+        self._ended = self._ended or self._stops or self.running is not None
+        self._stops = True
+        if self._ended:
+            group_waiters, self.group.waiters = self.group.waiters, []
+            waiters = group_waiters + waiters
+        for waiter in waiters:
             waiter(error)
 
     def _take_looking(self) -> list[Callable[[Exception | None], None]]:

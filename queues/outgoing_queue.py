@@ -248,8 +248,12 @@ class OutgoingQueue:
     @property
     def messages(self) -> int:
         """Messages that have not arrived yet, as far as is known."""
-        waiting = sum(entry.messages for entry in self.sequence.entries.values())
-        return waiting + self.submitted - self.stages.queued
+        return sum(entry.messages for entry in self.sequence.entries.values()) + self.unqueued
+
+    @property
+    def unqueued(self) -> int:
+        """Messages that were accepted and are not durable yet, or in no packet."""
+        return self.submitted - self.stages.queued
 
     @property
     def has_let_go(self) -> bool:

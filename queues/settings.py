@@ -41,7 +41,7 @@ class NodeSettings:
         max_sessions: sessions at a time; beyond it the oldest unfinished connection is dropped.
         max_queues: queues that arrivals may create; beyond it empty ones that nobody reads are removed.
         max_streams: incoming streams of one origin.
-        close_timeout_s: how long ``close`` waits for the last acks.
+        close_timeout_s: how long ``close`` waits for the disk, and for the last acks.
         keys: how long the keys of messages count, and how many there may be.
         messages_per_packet: the most that share a packet; None for as many as fit. With 1 a window of packets, and all
             else that counts them, is one of messages.

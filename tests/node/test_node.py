@@ -256,8 +256,10 @@ async def test_closing_wakes_everyone_who_waits() -> None:
     assert {type(task.exception()) for task in done} == {triack.NodeClosed}
 
 
-async def test_closing_on_a_disk_that_hangs_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commit in hand ends as it ends; who waited for the next one is told that there is none."""
+async def test_closing_on_a_disk_that_hangs_leaves_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The commit in hand ends as it ends; who waited for the next, and the operator, hear that there is none."""
     apply, go_on, stuck = Store.apply, threading.Event(), threading.Event()
 
     def hang(store: Store, commit: Commit) -> None:
@@ -266,7 +268,7 @@ async def test_closing_on_a_disk_that_hangs_leaves_nobody_waiting(monkeypatch: p
             go_on.wait(WAIT)
         apply(store, commit)
 
-    node = await make(settings=quick(close_timeout_s=0.02)).start()
+    node = await make(data=tmp_path / "node", settings=quick(close_timeout_s=0.02)).start()
     monkeypatch.setattr(Store, "apply", hang)
     tx = node.transaction()
     await tx.send("q", b"1")
@@ -281,6 +283,10 @@ async def test_closing_on_a_disk_that_hangs_leaves_nobody_waiting(monkeypatch: p
     go_on.set()
     receipts, _ = await asyncio.wait_for(asyncio.gather(first, closing), WAIT)
     assert len(receipts) == 1
+    (line,) = [record.getMessage() for record in caplog.records if "closes before" in record.getMessage()]
+    assert line == "node node closes before all has arrived; lost, as no disk has them: 1 message for q"
+    async with make(data=tmp_path / "node") as again:
+        assert again.queue_lengths()["q"] == 1
 
 
 async def test_a_process_without_file_descriptors_tries_again() -> None:

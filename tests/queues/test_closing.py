@@ -6,16 +6,18 @@ from triack.queues.closing import Departure, left_behind, way_made
 
 
 def test_what_is_left_is_counted_by_destination() -> None:
-    """Before it is packed, while it is committed, and on its way; what is on no disk for itself."""
+    """Before it is packed, while it is committed, and on its way; what is on no disk, or not yet, for itself."""
     a, b = Bare("a"), Bare("b")
     a.submit(b.address, b"1", b"2")
     a.submit(b.address, b"3", delivery=Delivery.EXPRESS)
     for _ in range(2):
-        assert left_behind(a.engine, durable=True) == {"memory://b/q": 2}
+        assert (left_behind(a.engine, stored=True), left_behind(a.engine, stored=False)) == ({}, {"memory://b/q": 3})
         a.poll()
-    assert left_behind(a.engine, durable=False) == {"memory://b/q": 1}
+    a.finish_job()
+    assert left_behind(a.engine, stored=True) == {"memory://b/q": 2}
+    assert left_behind(a.engine, stored=False) == {"memory://b/q": 1}
     rest(a, b)
-    assert (left_behind(a.engine, durable=True), left_behind(a.engine, durable=False)) == ({}, {})
+    assert (left_behind(a.engine, stored=True), left_behind(a.engine, stored=False)) == ({}, {})
 
 
 def test_every_step_of_the_way_is_seen() -> None:

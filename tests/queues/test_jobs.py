@@ -1,5 +1,7 @@
 """What the store is given to do: one thing at a time, commits and reads in turns."""
 
+import pytest
+
 from tests.queues.bare import Bare, rest
 from tests.queues.world import World
 from triack.base.errors import NodeClosed, StoreFailed
@@ -186,3 +188,32 @@ def test_who_looks_is_told_when_the_bodies_are_here_or_the_node_ends() -> None:
     error = StoreFailed("the disk")
     node.engine.handle_store_failed(node.job, error, node.now_ns)
     assert said[2:] == [("4", error), ("2", error)]
+
+
+@pytest.mark.parametrize("is_free", [True, False])
+def test_what_fills_when_the_node_stops_is_committed_now_or_never(*, is_free: bool) -> None:
+    """Who waits for it is told that all of it happened, or that nothing did; what comes later never happens."""
+    node = Bare()
+    node.poll()
+    node.finish_job()
+    node.submit("memory://b", b"1")
+    if not is_free:
+        node.poll()
+    said: list[object] = []
+    node.engine.set_state("key", b"value")
+    node.engine.await_commit(said.append)
+    stopped = NodeClosed("stopped")
+    node.engine.stop(stopped, node.now_ns)
+    assert said == ([] if is_free else [stopped])
+    node.poll()
+    job = node.job
+    assert isinstance(job, GroupCommit)
+    assert job.commit.state == ({"key": b"value"} if is_free else {})
+    node.finish_job()
+    assert said == [None if is_free else stopped]
+    node.engine.set_state("key", b"later")
+    node.engine.await_commit(said.append)
+    assert started(node) == []
+    assert node.engine.jobs.next_deadline() is None
+    node.engine.stop(stopped, node.now_ns)
+    assert said[1:] == [stopped]
