@@ -5,7 +5,8 @@ else for which there is no room is not taken *now*. Its origin is asked to hold 
 when it is told so, and asks by itself now and then (``ordering/hold.py``). Nobody else is held back: sessions go on,
 and so do their other streams.
 
-Of a large message that was begun everything is taken, so that no two halves can wait for each other.
+Of a large message that was begun everything is taken, so that no two halves can wait for each other. Where nothing can
+be read, as all that there is was begun by those who are gone, others get their turn: nobody else would make room.
 """
 
 from collections import Counter
@@ -50,6 +51,7 @@ class Admission:
         directory: says who may send to which queue.
         notices: what the queues have, and their accounts.
         make_room: removes queues that nobody uses; returns whether there were any.
+        goes_on: whether there is a session by which a stream, named by origin and lane, may go on.
 
     Attributes:
         disk: what lies in the queues of the node, express messages left out.
@@ -70,6 +72,7 @@ class Admission:
         directory: Directory,
         notices: Notices,
         make_room: Callable[[], None],
+        goes_on: Callable[[bytes, int], bool],
     ) -> None:
         self._settings = settings
         self._mailboxes = mailboxes
@@ -79,6 +82,7 @@ class Admission:
         self.express = notices.express
         self._notices = notices
         self._make_room = make_room
+        self._goes_on = goes_on
         quarter = (settings.limits.peer_memory_bytes // 4, settings.limits.memory_bytes // 4)
         self.early = Account(*quarter)
         self.waiting = Account(*quarter)
@@ -220,7 +224,13 @@ class Admission:
             # Whoever stopped in the middle of a large message would never make room.
             return False
         account = self.disk if durable else self.express
-        return (mailbox is not None and mailbox.fill.is_full) or account.is_full(transfer.origin)
+        full = mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox)
+        return full or account.is_full(transfer.origin)
+
+    def _is_left(self, mailbox: Mailbox) -> bool:
+        """Whether all that a queue has was begun by those who are gone: nobody could make room by reading."""
+        begun = mailbox.partials
+        return mailbox.fill.messages.value == len(begun) and not any(self._goes_on(*one) for one in begun.streams)
 
     def handle_room(self, room_bytes: int | None) -> None:
         """Somebody has looked how much more the disk takes. It is low until a quarter more than the reserve is free."""
@@ -236,7 +246,8 @@ class Admission:
     def has_room(self, mailbox: Mailbox, *, durable: bool, coming: int = 0) -> bool:
         """Whether a queue takes one message more of this node itself, beside those that are ``coming``."""
         account = self.disk if durable else self.express
-        return not (mailbox.fill.is_full_with(coming) or account.is_full(account.own) or (durable and self.store_low))
+        full = mailbox.fill.is_full_with(coming) and (coming > 0 or not self._is_left(mailbox))
+        return not (full or account.is_full(account.own) or (durable and self.store_low))
 
     def stop(self, transfer: IncomingTransfer, conversation: Conversation, refuses: tuple[int, ...] = ()) -> bool:
         """Ask an origin to wait.

@@ -99,6 +99,7 @@ class Inbox:
             directory=directory,
             notices=self._notices,
             make_room=self._make_room,
+            goes_on=self._goes_on,
         )
         self.expiry = Expiry(self._notices, self.dead_letter, record)
         self.positions = Positions(record)
@@ -164,6 +165,10 @@ class Inbox:
 
     def _find(self, origin: bytes, lane: int) -> IncomingTransfer | None:
         return self._transfers.get(origin, {}).get(lane)
+
+    def _goes_on(self, origin: bytes, lane: int) -> bool:
+        transfer = self._find(origin, lane)
+        return transfer is not None and transfer.via is not None
 
     def _add(self, transfer: IncomingTransfer) -> None:
         streams = self._transfers.setdefault(transfer.origin, {})
@@ -538,6 +543,8 @@ class Inbox:
     def handle_session_closed(self, conversation: Conversation) -> None:
         """Nobody keeps what is over: a peer that has gone may not come back."""
         self.admission.handle_session_closed(conversation)
+        # What it had begun may be all that others wait for.
+        self._notices.relieved = True
         for transfer in self._transfers.get(conversation.peer_id, {}).values():
             if transfer.via is conversation:
                 transfer.via = None

@@ -58,6 +58,15 @@ class Partials:
         """Those of a stream. Only to be looked at."""
         return self._by_stream.get(stream, {})
 
+    def __len__(self) -> int:
+        """How many messages are unfinished."""
+        return sum(map(len, self._by_stream.values()))
+
+    @property
+    def streams(self) -> list[StreamKey]:
+        """Those that have any."""
+        return list(self._by_stream)
+
     def of_origin(self, origin: bytes) -> list[StreamKey]:
         """The streams of a node that have any."""
         return [stream for stream in self._by_stream if stream[0] == origin]

@@ -176,6 +176,41 @@ def test_what_was_begun_of_refused_messages_makes_room_for_the_next(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("delivery", Delivery)
+@pytest.mark.parametrize("when_full", get_args(WhenFull))
+def test_what_was_begun_by_a_peer_that_is_gone_stops_nobody(when_full: WhenFull, delivery: Delivery) -> None:
+    """It fills its queue, and nobody can read it; when its peer comes back after all, it is taken."""
+    world = World(1, Faults(delay_ns=50 * MS))
+    quota = Quota(3, 1_000_000, when_full)
+    a, b, c = world.node("a"), world.node("b", NodeSettings(limits=Limits(queue_quota={"q": quota}))), world.node("c")
+    large = bytes(900_000)
+    a.send(b, "q", large, delivery=delivery)
+    assert world.run(10 * SECOND, lambda: begun_bytes(b, "q") > 0)
+    b.live.submit(b.live.outgoing_queue("", "q", TRANSACTIONAL), bytes(200_000), 200_000)
+    b.drain()
+    world.run(100 * MS)
+    world.cut(a, b)
+    assert len(b.read_all("q")) == 1
+    read_slowly(world, b, "q", 1)
+    world.run(600 * SECOND)
+    said = c.watch(c.send(b, "q", *numbered(0, 3)), STAGES[TRANSACTIONAL])
+    assert b.live.inbox.has_room("q", durable=True)
+    assert world.run(90 * SECOND, lambda: not c.busy)
+    assert said == [None]
+    world.heal()
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    world.run(SECOND)
+    assert sorted(b.read_all("q"), key=len) == [*numbered(0, 3), bytes(200_000), large]
+
+
+def begun_bytes(node: SimNode, queue: str) -> int:
+    """How much is here of messages that are not here as a whole."""
+    mailbox = node.live.inbox.mailboxes.get(queue)
+    streams = [] if mailbox is None else [mailbox.partials.of(stream) for stream in mailbox.partials.streams]
+    return sum(row.size_bytes for partials in streams for one in partials.values() for row in one.rows.values())
+
+
+@pytest.mark.slow
 def test_peers_share_the_node_and_the_one_with_little_is_never_stopped() -> None:
     """One peer fills all that it may with messages that nobody reads; another goes on."""
     world = World(1)
