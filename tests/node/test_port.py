@@ -1,5 +1,6 @@
 """What stands between applications and the engine: users see verbs, tools see the port, nobody sees the engine."""
 
+import asyncio
 import inspect
 import re
 from pathlib import Path
@@ -7,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import triack
-from tests.node.nodes import WAIT, make, until
+from tests.node.nodes import WAIT, bodies, make, until
 from triack.node.node import port_of
+from triack.node.port import TURN_MESSAGES
 
 NOWHERE = "udp://127.0.0.1:9/q"
 VERBS = {
@@ -39,6 +41,32 @@ async def test_destinations_of_one_queue_share_what_they_send_by() -> None:
         by_name, by_address = (port.outgoing_queue(at, triack.TRANSACTIONAL) for at in ("b/q", NOWHERE))
         assert by_name is by_address
         assert port.outgoing_queue("b/q", triack.EXPRESS) is not by_name
+
+
+async def test_who_sends_at_once_sends_in_the_order_of_the_calls() -> None:
+    """However many tasks do: letting others run is for a task that sends again and again."""
+    many = [b"%d" % number for number in range(10 * TURN_MESSAGES)]
+    async with make() as node:
+        await asyncio.gather(*(node.send("q", body) for body in many))
+        assert await bodies(node, "q", len(many)) == many
+
+
+async def test_who_sends_again_and_again_lets_others_run() -> None:
+    """Though there is room for all of it."""
+    done, seen = 0, set[int]()
+
+    async def watch() -> None:
+        while done < 10 * TURN_MESSAGES:
+            seen.add(done)
+            await asyncio.sleep(0)
+
+    async with make() as node:
+        watching = asyncio.create_task(watch())
+        while done < 10 * TURN_MESSAGES:
+            await node.send("q", b"")
+            done += 1
+        await watching
+        assert len(seen) >= 9
 
 
 @pytest.mark.slow

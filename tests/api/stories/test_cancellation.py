@@ -134,6 +134,7 @@ async def test_a_send_that_takes_its_turn() -> None:
 
     async def act(node: triack.Node) -> object:
         port_of(node).turn = 1_000  # the next send lets others run
+        port_of(node).sender = asyncio.current_task
         return await node.send("q", b"1")
 
     async def after(node: triack.Node, receipt: object) -> None:
@@ -260,7 +261,6 @@ async def work(node: triack.Node) -> object:
     """Receive, send and remember: all or nothing."""
     async with node.transaction() as tx:
         body = (await tx.receive("q", WAIT)).body
-        port_of(node).turn = 1_000  # the next send lets others run
         await tx.send("out", body)
         tx.remember("last", body)
     return True
