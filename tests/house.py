@@ -43,9 +43,9 @@ IMPURE = {
 # fmt: on
 IMPURE_CALLS = {"__import__", "input", "open", "print"}
 
-MAX_FILE_LINES = 650
+MAX_FILE_LINES = 900
 MAX_FUNCTION_LINES = 70
-MAX_ATTRIBUTES = 20
+MAX_ATTRIBUTES = 26
 CONSTANT_FOLDERS = ("base", "session", "ordering", "queues", "store", "transport", "node")
 """Where a constant says why it has its value."""
 CONSTANT = re.compile(r"_*[A-Z][A-Z0-9_]*")
