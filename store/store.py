@@ -57,7 +57,7 @@ __all__ = ["Store"]
 SCHEMA_VERSION = 8
 """Since version 8 a row holds packets of a commit that follow each other; since version 7 the head of each packet says
 until when it is to be read, since version 6 the store keeps where peers say that they are, since version 5 streams by
-the names of peers (docs/decisions/0019)."""
+the names of peers (docs/decisions/0002)."""
 PAGE_BYTES = 16_384
 """Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains."""
 CHECKPOINT_PAGES = 2_000

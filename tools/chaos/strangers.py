@@ -4,7 +4,7 @@ They see all datagrams, and know every public key. With keys, what a stranger ma
 where it says it is, and what a copy of a connect is answered with, which only its first sender can read: never what
 belongs to a session, and never more than three times what it sent. But when one has passed on a connect as its own and
 another the accept that it was answered with, they are the way between two hosts, as any router is: then a session may
-go by the address where that accept went (decision 56).
+go by the address where that accept went (decision 17).
 """
 
 from collections import Counter
