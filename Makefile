@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup compiled demo check test docs paths lint format lock build clean planted lies exhaustive disk figures drains window real fuzz flood channel hundred bench-quick
+.PHONY: help setup compiled demo check test test-all test-rest docs paths lint format lock build clean planted lies exhaustive disk figures drains window real fuzz flood channel hundred bench-quick
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,8 +45,14 @@ check: setup  ## what to run while working: style, types and the tests that are 
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" $(ARGS); tests=$$?; \
 	wait $$lint; linted=$$?; cat build/lint.log; exit $$((tests | linted))
 
-test: setup $(VENV)/spark.jsa  ## run the whole test suite against the installed wheel, on all cores (ARGS="-k order" to choose)
+test: setup $(VENV)/spark.jsa  ## what every change must pass: the quick tests, 300 seeds, one pass of Spark (ARGS="-k order" to choose)
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow or gate" $(ARGS)
+
+test-all: setup $(VENV)/spark.jsa  ## the whole suite: besides, 2,100 seeds, all of Spark, swarms, kills, slow stories
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+
+test-rest: setup $(VENV)/spark.jsa  ## what make test leaves out of make test-all
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "slow and not gate" $(ARGS)
 
 paths: setup  ## run the suite and name every error path that no test takes
 	rm -rf build/coverage

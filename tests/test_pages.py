@@ -54,6 +54,7 @@ def amount(value: int) -> str:
     return f"{value:,}"
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_the_commands_of_the_readme_from_pip_install_on(tmp_path: Path, wheel: Path) -> None:
     """In a fresh environment that has the libraries which the extra ``cli`` names, and no Triack yet."""

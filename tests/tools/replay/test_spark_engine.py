@@ -37,6 +37,7 @@ def save_all(directory: Path, each: int = 1) -> list[LogFile]:
     return find_logs([directory])
 
 
+@pytest.mark.gate
 def test_both_engines_say_the_same(spark: "SparkSession", tmp_path: Path) -> None:
     from triack.tools.replay.spark_engine import replay_spark
 
