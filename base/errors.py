@@ -20,7 +20,8 @@ TriackError
 │   ├── StoreInUse            another process has the data directory
 │   ├── StoreDamaged          a row whose checksum is wrong, or a file that is no store
 │   └── StoreFailed           a write or sync failed; the node has stopped
-│       └── StoreMoved        its files were deleted, renamed or replaced while it was open
+│       ├── StoreMoved        its files were deleted, renamed or replaced while it was open
+│       └── StoreLost         another process has taken it while it was open
 ├── IdentityError             a key file or trust file that cannot be used
 ├── EnrolmentFailed           a one-time code that came to nothing
 ├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
@@ -55,6 +56,7 @@ __all__ = [
     "StoreError",
     "StoreFailed",
     "StoreInUse",
+    "StoreLost",
     "StoreMoved",
     "TooManyKeys",
     "TransportError",
@@ -166,6 +168,10 @@ class StoreFailed(StoreError):
 
 class StoreMoved(StoreFailed):
     """The files of an open store were deleted, renamed or replaced; the commit that found it was not acknowledged."""
+
+
+class StoreLost(StoreFailed):
+    """Another process has the store of this node now; the commit that found it was not acknowledged."""
 
 
 class IdentityError(TriackError):

@@ -56,6 +56,9 @@ LOW_LOOK_S = 1.0
 LONGEST_SLEEP_S = 60.0
 """A timer of the event loop does not count the time for which the machine was suspended, and would be late by that. So
 deadlines that are farther away are looked at once a minute."""
+OWNER_LOOK_S = 1.0
+"""How often a node looks whether its store is still its own when it commits nothing: so long another process and this
+one may answer peers under the same name, and neither says of anything new that it is durable."""
 CATCH_UP_S = 0.02
 """How long what arrived waits for a store that is behind: longer than a disk takes for what makes it so, and short
 beside what peers wait for acknowledgements. A disk that hangs stops nobody: then so much is taken each time."""
@@ -112,6 +115,8 @@ class Driver:
         self.start_task(self._run(), "triack-driver")
         if endpoint is not None:
             self._add_endpoint(endpoint.address.partition(":")[0], endpoint)
+        if store.has_owner:
+            self.start_task(self._watch_store(), "triack-owner")
 
     def start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Do something beside, until the node is closed; what ends it by an error ends the node."""
@@ -376,6 +381,17 @@ class Driver:
         if room_bytes is not None:
             self.engine.inbox.admission.handle_room(room_bytes)
             self.wake()
+
+    async def _watch_store(self) -> None:
+        """End the node when another process has its store, or its files are gone, also while it commits nothing."""
+        while self.engine.failure is None:
+            await asyncio.sleep(OWNER_LOOK_S)
+            try:
+                await self._worker.start(self._store.check)
+            except StoreError as error:
+                if self.engine.failure is None:
+                    self._fail(None, error)
+                    self.wake()
 
     def _finish_job(self, job: Job, room_bytes: int | None, error: BaseException | None) -> None:
         if error is None:

@@ -14,6 +14,7 @@ from triack.base.log_lines import SEGMENT_BEGIN
 from triack.base.names import check_name
 from triack.node import operator_log
 from triack.node.notes import Note, folder_of, write_note
+from triack.store.folder import make_missing
 
 __all__ = ["LogFile", "Recorded", "note_log"]
 
@@ -28,7 +29,7 @@ class LogFile:
     disk that takes no more ends the recording, with a warning; messages go on.
 
     Args:
-        folder: made when it does not exist.
+        folder: made, readable to its owner alone, when it does not exist.
         name: name of the node.
         incarnation: which start of it.
 
@@ -43,7 +44,7 @@ class LogFile:
         self._begun = False
         self._fd: int | None = None
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_missing(folder)
             self._open_next()
         except OSError as cause:
             raise StoreError(f"open session log in {folder}: {cause.strerror}") from cause

@@ -10,6 +10,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+from triack.base.errors import StoreError
+from triack.store.folder import open_private
+
 __all__ = ["Note", "decode_note", "folder_of", "read_note", "write_note"]
 
 
@@ -31,6 +34,9 @@ class Note:
         return True
 
 
+NOTE_BYTES_MAX = 64 * 1024
+"""A few paths, each shorter than 4 KiB."""
+
 N = TypeVar("N", bound=Note)
 
 
@@ -41,10 +47,12 @@ def folder_of(data: Path) -> str:
 
 
 def read_note(data: Path, kind: type[N]) -> N | None:
-    """What the directory says of itself, be it stale or not."""
+    """What the directory says of itself, be it stale or not. What is no file of its owner alone says nothing."""
     try:
-        note, folder = decode_note(kind, (data / kind.FILE).read_bytes()), folder_of(data)
-    except OSError:
+        opened = open_private(data / kind.FILE, os.O_RDONLY)
+        with os.fdopen(opened, "rb") as file:
+            note, folder = decode_note(kind, file.read(NOTE_BYTES_MAX)), folder_of(data)
+    except (OSError, StoreError):
         return None
     return note if note is not None and note.folder == folder else None
 

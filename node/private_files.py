@@ -8,7 +8,6 @@ left, also by other processes. Nothing of a content is in any error.
 import asyncio
 import errno
 import os
-import stat
 import sys
 import threading
 import time
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from triack.base.errors import IdentityError
-from triack.store.folder import make_folder, sync_folder
+from triack.store.folder import SAFELY, make_folder, sync_folder, what_is_wrong
 
 if sys.platform != "win32":
     import fcntl
@@ -34,9 +33,6 @@ LOCK_SECONDS = 5.0
 """A change takes milliseconds: whoever has the directory for so long has something else in mind with it."""
 LOCK_POLL_SECONDS = 0.02
 """Short beside what a person who waits for a command notices."""
-
-_SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
-"""Neither to follow a link, nor to wait for whoever writes to a pipe; systems that lack one have no such thing."""
 
 Edit = Callable[[bytes | None], bytes]
 """Makes a new content of the present one; of None, if there is none."""
@@ -83,7 +79,7 @@ class PrivateFiles:
         """
         path = self._folder / name
         try:
-            opened = os.open(path, os.O_RDONLY | _SAFELY)
+            opened = os.open(path, os.O_RDONLY | SAFELY)
         except FileNotFoundError:
             return None
         except OSError as cause:
@@ -99,7 +95,9 @@ class PrivateFiles:
             os.close(opened)
 
     def _check(self, path: Path, found: os.stat_result) -> None:
-        problem = _what_is_wrong(found, self._folder.stat()) if os.name == "posix" else None
+        problem = what_is_wrong(found, self._folder.stat()) if os.name == "posix" else None
+        if problem is None and found.st_size > FILE_BYTES_MAX:
+            problem = f"it has {found.st_size} bytes, over {FILE_BYTES_MAX}"
         if problem is not None:
             raise IdentityError(f"read {path}: {problem}")
 
@@ -124,7 +122,7 @@ class PrivateFiles:
         with suppress(FileNotFoundError):
             fresh.unlink()  # of a process that was killed: nobody else has the lock
         try:
-            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, 0o600), "wb") as file:
+            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFELY, 0o600), "wb") as file:
                 if os.name == "posix" and os.geteuid() == 0:  # an operator must not lock the node's own user out
                     folder = self._folder.stat()
                     os.fchown(file.fileno(), folder.st_uid, folder.st_gid)
@@ -220,23 +218,6 @@ class MemoryFiles:
 def _finish(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)
-
-
-def _what_is_wrong(found: os.stat_result, folder: os.stat_result) -> str | None:
-    """Why a file, in a directory, is not its owner's alone. One that was replaced since it was opened has no name."""
-    modes = [f"(mode {stat.S_IMODE(status.st_mode):04o})" for status in (found, folder)]
-    checks = (
-        (not stat.S_ISREG(found.st_mode), "it is no regular file"),
-        (found.st_uid not in (os.geteuid(), folder.st_uid), "it belongs to another user"),
-        (found.st_mode & (stat.S_IRWXG | stat.S_IRWXO), f"others may use it {modes[0]}: chmod 600 it"),
-        (found.st_nlink > 1, "it has another name, too (a hard link)"),
-        (found.st_size > FILE_BYTES_MAX, f"it has {found.st_size} bytes, over {FILE_BYTES_MAX}"),
-        (
-            folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX,
-            f"everyone may write to its directory {modes[1]}: chmod 700 that",
-        ),
-    )
-    return next((problem for is_so, problem in checks if is_so), None)
 
 
 def _try_lock(opened: int) -> bool:

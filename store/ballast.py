@@ -7,6 +7,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from triack.base.errors import StoreError
+from triack.store.folder import open_private
+
 __all__ = ["BALLAST_FILE", "Ballast", "free_bytes"]
 
 BALLAST_FILE = "ballast"
@@ -47,10 +50,10 @@ class Ballast:
         """Lay it down if the disk has plenty of room. Never raises: without it, its size is kept free."""
         if self._path is None or not self.missing_bytes or not hasattr(os, "posix_fallocate"):
             return
-        with suppress(OSError):
+        with suppress(OSError, StoreError):
             if free_bytes(self._folder) < PLENTY * self._size_bytes:
                 return
-            opened = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            opened = open_private(self._path, os.O_WRONLY | os.O_CREAT)
             try:
                 os.posix_fallocate(opened, 0, self._size_bytes)
             finally:

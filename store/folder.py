@@ -1,14 +1,29 @@
 """The data directory of a node, before there is a store in it: readable to its owner alone, and durable by its name."""
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 from triack.base.errors import StoreError, UsageError
 
-__all__ = ["STORE_FILE", "as_folder", "check_unused", "make_folder", "make_private", "sync_folder"]
+__all__ = [
+    "SAFELY",
+    "STORE_FILE",
+    "as_folder",
+    "check_private",
+    "check_unused",
+    "make_folder",
+    "make_missing",
+    "open_private",
+    "sync_folder",
+    "what_is_wrong",
+]
 
 STORE_FILE = "store.db"
 """The name that backups, and whoever looks into a data directory, know."""
+SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
+"""Follow no link, and wait for no other end of a pipe. A system without one of these flags has no such thing."""
 
 
 def as_folder(what: str, path: object) -> Path:
@@ -22,19 +37,28 @@ def as_folder(what: str, path: object) -> Path:
     return Path(path).absolute()
 
 
-def make_folder(folder: Path) -> None:
-    """Make a data directory, and those above it, readable to their owner alone.
+def make_missing(folder: Path) -> None:
+    """Make a directory, and those above it, readable to their owner alone, where they are missing.
 
     A name in a directory is durable when that directory is synced.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(path.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a data directory, as ``make_missing`` does, and see whether it can be used.
 
     Raises:
         StoreError: with the path and the cause.
     """
     try:
-        missing = [path for path in (folder, *folder.parents) if not path.exists()]
-        for path in reversed(missing):
-            path.mkdir(mode=0o700, exist_ok=True)
-            sync_folder(path.parent)
+        make_missing(folder)
     except OSError as cause:
         raise StoreError(f"make data directory {folder}: {cause.strerror}") from cause
     if not folder.is_dir():
@@ -56,19 +80,69 @@ def check_unused(folder: Path) -> None:
         )
 
 
-def make_private(path: Path) -> None:
-    """Make a file of its owner alone; SQLite makes those beside it in its likeness. One that is there stays as it is.
+def open_private(path: Path, flags: int) -> int:
+    """Open a file of a data directory that is its owner's alone, by no other name; never waits for a pipe.
+
+    A file that is made here has mode 0600, and SQLite makes those beside it in its likeness.
+
+    Returns:
+        The descriptor.
 
     Raises:
         StoreError: with the path and the cause.
     """
     try:
-        # Not to open what is there: to close it would take the lock of whoever has it open in this process.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
+        opened = os.open(path, flags | SAFELY, 0o600)
+    except OSError as cause:
+        why = "it is a symbolic link" if cause.errno == errno.ELOOP else cause.strerror
+        raise StoreError(f"open {path}: {why}") from cause
+    try:
+        _check_file(path, os.fstat(opened))
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def check_private(path: Path) -> None:
+    """Make sure that a file which SQLite opens by its name is its owner's alone, if it is there.
+
+    Raises:
+        StoreError: with the path and the cause.
+    """
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
         return
     except OSError as cause:
-        raise StoreError(f"make {path}: {cause.strerror}") from cause
+        raise StoreError(f"open {path}: {cause.strerror}") from cause
+    _check_file(path, found)
+
+
+def _check_file(path: Path, found: os.stat_result) -> None:
+    try:
+        problem = what_is_wrong(found, path.parent.stat()) if os.name == "posix" else None
+    except OSError as cause:
+        raise StoreError(f"open {path}: {cause.strerror}") from cause
+    if problem is not None:
+        raise StoreError(f"open {path}: {problem}")
+
+
+def what_is_wrong(found: os.stat_result, folder: os.stat_result) -> str | None:
+    """Why a file, in a directory, is not its owner's alone. One that was replaced since it was opened has no name."""
+    modes = [f"(mode {stat.S_IMODE(status.st_mode):04o})" for status in (found, folder)]
+    checks = (
+        (stat.S_ISLNK(found.st_mode), "it is a symbolic link"),
+        (not stat.S_ISREG(found.st_mode), "it is no regular file"),
+        (found.st_uid not in (os.geteuid(), folder.st_uid), "it belongs to another user"),
+        (found.st_mode & (stat.S_IRWXG | stat.S_IRWXO), f"others may use it {modes[0]}: chmod 600 it"),
+        (found.st_nlink > 1, "it has another name, too (a hard link)"),
+        (
+            folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX,
+            f"everyone may write to its directory {modes[1]}: chmod 700 that",
+        ),
+    )
+    return next((problem for is_so, problem in checks if is_so), None)
 
 
 def sync_folder(folder: Path) -> None:

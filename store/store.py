@@ -6,20 +6,24 @@ after a failed write or sync no further commit is taken. Given a disk that keeps
 through crashes and losses of power at any point, also while a store is being opened. ``survive_crashes_only`` is the
 one way to give up the second half of that.
 
-Before a commit is told as durable the directory is looked at: when its files are not those that were opened, because
-somebody deleted, renamed or replaced them, the store is finished as well (``place``).
+One process at a time has a store (``owner``). Before each commit, and again before it is told as durable, the directory
+is looked at: when its files are not those that were opened, because somebody deleted, renamed or replaced them
+(``place``), or when another process has taken the store, this one is finished as well.
+
+A store file that is there is opened and never filled, however little is in it; a new one is made under another name.
 
 What is read is what was written, or StoreDamaged is raised: every row carries a checksum and every commit counts the
 rows (``rows``), and the log of a process that ended badly is checked and written again before anything is built on it
 (``wal``). One case cannot be told from a commit that a crash interrupted: damage, while the log is in use, to the
-very last commit in it. ``locking_mode=EXCLUSIVE`` keeps every other process out for as long as the store is open.
+very last commit in it.
 
 Neighbouring packets of one commit are one row (``runs``). SQLite comes with ``apsw``: the one in older Pythons has a
 WAL bug that version 3.51.3 mended.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,10 +38,12 @@ from triack.base.commit import (
     Read,
     StoreContent,
 )
-from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreMoved
+from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreLost, StoreMoved
+from triack.base.printable import counted
 from triack.store.ballast import Ballast, free_bytes
 from triack.store.brief import is_brief
-from triack.store.folder import STORE_FILE, make_folder, make_private
+from triack.store.folder import STORE_FILE, check_private, make_folder, open_private, sync_folder
+from triack.store.owner import OWNER_FILE, Owner
 from triack.store.place import Place
 from triack.store.rows import META, TABLES, UNREADABLE, Tallies
 from triack.store.runs import (
@@ -66,6 +72,13 @@ commits, and so soon that the log is quickly read and written again after an unc
 LOG_SPARE = 4
 """The log's file has room for a quarter more pages than that from the start, as its last commit may be a large one: to
 grow within a commit is what a full disk refuses."""
+
+HEADER_BYTES = 100
+"""A database that is shorter has none of its pages (https://sqlite.org/fileformat.html, section 1.3)."""
+BESIDE = ("-wal", "-journal", "-shm")
+"""What SQLite opens beside a database, by its name."""
+UNLOCKED = "unix-none"
+"""SQLite's own file system without its locks: for a database that our lock keeps every other SQLite out of."""
 
 BRIEF_PAGES = 64
 """More pages than a brief commit writes: none begins a checkpoint, which may take a hundred times as long."""
@@ -128,21 +141,76 @@ class Store:
         self._log_bytes = 0
         self._sound = True
         self._place = Place([])
-        if folder is not None and vfs is None:
-            make_folder(folder)
-            self._ballast.release()
-            make_private(folder / STORE_FILE)
-        with self._opening():
-            self._db = apsw.Connection(self.path, vfs=vfs)
-        try:
+        self._owner: Owner | None = None
+        with ExitStack() as opened:
+            if folder is not None and vfs is None:
+                make_folder(folder)
+                self._owner = Owner(folder)
+                opened.callback(self._owner.release)
+                self._ballast.release()
+                self._prepare(folder, self._owner, page_bytes)
             with self._opening():
+                self._db = self._connect(self.path)
+                opened.callback(self._disconnect)
                 self._open(page_bytes)
-        except BaseException:
-            with suppress(apsw.Error):
-                self._db.close()
-            raise
+            opened.pop_all()
 
     # ---- opening
+
+    def _prepare(self, folder: Path, owner: Owner, page_bytes: int) -> None:
+        """Look at the files before SQLite opens them by their names; make the database of a directory without one."""
+        database = folder / STORE_FILE
+        for path in (database, *(folder / f"{STORE_FILE}{beside}" for beside in BESIDE)):
+            check_private(path)
+        with self._opening():
+            size_bytes = database.stat().st_size if database.exists() else None
+            log_bytes = sum(path.stat().st_size for path in (folder / f"{STORE_FILE}-wal",) if path.exists())
+            if size_bytes is None and not owner.node_id and not log_bytes:
+                self._make(database, page_bytes)
+            elif size_bytes is None or size_bytes < HEADER_BYTES:
+                raise StoreDamaged(_what_is_lost(database, size_bytes, owner.node_id, log_bytes))
+        owner.guard(database)
+        with self._opening():
+            owner.take(owner.node_id)
+
+    def _make(self, database: Path, page_bytes: int) -> None:
+        """Make a new store under another name: a file of its own name has a whole store from its first moment."""
+        fresh = database.with_name(f"{STORE_FILE}.new")
+        for path in (fresh, *(fresh.with_name(f"{fresh.name}{beside}") for beside in BESIDE)):
+            path.unlink(missing_ok=True)  # of a process that was killed: nobody else has the directory
+        made = open_private(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        self._db = self._connect(str(fresh))
+        try:
+            self._db.pragma("page_size", page_bytes)
+            self._db.pragma("journal_mode", "WAL")
+            self._create()
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._db.close()
+            os.fsync(made)
+        finally:
+            self._disconnect()
+            os.close(made)
+        fresh.rename(database)
+        sync_folder(database.parent)
+
+    def _connect(self, path: str) -> apsw.Connection:
+        if self._owner is None or not self._owner.guards_database:
+            return apsw.Connection(path, vfs=self._vfs or None)
+
+        def lock_first(db: apsw.Connection) -> None:
+            if db.open_vfs == UNLOCKED and Path(db.filename).samefile(path):
+                db.pragma("locking_mode", "EXCLUSIVE")
+
+        # What the application wants done with all connections may read, which without locks needs this mode.
+        apsw.connection_hooks.insert(0, lock_first)
+        try:
+            return apsw.Connection(path, vfs=UNLOCKED)
+        finally:
+            apsw.connection_hooks.remove(lock_first)
+
+    def _disconnect(self) -> None:
+        with suppress(apsw.Error):
+            self._db.close()
 
     def _open(self, page_bytes: int) -> None:
         db = self._db
@@ -156,7 +224,7 @@ class Store:
         db.pragma("synchronous", "FULL")
         db.pragma("cache_spill", 0)
         version = db.pragma("user_version")
-        if version == 0 and db.execute("SELECT count(*) FROM sqlite_schema").get:
+        if version == 0 and (self._owner is not None or db.execute("SELECT count(*) FROM sqlite_schema").get):
             raise StoreDamaged(f"open store {self.path}: a database, but not a Triack store")
         if version not in (0, SCHEMA_VERSION):
             raise StoreDamaged(
@@ -270,6 +338,7 @@ class Store:
             self._sound = False
             raise
         with self._writing("begin an incarnation"):
+            self._check_place("begin an incarnation")
             with self._transaction():
                 serial = self._meta.serial
                 self._meta = meta = _Meta(
@@ -280,6 +349,9 @@ class Store:
             # From here on the database says that there is a log, and nobody can lose it unnoticed.
             self._checkpoint()
             self._check_place("begin an incarnation")
+        if self._owner is not None and self._owner.node_id != meta.node_id.hex():
+            with self._opening():
+                self._owner.take(meta.node_id.hex())
         self._ballast.lay()
         room_bytes = self.room_bytes()
         return replace(content, node_id=meta.node_id, incarnation=meta.incarnation, start=start, room_bytes=room_bytes)
@@ -323,16 +395,24 @@ class Store:
         Raises:
             StoreFailed: the disk did not take it; and so does every later call.
             StoreMoved: the files that took it are not those in the data directory any more.
+            StoreLost: another process has the store now.
         """
         with self._writing("commit"):
+            # What another process has written meanwhile is unknown here: to write would spoil it.
+            self._check_place("commit")
             with self._transaction():
                 self._apply(commit)
                 if commit.serial:
                     self._meta = self._meta._replace(serial=commit.serial)
                 self._write_meta()
+            self._check_place("commit")
             if self._log_pages[0] >= self._checkpoint_pages:
                 self._checkpoint()
-            self._check_place("commit")
+
+    @property
+    def has_owner(self) -> bool:
+        """Whether another process could take it."""
+        return self._owner is not None
 
     def is_brief(self, commit: Commit) -> bool:
         """Whether ``apply`` has hardly more to do than to sync. Any thread may ask."""
@@ -363,10 +443,23 @@ class Store:
         # Free pages, too, are written by way of the log, which takes room before it is brought in.
         return left + unused * page_bytes if left > 0 else left
 
+    def check(self) -> None:
+        """Make sure that the files are in their place, and still this process's, as each commit does.
+
+        Raises:
+            StoreMoved, StoreLost: they are not. So does every later call.
+        """
+        with self._writing("look at"):
+            self._check_place("look at")
+
     def _check_place(self, operation: str) -> None:
         fault = self._place.fault()
         if fault is not None:
             self._failure = StoreMoved(f"{operation} store {self.path}: {fault}; it was deleted, renamed or replaced")
+            raise self._failure
+        fault = self._owner.fault() if self._owner is not None else None
+        if fault is not None:
+            self._failure = StoreLost(f"{operation} store {self.path}: {fault}")
             raise self._failure
 
     def _apply(self, commit: Commit) -> None:
@@ -505,12 +598,14 @@ class Store:
 
     def close(self) -> None:
         """Close the file. Nothing that was committed depends on it."""
-        with suppress(apsw.Error):
+        with suppress(apsw.Error, StoreError):
             # SQLite removes the log by its name, which must not be that of another store's.
-            if self._sound and self._failure is None and self._place.fault() is None:
+            if self._sound:
+                self.check()
                 self._end()
-        with suppress(apsw.Error):
-            self._db.close()
+        self._disconnect()
+        if self._owner is not None:
+            self._owner.release()
 
     def _end(self) -> None:
         """Say that no log is needed any more, and let SQLite bring it into the database and remove it."""
@@ -542,6 +637,24 @@ class Store:
         except (apsw.Error, *UNREADABLE) as cause:
             self._failure = StoreFailed(f"{operation} store {self.path}: {_explain(cause)}")
             raise self._failure from cause
+
+
+def _what_is_lost(database: Path, size_bytes: int | None, node_id: str, log_bytes: int) -> str:
+    """What is wrong with a data directory in which a store was."""
+    is_so = (
+        "it is gone"
+        if size_bytes is None
+        else "it is empty"
+        if not size_bytes
+        else f"it has only {counted(size_bytes, 'byte')}"
+    )
+    proof = f"node {node_id} kept its messages in it" if node_id else "there was a store in it"
+    proof += f", and {log_bytes} bytes of its log are there" if log_bytes else ""
+    return (
+        f"open store {database}: {is_so}, but {proof}. Put it back as it was last. If it is lost, remove "
+        f"{database.name}, {database.name}-wal and {OWNER_FILE}: the node then begins anew, with its keys and without "
+        "those messages"
+    )
 
 
 def _explain(cause: Exception) -> str:

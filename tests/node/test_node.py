@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import apsw
@@ -399,6 +400,51 @@ async def test_a_directory_that_is_gone_ends_the_node(tmp_path: Path) -> None:
         assert await bodies(node, "q", 1) == [b"1"]
 
 
+def take_store(data: Path) -> None:
+    """Let another process take the store, where locks do not reach."""
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom triack.store import owner\nfrom triack.store.store import Store\n"
+        "owner.fcntl.flock = owner.fcntl.fcntl = lambda *_: None\nStore(Path(sys.argv[1])).load(bytes(16), 1)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(data)], check=True, timeout=WAIT)
+
+
+async def test_a_node_that_lost_its_store_ends_and_tells_nobody(tmp_path: Path) -> None:
+    """What was told before is there for the other process; what comes after it is durable nowhere."""
+    async with make(data=tmp_path / "data") as node:
+        await (await node.send("q", b"1")).ordered(WAIT)
+        take_store(tmp_path / "data")
+        receipt = await node.send("q", b"2")
+        for wait in (receipt.queued, receipt.ordered):
+            with pytest.raises(triack.StoreLost, match="it belongs to another process now"):
+                await wait(WAIT)
+    async with make(data=tmp_path / "data") as node:
+        assert await bodies(node, "q", 1) == [b"1"]
+        assert node.queue_lengths()["q"] == 0
+
+
+async def test_a_node_that_does_nothing_finds_that_it_lost_its_store(tmp_path: Path) -> None:
+    """It would go on as the same node beside the other process."""
+    async with make(data=tmp_path / "data") as node:
+        take_store(tmp_path / "data")
+        assert isinstance(await asyncio.wait_for(node.failed(), WAIT), triack.StoreLost)
+
+
+async def test_a_service_may_back_up_its_own_directory(tmp_path: Path) -> None:
+    """A second node that is started on it by mistake is refused, and nothing is lost."""
+    data = tmp_path / "data"
+    async with make(data=data) as node:
+        await node.send("q", b"1")
+        await node.flush()
+        copytree(data, tmp_path / "backup")
+        with pytest.raises(triack.StoreInUse, match=f"process {os.getpid()} on"):
+            await make(data=data).start()
+        await node.send("q", b"2")
+        await node.flush()
+    async with make(data=data) as node:
+        assert await bodies(node, "q", 2) == [b"1", b"2"]
+
+
 async def test_a_full_disk_ends_the_node_and_tells_everyone(tmp_path: Path) -> None:
     """StoreFailed with path and cause at every call and to everyone who waits; ``failed()`` returns it."""
     apsw.connection_hooks.append(limit := lambda database: database.pragma("max_page_count", 40))
@@ -433,6 +479,7 @@ async def test_a_damaged_store_is_refused_and_named(tmp_path: Path) -> None:
     """A file that is none, and bytes changed in the middle of a body: never believed, never a foreign exception."""
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / STORE_FILE).write_bytes(b"no database" * 1_000)
+    (tmp_path / "x" / STORE_FILE).chmod(0o600)
     with pytest.raises(triack.StoreDamaged, match=STORE_FILE):
         await make(data=tmp_path / "x").start()
     async with make(data=tmp_path / "y") as node:

@@ -1,13 +1,14 @@
 """Data directories: their names last, they are their owner's, and what cannot be used is named."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
 from triack.base.errors import StoreError, UsageError
-from triack.store.folder import STORE_FILE, check_unused, make_folder, make_private
+from triack.store.folder import STORE_FILE, check_private, check_unused, make_folder, open_private
 
 
 def test_the_names_of_new_directories_are_made_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,15 +49,60 @@ def test_a_folder_that_cannot_be_written_is_named() -> None:
                 os.seteuid(0)
 
 
+def _open_to_all(path: Path) -> None:
+    path.chmod(0o666)
+
+
+def _somebody_elses(path: Path) -> None:
+    os.chown(path, 65_534, -1)
+
+
+def _linked(path: Path) -> None:
+    path.with_name("other").hardlink_to(path)
+
+
+def _link(path: Path) -> None:
+    path.symlink_to(path.rename(path.with_name("other")))
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="other systems have no modes of files")
-def test_a_file_is_private_from_its_first_moment_and_one_that_is_there_stays(tmp_path: Path) -> None:
-    new, old = tmp_path / "new", tmp_path / "old"
-    old.write_bytes(b"content")
-    old.chmod(0o644)
-    for path in (new, old):
-        make_private(path)
-    assert (new.stat().st_mode & 0o777, old.stat().st_mode & 0o777) == (0o600, 0o644)
-    assert (new.read_bytes(), old.read_bytes()) == (b"", b"content")
+@pytest.mark.parametrize(
+    ("harm", "cause"),
+    [
+        (_open_to_all, r"others may use it \(mode 0666\): chmod 600 it"),
+        pytest.param(
+            _somebody_elses,
+            "it belongs to another user",
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+        ),
+        (_linked, "it has another name, too"),
+        (_link, "it is a symbolic link"),
+        (_pipe, "it is no regular file"),
+    ],
+)
+def test_a_file_that_is_not_its_owners_alone_is_refused(
+    tmp_path: Path, harm: Callable[[Path], None], cause: str
+) -> None:
+    """By name, before its content counts, and without waiting for the other end of a pipe."""
+    path = tmp_path / "file"
+    os.close(open_private(path, os.O_RDWR | os.O_CREAT))
+    assert path.stat().st_mode & 0o777 == 0o600
+    check_private(path)
+    harm(path)
+    for look in (lambda: open_private(path, os.O_RDONLY), lambda: check_private(path)):
+        with pytest.raises(StoreError, match=f"{path}: {cause}"):
+            look()
+
+
+def test_a_file_that_is_not_there_is_private(tmp_path: Path) -> None:
+    check_private(tmp_path / "file")
+    with pytest.raises(StoreError, match="No such file"):
+        open_private(tmp_path / "file", os.O_RDONLY)
 
 
 def test_a_node_that_keeps_nothing_leaves_no_store_unread(tmp_path: Path) -> None:

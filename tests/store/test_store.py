@@ -23,10 +23,11 @@ from triack.base.commit import (
     StoreContent,
 )
 from triack.base.delivery import Delivery
-from triack.base.errors import StoreDamaged, StoreFailed, StoreInUse, StoreMoved
+from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreMoved
 from triack.queues.packing import pack
 from triack.store.ballast import BALLAST_FILE
 from triack.store.folder import STORE_FILE
+from triack.store.owner import OWNER_FILE
 from triack.store.store import Store
 
 LOG_FILE = f"{STORE_FILE}-wal"
@@ -219,6 +220,7 @@ def test_a_closed_store_is_free_again(tmp_path: Path) -> None:
 def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
     """And left as it was."""
     (tmp_path / STORE_FILE).write_bytes(content)
+    (tmp_path / STORE_FILE).chmod(0o600)
     with pytest.raises(StoreDamaged, match=STORE_FILE):
         Store(tmp_path)
     assert (tmp_path / STORE_FILE).read_bytes() == content
@@ -229,6 +231,7 @@ def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
     database = apsw.Connection(str(tmp_path / STORE_FILE))
     database.execute("CREATE TABLE theirs (x)")
     database.close()
+    (tmp_path / STORE_FILE).chmod(0o600)
     with pytest.raises(StoreDamaged, match="not a Triack store"):
         Store(tmp_path)
     database = apsw.Connection(str(tmp_path / STORE_FILE))
@@ -250,6 +253,7 @@ def test_another_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
 def test_a_store_that_version_2_wrote_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
     """It has messages: whoever opens it learns what to do, and the Triack that wrote it can still do it."""
     copy(VERSION_2, tmp_path / STORE_FILE)
+    (tmp_path / STORE_FILE).chmod(0o600)
     for _ in range(2):
         with pytest.raises(
             StoreDamaged, match=rf"{STORE_FILE}: store version 2, .* let the Triack that wrote it empty"
@@ -395,13 +399,13 @@ def killed_store(folder: Path) -> None:
 
 
 def test_a_killed_store_comes_back_with_its_log(tmp_path: Path) -> None:
-    """All that returned is there; an orderly end leaves one file, beside the ballast."""
+    """All that returned is there; an orderly end leaves one file, beside the ballast and the name of its owner."""
     killed_store(tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, LOG_FILE, BALLAST_FILE}
+    assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, LOG_FILE, BALLAST_FILE, OWNER_FILE}
     store = Store(tmp_path)
     assert store.load(b"n" * 16, 2).queues == [(1, "orders")]
     store.close()
-    assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, BALLAST_FILE}
+    assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, BALLAST_FILE, OWNER_FILE}
 
 
 @pytest.mark.parametrize("size", [None, 0, 40_000])
@@ -427,7 +431,10 @@ def test_a_log_without_its_database_is_no_new_store(tmp_path: Path, gone: bool) 
     if gone:
         (tmp_path / STORE_FILE).unlink()
     for _ in range(2):
-        with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.*empty, but there is a log"):
+        (tmp_path / OWNER_FILE).unlink()
+        with pytest.raises(
+            StoreDamaged, match=rf"{STORE_FILE}: it is (gone|empty), but .* \d+ bytes of its log are there"
+        ):
             Store(tmp_path)
     assert (tmp_path / LOG_FILE).read_bytes() == log
 
@@ -606,3 +613,72 @@ def test_closing_leaves_the_files_of_another_store_alone(tmp_path: Path, store: 
     again = Store(tmp_path / "data")
     assert again.load(ORIGIN, 3).state == {"a": b"1"}
     again.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no modes of files")
+@pytest.mark.parametrize("name", [STORE_FILE, LOG_FILE, f"{STORE_FILE}-journal", OWNER_FILE])
+@pytest.mark.parametrize("harm", ["mode", "link", "pipe"])
+def test_a_file_that_others_may_write_is_refused(tmp_path: Path, name: str, harm: str) -> None:
+    """Whatever SQLite opens by its name; a pipe in its place does not stop the start, either."""
+    killed_store(tmp_path)
+    path = tmp_path / name
+    path.touch(mode=0o600)
+    if harm == "mode":
+        path.chmod(0o666)
+    elif harm == "link":
+        (tmp_path / "elsewhere").hardlink_to(path)
+    else:
+        path.unlink()
+        os.mkfifo(path, 0o600)
+    with pytest.raises(
+        StoreError, match=rf"{path}: (others may use it \(mode 0666\)|it has another name|it is no reg)"
+    ):
+        Store(tmp_path)
+
+
+@pytest.mark.parametrize("left", [None, b"", b"S"])
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_store_that_was_emptied_or_removed_is_no_new_one(tmp_path: Path, left: bytes | None, killed: bool) -> None:
+    """Its node is named, nothing is made in its place, and it is said how to begin anew."""
+    if killed:
+        killed_store(tmp_path)
+    else:
+        store = Store(tmp_path)
+        store.load(b"n" * 16, 1)
+        store.close()
+    path = tmp_path / STORE_FILE
+    path.unlink()
+    if left is not None:
+        path.write_bytes(left)
+        path.chmod(0o600)
+    before = {file.name for file in tmp_path.iterdir()}
+    for _ in range(2):
+        with pytest.raises(StoreDamaged, match=rf"{STORE_FILE}: it .*node {(b'n' * 16).hex()} kept .*begins anew"):
+            Store(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == before
+    for name in (STORE_FILE, LOG_FILE, OWNER_FILE):
+        (tmp_path / name).unlink(missing_ok=True)
+    store = Store(tmp_path)
+    assert store.load(b"m" * 16, 2).node_id == b"m" * 16
+    store.close()
+
+
+@pytest.mark.parametrize("left", [b"", b"S"])
+def test_an_empty_file_is_never_filled(tmp_path: Path, left: bytes) -> None:
+    """Also where nothing else says that there was a store: a new one is whole from its first moment."""
+    (tmp_path / STORE_FILE).write_bytes(left)
+    (tmp_path / STORE_FILE).chmod(0o600)
+    with pytest.raises(StoreDamaged, match=f"{STORE_FILE}: it .*, but there was a store in it"):
+        Store(tmp_path)
+    assert (tmp_path / STORE_FILE).read_bytes() == left
+
+
+def test_a_process_that_died_while_it_made_a_store_leaves_none(tmp_path: Path) -> None:
+    """What it had written is removed, and the store is made again."""
+    for name in ("store.db.new", "store.db.new-wal", OWNER_FILE):
+        (tmp_path / name).write_bytes(b"half")
+        (tmp_path / name).chmod(0o600)
+    store = Store(tmp_path)
+    store.load(ORIGIN, 1)
+    store.close()
+    assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, BALLAST_FILE, OWNER_FILE}
