@@ -6,11 +6,17 @@ directory speaks of another, and counts as none.
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+from triack.node.ownership import open_plain, trusted_users
+
 __all__ = ["Note", "decode_note", "folder_of", "read_note", "write_note"]
+
+NOTE_BYTES_MAX = 65_536
+"""The longest paths and names take a tenth of it; of what is longer, the beginning is no note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +46,29 @@ def folder_of(data: Path) -> str:
     return f"{found.st_dev}:{found.st_ino}"
 
 
-def read_note(data: Path, kind: type[N]) -> N | None:
-    """What the directory says of itself, be it stale or not."""
+def read_note(data: Path, kind: type[N], told: Callable[[str], object] | None = None) -> N | None:
+    """What the directory says of itself, be it stale or not.
+
+    Args:
+        data: the directory.
+        kind: of the note.
+        told: called with a sentence when there is a file that is not acted by, as another user may have written it.
+    """
     try:
-        note, folder = decode_note(kind, (data / kind.FILE).read_bytes()), folder_of(data)
+        note, folder = decode_note(kind, _content_of(data, data / kind.FILE)), folder_of(data)
+    except PermissionError as error:
+        if told is not None:
+            told(f"note not used: {error.strerror}")
+        return None
     except OSError:
         return None
     return note if note is not None and note.folder == folder else None
+
+
+def _content_of(data: Path, path: Path) -> bytes:
+    opened = open_plain(path, trusted_users(data) if os.name == "posix" else None)
+    with os.fdopen(opened, "rb") as file:
+        return file.read(NOTE_BYTES_MAX)
 
 
 def decode_note(kind: type[N], content: bytes) -> N | None:

@@ -91,9 +91,11 @@ class Client(ClientAcknowledging):
         if not PLATFORM.get().control_sockets:
             why = "nodes have no sockets for other processes in a simulated world, nor on Windows"
             raise UsageError(f"connect to the node of {self._data}: {why}")
-        link = await handover.find(self._data)
+        refused: list[str] = []
+        link = await handover.find(self._data, refused.append)
         if link is None:
-            raise NodeClosed(f"connect to the node of {self._data}: no process runs one there")
+            why = "no process runs one there"
+            raise NodeClosed(f"connect to the node of {self._data}: {'; '.join([why, *refused])}")
         try:
             await link.send("hello", v=VERSION, do="call")
             self._welcome, _ = await link.receive()

@@ -7,16 +7,18 @@ trusted beyond its bounds.
 """
 
 import asyncio
+import contextlib
 import json
-import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from struct import Struct
 from typing import Any
 
 from triack.base.errors import ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
+from triack.node.control import socket_file
+from triack.node.ownership import trusted_users
 
 __all__ = [
     "CALLS_MAX",
@@ -119,11 +121,23 @@ class Link:
             return
 
 
-async def dial(path: Path) -> Link:
-    """Connect to a control socket. Raises OSError when nobody is there, TriackError when nobody accepts."""
+async def dial(path: Path, data: Path | None = None) -> Link:
+    """Connect to a control socket.
+
+    Args:
+        path: of the socket.
+        data: the data directory that is served there; see ``trusted_users``.
+
+    Raises:
+        PermissionError: the socket, or the process that serves it, is another user's; nothing was said to it.
+        OSError: nobody is there.
+        TriackError: nobody accepts.
+    """
+    users = trusted_users(data)
     end = socket.socket(socket.AF_UNIX)
     try:
-        await _connect(end, path)
+        await _connect(end, path, users)
+        socket_file.check_peer(end, users)
         return Link(*await asyncio.open_unix_connection(sock=end))
     except BaseException:
         end.close()
@@ -138,14 +152,13 @@ async def pair() -> tuple[Link, Link]:
     return one, other
 
 
-async def _connect(end: socket.socket, path: Path) -> None:
+async def _connect(end: socket.socket, path: Path, users: Collection[int]) -> None:
     """As ``loop.sock_connect``, which takes it for a connection that too many wait to be accepted."""
     end.setblocking(False)
     for _ in range(BUSY_TRIES):
-        try:
-            return end.connect(os.fspath(path))
-        except BlockingIOError:
-            await asyncio.sleep(BUSY_S)
+        with socket_file.opened(path, users) as name, contextlib.suppress(BlockingIOError):
+            return end.connect(name)
+        await asyncio.sleep(BUSY_S)
     raise TriackError(f"control socket {path}: nobody has accepted for {BUSY_S * BUSY_TRIES:g} s: stopped, or stuck")
 
 

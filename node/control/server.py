@@ -11,6 +11,9 @@ A connection is one conversation, opened by a ``hello`` frame that says which:
 ``most`` is how many messages a receiver wants in hand, by its last word: what it has, no other reader gets. To whoever
 may come back after a loss, ``welcome`` says besides whether the process is but ``passing``; see
 ``triack.node.control.handover``. An error ends the conversation with an ``error`` frame.
+
+Only processes of the node's own user, and of root, are served (``socket_file.py``). A socket that somebody has removed
+is made again.
 """
 
 import asyncio
@@ -29,19 +32,24 @@ from triack.node.consumer import BATCH_MESSAGES, Consumer
 from triack.node.control.calls import Calls
 from triack.node.control.description import check_queue, describe
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of, words_of
-from triack.node.control.handover import PASSING, Served, make_socket_path, publish, retract
+from triack.node.control.handover import PASSING, Served, publish, retract
 from triack.node.control.host import Host
 from triack.node.control.intake import Chunk, Failure, Intake
+from triack.node.control.socket_file import check_peer, is_there, make_socket_path, remove
 from triack.node.control.tasks import first_of
 from triack.node.message import Message
 from triack.node.notes import folder_of
 from triack.node.outgoing_message import MessageProperties
+from triack.node.ownership import trusted_users
 from triack.queues.stages import Stage
 
 __all__ = ["ControlServer", "converse"]
 
 OUT_BYTES = 4 * 1024 * 1024
 """Messages in the hands of one consumer: a few batches, so that it works while the next is under way."""
+
+LOOK_S = 5.0
+"""How often the node looks whether its socket is still there: a runtime directory goes when its user logs out."""
 
 
 class ControlServer:
@@ -65,22 +73,30 @@ class ControlServer:
 
     async def start(self) -> None:
         """Listen, and say where. Raises TriackError or OSError when that cannot be."""
-        path = make_socket_path()
         try:
-            # It begins to listen below: a cancellation in here would leave it listening, with nobody to close it.
-            self._server = await asyncio.start_unix_server(self._accept, path, start_serving=False)
-            await self._server.start_serving()
-            self._served = Served(
-                folder=folder_of(self._data), control=str(path), pid=os.getpid(), listen=self._address
-            )
-            publish(self._data, self._served)
-            self._watch = asyncio.create_task(self._close_when_failed(), name="triack-control")
+            await self._listen()
+            self._watch = asyncio.create_task(self._watch_over(), name="triack-control")
         except BaseException:
             await self.close()
-            with contextlib.suppress(OSError):  # when it was published, it has gone with that
-                path.unlink(missing_ok=True)
-                path.parent.rmdir()
             raise
+
+    async def _listen(self) -> None:
+        """Listen at a new socket, and say where it is."""
+        path = make_socket_path()
+        server = None
+        try:
+            # It begins to listen below: a cancellation in here would leave it listening, with nobody to close it.
+            server = await asyncio.start_unix_server(self._accept, path, start_serving=False)
+            path.chmod(0o600)
+            await server.start_serving()
+            served = Served(folder=folder_of(self._data), control=str(path), pid=os.getpid(), listen=self._address)
+            publish(self._data, served)
+        except BaseException:
+            if server is not None:
+                server.close()
+            remove(path)
+            raise
+        self._served, self._server = served, server
 
     async def close(self) -> None:
         """Be found no more, and end every conversation."""
@@ -89,10 +105,32 @@ class ControlServer:
             await asyncio.gather(self._watch, return_exceptions=True)
         await self._close()
 
-    async def _close_when_failed(self) -> None:
-        """Nobody is to wait for a node that has nothing to say any more."""
-        await self._node.failed()
+    async def _watch_over(self) -> None:
+        """Be found as long as the node lives, and no longer: nobody is to wait for one that has nothing to say."""
+        failed = asyncio.create_task(self._node.failed())
+        try:
+            while not (await asyncio.wait((failed,), timeout=LOOK_S))[0]:
+                await self._listen_again()
+        finally:
+            failed.cancel()
         await self._close()
+
+    async def _listen_again(self) -> None:
+        """Make another socket where somebody has removed the one that there was."""
+        if self._served is None or is_there(Path(self._served.control)):
+            return
+        gone, before = self._served, self._server
+        try:
+            await self._listen()
+        except (OSError, TriackError) as error:
+            operator_log.warning(
+                f"other processes cannot use node {self._node.name}: {gone.control} is gone, and {error}",
+                node=self._node.name,
+            )
+            return
+        operator_log.info(f"control socket {gone.control} is gone; node {self._node.name} has made another")
+        if before is not None:
+            before.close()
 
     async def _close(self) -> None:
         if self._served is not None:
@@ -106,6 +144,12 @@ class ControlServer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            check_peer(writer.get_extra_info("socket"), trusted_users())
+        except OSError as error:  # it is another user's, or gone already
+            operator_log.warning(f"control socket: a process was not served: {error.strerror}")
+            writer.transport.abort()
+            return
         task = asyncio.create_task(self._converse(Link(reader, writer)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -9,8 +9,9 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
+from tests.node.nodes import until
 from triack.base.errors import TriackError
-from triack.node.control import frames
+from triack.node.control import frames, server
 from triack.node.control.frames import VERSION, Link, dial
 from triack.node.control.handover import Served
 from triack.node.notes import read_note
@@ -165,3 +166,22 @@ async def test_a_process_that_asks_for_properties_gets_frames_all_the_same(tmp_p
                 header, _ = await link.receive()
                 told += len(header.get("about", ()))
         await link.close()
+
+
+async def test_a_socket_that_was_removed_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As the runtime directory of a user who has logged out. Conversations that are open go on."""
+    monkeypatch.setattr(server, "LOOK_S", 0.01)
+    caplog.set_level("INFO", "triack")
+    async with triack.open("a", data=tmp_path, insecure=True), triack.connect(tmp_path) as before:
+        served = read_note(tmp_path, Served)
+        assert served is not None
+        control = Path(served.control)
+        control.unlink()
+        control.parent.rmdir()
+        await until(lambda: read_note(tmp_path, Served) not in (served, None))
+        async with triack.connect(tmp_path) as client:
+            await client.flush()
+        await before.flush()
+    assert f"control socket {control} is gone; node a has made another" in caplog.messages

@@ -1,0 +1,125 @@
+"""Whose files and processes a node acts by, on a machine that several users share.
+
+Promise: what another user of the machine has put somewhere is never taken for our own. Ours is what belongs to the user
+of this process or to root, who can do everything anyway. Root is also at the service of others: for a process of root,
+what belongs to the owner of the data directory that it was given counts as that directory's own.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Collection
+from pathlib import Path
+
+__all__ = ["check_private", "check_private_folder", "open_plain", "refused", "trusted_users"]
+
+ROOT = 0
+"""The user who can do everything."""
+UNKNOWN_FILE = Path("/proc/sys/kernel/overflowuid")
+"""Which user stands for all that a user namespace, as of a container, does not know (user_namespaces(7))."""
+UNKNOWN = 65_534
+"""That user where nothing says who it is."""
+
+_SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
+"""Neither to follow a link, nor to wait for a process that writes to a pipe; systems that lack one have no such thing."""
+
+
+def trusted_users(data: Path | None = None) -> frozenset[int]:
+    """The users whose files and processes count as our own.
+
+    Args:
+        data: a data directory; its owner is one of them for a process of root.
+
+    Raises:
+        OSError: the directory cannot be looked at.
+    """
+    own = os.geteuid()
+    users = {ROOT, own}
+    if own == ROOT and data is not None:
+        owner = data.stat().st_uid
+        # Several users may look like this one.
+        if owner != _unknown_user():
+            users.add(owner)
+    return frozenset(users)
+
+
+def _unknown_user() -> int:
+    try:
+        return int(UNKNOWN_FILE.read_text())
+    except (OSError, ValueError):
+        return UNKNOWN
+
+
+def check_private(what: str, found: os.stat_result, users: Collection[int]) -> None:
+    """Make sure that nobody but these users can use a file, or a folder.
+
+    Args:
+        what: names it in the error.
+        found: what the system says of it.
+        users: whose it may be.
+
+    Raises:
+        PermissionError: with a sentence that says why.
+    """
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid not in users:
+        raise refused(f"{what} belongs to another user (uid {found.st_uid})")
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise refused(f"others may use {what} (mode {mode:04o})")
+
+
+def check_private_folder(folder: Path, found: os.stat_result, users: Collection[int]) -> None:
+    """Make sure that nobody but these users can replace what they have made in a folder.
+
+    Raises:
+        PermissionError: with a sentence that says why.
+    """
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid not in users:
+        raise refused(f"{folder} belongs to another user (uid {found.st_uid})")
+    if mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX:
+        raise refused(f"others may write to {folder} (mode {mode:04o})")
+
+
+def open_plain(path: Path, users: Collection[int] | None) -> int:
+    """Open a regular file for reading, if none but these users can have written it.
+
+    Args:
+        path: of the file.
+        users: whose it may be; None where the system has no such users.
+
+    Returns:
+        A descriptor. The caller closes it.
+
+    Raises:
+        PermissionError: it is something else, another user's, or others may write to it; with a sentence that says why.
+        OSError: it cannot be opened.
+    """
+    try:
+        opened = os.open(path, os.O_RDONLY | _SAFELY)
+    except OSError as cause:
+        if cause.errno == errno.ELOOP:
+            raise refused(f"{path} is a symbolic link") from cause
+        raise
+    try:
+        found = os.fstat(opened)
+        if not stat.S_ISREG(found.st_mode):
+            raise refused(f"{path} is no regular file")
+        if users is not None:
+            _check_written_by(path, found, users)
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def _check_written_by(path: Path, found: os.stat_result, users: Collection[int]) -> None:
+    if found.st_uid not in users:
+        raise refused(f"{path} belongs to another user (uid {found.st_uid})")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise refused(f"others may write to {path} (mode {stat.S_IMODE(found.st_mode):04o})")
+
+
+def refused(why: str) -> PermissionError:
+    """The error that says why something is not touched; the sentence is its ``strerror``."""
+    return PermissionError(errno.EPERM, why)
