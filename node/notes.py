@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from triack.node.ownership import open_plain, trusted_users
+from triack.node.ownership import open_plain, users_of
 
 __all__ = ["Note", "decode_note", "folder_of", "read_note", "write_note"]
 
@@ -66,7 +66,7 @@ def read_note(data: Path, kind: type[N], told: Callable[[str], object] | None = 
 
 
 def _content_of(data: Path, path: Path) -> bytes:
-    opened = open_plain(path, trusted_users(data) if os.name == "posix" else None)
+    opened = open_plain(path, users_of(data))
     with os.fdopen(opened, "rb") as file:
         return file.read(NOTE_BYTES_MAX)
 

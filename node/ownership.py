@@ -11,7 +11,16 @@ import stat
 from collections.abc import Collection
 from pathlib import Path
 
-__all__ = ["check_private", "check_private_folder", "open_plain", "refused", "trusted_users"]
+__all__ = [
+    "check_private",
+    "check_private_folder",
+    "is_folder_of",
+    "open_plain",
+    "refused",
+    "trusted_users",
+    "users_of",
+    "why_exposed",
+]
 
 ROOT = 0
 """The user who can do everything."""
@@ -21,11 +30,11 @@ UNKNOWN = 65_534
 """That user where nothing says who it is."""
 
 _SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
-"""Neither to follow a link, nor to wait for a process that writes to a pipe; systems that lack one have no such thing."""
+"""Neither to follow a link, nor to wait for a process that writes to a pipe; what a system lacks is left out."""
 
 
 def trusted_users(data: Path | None = None) -> frozenset[int]:
-    """The users whose files and processes count as our own.
+    """The users whose files and processes count as our own. For systems that have users (POSIX).
 
     Args:
         data: a data directory; its owner is one of them for a process of root.
@@ -41,6 +50,11 @@ def trusted_users(data: Path | None = None) -> frozenset[int]:
         if owner != _unknown_user():
             users.add(owner)
     return frozenset(users)
+
+
+def users_of(data: Path) -> frozenset[int] | None:
+    """The users whose files in a directory, and beside it, count as its own; None where the system has no users."""
+    return trusted_users(data) if os.name == "posix" else None
 
 
 def _unknown_user() -> int:
@@ -81,6 +95,20 @@ def check_private_folder(folder: Path, found: os.stat_result, users: Collection[
         raise refused(f"others may write to {folder} (mode {mode:04o})")
 
 
+def is_folder_of(folder: Path, users: Collection[int] | None) -> bool:
+    """Whether there is a folder that one of these users has made.
+
+    Args:
+        folder: its path.
+        users: whose it may be; None where the system has no such users.
+    """
+    try:
+        found = folder.stat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and (users is None or found.st_uid in users)
+
+
 def open_plain(path: Path, users: Collection[int] | None) -> int:
     """Open a regular file for reading, if none but these users can have written it.
 
@@ -103,21 +131,40 @@ def open_plain(path: Path, users: Collection[int] | None) -> int:
         raise
     try:
         found = os.fstat(opened)
-        if not stat.S_ISREG(found.st_mode):
-            raise refused(f"{path} is no regular file")
-        if users is not None:
-            _check_written_by(path, found, users)
+        _check_written_by(path, found, users)
     except BaseException:
         os.close(opened)
         raise
     return opened
 
 
-def _check_written_by(path: Path, found: os.stat_result, users: Collection[int]) -> None:
+def _check_written_by(path: Path, found: os.stat_result, users: Collection[int] | None) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise refused(f"{path} is no regular file")
+    if users is None:
+        return
     if found.st_uid not in users:
         raise refused(f"{path} belongs to another user (uid {found.st_uid})")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise refused(f"others may write to {path} (mode {stat.S_IMODE(found.st_mode):04o})")
+
+
+def why_exposed(found: os.stat_result, *, secret: bool) -> str | None:
+    """What other users may do with a file that people have made for a node, as a sentence; None for nothing.
+
+    Args:
+        found: what the system says of it.
+        secret: whether nobody else may read it. A group of root's own, as Debian's ``ssl-cert``, is meant to.
+    """
+    if os.name != "posix" or not stat.S_ISREG(found.st_mode):
+        return None
+    mode = f"(mode {stat.S_IMODE(found.st_mode):04o})"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"other users may write to it {mode}"
+    group = 0 if found.st_uid == ROOT else stat.S_IRGRP
+    if secret and found.st_mode & (stat.S_IROTH | group):
+        return f"other users may read it {mode}: chmod 600 it"
+    return None
 
 
 def refused(why: str) -> PermissionError:

@@ -101,7 +101,7 @@ class Client(ClientAcknowledging):
             self._welcome, _ = await link.receive()
         except ConnectionError as cause:
             await link.close()
-            why = "it has just ended, or can open nothing more"
+            why = "it has just ended, can open nothing more, or does not serve the user that this process runs as"
             raise NodeClosed(f"connect to the node of {self._data}: {why}") from cause
         except BaseException:
             await link.close()

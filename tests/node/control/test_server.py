@@ -14,6 +14,7 @@ from triack.base.errors import TriackError
 from triack.node.control import frames, server
 from triack.node.control.frames import VERSION, Link, dial
 from triack.node.control.handover import Served
+from triack.node.control.socket_file import remove
 from triack.node.notes import read_note
 
 RECEIVE: dict[str, Any] = {"v": VERSION, "do": "receive", "queue": "orders", "most": 1}
@@ -178,8 +179,7 @@ async def test_a_socket_that_was_removed_is_made_again(
         served = read_note(tmp_path, Served)
         assert served is not None
         control = Path(served.control)
-        control.unlink()
-        control.parent.rmdir()
+        remove(control)
         await until(lambda: read_note(tmp_path, Served) not in (served, None))
         async with triack.connect(tmp_path) as client:
             await client.flush()

@@ -70,8 +70,8 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine on which nothing says where sockets belong, but there is a directory for temporary files."""
     monkeypatch.delenv("RUNTIME_DIRECTORY", raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "none"))
-    monkeypatch.setattr(os, "geteuid", lambda user=os.geteuid(): user or 4_000_000)
-    monkeypatch.setattr(socket_file, "trusted_users", lambda: {os.stat(tmp_path).st_uid, 0})
+    monkeypatch.setattr(os, "geteuid", lambda: 4_000_000)
+    monkeypatch.setattr(socket_file, "trusted_users", lambda: {tmp_path.stat().st_uid, 0})
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -247,8 +247,10 @@ async def test_a_node_does_not_listen_to_another_user(commons: Path, caplog: pyt
         served = read_note(commons / "a", handover.Served)
         assert served is not None
         control = Path(served.control)
-        control.parent.chmod(0o755)
-        control.chmod(0o666)
+
+        def open_to_all() -> None:
+            control.parent.chmod(0o755)
+            control.chmod(0o666)
 
         def call() -> bytes:
             with socket.socket(socket.AF_UNIX) as end:
@@ -258,6 +260,7 @@ async def test_a_node_does_not_listen_to_another_user(commons: Path, caplog: pyt
                 except ConnectionResetError:
                     return b""
 
+        await asyncio.to_thread(open_to_all)
         assert await asyncio.to_thread(lambda: run_as(OTHER, call)) == b""
     why = f"the process at its other end runs as another user (uid {OTHER})"
     assert f"control socket: a process was not served: {why}" in caplog.messages
