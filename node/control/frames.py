@@ -55,12 +55,30 @@ Header = dict[str, Any]
 
 
 class Link:
-    """One connection. Losing it is a ``ConnectionError`` at whoever reads or writes."""
+    """One connection. Losing it is a ``ConnectionError`` at whoever reads or writes.
+
+    Attributes:
+        received_bytes: length of the frame that ``receive`` has returned last.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self._coming_bytes: int | None = None
+        self.received_bytes = 0
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the other end has not taken yet."""
+        return self._writer.transport.get_write_buffer_size()
+
+    async def drained(self) -> None:
+        """Wait until the other end has taken nearly all that was sent. Raises ConnectionError."""
+        await self._writer.drain()
+
+    def abort(self) -> None:
+        """End the connection at once; what was not sent is lost to the other end."""
+        self._writer.transport.abort()
 
     async def send(self, op: str, body: bytes = b"", **fields: Any) -> None:
         """Send one frame, as ``post``; waits while the other end does not read."""
@@ -68,7 +86,7 @@ class Link:
         await self._writer.drain()
 
     def post(self, op: str, body: bytes = b"", **fields: Any) -> None:
-        """Send one frame, without waiting.
+        """Send one frame, without waiting. Does nothing on a connection that has ended, as whoever reads it is told.
 
         Raises:
             UsageError: the other end would take it for no frame, as it is too long; nothing was sent.
@@ -78,7 +96,8 @@ class Link:
         if length > FRAME_BYTES_MAX:
             what = fields.get("do", op)
             raise UsageError(f"{what}: {length} bytes, and the control socket takes {FRAME_BYTES_MAX} at a time")
-        self._writer.write(b"".join((_LENGTH.pack(length), header, b"\n", body)))
+        if not self._writer.is_closing():  # asyncio would write a line of the log for each frame
+            self._writer.write(b"".join((_LENGTH.pack(length), header, b"\n", body)))
 
     async def receive(self) -> tuple[Header, bytes]:
         """The next frame. A call that is cancelled has taken none.
@@ -94,7 +113,7 @@ class Link:
             if self._coming_bytes > FRAME_BYTES_MAX:
                 raise ProtocolError(DropReason.BAD_FRAME, f"{self._coming_bytes} bytes")
             frame = await self._reader.readexactly(self._coming_bytes)
-            self._coming_bytes = None
+            self.received_bytes, self._coming_bytes = self._coming_bytes, None
         except asyncio.IncompleteReadError as cause:
             raise ConnectionResetError("the connection has ended") from cause
         text, _, body = frame.partition(b"\n")

@@ -48,6 +48,10 @@ __all__ = ["ControlServer", "converse"]
 OUT_BYTES = 4 * 1024 * 1024
 """Messages in the hands of one consumer: a few batches, so that it works while the next is under way."""
 
+HELLO_S = 10.0
+"""How long a process may take to say what it wants: ours do so at once, and one that does not takes others' place."""
+CONNECTIONS_MAX = 512
+"""Each takes a descriptor; or half of all that the process may have, if that is less."""
 LOOK_S = 5.0
 """How often the node looks whether its socket is still there: a runtime directory goes when its user logs out."""
 
@@ -150,25 +154,42 @@ class ControlServer:
             operator_log.warning(f"control socket: a process was not served: {error.strerror}")
             writer.transport.abort()
             return
-        task = asyncio.create_task(self._converse(Link(reader, writer)))
+        link = Link(reader, writer)
+        has_room = len(self._tasks) < _connections_max()
+        task = asyncio.create_task(self._converse(link) if has_room else _refuse(link))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _converse(self, link: Link) -> None:
-        await converse(self._node, link, self._give_way)
+        await converse(self._node, link, self._give_way, HELLO_S)
 
 
-async def converse(node: Host, link: Link, give_way: Callable[[], None] | None) -> None:
+def _connections_max() -> int:
+    import resource  # noqa: PLC0415 - systems without control sockets have no such module
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return CONNECTIONS_MAX if limit == resource.RLIM_INFINITY else min(CONNECTIONS_MAX, limit // 2)
+
+
+async def _refuse(link: Link) -> None:
+    operator_log.warning(f"control socket: a process was not served: {_connections_max()} others are")
+    with contextlib.suppress(OSError):
+        await link.send("error", message="too many other processes use this node", usage=False)
+    await link.close()
+
+
+async def converse(node: Host, link: Link, give_way: Callable[[], None] | None, hello_s: float | None = None) -> None:
     """Let another process, or a command in this one, use a node until the conversation ends.
 
     Args:
         node: the node; it is running.
         link: the connection; it is closed in the end.
         give_way: see ``handover.PASSING``.
+        hello_s: how long the other end may take to say what it wants; None for any time.
     """
     passing = give_way is not None
     try:
-        hello, _ = await link.receive()
+        hello = await _hello(link, hello_s)
         if hello["op"] != "hello" or hello.get("v") != VERSION:
             raise ProtocolError(
                 DropReason.BAD_HELLO, f"this process speaks version {VERSION}; use the same Triack for both"
@@ -193,8 +214,21 @@ async def converse(node: Host, link: Link, give_way: Callable[[], None] | None) 
             await link.send("error", message=words_of(error), usage=isinstance(error, UsageError))
     except OSError as error:
         operator_log.info(f"control socket: a conversation ended: {error}")
+    except (LookupError, TypeError, ValueError) as cause:  # what a frame holds
+        error = ProtocolError(DropReason.BAD_FRAME, f"{type(cause).__name__} {cause}")
+        with contextlib.suppress(OSError):
+            await link.send("error", message=words_of(error), usage=False)
     finally:
         await link.close()
+
+
+async def _hello(link: Link, seconds: float | None) -> Header:
+    try:
+        async with asyncio.timeout(seconds):
+            hello, _ = await link.receive()
+    except TimeoutError:
+        raise ProtocolError(DropReason.BAD_HELLO, f"nothing was said for {seconds:g} s") from None
+    return hello
 
 
 class _Sending:

@@ -185,3 +185,27 @@ async def test_a_socket_that_was_removed_is_made_again(
             await client.flush()
         await before.flush()
     assert f"control socket {control} is gone; node a has made another" in caplog.messages
+
+
+async def test_who_says_nothing_does_not_stay(control: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HELLO_S", 0.05)
+    assert await complaint(await dial(control)) == "bad-hello: nothing was said for 0.05 s"
+
+
+async def test_too_many_processes_are_told_so(control: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are served go on."""
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 1)
+    link = await greet(control, {"v": VERSION, "do": "call"})
+    await link.receive()
+    assert await complaint(await dial(control)) == "too many other processes use this node"
+    await link.send("call", n=1, do="flush")
+    assert (await link.receive())[0] == {"op": "done", "n": 1}
+    await link.close()
+
+
+async def test_a_frame_that_holds_nonsense_is_refused_by_name(control: Path) -> None:
+    """Where no check names it, Python does."""
+    link = await greet(control, SEND | {"properties": {"delivery": "x"}})
+    await link.receive()
+    await link.send("chunk", b"x", first=1, sizes=[1])
+    assert (await complaint(link)).startswith("bad-frame: TypeError ")
