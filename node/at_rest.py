@@ -8,6 +8,7 @@ from triack.node.keys import IDENTITY_FILE
 from triack.node.log_file import Recorded
 from triack.node.node import Node
 from triack.node.notes import read_note
+from triack.node.ownership import is_folder_of, users_of
 from triack.queues.settings import NodeSettings
 from triack.store.folder import STORE_FILE, as_folder
 
@@ -34,6 +35,7 @@ def open_at_rest(data: str | Path) -> Node:
         raise UsageError(f"there is no node in {folder}: it has no {STORE_FILE}")
     recorded = read_note(folder, Recorded)
     name = UNKNOWN if recorded is None else recorded.name
+    log = None if recorded is None else Path(recorded.log)
     return Node(
         name,
         Secured({}, DEFAULT_SUITE) if (folder / IDENTITY_FILE).exists() else Keyless(name, {}),
@@ -41,7 +43,7 @@ def open_at_rest(data: str | Path) -> Node:
         listen=None,
         announce=None,
         tls=None,
-        log=Path(recorded.log) if recorded is not None and Path(recorded.log).is_dir() else None,
+        log=log if log is not None and is_folder_of(log, users_of(folder)) else None,
         queues=None,
         settings=NodeSettings(),
         at_rest=True,

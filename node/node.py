@@ -34,6 +34,7 @@ from triack.node.requesting import Requesting, Requests
 from triack.node.sending import Sending
 from triack.node.stats import NodeStats
 from triack.node.steering import Steering, as_ids
+from triack.node.tls_files import TlsFiles
 from triack.node.transaction import Transaction
 from triack.node.trusting import Trusting
 from triack.node.worker import Worker
@@ -223,6 +224,8 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
         self._steered = Steering(port, engine, driver, platform.monotonic_ns)
         self._asking = self._make_requests(port, driver, engine, endpoint)
         self._access.watch(driver.start_task, driver.work, port.handle_directory_changed)
+        if isinstance(self._tls, TlsFiles):
+            driver.start_task(self._tls.watch(), "triack-tls")
         platform.note_node(self.name, port.stats)
         return port
 

@@ -6,14 +6,17 @@ directory speaks of another, and counts as none.
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from triack.base.errors import StoreError
-from triack.store.folder import open_private
+from triack.node.ownership import open_plain, users_of
 
 __all__ = ["Note", "decode_note", "folder_of", "read_note", "write_note"]
+
+NOTE_BYTES_MAX = 65_536
+"""The longest paths and names take a tenth of it; of what is longer, the beginning is no note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +37,6 @@ class Note:
         return True
 
 
-NOTE_BYTES_MAX = 64 * 1024
-"""A few paths, each shorter than 4 KiB."""
-
 N = TypeVar("N", bound=Note)
 
 
@@ -46,15 +46,29 @@ def folder_of(data: Path) -> str:
     return f"{found.st_dev}:{found.st_ino}"
 
 
-def read_note(data: Path, kind: type[N]) -> N | None:
-    """What the directory says of itself, be it stale or not. What is no file of its owner alone says nothing."""
+def read_note(data: Path, kind: type[N], told: Callable[[str], object] | None = None) -> N | None:
+    """What the directory says of itself, be it stale or not.
+
+    Args:
+        data: the directory.
+        kind: of the note.
+        told: called with a sentence when there is a file that is not acted by, as another user may have written it.
+    """
     try:
-        opened = open_private(data / kind.FILE, os.O_RDONLY)
-        with os.fdopen(opened, "rb") as file:
-            note, folder = decode_note(kind, file.read(NOTE_BYTES_MAX)), folder_of(data)
-    except (OSError, StoreError):
+        note, folder = decode_note(kind, _content_of(data, data / kind.FILE)), folder_of(data)
+    except PermissionError as error:
+        if told is not None:
+            told(f"note not used: {error.strerror}")
+        return None
+    except OSError:
         return None
     return note if note is not None and note.folder == folder else None
+
+
+def _content_of(data: Path, path: Path) -> bytes:
+    opened = open_plain(path, users_of(data))
+    with os.fdopen(opened, "rb") as file:
+        return file.read(NOTE_BYTES_MAX)
 
 
 def decode_note(kind: type[N], content: bytes) -> N | None:

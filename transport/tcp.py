@@ -17,7 +17,6 @@ import errno
 import socket
 import ssl
 from collections import Counter
-from dataclasses import dataclass
 
 from triack.base.checks import check_kind
 from triack.base.errors import AddressError, ProtocolError, UsageError
@@ -52,9 +51,10 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 """There is no file descriptor, or no memory, for one connection more."""
 
 
-@dataclass(frozen=True, slots=True)
 class Tls:
     """What connections are wrapped in.
+
+    A program may put another context in the place of one while its node runs: connections that begin later take it.
 
     Attributes:
         server: for those that are accepted; None accepts them without.
@@ -64,17 +64,20 @@ class Tls:
         UsageError: that is no context, or one for the other end.
     """
 
-    server: ssl.SSLContext | None = None
-    client: ssl.SSLContext | None = None
+    server: ssl.SSLContext | None
+    client: ssl.SSLContext | None
 
-    def __post_init__(self) -> None:
-        for end, context, other in (
-            ("server", self.server, ssl.PROTOCOL_TLS_CLIENT),
-            ("client", self.client, ssl.PROTOCOL_TLS_SERVER),
-        ):
-            check_kind(f"Tls: {end}", context, ssl.SSLContext | None)
-            if context is not None and context.protocol is other:
-                raise UsageError(f"Tls: {end} must be a context for a {end}, and this one is for the other end")
+    def __init__(self, server: ssl.SSLContext | None = None, client: ssl.SSLContext | None = None) -> None:
+        self.server = server
+        self.client = client
+
+    def __setattr__(self, name: str, value: object) -> None:
+        other = {"server": ssl.PROTOCOL_TLS_CLIENT, "client": ssl.PROTOCOL_TLS_SERVER}.get(name)
+        if other is not None:
+            check_kind(f"Tls: {name}", value, ssl.SSLContext | None)
+            if isinstance(value, ssl.SSLContext) and value.protocol is other:
+                raise UsageError(f"Tls: {name} must be a context for a {name}, and this one is for the other end")
+        super().__setattr__(name, value)
 
 
 class TcpEndpoint:

@@ -5,22 +5,27 @@
     ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
     leave(reader), leave(transaction): its last reference is gone; no answer
 
-Calls run at once and are answered as they end; what one frame does not take of an answer goes ahead in parts. What a
-caller holds - receipts, readers, messages, transactions, events of the node and of acknowledgements - has a number
-here; when the connection ends, readers and events close and transactions roll back, so that nothing is held by nobody.
+Calls run at once and are answered as they end; what one frame does not take of an answer goes ahead in parts. Each has
+a number that no other call has meanwhile. A caller that does not read its answers gets no more of them: what it asks
+for is looked up when there is room for it, one answer at a time, and it is not read either. When too much has come that
+had to be waited for, the connection ends. What a caller holds - receipts, readers, messages, transactions, events of
+the node and of acknowledgements - has a number here, and a limit; when the connection ends, readers and events close
+and transactions roll back, so that nothing is held by nobody.
 Invitations stay open: who comes with a code need not come while the caller waits.
 """
 
 import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sized
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any
 
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError
+from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError, WaitTimeout
 from triack.base.reasons import DropReason
+from triack.node import operator_log
 from triack.node.acknowledgements import Acknowledgements
 from triack.node.consumer import BATCH_MESSAGES, Consumer
 from triack.node.control.arguments import check_arguments
@@ -44,6 +49,22 @@ RECEIPTS_MAX = 65_536
 STEPS_MAX = 131_072
 """Sends and receives of one transaction. Where each send goes elsewhere than the one before it, the answer to the
 commit says some 45 bytes of it, so that all of them are less than a frame takes."""
+READERS_MAX = 4_096
+"""Of one connection: some kilobytes each."""
+TRANSACTIONS_MAX = 4_096
+"""Open ones of one connection; also some kilobytes each."""
+WATCHES_MAX = 1_024
+"""Events that one connection follows: of the node, and of acknowledgements."""
+HELD_MAX = 131_072
+"""Messages in the hands of one connection: half a kilobyte each, as their bodies are at the other end."""
+CALLS_BYTES_MAX = 256 * 1024 * 1024
+"""Frames of calls that have not ended: what some tens of senders of the largest messages have under way. A connection
+with more is not read until some have ended."""
+QUEUED_MAX = 256
+"""Calls that wait for their turn to be answered: where there are more, the other end reads too slowly to ask for more,
+or not at all, and is not read either."""
+UNSENT_BYTES_MAX = 64 * 1024 * 1024
+"""Answers that wait until the other end reads: sixteen of the largest messages, which have come while it did not."""
 
 PART_BYTES = 4 * 1024 * 1024
 """Of the content of an answer, so many in a frame, beside its header. Messages are hardly longer; the stats of tens of
@@ -66,6 +87,11 @@ class Calls:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         # Clients wait before they ask: who waits here hears nothing that follows, no cancel either.
         self._free = asyncio.Semaphore(CALLS_MAX)
+        self._bytes = 0  # of the frames of calls that have not ended
+        self._fewer = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._queued = 0  # calls that wait for their turn to be answered
+        self._unsent_bytes = 0  # of answers that wait for their turn
         self._next = 1
         self._receipts: OrderedDict[int, Receipt | Receipts | list[Receipt]] = OrderedDict()
         self._kept = 0
@@ -92,6 +118,9 @@ class Calls:
     async def _take(self, header: Header, body: bytes) -> None:
         if header["op"] == "call":
             await self._free.acquire()
+            while self._bytes > CALLS_BYTES_MAX or self._queued > QUEUED_MAX:
+                self._fewer.clear()
+                await self._fewer.wait()
             self._begin_call(number_of(header, "n"), header, body)
         elif header["op"] == "cancel":
             self._cancel(number_of(header, "n"))
@@ -107,9 +136,20 @@ class Calls:
             raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} in a conversation of calls")
 
     def _begin_call(self, number: int, header: Header, body: bytes) -> None:
-        def end(_: "asyncio.Task[None]") -> None:
+        if number in self._tasks or number in self._steps:
+            raise ProtocolError(DropReason.BAD_FRAME, f"call {number}: another call has that number")
+        size = self._link.received_bytes
+        self._bytes += size
+
+        def end(task: "asyncio.Task[None]") -> None:
             self._tasks.pop(number, None)
             self._free.release()
+            self._bytes -= size
+            self._fewer.set()
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                operator_log.error(f"control socket: a call ended by a bug: {error!r}")
+                self._link.abort()
 
         task = self._tasks[number] = asyncio.create_task(self._answer(number, header, body), name="triack-call")
         task.add_done_callback(end)  # also of one that was cancelled before it began
@@ -135,17 +175,86 @@ class Calls:
 
     async def _answer(self, number: int, header: Header, body: bytes) -> None:
         try:
-            fields, content = await self._do(header, body)
-            rest = max(0, len(content) - 1) // PART_BYTES * PART_BYTES
+            try:
+                await self._work(number, header, body)
+            except TriackError as error:
+                told = {
+                    name: getattr(error, name) for name in ("reason", "peer", "rolled_back") if hasattr(error, name)
+                }
+                async with self._in_turn():
+                    self._link.post("failed", n=number, error=type(error).__name__, message=words_of(error), **told)
+        except OSError:
+            return  # the connection has ended, as its reader hears
+
+    async def _work(self, number: int, header: Header, body: bytes) -> None:
+        """Do what a call asks for, and answer it."""
+        verb = check_arguments(header)
+        if verb in _AT_ONCE:
+            async with self._in_turn():
+                answer = await self._do_at_once(verb, header, body)
+                if answer is not None:
+                    await self._send_answer(number, *answer)
+                    return
+        fields, content = await self._do(verb, header, body)
+        self._unsent_bytes += len(content)
+        try:
+            self._check_unsent()
+            async with self._in_turn():
+                await self._send_answer(number, fields, content)
+        except BaseException:
+            self._take_back(fields)
+            raise
+        finally:
+            self._unsent_bytes -= len(content)
+
+    @asynccontextmanager
+    async def _in_turn(self) -> AsyncIterator[None]:
+        """One answer at a time is made and sent, when the other end has taken those before it."""
+        self._queued += 1
+        try:
+            async with self._turn:
+                await self._link.drained()
+                yield
+        finally:
+            self._queued -= 1
+            self._fewer.set()
+
+    async def _do_at_once(self, verb: str, header: Header, body: bytes) -> Answer | None:
+        """Do what need not wait for anything; None when there is nothing yet, and the call wants to wait for it."""
+        if not _AT_ONCE[verb] or not (header["timeout"] is None or header["timeout"] > 0):
+            return await self._do(verb, header, body)
+        try:
+            return await self._do(verb, {**header, "timeout": 0}, body)
+        except WaitTimeout:
+            return None
+
+    async def _send_answer(self, number: int, fields: dict[str, Any], content: bytes) -> None:
+        """Send an answer, in turn. Whoever is cancelled here has sent none, and holds nothing."""
+        rest = max(0, len(content) - 1) // PART_BYTES * PART_BYTES
+        try:
             for at in range(0, rest, PART_BYTES):
                 await self._link.send("part", content[at : at + PART_BYTES], n=number)
-            await self._link.send("done", content[rest:], n=number, **fields)
-        except TriackError as error:
-            told = {name: getattr(error, name) for name in ("reason", "peer", "rolled_back") if hasattr(error, name)}
-            await self._link.send("failed", n=number, error=type(error).__name__, message=words_of(error), **told)
+            self._link.post("done", content[rest:], n=number, **fields)
+        except BaseException:
+            self._take_back(fields)
+            raise
 
-    async def _do(self, header: Header, body: bytes) -> Answer:
-        verb = check_arguments(header)
+    def _take_back(self, fields: dict[str, Any]) -> None:
+        """Messages of an answer that was not sent go back into their queue."""
+        if "message" in fields and "reader" in fields:
+            taken = {"op": "reject", "message": fields["message"], "count": fields.get("count", 1)}
+            self._settle(taken)
+
+    def _check_unsent(self) -> None:
+        """Raises ConnectionError, and ends the connection, when too much waits for somebody who does not read."""
+        if self._unsent_bytes + self._link.unsent_bytes <= UNSENT_BYTES_MAX:
+            return
+        why = f"{UNSENT_BYTES_MAX // 2**20} MiB of answers wait, and it does not read them"
+        operator_log.warning(f"control socket: a process is cut off: {why}")
+        self._link.abort()
+        raise ConnectionAbortedError(why)
+
+    async def _do(self, verb: str, header: Header, body: bytes) -> Answer:
         try:
             return await _VERBS[verb](self, header, body)
         except TriackError:
@@ -226,12 +335,14 @@ class Calls:
     # ---- events, and acknowledgements
 
     async def _watch(self, header: Header, _body: bytes) -> Answer:
+        _check_room("follow events", self._watches, WATCHES_MAX, "of them")
         every, delivery = read_every(header["every"]), Delivery[header["delivery"]]
         number = self._number()
         self._watches[number] = self._node.acknowledgements(header["destination"], delivery=delivery, every=every)
         return {"watch": number}, b""
 
     async def _events(self, _header: Header, _body: bytes) -> Answer:
+        _check_room("follow events", self._watches, WATCHES_MAX, "of them")
         number = self._number()
         self._watches[number] = self._node.events()
         return {"watch": number}, b""
@@ -252,6 +363,7 @@ class Calls:
     # ---- receiving
 
     async def _read(self, header: Header, _body: bytes) -> Answer:
+        _check_room(f"receive from {header['queue']}", self._readers, READERS_MAX, "readers")
         redelivery = None if header["redelivery"] is None else Redelivery(**header["redelivery"])
         reader = self._node.receive(header["queue"], ack="manual", redelivery=redelivery)
         number = self._number()
@@ -260,7 +372,7 @@ class Calls:
 
     async def _get(self, header: Header, _body: bytes) -> Answer:
         message = await self._reader(header).get(header["timeout"])
-        fields, content = _content_of(message)
+        fields, content = _content_of(message)  # before its body is let go
         return {"message": self._hold(header, message), "reader": header["reader"], **fields}, content
 
     async def _get_many(self, header: Header, _body: bytes) -> Answer:
@@ -271,6 +383,7 @@ class Calls:
         return {"message": first, "reader": header["reader"], **more}, b"".join(contents)
 
     def _reader(self, header: Header) -> Consumer:
+        _check_room("receive", self._messages, HELD_MAX, "messages in its hands")
         reader = self._readers.get(header["reader"])
         if reader is None:
             raise NodeClosed("receive: this reader is closed")
@@ -279,6 +392,7 @@ class Calls:
     def _hold(self, header: Header, message: Message) -> int:
         number = self._number()
         self._messages[number] = header["reader"], message
+        message.body = b""  # it is in the answer, and nobody needs it here
         return number
 
     async def _close(self, header: Header, _body: bytes) -> Answer:
@@ -295,6 +409,7 @@ class Calls:
     # ---- transactions
 
     async def _begin(self, _header: Header, _body: bytes) -> Answer:
+        _check_room("begin a transaction", self._transactions, TRANSACTIONS_MAX, "open ones")
         number = self._number()
         self._transactions[number] = self._node.transaction()
         return {"transaction": number}, b""
@@ -433,6 +548,12 @@ class Calls:
         return {"known": value is not None}, value or b""
 
 
+def _check_room(what: str, kept: Sized, most: int, of_what: str) -> None:
+    """Raises UsageError when a connection has as many as it may."""
+    if len(kept) >= most:
+        raise UsageError(f"{what}: this connection has {most} {of_what}; end some, or use another connection")
+
+
 def _objects_of(receipt: Receipt | Receipts | list[Receipt]) -> int:
     """What it counts for among the receipts of a connection; a list that was sent as one is hardly more than one."""
     return max(1, len(receipt)) if isinstance(receipt, list) else 1
@@ -495,3 +616,10 @@ _VERBS: dict[str, Callable[[Calls, Header, bytes], Awaitable[Answer]]] = {
     "move": Calls._steer,
     "purge": Calls._steer,
 }
+
+_AT_ONCE = {
+    **dict.fromkeys(("browse", "stats", "queue_lengths", "recall"), False),
+    **dict.fromkeys(("get", "get_many", "tx_receive", "tx_receive_many"), True),
+}
+"""Calls whose answers may be long and are there at once, or may be; and whether they may have to wait for them. So that
+one answer at a time takes memory, they are carried out when it is their turn to be answered."""

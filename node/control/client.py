@@ -91,15 +91,17 @@ class Client(ClientAcknowledging):
         if not PLATFORM.get().control_sockets:
             why = "nodes have no sockets for other processes in a simulated world, nor on Windows"
             raise UsageError(f"connect to the node of {self._data}: {why}")
-        link = await handover.find(self._data)
+        refused: list[str] = []
+        link = await handover.find(self._data, refused.append)
         if link is None:
-            raise NodeClosed(f"connect to the node of {self._data}: no process runs one there")
+            why = "no process runs one there"
+            raise NodeClosed(f"connect to the node of {self._data}: {'; '.join([why, *refused])}")
         try:
             await link.send("hello", v=VERSION, do="call")
             self._welcome, _ = await link.receive()
         except ConnectionError as cause:
             await link.close()
-            why = "it has just ended, or can open nothing more"
+            why = "it has just ended, can open nothing more, or does not serve the user that this process runs as"
             raise NodeClosed(f"connect to the node of {self._data}: {why}") from cause
         except BaseException:
             await link.close()

@@ -7,16 +7,18 @@ trusted beyond its bounds.
 """
 
 import asyncio
+import contextlib
 import json
-import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from struct import Struct
 from typing import Any
 
 from triack.base.errors import ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
+from triack.node.control import socket_file
+from triack.node.ownership import trusted_users
 
 __all__ = [
     "CALLS_MAX",
@@ -53,12 +55,30 @@ Header = dict[str, Any]
 
 
 class Link:
-    """One connection. Losing it is a ``ConnectionError`` at whoever reads or writes."""
+    """One connection. Losing it is a ``ConnectionError`` at whoever reads or writes.
+
+    Attributes:
+        received_bytes: length of the frame that ``receive`` has returned last.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self._coming_bytes: int | None = None
+        self.received_bytes = 0
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the other end has not taken yet."""
+        return self._writer.transport.get_write_buffer_size()
+
+    async def drained(self) -> None:
+        """Wait until the other end has taken nearly all that was sent. Raises ConnectionError."""
+        await self._writer.drain()
+
+    def abort(self) -> None:
+        """End the connection at once; what was not sent is lost to the other end."""
+        self._writer.transport.abort()
 
     async def send(self, op: str, body: bytes = b"", **fields: Any) -> None:
         """Send one frame, as ``post``; waits while the other end does not read."""
@@ -66,7 +86,7 @@ class Link:
         await self._writer.drain()
 
     def post(self, op: str, body: bytes = b"", **fields: Any) -> None:
-        """Send one frame, without waiting.
+        """Send one frame, without waiting. Does nothing on a connection that has ended, as whoever reads it is told.
 
         Raises:
             UsageError: the other end would take it for no frame, as it is too long; nothing was sent.
@@ -76,7 +96,8 @@ class Link:
         if length > FRAME_BYTES_MAX:
             what = fields.get("do", op)
             raise UsageError(f"{what}: {length} bytes, and the control socket takes {FRAME_BYTES_MAX} at a time")
-        self._writer.write(b"".join((_LENGTH.pack(length), header, b"\n", body)))
+        if not self._writer.is_closing():  # asyncio would write a line of the log for each frame
+            self._writer.write(b"".join((_LENGTH.pack(length), header, b"\n", body)))
 
     async def receive(self) -> tuple[Header, bytes]:
         """The next frame. A call that is cancelled has taken none.
@@ -92,7 +113,7 @@ class Link:
             if self._coming_bytes > FRAME_BYTES_MAX:
                 raise ProtocolError(DropReason.BAD_FRAME, f"{self._coming_bytes} bytes")
             frame = await self._reader.readexactly(self._coming_bytes)
-            self._coming_bytes = None
+            self.received_bytes, self._coming_bytes = self._coming_bytes, None
         except asyncio.IncompleteReadError as cause:
             raise ConnectionResetError("the connection has ended") from cause
         text, _, body = frame.partition(b"\n")
@@ -119,11 +140,23 @@ class Link:
             return
 
 
-async def dial(path: Path) -> Link:
-    """Connect to a control socket. Raises OSError when nobody is there, TriackError when nobody accepts."""
+async def dial(path: Path, data: Path | None = None) -> Link:
+    """Connect to a control socket.
+
+    Args:
+        path: of the socket.
+        data: the data directory that is served there; see ``trusted_users``.
+
+    Raises:
+        PermissionError: the socket, or the process that serves it, is another user's; nothing was said to it.
+        OSError: nobody is there.
+        TriackError: nobody accepts.
+    """
+    users = trusted_users(data)
     end = socket.socket(socket.AF_UNIX)
     try:
-        await _connect(end, path)
+        await _connect(end, path, users)
+        socket_file.check_peer(end, users)
         return Link(*await asyncio.open_unix_connection(sock=end))
     except BaseException:
         end.close()
@@ -138,14 +171,13 @@ async def pair() -> tuple[Link, Link]:
     return one, other
 
 
-async def _connect(end: socket.socket, path: Path) -> None:
+async def _connect(end: socket.socket, path: Path, users: Collection[int]) -> None:
     """As ``loop.sock_connect``, which takes it for a connection that too many wait to be accepted."""
     end.setblocking(False)
     for _ in range(BUSY_TRIES):
-        try:
-            return end.connect(os.fspath(path))
-        except BlockingIOError:
-            await asyncio.sleep(BUSY_S)
+        with socket_file.opened(path, users) as name, contextlib.suppress(BlockingIOError):
+            return end.connect(name)
+        await asyncio.sleep(BUSY_S)
     raise TriackError(f"control socket {path}: nobody has accepted for {BUSY_S * BUSY_TRIES:g} s: stopped, or stuck")
 
 

@@ -1,8 +1,9 @@
 """Finding the process that serves a data directory.
 
 A served directory holds a note, ``node.json``: the control socket of its process, the pid, and where it listens. The
-socket lies in a fresh directory of its owner alone. After ``kill -9`` both stay behind; a socket that nobody answers
-means that the directory is not served.
+socket lies in a fresh folder of its owner alone. After ``kill -9`` both stay behind, and after a reboot the note alone;
+a socket that nobody answers means that the directory is not served, and so does one that is another user's by now
+(``socket_file.py``).
 """
 
 import asyncio
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from triack.base.errors import StoreInUse, TriackError
+from triack.node import operator_log
+from triack.node.control import socket_file
 from triack.node.control.frames import VERSION, Link, dial
 from triack.node.notes import Note, read_note, write_note
 
@@ -23,19 +26,12 @@ __all__ = [
     "Served",
     "find",
     "find_soon",
-    "make_socket_path",
     "open_claiming",
     "publish",
     "retract",
     "wait",
 ]
 
-SOCKET_FILE = "control"
-"""The one file in its folder."""
-SOCKET_FOLDER_PREFIX = "triack-"
-"""So that a folder that was left behind says whose it was."""
-SOCKET_PATH_BYTES_MAX = 103
-"""What every system takes for the path of a socket: macOS 104 bytes with the zero at its end, Linux 108 (unix(7))."""
 RETRY_S = 0.05
 """Between looks for a serving process: people do not notice it, nor does the processor."""
 SOON_S = 1.0
@@ -48,6 +44,12 @@ another node, which is here to stay, claims the directory. Nobody starts it agai
 directory next."""
 
 _Opened = TypeVar("_Opened")
+Told = Callable[[str], object]
+"""Takes a sentence for people."""
+
+
+def _tell_nobody(_why: str) -> None:
+    """Of what was told before: it is looked for again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,28 +69,18 @@ class Served(Note):
     listen: str
 
     def is_ours(self) -> bool:
-        """Whether ``make_socket_path`` may have made the socket. Raises ValueError for what no system takes."""
+        """Whether ``socket_file.make`` may have made the socket. Raises ValueError for what no system takes."""
         path = Path(self.control)
-        ours = path.name == SOCKET_FILE and path.parent.name.startswith(SOCKET_FOLDER_PREFIX)
+        ours = path.name == socket_file.SOCKET_FILE and path.parent.name.startswith(socket_file.SOCKET_FOLDER_PREFIX)
         return ours and b"\0" not in os.fsencode(self.control)
-
-
-def make_socket_path() -> Path:
-    """A path for a control socket, in a fresh directory with mode 0700."""
-    import tempfile  # noqa: PLC0415 - it loads three compressors
-
-    path = Path(tempfile.mkdtemp(prefix=SOCKET_FOLDER_PREFIX)) / SOCKET_FILE
-    if len(os.fsencode(path)) > SOCKET_PATH_BYTES_MAX:
-        path.parent.rmdir()
-        raise TriackError(f"control socket {path}: the path is too long; set TMPDIR to a shorter one")
-    return path
 
 
 def publish(data: Path, served: Served) -> None:
     """Say who serves the directory; the caller holds its store. Clears away what a killed process left."""
     stale = read_note(data, Served)
-    if stale is not None:
-        _remove_socket(Path(stale.control))
+    # What is served is another node's: the process that had this directory has ended.
+    if stale is not None and not socket_file.is_served(Path(stale.control)):
+        socket_file.remove(Path(stale.control))
     write_note(data, served)
 
 
@@ -97,34 +89,34 @@ def retract(data: Path, served: Served) -> None:
     if read_note(data, Served) == served:
         with contextlib.suppress(OSError):
             (data / Served.FILE).unlink()
-    _remove_socket(Path(served.control))
+    socket_file.remove(Path(served.control))
 
 
-def _remove_socket(path: Path) -> None:
-    """Remove a control socket and its directory."""
-    with contextlib.suppress(OSError):
-        path.unlink(missing_ok=True)
-        path.parent.rmdir()
-
-
-async def find(data: Path) -> Link | None:
+async def find(data: Path, told: Told = operator_log.warning) -> Link | None:
     """A connection to the process that serves the directory, or None.
+
+    Args:
+        data: the directory.
+        told: called with a sentence when there is something that is not to be spoken to, as it is another user's.
 
     A process that was killed leaves its file behind; whoever restarts it is given a moment, as opening the directory
     ourselves would keep it out. The file stays for the next one to clear away: a process that lives may be out of our
     sight, with a ``/tmp`` of its own.
     """
-    if read_note(data, Served) is None:
+    if read_note(data, Served, told) is None:
         return None
-    return await _dial(data) or await find_soon(data)
+    return await _dial(data, told) or await find_soon(data)
 
 
-async def _dial(data: Path) -> Link | None:
+async def _dial(data: Path, told: Told = _tell_nobody) -> Link | None:
     served = read_note(data, Served)
     try:
-        return None if served is None else await dial(Path(served.control))
+        return None if served is None else await dial(Path(served.control), data)
+    except PermissionError as error:
+        told(f"control socket of {data} not used: {error.strerror}")
     except OSError:
-        return None
+        pass
+    return None
 
 
 async def wait(data: Path) -> Link:

@@ -11,6 +11,9 @@ A connection is one conversation, opened by a ``hello`` frame that says which:
 ``most`` is how many messages a receiver wants in hand, by its last word: what it has, no other reader gets. To whoever
 may come back after a loss, ``welcome`` says besides whether the process is but ``passing``; see
 ``triack.node.control.handover``. An error ends the conversation with an ``error`` frame.
+
+Only processes of the node's own user, and of root, are served (``socket_file.py``). A socket that somebody has removed
+is made again.
 """
 
 import asyncio
@@ -29,19 +32,28 @@ from triack.node.consumer import BATCH_MESSAGES, Consumer
 from triack.node.control.calls import Calls
 from triack.node.control.description import check_queue, describe
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of, words_of
-from triack.node.control.handover import PASSING, Served, make_socket_path, publish, retract
+from triack.node.control.handover import PASSING, Served, publish, retract
 from triack.node.control.host import Host
 from triack.node.control.intake import Chunk, Failure, Intake
+from triack.node.control.socket_file import check_peer, is_there, make_socket_path, remove
 from triack.node.control.tasks import first_of
 from triack.node.message import Message
 from triack.node.notes import folder_of
 from triack.node.outgoing_message import MessageProperties
+from triack.node.ownership import trusted_users
 from triack.queues.stages import Stage
 
 __all__ = ["ControlServer", "converse"]
 
 OUT_BYTES = 4 * 1024 * 1024
 """Messages in the hands of one consumer: a few batches, so that it works while the next is under way."""
+
+HELLO_S = 10.0
+"""How long a process may take to say what it wants: ours do so at once, and one that does not takes others' place."""
+CONNECTIONS_MAX = 512
+"""Each takes a descriptor; or half of all that the process may have, if that is less."""
+LOOK_S = 5.0
+"""How often the node looks whether its socket is still there: a runtime directory goes when its user logs out."""
 
 
 class ControlServer:
@@ -65,22 +77,30 @@ class ControlServer:
 
     async def start(self) -> None:
         """Listen, and say where. Raises TriackError or OSError when that cannot be."""
-        path = make_socket_path()
         try:
-            # It begins to listen below: a cancellation in here would leave it listening, with nobody to close it.
-            self._server = await asyncio.start_unix_server(self._accept, path, start_serving=False)
-            await self._server.start_serving()
-            self._served = Served(
-                folder=folder_of(self._data), control=str(path), pid=os.getpid(), listen=self._address
-            )
-            publish(self._data, self._served)
-            self._watch = asyncio.create_task(self._close_when_failed(), name="triack-control")
+            await self._listen()
+            self._watch = asyncio.create_task(self._watch_over(), name="triack-control")
         except BaseException:
             await self.close()
-            with contextlib.suppress(OSError):  # when it was published, it has gone with that
-                path.unlink(missing_ok=True)
-                path.parent.rmdir()
             raise
+
+    async def _listen(self) -> None:
+        """Listen at a new socket, and say where it is."""
+        path = make_socket_path()
+        server = None
+        try:
+            # It begins to listen below: a cancellation in here would leave it listening, with nobody to close it.
+            server = await asyncio.start_unix_server(self._accept, path, start_serving=False)
+            path.chmod(0o600)
+            await server.start_serving()
+            served = Served(folder=folder_of(self._data), control=str(path), pid=os.getpid(), listen=self._address)
+            publish(self._data, served)
+        except BaseException:
+            if server is not None:
+                server.close()
+            remove(path)
+            raise
+        self._served, self._server = served, server
 
     async def close(self) -> None:
         """Be found no more, and end every conversation."""
@@ -89,10 +109,32 @@ class ControlServer:
             await asyncio.gather(self._watch, return_exceptions=True)
         await self._close()
 
-    async def _close_when_failed(self) -> None:
-        """Nobody is to wait for a node that has nothing to say any more."""
-        await self._node.failed()
+    async def _watch_over(self) -> None:
+        """Be found as long as the node lives, and no longer: nobody is to wait for one that has nothing to say."""
+        failed = asyncio.create_task(self._node.failed())
+        try:
+            while not (await asyncio.wait((failed,), timeout=LOOK_S))[0]:
+                await self._listen_again()
+        finally:
+            failed.cancel()
         await self._close()
+
+    async def _listen_again(self) -> None:
+        """Make another socket where somebody has removed the one that there was."""
+        if self._served is None or is_there(Path(self._served.control)):
+            return
+        gone, before = self._served, self._server
+        try:
+            await self._listen()
+        except (OSError, TriackError) as error:
+            operator_log.warning(
+                f"other processes cannot use node {self._node.name}: {gone.control} is gone, and {error}",
+                node=self._node.name,
+            )
+            return
+        operator_log.info(f"control socket {gone.control} is gone; node {self._node.name} has made another")
+        if before is not None:
+            before.close()
 
     async def _close(self) -> None:
         if self._served is not None:
@@ -106,25 +148,48 @@ class ControlServer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self._converse(Link(reader, writer)))
+        try:
+            check_peer(writer.get_extra_info("socket"), trusted_users())
+        except OSError as error:  # it is another user's, or gone already
+            operator_log.warning(f"control socket: a process was not served: {error.strerror}")
+            writer.transport.abort()
+            return
+        link = Link(reader, writer)
+        has_room = len(self._tasks) < _connections_max()
+        task = asyncio.create_task(self._converse(link) if has_room else _refuse(link))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _converse(self, link: Link) -> None:
-        await converse(self._node, link, self._give_way)
+        await converse(self._node, link, self._give_way, HELLO_S)
 
 
-async def converse(node: Host, link: Link, give_way: Callable[[], None] | None) -> None:
+def _connections_max() -> int:
+    import resource  # noqa: PLC0415 - systems without control sockets have no such module
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return CONNECTIONS_MAX if limit == resource.RLIM_INFINITY else min(CONNECTIONS_MAX, limit // 2)
+
+
+async def _refuse(link: Link) -> None:
+    operator_log.warning(f"control socket: a process was not served: {_connections_max()} others are")
+    with contextlib.suppress(OSError):
+        await link.send("error", message="too many other processes use this node", usage=False)
+    await link.close()
+
+
+async def converse(node: Host, link: Link, give_way: Callable[[], None] | None, hello_s: float | None = None) -> None:
     """Let another process, or a command in this one, use a node until the conversation ends.
 
     Args:
         node: the node; it is running.
         link: the connection; it is closed in the end.
         give_way: see ``handover.PASSING``.
+        hello_s: how long the other end may take to say what it wants; None for any time.
     """
     passing = give_way is not None
     try:
-        hello, _ = await link.receive()
+        hello = await _hello(link, hello_s)
         if hello["op"] != "hello" or hello.get("v") != VERSION:
             raise ProtocolError(
                 DropReason.BAD_HELLO, f"this process speaks version {VERSION}; use the same Triack for both"
@@ -149,8 +214,21 @@ async def converse(node: Host, link: Link, give_way: Callable[[], None] | None) 
             await link.send("error", message=words_of(error), usage=isinstance(error, UsageError))
     except OSError as error:
         operator_log.info(f"control socket: a conversation ended: {error}")
+    except (LookupError, TypeError, ValueError) as cause:  # what a frame holds
+        error = ProtocolError(DropReason.BAD_FRAME, f"{type(cause).__name__} {cause}")
+        with contextlib.suppress(OSError):
+            await link.send("error", message=words_of(error), usage=False)
     finally:
         await link.close()
+
+
+async def _hello(link: Link, seconds: float | None) -> Header:
+    try:
+        async with asyncio.timeout(seconds):
+            hello, _ = await link.receive()
+    except TimeoutError:
+        raise ProtocolError(DropReason.BAD_HELLO, f"nothing was said for {seconds:g} s") from None
+    return hello
 
 
 class _Sending:

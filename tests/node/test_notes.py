@@ -76,3 +76,19 @@ def test_a_disk_that_takes_no_note_is_told(tmp_path: Path) -> None:
     (tmp_path / "log.json.new").mkdir()
     with pytest.raises(OSError, match=os.strerror(21)):
         write_note(tmp_path, make_note(tmp_path, tmp_path))
+
+
+def test_what_others_may_have_written_is_no_note(tmp_path: Path) -> None:
+    """Nor is a pipe, which would be waited for without end."""
+    write_note(tmp_path, make_note(tmp_path, tmp_path))
+    path = tmp_path / Recorded.FILE
+    path.chmod(0o666)
+    said: list[str] = []
+    assert read_note(tmp_path, Recorded, said.append) is None
+    path.unlink()
+    os.mkfifo(path)
+    assert read_note(tmp_path, Recorded, said.append) is None
+    assert said == [
+        f"note not used: others may write to {path} (mode 0666)",
+        f"note not used: {path} is no regular file",
+    ]

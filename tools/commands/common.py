@@ -7,7 +7,6 @@ import logging
 import math
 import os
 import signal
-import ssl
 import sys
 from collections.abc import Callable, Coroutine, MutableMapping
 from pathlib import Path
@@ -15,15 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from triack.base.errors import AddressError, IdentityError, KeyUnreadable
+from triack.base.errors import AddressError, KeyUnreadable
 from triack.base.names import check_name
 from triack.node import event_loop, operator_log
 from triack.node.access import DEFAULT_SUITE, SUITES
 from triack.node.keys import KeyKind, decode_key
 from triack.node.log_file import Recorded
 from triack.node.notes import read_note
+from triack.node.ownership import is_folder_of, users_of
+from triack.node.tls_files import TlsFiles
 from triack.transport.address import Address
-from triack.transport.endpoint import Tls
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,6 +41,7 @@ __all__ = [
     "log_to_stderr",
     "name_for",
     "node_options",
+    "on_hangup",
     "on_signals",
     "peer_option",
     "read_pairs",
@@ -230,29 +231,17 @@ def read_peers(values: tuple[str, ...]) -> dict[str, str]:
     return {check_name(name): str(Address.parse(url)) for name, url in read_pairs("--peer", values).items()}
 
 
-def read_tls(certificate: Path | None = None, key: Path | None = None, authority: Path | None = None) -> Tls | None:
-    """What TCP is wrapped in; None for nothing.
-
-    Args:
-        certificate: of the node, and those between it and its authority; PEM.
-        key: the private key that belongs to it, if it is in a file of its own; PEM.
-        authority: whose certificates others must have; PEM.
+def read_tls(
+    certificate: Path | None = None, key: Path | None = None, authority: Path | None = None
+) -> TlsFiles | None:
+    """What TCP is wrapped in, of files that are followed; None for nothing. See ``TlsFiles``.
 
     Raises:
         IdentityError: a file cannot be used; with its name and the cause.
     """
-    server = client = None
     if key is not None and certificate is None:
         raise click.UsageError("--tls-key needs --tls-cert", click.get_current_context(silent=True))
-    try:
-        if certificate is not None:
-            server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            server.load_cert_chain(certificate, key)
-        if authority is not None:
-            client = ssl.create_default_context(cafile=authority)
-    except OSError as error:  # those of TLS are such
-        raise IdentityError(f"read {key or certificate or authority}: {error.strerror or error}") from error
-    return None if server is client is None else Tls(server, client)
+    return None if certificate is authority is None else TlsFiles(certificate, key, authority)
 
 
 def name_for(name: str | None, data: Path) -> str:
@@ -273,9 +262,12 @@ def log_for(log: Path | None, data: Path) -> Path | None:
     recorded = read_note(data, Recorded) if log is None else None
     if recorded is None or not Path(recorded.log).is_dir():
         return log
-    if os.access(recorded.log, os.W_OK | os.X_OK):
+    why = "permission denied"
+    if not is_folder_of(Path(recorded.log), users_of(data)):
+        why = "it belongs to another user"
+    elif os.access(recorded.log, os.W_OK | os.X_OK):
         return Path(recorded.log)
-    operator_log.warning(f"open session log in {recorded.log}: permission denied; what is done now is not in it")
+    operator_log.warning(f"open session log in {recorded.log}: {why}; what is done now is not in it")
     return None
 
 
@@ -289,6 +281,12 @@ def on_signals(stop: Callable[[int], object]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(number, stop, number)
+
+
+def on_hangup(read_again: Callable[[], object]) -> None:
+    """Call this with each SIGHUP: with it, services are told to read their files again. Windows has no such signal."""
+    with contextlib.suppress(NotImplementedError, AttributeError):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, read_again)
 
 
 async def _until_signal(work: Coroutine[Any, Any, int]) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +18,7 @@ from triack.tools.commands.common import (
     json_option,
     name_for,
     node_options,
+    on_hangup,
     on_signals,
     peer_option,
     read_peers,
@@ -63,6 +65,7 @@ def serve(
 ) -> int:
     """Run a node until SIGTERM or SIGINT.
 
+    Files of TLS are read again when they have changed, or with SIGHUP; connections that are open stay as they are.
     Prints "listening URL" when it is ready. While it runs, `triack send` and `triack receive` with the same --data work
     through it. Without --queue, a queue is made when the first message for it arrives. With --metrics it prints
     "metrics URL" next. With --json it prints an object with "listening", "name", "node_id" and, if asked for, "metrics"
@@ -71,6 +74,7 @@ def serve(
     import_module("structlog.stdlib")  # the first line of its log may be that there are no descriptors left
     if Address.parse(listen, listening=True).scheme == "memory":
         raise AddressError(f"listen on {listen}: other processes cannot reach memory")
+    tls = read_tls(tls_cert, tls_key, tls_ca)
     node = triack.open(
         name_for(name, data),
         data=data,
@@ -81,14 +85,17 @@ def serve(
         peers=read_peers(peers),
         announce=announce,
         suite=suite,
-        tls=read_tls(tls_cert, tls_key, tls_ca),
+        tls=tls,
     )
-    return event_loop.run(_serve(node, metrics, as_json=as_json))
+    return event_loop.run(_serve(node, metrics, None if tls is None else tls.read_now, as_json=as_json))
 
 
-async def _serve(node: triack.Node, metrics: str | None, *, as_json: bool) -> int:
+async def _serve(
+    node: triack.Node, metrics: str | None, read_again: Callable[[], None] | None, *, as_json: bool
+) -> int:
     stopping = asyncio.Event()
     on_signals(lambda _number: stopping.set())
+    on_hangup(read_again or (lambda: None))
     async with node, AsyncExitStack() as stack:
         ready = {"listening": node.address}
         if metrics is not None:

@@ -2,14 +2,17 @@
 
 import asyncio
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
 import click
 
 from triack.base.peers import NO_PSK
+from triack.node import operator_log
 from triack.node.control.rereading import reread
 from triack.node.keys import IDENTITY_FILE, Identity, KeyKind, decode_key, encode_key
+from triack.node.ownership import why_exposed
 from triack.node.private_files import PrivateFiles
 from triack.node.trust import TrustFile
 from triack.tools.commands.common import PublicKey, data_option, existing_data_option, json_line, json_option
@@ -61,10 +64,18 @@ def add(
         keys=() if key is None else (key,),
         addresses=addresses,
         may_send=patterns or None,
-        psk=None if psk is None else decode_key(KeyKind.SHARED, psk.read()),
+        psk=None if psk is None else _read_psk(psk),
         own=() if identity is None else Identity.decode(identity, files.where(IDENTITY_FILE)).public,
     )
     asyncio.run(reread(data))
+
+
+def _read_psk(file: TextIO) -> bytes:
+    with suppress(OSError):  # what is read is no file
+        why = why_exposed(os.fstat(file.fileno()), secret=True)
+        if why is not None:
+            operator_log.warning(f"secret in {file.name}: {why}")
+    return decode_key(KeyKind.SHARED, file.read())
 
 
 @trust.command("remove")

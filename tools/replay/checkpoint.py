@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from triack import __version__
 from triack.base.errors import ReplayError
+from triack.node.ownership import open_plain, users_of
 
 State = TypeVar("State")
 
@@ -80,12 +81,15 @@ def load(path: Path, kind: type[State]) -> State | None:
         kind: what the state is.
 
     Raises:
-        ReplayError: the file cannot be read, is no checkpoint, or is damaged.
+        ReplayError: the file cannot be read, is no checkpoint, is damaged, or another user may have written it.
     """
     try:
-        data = path.read_bytes()
+        with os.fdopen(open_plain(path, users_of(path.parent)), "rb") as file:
+            data = file.read()
     except FileNotFoundError:
         return None
+    except PermissionError as error:
+        raise ReplayError(f"cannot read {path}: {error.strerror}") from error
     except OSError as error:
         raise ReplayError(f"cannot read {path}: {os.strerror(error.errno or 0)}") from error
     head, newline, rest = data.partition(b"\n")

@@ -2,19 +2,23 @@
 
 import asyncio
 import errno
+import gc
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import triack
 from tests.machine import PATIENCE_S
-from tests.node.nodes import make
+from tests.node.nodes import make, until
 from triack.base.errors import TriackError
 from triack.node.control import calls, frames
 from triack.node.control.frames import CALLS_MAX, ERROR_CHARS_MAX, VERSION, Link, dial
 from triack.node.control.handover import Served
 from triack.node.notes import read_note
+from triack.node.steering import Steering
+from triack.queues.browse import BrowsedMessage, Position
 
 
 @pytest.fixture
@@ -120,3 +124,136 @@ async def test_an_error_repeats_no_more_than_anybody_reads(link: Link) -> None:
     await link.send("call", n=1, do="browse", queue="\u00e9" * 1_000_000, after=[])
     failed, _ = await asyncio.wait_for(link.receive(), PATIENCE_S)
     assert (failed["op"], len(failed["message"])) == ("failed", ERROR_CHARS_MAX)
+
+
+# ---- a caller that does not read
+
+
+async def test_nothing_is_looked_up_for_who_does_not_read(
+    tmp_path: Path, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three hundred pages of a mebibyte are asked for; whoever reads again gets them all."""
+    looked: list[str] = []
+    page = Steering.page
+
+    async def counted(self: Steering, queue: str, after: Position) -> list[BrowsedMessage]:
+        looked.append(queue)
+        return await page(self, queue, after)
+
+    monkeypatch.setattr(Steering, "page", counted)
+    async with triack.connect(tmp_path / "a") as other:
+        await other.send("big", bytes(1024 * 1024))
+        for number in range(300):
+            link.post("call", n=number, do="browse", queue="big", after=[])
+        await until(lambda: looked)
+        for _ in range(100):
+            await other.flush()
+        assert len(looked) < 10
+    async with asyncio.timeout(PATIENCE_S):
+        answers = [(await link.receive())[0]["n"] for _ in range(300)]
+    assert answers == list(range(300))
+
+
+async def test_who_begins_much_and_hangs_up_is_no_line_of_the_log(
+    tmp_path: Path, link: Link, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has not read one answer."""
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
+    async with triack.connect(tmp_path / "a") as other:
+        for number in range(5_000):
+            link.post("call", n=number, do="begin")
+        await other.flush()
+        link.abort()
+        for _ in range(100):
+            await other.flush()
+    gc.collect()
+    assert (complaints, caplog.messages) == ([], [])
+
+
+async def test_two_calls_cannot_have_one_number(link: Link) -> None:
+    """Neither while the first is carried out, nor while its transaction is open, which it is a step of."""
+    await link.send("call", n=7, do="read", queue="q", redelivery=None)
+    reader = (await link.receive())[0]["reader"]
+    for _ in range(2):
+        link.post("call", n=7, do="get", reader=reader, timeout=None)
+    with pytest.raises(TriackError, match=r"^bad-frame: call 7: another call has that number$"):
+        await link.receive()
+
+
+@pytest.mark.parametrize(
+    ("limit", "call", "complaint"),
+    [
+        (
+            "READERS_MAX",
+            {"do": "read", "queue": "q", "redelivery": None},
+            "receive from q: this connection has 2 readers",
+        ),
+        ("TRANSACTIONS_MAX", {"do": "begin"}, "begin a transaction: this connection has 2 open ones"),
+        ("WATCHES_MAX", {"do": "events"}, "follow events: this connection has 2 of them"),
+    ],
+)
+async def test_what_a_connection_holds_has_a_limit(
+    link: Link, monkeypatch: pytest.MonkeyPatch, limit: str, call: dict[str, Any], complaint: str
+) -> None:
+    monkeypatch.setattr(calls, limit, 2)
+    answers = []
+    for number in range(3):
+        await link.send("call", n=number, **call)
+        answers.append((await link.receive())[0])
+    assert [answer["op"] for answer in answers] == ["done", "done", "failed"]
+    assert answers[2]["message"] == f"{complaint}; end some, or use another connection"
+
+
+async def test_messages_in_hand_have_a_limit(tmp_path: Path, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "HELD_MAX", 1)
+    async with triack.connect(tmp_path / "a") as other:
+        await other.send_many("q", [b"1", b"2"])
+        await other.flush()
+    await link.send("call", n=1, do="read", queue="q", redelivery=None)
+    reader = (await link.receive())[0]["reader"]
+    ops = []
+    for number in (2, 3):
+        await link.send("call", n=number, do="get", reader=reader, timeout=PATIENCE_S)
+        ops.append((await link.receive())[0])
+    assert [it["op"] for it in ops] == ["done", "failed"]
+    link.post("ack", message=ops[0]["message"])
+    await link.send("call", n=4, do="get", reader=reader, timeout=PATIENCE_S)
+    assert (await link.receive())[0]["op"] == "done"
+
+
+async def test_what_came_for_who_does_not_read_goes_back(
+    tmp_path: Path, link: Link, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Eight readers wait for a message each; when they come, nobody reads the answers, and the connection ends."""
+    monkeypatch.setattr(calls, "UNSENT_BYTES_MAX", 3 * 1024 * 1024)
+    async with triack.connect(tmp_path / "a") as other:
+        for number in range(8):
+            await link.send("call", n=number, do="read", queue=f"q{number}", redelivery=None)
+            reader = (await link.receive())[0]["reader"]
+            await link.send("call", n=100 + number, do="get", reader=reader, timeout=None)
+        await other.flush()
+        for number in range(8):
+            await other.send(f"q{number}", bytes(1024 * 1024))
+        cut_off = "control socket: a process is cut off: 3 MiB of answers wait, and it does not read them"
+        await until(lambda: cut_off in caplog.messages)
+        for number in range(8):
+            async with other.receive(f"q{number}") as reader_of_other:
+                assert len((await reader_of_other.get(PATIENCE_S)).body) == 1024 * 1024
+
+
+async def test_a_message_whose_answer_was_cancelled_before_it_was_sent_goes_back(tmp_path: Path, link: Link) -> None:
+    """Its caller, who does not read, has not heard of it."""
+    async with triack.connect(tmp_path / "a") as other:
+        await other.send("big", bytes(4 * 1024 * 1024))
+        await link.send("call", n=1, do="read", queue="q", redelivery=None)
+        reader = (await link.receive())[0]["reader"]
+        await link.send("call", n=2, do="get", reader=reader, timeout=None)
+        link.post("call", n=3, do="browse", queue="big", after=[])
+        for _ in range(20):
+            await other.flush()
+        await other.send("q", b"x")
+        await other.flush()
+        link.post("cancel", n=2)
+        async with other.receive("q") as another:
+            assert (await another.get(PATIENCE_S)).body == b"x"

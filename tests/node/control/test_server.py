@@ -9,10 +9,12 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
+from tests.node.nodes import until
 from triack.base.errors import TriackError
-from triack.node.control import frames
+from triack.node.control import frames, server
 from triack.node.control.frames import VERSION, Link, dial
 from triack.node.control.handover import Served
+from triack.node.control.socket_file import remove
 from triack.node.notes import read_note
 
 RECEIVE: dict[str, Any] = {"v": VERSION, "do": "receive", "queue": "orders", "most": 1}
@@ -165,3 +167,45 @@ async def test_a_process_that_asks_for_properties_gets_frames_all_the_same(tmp_p
                 header, _ = await link.receive()
                 told += len(header.get("about", ()))
         await link.close()
+
+
+async def test_a_socket_that_was_removed_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As the runtime directory of a user who has logged out. Conversations that are open go on."""
+    monkeypatch.setattr(server, "LOOK_S", 0.01)
+    caplog.set_level("INFO", "triack")
+    async with triack.open("a", data=tmp_path, insecure=True), triack.connect(tmp_path) as before:
+        served = read_note(tmp_path, Served)
+        assert served is not None
+        control = Path(served.control)
+        remove(control)
+        await until(lambda: read_note(tmp_path, Served) not in (served, None))
+        async with triack.connect(tmp_path) as client:
+            await client.flush()
+        await before.flush()
+    assert f"control socket {control} is gone; node a has made another" in caplog.messages
+
+
+async def test_who_says_nothing_does_not_stay(control: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HELLO_S", 0.05)
+    assert await complaint(await dial(control)) == "bad-hello: nothing was said for 0.05 s"
+
+
+async def test_too_many_processes_are_told_so(control: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are served go on."""
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 1)
+    link = await greet(control, {"v": VERSION, "do": "call"})
+    await link.receive()
+    assert await complaint(await dial(control)) == "too many other processes use this node"
+    await link.send("call", n=1, do="flush")
+    assert (await link.receive())[0] == {"op": "done", "n": 1}
+    await link.close()
+
+
+async def test_a_frame_that_holds_nonsense_is_refused_by_name(control: Path) -> None:
+    """Where no check names it, Python does."""
+    link = await greet(control, SEND | {"properties": {"delivery": "x"}})
+    await link.receive()
+    await link.send("chunk", b"x", first=1, sizes=[1])
+    assert (await complaint(link)).startswith("bad-frame: TypeError ")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from triack.node.control import handover
 from triack.node.control.frames import Link
+from triack.node.control.socket_file import make_socket_path
 from triack.node.notes import folder_of
 
 Conversation = Callable[[Link], Awaitable[None]]
@@ -25,7 +26,7 @@ async def serving(data: Path, *conversations: Conversation) -> AsyncIterator[Non
         await conversation(link)
         await link.close()
 
-    path = handover.make_socket_path()
+    path = make_socket_path()
     await asyncio.to_thread(data.mkdir)
     served = handover.Served(folder=folder_of(data), control=str(path), pid=0, listen="udp://127.0.0.1:9")
     async with await asyncio.start_unix_server(accept, path):

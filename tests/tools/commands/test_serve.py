@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.certificates import make_certificate
 from tests.tools.processes import SECONDS, Server, message_of, start, triack
 from triack.base.errors import AddressError
 from triack.node.control.handover import Served
@@ -69,3 +70,21 @@ def test_a_second_one_on_the_same_directory_is_refused(tmp_path: Path) -> None:
         assert second.returncode == 1
         assert "in use by another node" in message_of(second)
         assert read_note(server.data, Served) is not None
+
+
+def test_a_hangup_has_files_read_again_and_ends_nothing(tmp_path: Path) -> None:
+    """Whoever closes the terminal, or tells a service to read its files again, wants the node to go on."""
+    certificate = make_certificate(tmp_path)
+    tls = ("--listen", "tcp://127.0.0.1:0", "--tls-cert", certificate, "-v")
+    for options, said in ((HERE, None), ((*tls, "--insecure"), f"TLS files read again: {certificate}")):
+        process = start("serve", *options, "--data", tmp_path / "a")
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"listening ")
+        process.send_signal(signal.SIGHUP)
+        while said is not None and said.encode() not in process.stderr.readline():
+            assert process.poll() is None
+        assert triack("queue", "list", "--data", tmp_path / "a").returncode == 0
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=SECONDS)
+        assert process.wait() == 0

@@ -71,3 +71,16 @@ def test_the_command_is_there(command: str) -> None:
     with pytest.raises(SystemExit) as end:
         main([command, "--help"])
     assert end.value.code == 0
+
+
+@pytest.mark.parametrize(("mode", "warned"), [(0o644, True), (0o600, False)])
+def test_a_secret_that_others_may_read_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, warned: bool
+) -> None:
+    path = tmp_path / "psk"
+    path.write_text(CliRunner().invoke(trust, ["psk"]).output)
+    path.chmod(mode)
+    assert run(tmp_path / "a", "add", "plant-b", C, "--psk", str(path)).exit_code == 0
+    assert caplog.messages == (
+        [f"secret in {path}: other users may read it (mode 0644): chmod 600 it"] if warned else []
+    )

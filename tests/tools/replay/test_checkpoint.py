@@ -99,3 +99,12 @@ def test_names_with_dots_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     save(path, judged())
     with pytest.raises(ReplayError, match=r"run\.os\.system does not belong"):
         load(path, Judge)
+
+
+def test_what_another_user_may_have_written_is_not_believed(tmp_path: Path) -> None:
+    """It would say what was found before."""
+    path = tmp_path / "kept"
+    save(path, judged())
+    path.chmod(0o666)
+    with pytest.raises(ReplayError, match=f"cannot read {path}: others may write to {path} "):
+        load(path, Judge)

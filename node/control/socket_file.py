@@ -1,0 +1,184 @@
+"""The file of a control socket: where it lies, whose it is, and who is at its other end.
+
+Promise: not a byte goes to a process, and none is taken from one, that runs as another user of the machine. A socket is
+made in a fresh folder of mode 0700, below a directory in which no other user can replace it. Whoever dials it makes
+sure of the owner and the mode of the folder and of the socket, follows no link to either, and asks the system as whom
+the process at the other end runs (SO_PEERCRED, unix(7)). What was left behind is removed only where it is our own.
+
+The one exception is root: it may use the node of every user, and every node serves root.
+"""
+
+import os
+import socket
+import stat
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from struct import Struct
+
+from triack.base.errors import TriackError
+from triack.node.ownership import check_private, check_private_folder, refused, trusted_users
+
+__all__ = [
+    "SOCKET_FILE",
+    "SOCKET_FOLDER_PREFIX",
+    "check_peer",
+    "is_served",
+    "is_there",
+    "make_socket_path",
+    "opened",
+    "remove",
+]
+
+SOCKET_FILE = "control"
+"""The one file in its folder."""
+SOCKET_FOLDER_PREFIX = "triack-"
+"""So that a folder that was left behind says whose it was."""
+SOCKET_PATH_BYTES_MAX = 103
+"""What every system takes for the path of a socket: macOS 104 bytes with the zero at its end, Linux 108 (unix(7))."""
+_CREDENTIALS = Struct("3i")
+"""The process, user and group at the other end of a connection (``struct ucred``, unix(7))."""
+
+_IN_PLACE = sum(getattr(os, name, 0) for name in ("O_PATH", "O_NOFOLLOW", "O_CLOEXEC"))
+"""Opens the thing of a name itself, be it a socket or a link, and does nothing with it."""
+
+
+# ---- the side that serves
+
+
+def make_socket_path() -> Path:
+    """A path for a control socket, in a fresh folder with mode 0700.
+
+    It is below the first of these that can be used: the runtime directory of the service (``RUNTIME_DIRECTORY``,
+    systemd.exec(5)) or of the user (``XDG_RUNTIME_DIR``, or ``/run/user/UID``), ``/run`` for root, and the directory
+    for temporary files.
+
+    Raises:
+        TriackError: none of them can be used.
+    """
+    import tempfile  # noqa: PLC0415 - it loads three compressors
+
+    why = ""
+    for base in _bases(tempfile.gettempdir()):
+        try:
+            check_private_folder(base, base.stat(), trusted_users())
+            folder = Path(tempfile.mkdtemp(prefix=SOCKET_FOLDER_PREFIX, dir=base))
+        except OSError as cause:
+            why = cause.strerror or str(cause)
+            continue
+        path = folder / SOCKET_FILE
+        if len(os.fsencode(path)) <= SOCKET_PATH_BYTES_MAX:
+            return path
+        folder.rmdir()
+        why = "the path is too long"
+    raise TriackError(f"control socket {base}/{SOCKET_FOLDER_PREFIX}...: {why}; set XDG_RUNTIME_DIR or TMPDIR")
+
+
+def _bases(temporary: str) -> Iterator[Path]:
+    of_service, _, _ = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")
+    for named in (of_service, os.environ.get("XDG_RUNTIME_DIR", "")):
+        if named:
+            yield Path(named).absolute()
+    user = os.geteuid()
+    yield Path("/run") if user == 0 else Path(f"/run/user/{user}")
+    yield Path(temporary).absolute()
+
+
+def is_there(path: Path) -> bool:
+    """Whether the socket is still where it was made: who has logged out, or cleans a directory up, may remove it."""
+    try:
+        return stat.S_ISSOCK(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def is_served(path: Path) -> bool:
+    """Whether a process listens at a socket of our own."""
+    with socket.socket(socket.AF_UNIX) as end:
+        end.setblocking(False)
+        try:
+            with opened(path, (os.geteuid(),)) as name:
+                end.connect(name)
+        except BlockingIOError:  # so many others want it that it has not come to accept them
+            return True
+        except OSError:
+            return False
+    return True
+
+
+def remove(path: Path) -> None:
+    """Remove a socket, and its folder. Does nothing where they are not our own."""
+    own = (os.geteuid(),)
+    with suppress(OSError), _folder_of(path, own) as folder:
+        with suppress(FileNotFoundError):
+            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISSOCK(found.st_mode) or found.st_uid not in own:
+                return
+            os.unlink(path.name, dir_fd=folder)
+        path.parent.rmdir()  # no link, as was seen; and what is in use is not empty
+
+
+# ---- the side that dials
+
+
+@contextmanager
+def opened(path: Path, users: Collection[int]) -> Iterator[str]:
+    """A control socket under a name that is certain to mean the file that was looked at, as long as the block lasts.
+
+    Args:
+        path: of the socket.
+        users: whose it may be.
+
+    Raises:
+        PermissionError: it, or its folder, is not theirs alone; with a sentence that says why.
+        OSError: it is not there.
+    """
+    with _folder_of(path, users) as folder:
+        if not hasattr(os, "O_PATH"):
+            _check_socket(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False), users)
+            yield str(path)
+            return
+        found = os.open(path.name, _IN_PLACE, dir_fd=folder)
+        try:
+            _check_socket(path, os.fstat(found), users)
+            by_number = f"/proc/self/fd/{found}"
+            yield by_number if Path("/proc/self/fd").exists() else str(path)
+        finally:
+            os.close(found)
+
+
+@contextmanager
+def _folder_of(path: Path, users: Collection[int]) -> Iterator[int]:
+    folder = os.open(path.parent, _IN_PLACE | getattr(os, "O_DIRECTORY", 0))
+    try:
+        check_private(str(path.parent), os.fstat(folder), users)
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _check_socket(path: Path, found: os.stat_result, users: Collection[int]) -> None:
+    if not stat.S_ISSOCK(found.st_mode):
+        raise refused(f"{path} is no socket")
+    if found.st_uid not in users:
+        raise refused(f"{path} belongs to another user (uid {found.st_uid})")
+
+
+def check_peer(end: socket.socket, users: Collection[int]) -> None:
+    """Make sure as whom the process at the other end of a connection runs.
+
+    Where the system does not say it, the folder of mode 0700 has to do.
+
+    Args:
+        end: connected.
+        users: as whom it may run.
+
+    Raises:
+        PermissionError: as another user; with a sentence that says so.
+    """
+    if sys.platform != "linux":
+        return
+    _, user, _ = _CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    if user not in users:
+        raise refused(f"the process at its other end runs as another user (uid {user})")

@@ -1,0 +1,171 @@
+"""Whose files and processes a node acts by, on a machine that several users share.
+
+Promise: what another user of the machine has put somewhere is never taken for our own. Ours is what belongs to the user
+of this process or to root, who can do everything anyway. Root is also at the service of others: for a process of root,
+what belongs to the owner of the data directory that it was given counts as that directory's own.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Collection
+from pathlib import Path
+
+from triack.store.folder import SAFELY
+
+__all__ = [
+    "check_private",
+    "check_private_folder",
+    "is_folder_of",
+    "open_plain",
+    "refused",
+    "trusted_users",
+    "users_of",
+    "why_exposed",
+]
+
+ROOT = 0
+"""The user who can do everything."""
+UNKNOWN_FILE = Path("/proc/sys/kernel/overflowuid")
+"""Which user stands for all that a user namespace, as of a container, does not know (user_namespaces(7))."""
+UNKNOWN = 65_534
+"""That user where nothing says who it is."""
+
+
+def trusted_users(data: Path | None = None) -> frozenset[int]:
+    """The users whose files and processes count as our own. For systems that have users (POSIX).
+
+    Args:
+        data: a data directory; its owner is one of them for a process of root.
+
+    Raises:
+        OSError: the directory cannot be looked at.
+    """
+    own = os.geteuid()
+    users = {ROOT, own}
+    if own == ROOT and data is not None:
+        owner = data.stat().st_uid
+        # Several users may look like this one.
+        if owner != _unknown_user():
+            users.add(owner)
+    return frozenset(users)
+
+
+def users_of(data: Path) -> frozenset[int] | None:
+    """The users whose files in a directory, and beside it, count as its own; None where the system has no users."""
+    return trusted_users(data) if os.name == "posix" else None
+
+
+def _unknown_user() -> int:
+    try:
+        return int(UNKNOWN_FILE.read_text())
+    except (OSError, ValueError):
+        return UNKNOWN
+
+
+def check_private(what: str, found: os.stat_result, users: Collection[int]) -> None:
+    """Make sure that nobody but these users can use a file, or a folder.
+
+    Args:
+        what: names it in the error.
+        found: what the system says of it.
+        users: whose it may be.
+
+    Raises:
+        PermissionError: with a sentence that says why.
+    """
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid not in users:
+        raise refused(f"{what} belongs to another user (uid {found.st_uid})")
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise refused(f"others may use {what} (mode {mode:04o})")
+
+
+def check_private_folder(folder: Path, found: os.stat_result, users: Collection[int]) -> None:
+    """Make sure that nobody but these users can replace what they have made in a folder.
+
+    Raises:
+        PermissionError: with a sentence that says why.
+    """
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid not in users:
+        raise refused(f"{folder} belongs to another user (uid {found.st_uid})")
+    if mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX:
+        raise refused(f"others may write to {folder} (mode {mode:04o})")
+
+
+def is_folder_of(folder: Path, users: Collection[int] | None) -> bool:
+    """Whether there is a folder that one of these users has made.
+
+    Args:
+        folder: its path.
+        users: whose it may be; None where the system has no such users.
+    """
+    try:
+        found = folder.stat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and (users is None or found.st_uid in users)
+
+
+def open_plain(path: Path, users: Collection[int] | None) -> int:
+    """Open a regular file for reading, if none but these users can have written it.
+
+    Args:
+        path: of the file.
+        users: whose it may be; None where the system has no such users.
+
+    Returns:
+        A descriptor. The caller closes it.
+
+    Raises:
+        PermissionError: it is something else, another user's, or others may write to it; with a sentence that says why.
+        OSError: it cannot be opened.
+    """
+    try:
+        opened = os.open(path, os.O_RDONLY | SAFELY)
+    except OSError as cause:
+        if cause.errno == errno.ELOOP:
+            raise refused(f"{path} is a symbolic link") from cause
+        raise
+    try:
+        found = os.fstat(opened)
+        _check_written_by(path, found, users)
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def _check_written_by(path: Path, found: os.stat_result, users: Collection[int] | None) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise refused(f"{path} is no regular file")
+    if users is None:
+        return
+    if found.st_uid not in users:
+        raise refused(f"{path} belongs to another user (uid {found.st_uid})")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise refused(f"others may write to {path} (mode {stat.S_IMODE(found.st_mode):04o})")
+
+
+def why_exposed(found: os.stat_result, *, secret: bool) -> str | None:
+    """What other users may do with a file that people have made for a node, as a sentence; None for nothing.
+
+    Args:
+        found: what the system says of it.
+        secret: whether nobody else may read it. A group of root's own, as Debian's ``ssl-cert``, is meant to.
+    """
+    if os.name != "posix" or not stat.S_ISREG(found.st_mode):
+        return None
+    mode = f"(mode {stat.S_IMODE(found.st_mode):04o})"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"other users may write to it {mode}"
+    group = 0 if found.st_uid == ROOT else stat.S_IRGRP
+    if secret and found.st_mode & (stat.S_IROTH | group):
+        return f"other users may read it {mode}: chmod 600 it"
+    return None
+
+
+def refused(why: str) -> PermissionError:
+    """The error that says why something is not touched; the sentence is its ``strerror``."""
+    return PermissionError(errno.EPERM, why)
