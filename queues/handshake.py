@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from triack.base.commit import Commit, StoreContent
 from triack.base.datagram import Channel, Channels, Header, Kind
 from triack.base.errors import ProtocolError
+from triack.base.paths import address_in
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
 from triack.queues.calling import WaitsFor
@@ -292,7 +293,7 @@ class Handshakes:
             Conversation(session, channel, connect.sender, connect.name, self.awake, own, connect.peer)
         )
         conversation.answer(channel, connect.counter, connect.sender)
-        for oldest in self._index.add_accepted(conversation, channel.peer or connect.sender):
+        for oldest in self._index.add_accepted(conversation, channel.peer or address_in(connect.sender)):
             self._give_way(oldest)
 
     def _answer_again(self, conversation: Conversation, connect: Connect, now_ns: int) -> None:
