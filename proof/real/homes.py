@@ -94,17 +94,7 @@ async def call(listen: str) -> dict[str, str]:
 
 
 async def _call_from(callers: dict[str, triack.Node], listen: str) -> dict[str, str]:
-    unshare = shutil.which("unshare", path=PATH) or "unshare"
-    command = [
-        unshare,
-        "-n",
-        sys.executable,
-        "-m",
-        __spec__.name,
-        listen,
-        *(str(caller.key) for caller in callers.values()),
-    ]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = await asyncio.to_thread(_start_hub, listen, [str(caller.key) for caller in callers.values()])
     assert child.stdout is not None
     await asyncio.to_thread(child.stdout.readline)  # it is in its namespace
     _plug_in(child)
