@@ -285,6 +285,9 @@ class Handshakes:
         self._accept(connect, now_ns)
 
     def _accept(self, connect: Connect, now_ns: int) -> None:
+        link = self._outbox.links.get(connect.name)
+        if link is not None:
+            link.handle_call(now_ns)
         channel, hello, own = connect.channel, connect.hello, self._answer(connect.peer)
         own = replace(own, positions=self._positions.tell(connect.peer.node_id, own.room, now_ns))
         named = connect.name, connect.sender
@@ -558,7 +561,7 @@ class Handshakes:
         for link in self._outbox.links.values():
             ours, changed = link.conversation, link.calling.known != self._directory.named(link.peer)
             if changed:
-                link.calling.handle_quiet()
+                link.calling.handle_moved()
             if ours is not None and link.is_connecting and changed:
                 self._close(ours, CloseReason.LOCAL_STOP, now_ns)
             if link.conversation is None:

@@ -9,7 +9,7 @@ from triack.base.datagram import Channel, Header, Kind, Opened, counters_of, ope
 from triack.base.delivery import FREED_BY, Ack, Delivery
 from triack.base.errors import GapDetected, ProtocolError, RollbackDetected
 from triack.base.reasons import DropReason
-from triack.queues.calling import Calling
+from triack.queues.calling import ANSWER_NS, Calling
 from triack.queues.control import Control
 from triack.queues.history import KnownPeer
 from triack.queues.introduction import NO_NODE, Introduction
@@ -304,7 +304,7 @@ class Link:
         calls: bool = False,
     ) -> None:
         self.peer = peer
-        self.calling = Calling()
+        self.calling = Calling(reconnect)
         self.queues: list[OutgoingQueue] = []
         self.conversation: Conversation | None = None
         self.peer_id = NO_NODE
@@ -409,6 +409,18 @@ class Link:
     def insists(self, now_ns: int) -> bool:
         """Whether a connect of ours is on its way that may well be answered."""
         return self.is_connecting and self.calling.is_fresh(now_ns)
+
+    def handle_call(self, now_ns: int) -> None:
+        """The peer calls by itself. Should its session not open, as our answer is lost, ours does."""
+        if self.calling.spacing_ns(now_ns) <= ANSWER_NS:
+            return
+        self.calling.hasten(now_ns)
+        if self.conversation is None:
+            self.retry_at_ns = min(self.retry_at_ns, now_ns + ANSWER_NS)
+            self.wake()
+        elif self.is_connecting:
+            self.conversation.session.hasten(ANSWER_NS, now_ns)
+            self.wake()
 
     def handle_opened(self, now_ns: int) -> None:
         """A session is open."""

@@ -260,6 +260,11 @@ class Session:
         if self.state in (State.CONNECTING, State.ACCEPTING):
             self._opening.introduce(introduction)
 
+    def hasten(self, wait_ns: int, now_ns: int) -> None:
+        """The peer may be there again: an initiator whose hello was not answered repeats it after that wait at most."""
+        if self.state is State.CONNECTING and self._opening.hasten(wait_ns):
+            self._timers.start(Timer.CONNECT_RESEND, now_ns + wait_ns)
+
     # ---- inputs
 
     def handle_hello(self, peer: Hello, now_ns: int) -> None:

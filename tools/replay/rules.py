@@ -187,7 +187,9 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         ),
     },
     "queues/reconnect.py Reconnect": {
-        **dict.fromkeys(("first_s", "step_s", "most_s", "unanswered_most_s", "jitter"), _PATIENCE),
+        **dict.fromkeys(
+            ("first_s", "step_s", "most_s", "unanswered_most_s", "eager_s", "away_most_s", "jitter"), _PATIENCE
+        ),
         "after_session_lost": ("close_without_full_resend", "claims"),
         "gap": "How a program is told of a gap; that there is one, `gaps` and `not_recovered` say.",
     },
