@@ -28,8 +28,8 @@ SPACING_MAX_NS = 1 * SECOND
 """As long as calls are frequent: the first message passes a second and three round trips after an outage at the latest
 (docs/proof.md)."""
 BURST_NS = 20 * SECOND
-"""How long calls are frequent again. Twenty calls, of which one in four is answered where half of all datagrams are lost
-each way, fail together once in 300 times; over UDP they are 25 kB."""
+"""How long calls are frequent again. Where half of all datagrams are lost each way one call in four is answered, and
+twenty fail together once in 300 times. Over UDP they are 25 kB."""
 QUIET_NS = 3_600 * SECOND
 """Nobody has called for so long, as nobody wanted anything, or the machine was suspended: the peer may be there again.
 Twenty calls in an hour are less than thirty, which is how many there are of a peer that is called all the time."""

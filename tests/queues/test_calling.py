@@ -82,7 +82,7 @@ def test_calls_are_fresh_for_a_second() -> None:
 
 
 def test_who_was_away_for_longer_is_called_more_rarely() -> None:
-    """By a six-hundredth of that, up to a second, which its addresses share; until it answers, or is to be elsewhere."""
+    """By a six-hundredth of that, up to a second, which its addresses share; until it answers, or moves."""
     calling = Calling(Reconnect())
     assert calling.spacing_ns(100 * SECOND) == 0
     calling.choose(THREE[:1], 0)
