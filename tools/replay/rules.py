@@ -162,7 +162,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         **dict.fromkeys(
             (
                 "stream_datagram_bytes", "pending_limit_bytes", "express_limit_bytes", "body_cache_bytes",
-                "max_sessions", "max_queues", "close_timeout_s", "blocking",
+                "max_sessions", "max_queues", "close_timeout_s", "blocking", "keep_alive_s",
             ),
             _LOCAL,
         ),
