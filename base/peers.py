@@ -25,6 +25,8 @@ class Peer:
         addresses: where it may be, as ``udp://host:port`` and the like; the first is tried first.
         psk: 32 bytes that both sides have agreed on.
         may_send: patterns (as of ``fnmatch``) of the queues that it may send to.
+        keep_alive_s: keep in touch with it, and send it something over UDP whenever nothing was sent for so many
+            seconds, as it cannot call this node; 0: send nothing for that; None: as the node does by itself.
     """
 
     name: str
@@ -32,6 +34,12 @@ class Peer:
     addresses: tuple[str, ...] = ()
     psk: bytes = field(default=NO_PSK, repr=False)
     may_send: tuple[str, ...] = ("*",)
+    keep_alive_s: float | None = None
+
+    @property
+    def wants_touch(self) -> bool:
+        """Whether a session with it is to be open even if nothing is to be sent."""
+        return bool(self.keep_alive_s)
 
     def may_send_to(self, queue: str) -> bool:
         """Whether it may send to a queue of this node."""

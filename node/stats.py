@@ -10,6 +10,7 @@ from typing import Any
 
 from triack.base.ack_trigger import AckTerms
 from triack.base.delivery import Delivery
+from triack.base.paths import address_in
 from triack.base.survival import Survives
 from triack.base.units import SECOND
 from triack.queues.calling import WaitsFor
@@ -300,7 +301,7 @@ def _session(conversation: Conversation) -> SessionStats:
     session, window = conversation.session, conversation.session.window
     congestion = window.congestion
     return SessionStats(
-        address=conversation.path,
+        address=address_in(conversation.path),
         peer=conversation.peer_label,
         node_id=conversation.peer_id.hex(),
         window=window.limit,

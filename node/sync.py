@@ -279,10 +279,11 @@ class _Face(Generic[N]):
         *addresses: str,
         send: Iterable[str] | None = None,
         psk: str | None = None,
+        keep_alive_s: float | None = None,
     ) -> None:
         """Trust a peer from now on; see ``Node.trust``."""
         loop, node = self._parts
-        loop.wait(node.trust(name, key, *addresses, send=send, psk=psk))
+        loop.wait(node.trust(name, key, *addresses, send=send, psk=psk, keep_alive_s=keep_alive_s))
 
     def revoke(self, name: str) -> None:
         """Trust a peer no longer; see ``Node.revoke``."""

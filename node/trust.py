@@ -9,7 +9,8 @@ The file ``trust.json`` in a data directory holds, for people and programs to re
           "keys": ["triack-public-..."],
           "addresses": ["udp://plant-b.example:7801"],
           "may_send": ["*"],
-          "psk": "triack-shared-..."
+          "psk": "triack-shared-...",
+          "keep_alive_s": 25
         }
       }
     }
@@ -37,6 +38,9 @@ TRUST_FILE = "trust.json"
 """Its ending tells editors what it is."""
 VERSION = 1
 """Of what the file looks like; another one is refused."""
+KEEP_ALIVE_MIN_S, KEEP_ALIVE_MAX_S = 1, 86_400
+"""No middle box forgets a flow within a second (RFC 4787, section 4.3, says two minutes at least), and what is
+kept open by a ping a day needs none."""
 PATTERN_LETTERS_MAX = 256
 """Twice what a queue's name may have."""
 
@@ -71,6 +75,7 @@ class TrustFile:
         addresses: Iterable[str] = (),
         may_send: Iterable[str] | None = None,
         psk: bytes | None = None,
+        keep_alive_s: float | None = None,
         own: Iterable[bytes] = (),
     ) -> Peer:
         """Trust a peer, or add to what is known of it; durable when this returns.
@@ -81,6 +86,7 @@ class TrustFile:
             addresses: more addresses of it, behind those that it has.
             may_send: the patterns of all queues that it may send to; None leaves that as it is.
             psk: the secret that both sides have agreed on; None leaves that as it is.
+            keep_alive_s: see ``Peer``; None leaves that as it is.
             own: the node's own public keys, which are nobody else's.
 
         Returns:
@@ -95,9 +101,12 @@ class TrustFile:
         _check_foreign(name, keys, own)
         more = [str(Address.parse(address)) for address in addresses]
         wanted = _check_patterns(may_send)
+        touch_s = None if keep_alive_s is None else _check_keep_alive(keep_alive_s)
 
         def change(peers: dict[str, Peer]) -> None:
             peer = peers.get(name, Peer(name))
+            if touch_s is not None:
+                peer = replace(peer, keep_alive_s=touch_s)
             peers[name] = _extended(peer, keys, more, wanted, psk)
             if not peers[name].keys and not peers[name].addresses:
                 raise UsageError(f"trust {name}: neither a key nor an address is known of it")
@@ -208,6 +217,8 @@ def _describe(peer: Peer) -> dict[str, Any]:
     }
     if peer.psk != NO_PSK:
         fields["psk"] = encode_key(KeyKind.SHARED, peer.psk)
+    if peer.keep_alive_s is not None:
+        fields["keep_alive_s"] = peer.keep_alive_s
     return fields
 
 
@@ -268,14 +279,15 @@ def _fields(place: str, value: object, known: set[str] | None = None) -> dict[st
 
 
 def _read_peer(place: str, name: str, entry: object) -> Peer:
-    fields = _fields(place, entry, {"keys", "addresses", "may_send", "psk"})
-    psk = fields.get("psk")
+    fields = _fields(place, entry, {"keys", "addresses", "may_send", "psk", "keep_alive_s"})
+    psk, keep_alive_s = fields.get("psk"), fields.get("keep_alive_s")
     return Peer(
         _read(place, check_name, name),
         _read_list(f"{place}.keys", lambda text: decode_key(KeyKind.PUBLIC, text), fields.get("keys", [])),
         _read_list(f"{place}.addresses", lambda text: str(Address.parse(text)), fields.get("addresses", [])),
         NO_PSK if psk is None else _read(f"{place}.psk", lambda text: decode_key(KeyKind.SHARED, text), psk),
         _read_list(f"{place}.may_send", _check_pattern, fields.get("may_send", ["*"])),
+        None if keep_alive_s is None else _read_keep_alive(f"{place}.keep_alive_s", keep_alive_s),
     )
 
 
@@ -326,6 +338,21 @@ def _check_pattern(pattern: str) -> str:
     if not 0 < len(pattern) <= PATTERN_LETTERS_MAX or not pattern.isprintable():
         raise UsageError(f"{pattern!r} is no pattern of queues, such as orders or in-*")
     return pattern
+
+
+def _check_keep_alive(seconds: Any) -> float:
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if is_number and (seconds == 0 or KEEP_ALIVE_MIN_S <= seconds <= KEEP_ALIVE_MAX_S):
+        return seconds
+    most = f"{KEEP_ALIVE_MIN_S} to {KEEP_ALIVE_MAX_S}"
+    raise UsageError(f"keep_alive_s must be 0, for no keep-alives, or {most} seconds, not {seconds!r}")
+
+
+def _read_keep_alive(place: str, seconds: Any) -> float:
+    try:
+        return _check_keep_alive(seconds)
+    except UsageError as error:
+        raise _Wrong(place, str(error)) from None
 
 
 def _check_owners(peers: Iterable[Peer]) -> None:

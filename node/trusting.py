@@ -37,6 +37,7 @@ class Trusting(ABC):
         *addresses: str,
         send: Iterable[str] | None = None,
         psk: str | None = None,
+        keep_alive_s: float | None = None,
     ) -> None:
         """Trust a peer from now on, in later lives of the node, too, or add to what is known of it.
 
@@ -47,6 +48,10 @@ class Trusting(ABC):
             send: patterns of the only queues that it may send to, such as ``["orders", "in-*"]``; None for all, or as
                 it was.
             psk: a secret that both have agreed on besides (``triack trust psk`` makes one).
+            keep_alive_s: the peer cannot call this node, which is behind a firewall or an address translator: keep a
+                session with it open, and let it send something over UDP at least every so many seconds, so that what is
+                in between does not forget it. 0 for none; None as it was, which is ``NodeSettings.keep_alive_s`` for a
+                node that listens nowhere, and none for others.
 
         Raises:
             KeyUnreadable: a text that is no key of its kind.
@@ -61,7 +66,9 @@ class Trusting(ABC):
         patterns = None if send is None else check_texts(f"trust {name}: send", send)
         own = [decode_key(KeyKind.PUBLIC, text) for text in port.keys]
         await port.change_trust(
-            lambda file: file.add(name, keys=keys, addresses=addresses, may_send=patterns, psk=secret, own=own)
+            lambda file: file.add(
+                name, keys=keys, addresses=addresses, may_send=patterns, psk=secret, keep_alive_s=keep_alive_s, own=own
+            )
         )
 
     async def revoke(self, name: str) -> None:

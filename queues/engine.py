@@ -173,6 +173,7 @@ class Engine:
     def _restore(self, content: StoreContent, now_ns: int) -> None:
         self.inbox.restore(content, self.jobs.group, now_ns)
         self.outbox.restore(content, self.jobs.group, now_ns)
+        self.outbox.links.keep_touch(self._directory)
 
     # ---- the application
 

@@ -22,8 +22,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from triack.base.commit import Commit, StoreContent
 from triack.base.datagram import Channel, Channels, Header, Kind
 from triack.base.errors import ProtocolError
+from triack.base.paths import address_in
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
+from triack.base.units import in_ns
 from triack.queues.calling import WaitsFor
 from triack.queues.conversations import Conversations
 from triack.queues.effects import Release, Vouch
@@ -284,6 +286,9 @@ class Handshakes:
         self._accept(connect, now_ns)
 
     def _accept(self, connect: Connect, now_ns: int) -> None:
+        link = self._outbox.links.get(connect.name)
+        if link is not None:
+            link.handle_call(now_ns)
         channel, hello, own = connect.channel, connect.hello, self._answer(connect.peer)
         own = replace(own, positions=self._positions.tell(connect.peer.node_id, own.room, now_ns))
         named = connect.name, connect.sender
@@ -292,7 +297,7 @@ class Handshakes:
             Conversation(session, channel, connect.sender, connect.name, self.awake, own, connect.peer)
         )
         conversation.answer(channel, connect.counter, connect.sender)
-        for oldest in self._index.add_accepted(conversation, channel.peer or connect.sender):
+        for oldest in self._index.add_accepted(conversation, channel.peer or address_in(connect.sender)):
             self._give_way(oldest)
 
     def _answer_again(self, conversation: Conversation, connect: Connect, now_ns: int) -> None:
@@ -431,7 +436,17 @@ class Handshakes:
             scheme=path.partition(":")[0],
             now_ns=now_ns,
             spacing_ns=spacing_ns,
+            keep_alive_ns=0 if link is None or peer is not None else self._keep_alive_ns(link, path),
         )
+
+    def _keep_alive_ns(self, link: Link, path: str) -> int:
+        """How long a session of ours may send nothing; 0 for as long as it likes. Streams are the system's to keep."""
+        if not path.startswith("udp:"):
+            return 0
+        known = self._directory.named(link.peer)
+        if known is not None and known.keep_alive_s is not None:
+            return in_ns(known.keep_alive_s)
+        return in_ns(self._settings.keep_alive_s) if self._outbox.links.calls else 0
 
     def _add(self, conversation: Conversation) -> Conversation:
         self._index.add(conversation)
@@ -554,10 +569,14 @@ class Handshakes:
             channel = conversation.channel
             if channel.peer and not self._directory.trusts(channel.peer, channel.peer_key):
                 self._close(conversation, CloseReason.REVOKED, now_ns)
+        self._outbox.links.keep_touch(self._directory)
         for link in self._outbox.links.values():
             ours, changed = link.conversation, link.calling.known != self._directory.named(link.peer)
             if changed:
-                link.calling.handle_quiet()
+                link.calling.handle_moved()
+            if ours is not None and ours.session.initiator:
+                ours.session.keep_alive(self._keep_alive_ns(link, ours.path), now_ns)
+                ours.wake()
             if ours is not None and link.is_connecting and changed:
                 self._close(ours, CloseReason.LOCAL_STOP, now_ns)
             if link.conversation is None:

@@ -1,15 +1,16 @@
 """Sessions with their paths (conversations), and the way to one peer (links)."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from triack.base.datagram import Channel, Header, Kind, Opened, counters_of, open_each
 from triack.base.delivery import FREED_BY, Ack, Delivery
 from triack.base.errors import GapDetected, ProtocolError, RollbackDetected
+from triack.base.peers import Peer
 from triack.base.reasons import DropReason
-from triack.queues.calling import Calling
+from triack.queues.calling import ANSWER_NS, Calling
 from triack.queues.control import Control
 from triack.queues.history import KnownPeer
 from triack.queues.introduction import NO_NODE, Introduction
@@ -257,7 +258,7 @@ class Link:
         reconnect: how long to wait before another attempt.
         random: for jitter.
         awake: the links of this node that have something to do; it adds itself.
-        calls: whether to keep in touch with the peer, which cannot call this node.
+        calls: whether this node listens nowhere, so that it must keep in touch with the peer.
 
     Attributes:
         queues: all of them.
@@ -271,11 +272,11 @@ class Link:
         idle: whether the last session that was open ended because nothing was to be sent, and none has opened since.
         sessions: how many were opened.
         resends: packets that left again in those that have ended.
+        keeps_touch: whether the peer cannot call this node, so that a session is to be open even if nothing is sent.
     """
 
     __slots__ = (
         "_awake",
-        "_calls",
         "_sending",
         "_told",
         "_turn_packets",
@@ -283,6 +284,7 @@ class Link:
         "conversation",
         "halted",
         "idle",
+        "keeps_touch",
         "patience",
         "peer",
         "peer_id",
@@ -304,7 +306,7 @@ class Link:
         calls: bool = False,
     ) -> None:
         self.peer = peer
-        self.calling = Calling()
+        self.calling = Calling(reconnect)
         self.queues: list[OutgoingQueue] = []
         self.conversation: Conversation | None = None
         self.peer_id = NO_NODE
@@ -316,7 +318,7 @@ class Link:
         self.sessions = 0
         self.resends = 0
         self.patience = Patience(reconnect, random)
-        self._calls = calls
+        self.keeps_touch = calls
         self._awake = {} if awake is None else awake
         # Ordered: taking the first of a plain dictionary looks at every one that was removed before it.
         self._sending: OrderedDict[OutgoingQueue, None] = OrderedDict()
@@ -331,7 +333,7 @@ class Link:
         """
         if self.halted is not None:
             return not self._told
-        return self._calls or self.is_sending
+        return self.keeps_touch or self.is_sending
 
     @property
     def is_sending(self) -> bool:
@@ -365,7 +367,7 @@ class Link:
         """One more outgoing queue to that peer."""
         self.queues.append(outgoing)
         outgoing.stages.halt(self.halted)
-        if self._calls:
+        if self.keeps_touch:
             self.wake()
 
     def offer(self, outgoing: OutgoingQueue) -> None:
@@ -409,6 +411,18 @@ class Link:
     def insists(self, now_ns: int) -> bool:
         """Whether a connect of ours is on its way that may well be answered."""
         return self.is_connecting and self.calling.is_fresh(now_ns)
+
+    def handle_call(self, now_ns: int) -> None:
+        """The peer calls by itself. Should its session not open, as our answer is lost, ours does."""
+        if self.calling.spacing_ns(now_ns) <= ANSWER_NS:
+            return
+        self.calling.hasten(now_ns)
+        if self.conversation is None:
+            self.retry_at_ns = min(self.retry_at_ns, now_ns + ANSWER_NS)
+            self.wake()
+        elif self.is_connecting:
+            self.conversation.session.hasten(ANSWER_NS, now_ns)
+            self.wake()
 
     def handle_opened(self, now_ns: int) -> None:
         """A session is open."""
@@ -464,9 +478,10 @@ class Links(dict[str, Link]):
     Attributes:
         awake: those that have something to do; each adds itself.
         resuming: which nodes have what was acknowledged.
+        calls: see above.
     """
 
-    __slots__ = ("_calls", "_random", "_reconnect", "awake", "resuming")
+    __slots__ = ("_random", "_reconnect", "awake", "calls", "resuming")
 
     def __init__(self, reconnect: Reconnect, random: "Random", *, calls: bool) -> None:
         super().__init__()
@@ -474,7 +489,15 @@ class Links(dict[str, Link]):
         self.resuming = Resuming(reconnect.gap)
         self._reconnect = reconnect
         self._random = random
-        self._calls = calls
+        self.calls = calls
+
+    def keep_touch(self, peers: Iterable[Peer]) -> None:
+        """Keep in touch with those of these peers that want it, and with all if nobody can call this node."""
+        wanted = {peer.name for peer in peers if peer.wants_touch}
+        for peer in wanted:
+            self[peer].wake()
+        for name, link in self.items():
+            link.keeps_touch = self.calls or name in wanted
 
     def handle_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link; it is halted if the node lacks what was acknowledged, and that is an error."""
@@ -485,5 +508,5 @@ class Links(dict[str, Link]):
             link.halt(GapDetected(gap.cause, peer=gap.node_id, rolled_back="peer"), told=True)
 
     def __missing__(self, peer: str) -> Link:
-        link = self[peer] = Link(peer, self._reconnect, self._random, self.awake, calls=self._calls)
+        link = self[peer] = Link(peer, self._reconnect, self._random, self.awake, calls=self.calls)
         return link

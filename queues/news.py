@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent, PeerUnknown
+from triack.base.paths import address_in
 from triack.queues.calling import WaitsFor
 from triack.queues.effects import Tell
 from triack.queues.link import Conversation, Link
@@ -29,7 +30,8 @@ class News:
     def handle_opened(self, conversation: Conversation) -> None:
         """A session is open."""
         assert conversation.peer is not None
-        self._events.append(LinkUp(conversation.path, conversation.peer_label, conversation.peer_id.hex()))
+        address = address_in(conversation.path)
+        self._events.append(LinkUp(address, conversation.peer_label, conversation.peer_id.hex()))
 
     def look_at(self, conversation: Conversation) -> None:
         """Time has passed for a session."""
@@ -40,8 +42,8 @@ class News:
         """A session has ended, or could not be opened."""
         link = conversation.link
         if conversation.known is not None:
-            node_id = conversation.peer_id.hex()
-            self._events.append(LinkDown(conversation.path, conversation.peer_label, node_id, reason.value))
+            address, node_id = address_in(conversation.path), conversation.peer_id.hex()
+            self._events.append(LinkDown(address, conversation.peer_label, node_id, reason.value))
         elif not conversation.peer_id and link is not None and reason in _UNANSWERED:
             self._be_silent(link)
 

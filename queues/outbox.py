@@ -307,7 +307,6 @@ class Outbox:
             elif link.busy:
                 self._deadlines.set(link, link.retry_at_ns)
             else:
-                link.calling.handle_quiet()
                 self._deadlines.set(link, None)
         return wanting
 

@@ -7,6 +7,7 @@ from typing import Any
 from triack.base.ack_trigger import AckTerms, AckTrigger
 from triack.base.delivery import DURABLE
 from triack.base.errors import ProtocolError
+from triack.base.paths import address_in
 from triack.base.reasons import DropReason
 from triack.ordering import wire
 from triack.queues.control import Control
@@ -106,7 +107,7 @@ class Reports:
             peer=conversation.peer_id.hex(),
             peer_name=conversation.peer_name,
             role="initiator" if session.initiator else "acceptor",
-            address=conversation.path,
+            address=address_in(conversation.path),
             window=session.policy.window,
             idle_ack_delay_ns=terms.delay_ns,
             ack_threshold=terms.count or 0,

@@ -42,6 +42,10 @@ class NodeSettings:
         max_queues: queues that arrivals may create; beyond it empty ones that nobody reads are removed.
         max_streams: incoming streams of one origin.
         close_timeout_s: how long ``close`` waits for the disk, and for the last acks.
+        keep_alive_s: for nodes that listen nowhere, so that nobody can call them: how long a session over UDP that they
+            have begun may send nothing before it sends a ping. Middle boxes that forget flows do so after 30 s at the
+            earliest; over UDP a day of this costs half a megabyte for each peer. 0 for no such pings. A peer may have
+            an interval of its own (``Node.trust``).
         keys: how long the keys of messages count, and how many there may be.
         messages_per_packet: the most that share a packet; None for as many as fit. With 1 a window of packets, and all
             else that counts them, is one of messages.
@@ -67,6 +71,7 @@ class NodeSettings:
     max_queues: int = 10_000
     max_streams: int = 4_096
     close_timeout_s: float = 5.0
+    keep_alive_s: float = 25.0
     keys: KeySettings = field(default_factory=KeySettings)
     messages_per_packet: int | None = None
     ack_events: AckTrigger | None = None
@@ -74,7 +79,7 @@ class NodeSettings:
     survives: Survives = "power loss"
 
     def __post_init__(self) -> None:
-        check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_s"))
+        check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_s", "keep_alive_s"))
         check_datagram("NodeSettings: stream_datagram_bytes", self.stream_datagram_bytes)
         check_kind("NodeSettings: ack_events", self.ack_events, AckTrigger | None)
         if self.survives not in SURVIVES:

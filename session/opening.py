@@ -68,6 +68,12 @@ class Opening:
         self.hello = replace(self.hello, sent_at_ns=peer.sent_at_ns)
         self.due = True
 
+    def hasten(self, wait_ns: int) -> bool:
+        """Wait no longer than that for an answer from now on. Returns whether it would have been longer."""
+        is_longer = self._spacing_ns > wait_ns
+        self._spacing_ns = min(self._spacing_ns, wait_ns)
+        return is_longer
+
     def repeat(self) -> None:
         """Nobody has answered in time, or somebody wants to hear it once more."""
         self.due = True

@@ -21,6 +21,7 @@ the introductions and the marks, means nothing to it. It is put together from ma
     pacing        how fast it takes it                           pieces        packets that are larger
     sizing        how large datagrams are, and for that          path_mtu      what the path carries
     rtt           how long it takes                              timers        every timer, by name
+                                                                 keep_alive    when the path is to be kept open
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -55,6 +56,7 @@ from triack.session.events import (
 )
 from triack.session.frames import Hello
 from triack.session.idle import Idle
+from triack.session.keep_alive import KeepAlive
 from triack.session.opening import CONNECT_RESEND_NS, Opening
 from triack.session.pacing import network_share
 from triack.session.probing import PROBE_PACKETS, Probing
@@ -81,6 +83,7 @@ class Session:
         scheme: of the peer's address. On ``udp`` congestion control and pacing are on, on ``tcp`` the stream's window.
         now_ns: the caller's monotonic clock.
         spacing_ns: how long an initiator waits for each answer to its hello, at least.
+        keep_alive_ns: how long an open session sends nothing before it sends a ping; 0 for as long as it likes.
 
     Attributes:
         peer: the peer's hello, but for what its owner reads; None for an initiator that has not been answered.
@@ -106,6 +109,7 @@ class Session:
         scheme: str,
         now_ns: int,
         spacing_ns: int = 0,
+        keep_alive_ns: int = 0,
     ) -> None:
         own = Hello.of(settings, session_id=session_id, connection_id=connection_id, introduction=introduction)
         self.peer = peer
@@ -124,6 +128,7 @@ class Session:
         self.answering = Answering(largest, self.policy, SPAN_WINDOWS * largest)
         self._probing = Probing(is_stream=scheme == "tcp")
         self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
+        self._keep_alive = KeepAlive(keep_alive_ns)
         self._timers = Timers()
         self._events: list[Event] = []
         self.sizing = Sizing(
@@ -260,6 +265,20 @@ class Session:
         if self.state in (State.CONNECTING, State.ACCEPTING):
             self._opening.introduce(introduction)
 
+    def keep_alive(self, interval_ns: int, now_ns: int) -> None:
+        """From now on send a ping when nothing was sent for so long; 0: send none."""
+        if interval_ns == self._keep_alive.interval_ns:
+            return
+        self._keep_alive.interval_ns = interval_ns
+        self._timers.stop(Timer.KEEP_ALIVE)
+        if interval_ns and self.state is State.OPEN:
+            self._timers.start(Timer.KEEP_ALIVE, self._keep_alive.look_again_ns(now_ns))
+
+    def hasten(self, wait_ns: int, now_ns: int) -> None:
+        """The peer may be there again: an initiator whose hello was not answered repeats it after that wait at most."""
+        if self.state is State.CONNECTING and self._opening.hasten(wait_ns):
+            self._timers.start(Timer.CONNECT_RESEND, now_ns + wait_ns)
+
     # ---- inputs
 
     def handle_hello(self, peer: Hello, now_ns: int) -> None:
@@ -370,6 +389,7 @@ class Session:
         """The next datagrams to send with packets and nothing else; None: ``poll_transmit`` says what."""
         run = self._composing.run(self.mark, now_ns) if self.state in (State.OPEN, State.DRAINING) else None
         if run is not None:
+            self._keep_alive.sent_at_ns = now_ns
             self._handle_departed(run.packets, now_ns)
         return run
 
@@ -386,6 +406,7 @@ class Session:
         transmit = self._composing.datagram(self.mark, now_ns)
         if transmit is None:
             return None
+        self._keep_alive.sent_at_ns = now_ns
         if transmit.ack or transmit.store_ack:
             self.answering.arm(self._timers)
         if transmit.ping and not self._opening.unconfirmed:
@@ -415,6 +436,8 @@ class Session:
         self._timers.stop(Timer.CONNECT_LIMIT)
         self._timers.start(Timer.CLEANUP, now_ns + in_ns(self._settings.cleanup_interval_s))
         self.idle.handle_packet(now_ns)
+        if self._keep_alive.interval_ns:
+            self._timers.start(Timer.KEEP_ALIVE, now_ns + self._keep_alive.interval_ns)
         self._events.append(SessionOpened())
         self._events += map(WindowChanged, self.window.changes())
 
@@ -549,6 +572,11 @@ class Session:
     def _on_path_mtu(self, now_ns: int) -> None:
         self.sizing.handle_timer(now_ns)
 
+    def _on_keep_alive(self, now_ns: int) -> None:
+        if self._keep_alive.is_due(now_ns):
+            self._probing.ping_due = True
+        self._timers.start(Timer.KEEP_ALIVE, self._keep_alive.look_again_ns(now_ns))
+
     def _on_pacing(self, _now_ns: int) -> None:
         """Nothing to do: ``poll_transmit`` looks at the pacer itself."""
 
@@ -634,4 +662,5 @@ _EXPIRIES: dict[Timer, Callable[[Session, int], None]] = {
     Timer.STORE_ACK_DELAY: Session._on_ack_delay,
     Timer.QUIET: Session._on_quiet,
     Timer.PATH_MTU: Session._on_path_mtu,
+    Timer.KEEP_ALIVE: Session._on_keep_alive,
 }

@@ -36,6 +36,8 @@ class Timer(IntEnum):
     """Nothing came for a while after everything was acknowledged: the owner may wait for more, and want to ask."""
     PATH_MTU = 12
     """A probe of the path has not been answered: send another, or take that size for too large."""
+    KEEP_ALIVE = 13
+    """Nothing may have left for so long that a middle box forgets the path: look, and send something."""
 
 
 class Timers:

@@ -10,6 +10,7 @@ Pure: clock and randomness are arguments.
 
 from ipaddress import IPv6Address
 
+from triack.base.paths import address_in
 from triack.base.units import SECOND
 from triack.transport.address import Address
 from triack.transport.cookies import mac
@@ -58,7 +59,7 @@ class Admission:
         return after_ns is not None
 
     def _place(self, address: str) -> int:
-        host = Address.parse(address, listening=True).host
+        host = Address.parse(address_in(address), listening=True).host
         if ":" in host:
             whole = IPv6Address(host)
             host = str(whole.ipv4_mapped or int(whole) >> _NETWORK_BITS)

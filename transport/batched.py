@@ -3,6 +3,9 @@
 Datagrams of equal size to one address leave in one ``sendmsg`` with UDP_SEGMENT; one ``recvmsg`` with UDP_GRO brings
 what came together from one (udp(7)). What the network carries is the same as without. Nothing is queued here: when the
 system takes no more, the sender waits for a moment, and the next one behind it; what finds no room then is lost.
+
+A socket that is bound to all addresses says where each datagram arrived, and sends from the address that it is told
+(``called``). Where a system offers that and no batches, such a socket stands here all the same, with runs of one.
 """
 
 import asyncio
@@ -11,14 +14,18 @@ import socket
 import struct
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from triack.base.reasons import DropReason
+from triack.transport.called import ANCILLARY_BYTES, Ancillary, called_by
 from triack.transport.fragmenting import Fragmenting
 from triack.transport.resolve import SocketAddress
 from triack.transport.routes import ROUTES_MAX
 
-__all__ = ["ROOM_SECONDS", "BatchedSocket", "offers_batches", "runs_of"]
+__all__ = ["ROOM_SECONDS", "Arrived", "BatchedSocket", "offers_batches", "runs_of"]
+
+Arrived = Callable[[list[bytes], SocketAddress, bytes], None]
+"""Takes datagrams that came together, where they came from, and where they arrived (``called.called_by``)."""
 
 SOL_UDP = 17
 """The level of the two options, from Linux's ``udp.h``; the ``socket`` module has no names for these three."""
@@ -43,7 +50,7 @@ BURST_MAX = 512
 
 _SIZE = struct.Struct("@H")  # what UDP_SEGMENT takes
 _GRO_SIZE = struct.Struct("@i")  # what UDP_GRO gives
-_ANCILLARY_BYTES = socket.CMSG_SPACE(_GRO_SIZE.size) if sys.platform != "win32" else 0  # what Windows does not have
+_GRO_BYTES = socket.CMSG_SPACE(_GRO_SIZE.size) if sys.platform != "win32" else 0  # what Windows does not have
 _CUT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)  # as a number: a flag of Python's is added up for each call
 _TOO_LONG = (errno.EINVAL, errno.EMSGSIZE)
 """A datagram of a run is longer than the path carries in one piece. Alone the system sends it in fragments, if it
@@ -87,16 +94,17 @@ def runs_of(datagrams: list[bytes], longest_bytes: int) -> Iterator[list[bytes]]
 
 
 class BatchedSocket:
-    """A socket for which ``offers_batches`` said yes.
+    """A socket for which ``offers_batches`` said yes, or ``offers_called``.
 
     Args:
         sock: bound, and not blocking; closed with this.
         drops: counts ``closed``, ``too-large``, ``send-overflow``, ``send-error`` and ``receive-error``.
         on_arrived: called with datagrams that came from one address.
+        batches: whether several may leave together.
     """
 
     def __init__(
-        self, sock: socket.socket, drops: Counter[DropReason], on_arrived: Callable[[list[bytes], SocketAddress], None]
+        self, sock: socket.socket, drops: Counter[DropReason], on_arrived: Arrived, *, batches: bool = True
     ) -> None:
         self.sockname: SocketAddress = sock.getsockname()
         self._sock = sock
@@ -104,6 +112,7 @@ class BatchedSocket:
         self._on_arrived = on_arrived
         self._buffer = bytearray(RECEIVE_BYTES)
         self._view = memoryview(self._buffer)
+        self._most_bytes = RUN_BYTES_MAX if batches else 0
         self._longest_bytes: dict[SocketAddress, int] = {}
         self._fragmenting = Fragmenting(sock)
         self._turn = asyncio.Lock()
@@ -114,24 +123,28 @@ class BatchedSocket:
 
     # ---- sending
 
-    async def send(self, datagrams: list[bytes], sockaddr: SocketAddress) -> None:
-        """Send each once, in order; what cannot leave is counted."""
+    async def send(
+        self, datagrams: list[bytes], sockaddr: SocketAddress, leaving_from: Sequence[Ancillary] = ()
+    ) -> None:
+        """Send each once, in order, from where ``called.answer_from`` says; what cannot leave is counted."""
         async with self._turn:
-            for run in runs_of(datagrams, self._longest_bytes.get(sockaddr, RUN_BYTES_MAX)):
-                if not await self._send_run(run, sockaddr):
+            for run in runs_of(datagrams, self._longest_bytes.get(sockaddr, self._most_bytes)):
+                if not await self._send_run(run, sockaddr, leaving_from):
                     for datagram in run:
-                        await self._send_run([datagram], sockaddr)
+                        await self._send_run([datagram], sockaddr, leaving_from)
 
-    async def _send_run(self, run: list[bytes], sockaddr: SocketAddress) -> bool:
+    async def _send_run(self, run: list[bytes], sockaddr: SocketAddress, leaving_from: Sequence[Ancillary]) -> bool:
         """Send what leaves together. Returns False when none of it has left, and each is to be tried alone."""
         while not self._is_closed:
             self._fragmenting.choose(len(run[0]))
             try:
-                if len(run) == 1:
-                    self._sock.sendto(run[0], sockaddr)
-                else:
+                if len(run) > 1:
                     size = _SIZE.pack(len(run[0]))
-                    self._sock.sendmsg(run, [(SOL_UDP, UDP_SEGMENT, size)], 0, sockaddr)
+                    self._sock.sendmsg(run, [(SOL_UDP, UDP_SEGMENT, size), *leaving_from], 0, sockaddr)
+                elif leaving_from:
+                    self._sock.sendmsg(run, leaving_from, 0, sockaddr)
+                else:
+                    self._sock.sendto(run[0], sockaddr)
             except (BlockingIOError, InterruptedError):
                 if not await self._wait_for_room():
                     self._drops[DropReason.SEND_OVERFLOW] += len(run)
@@ -179,7 +192,9 @@ class BatchedSocket:
             if taken >= BURST_MAX:
                 return
             try:
-                size_bytes, ancillary, flags, sockaddr = self._sock.recvmsg_into([self._buffer], _ANCILLARY_BYTES)
+                size_bytes, ancillary, flags, sockaddr = self._sock.recvmsg_into(
+                    [self._buffer], _GRO_BYTES + ANCILLARY_BYTES
+                )
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:  # such as an ICMP answer to something sent earlier
@@ -188,12 +203,12 @@ class BatchedSocket:
             if flags & _CUT:  # where one datagram ends is not known
                 self._drops[DropReason.RECEIVE_ERROR] += 1
                 continue
-            step_bytes = _GRO_SIZE.unpack(ancillary[0][2])[0] if ancillary else size_bytes
+            step_bytes = next((_GRO_SIZE.unpack(said)[0] for _, kind, said in ancillary if kind == UDP_GRO), size_bytes)
             view = self._view
             starts = range(0, size_bytes, step_bytes) if step_bytes < size_bytes else (0,)
             datagrams = [bytes(view[start : min(start + step_bytes, size_bytes)]) for start in starts]
             taken += len(datagrams)
-            self._on_arrived(datagrams, sockaddr)
+            self._on_arrived(datagrams, sockaddr, called_by(ancillary))
 
     async def close(self) -> None:
         """Free the address; whoever waits for room goes on, and counts what is left as dropped."""

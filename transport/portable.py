@@ -5,12 +5,13 @@ import contextlib
 import errno
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import asyncio_dgram
 
 from triack.base.reasons import DropReason
-from triack.transport.batched import ROOM_SECONDS
+from triack.transport.batched import ROOM_SECONDS, Arrived
+from triack.transport.called import Ancillary
 from triack.transport.fragmenting import Fragmenting
 from triack.transport.resolve import SocketAddress
 
@@ -31,7 +32,7 @@ class PortableSocket:
         stream: asyncio_dgram.aio.DatagramServer,
         sock: socket.socket,
         drops: Counter[DropReason],
-        on_arrived: Callable[[list[bytes], SocketAddress], None],
+        on_arrived: Arrived,
     ) -> None:
         self.sockname: SocketAddress = stream.sockname
         self._stream = stream
@@ -43,15 +44,13 @@ class PortableSocket:
         self._pumping = asyncio.create_task(self._pump())
 
     @classmethod
-    async def open(
-        cls, sock: socket.socket, drops: Counter[DropReason], on_arrived: Callable[[list[bytes], SocketAddress], None]
-    ) -> "PortableSocket":
+    async def open(cls, sock: socket.socket, drops: Counter[DropReason], on_arrived: Arrived) -> "PortableSocket":
         """Take over a bound socket.
 
         Args:
             sock: it is closed with this.
             drops: counts ``closed``, ``too-large``, ``send-overflow``, ``send-error`` and ``receive-error``.
-            on_arrived: called with datagrams that came from one address.
+            on_arrived: called with datagrams that came from one address. asyncio does not say where they arrived.
         """
         stream = await asyncio_dgram.from_socket(sock)
         assert isinstance(stream, asyncio_dgram.aio.DatagramServer)  # the other kind has one peer only
@@ -60,8 +59,11 @@ class PortableSocket:
             stream._transport.max_size = RECEIVE_BYTES  # type: ignore[attr-defined]  # noqa: SLF001
         return cls(stream, sock, drops, on_arrived)
 
-    async def send(self, datagrams: list[bytes], sockaddr: SocketAddress) -> None:
-        """Send each once, in order; what cannot leave is counted."""
+    async def send(
+        self, datagrams: list[bytes], sockaddr: SocketAddress, leaving_from: Sequence[Ancillary] = ()
+    ) -> None:
+        """Send each once, in order; what cannot leave is counted. asyncio sends from where the system chooses."""
+        assert not leaving_from  # nobody has been told of another address
         for datagram in datagrams:
             await self._send_one(datagram, sockaddr)
 
@@ -95,7 +97,7 @@ class PortableSocket:
                 self._drops[DropReason.RECEIVE_ERROR] += 1
                 continue
             assert isinstance(sockaddr, tuple)  # a str only for AF_UNIX
-            self._on_arrived([data], sockaddr)
+            self._on_arrived([data], sockaddr, b"")
 
     async def close(self) -> None:
         """Free the address."""

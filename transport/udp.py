@@ -3,6 +3,8 @@
 Datagrams to a numeric address leave at once. Those to a host name wait, bounded, for a lookup in the background,
 so that a slow resolver stops nobody (``routes.py``).
 
+A node that listens at all addresses answers from the one that was called (``called.py``).
+
 What the socket that listens cannot reach goes through another one, opened when it is first needed: one for each family
 of addresses, so that a node that listens on IPv4, on this machine alone, or not at all, reaches everyone.
 """
@@ -15,9 +17,11 @@ from collections import Counter
 from collections.abc import Coroutine
 from typing import Any, NamedTuple, TypeAlias
 
+from triack.base.paths import address_in, called_in, path_of
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.batched import BatchedSocket, offers_batches
+from triack.transport.called import Ancillary, Called, answer_from, offers_called
 from triack.transport.inbox import Inbox, Received, Trouble, tell_nobody
 from triack.transport.portable import PortableSocket
 from triack.transport.resolve import (
@@ -53,10 +57,11 @@ _Socket: TypeAlias = BatchedSocket | PortableSocket
 
 
 class _Way(NamedTuple):
-    """The socket to send from, and the receiver's address as that writes it."""
+    """The socket to send from, the receiver's address as that writes it, and from which address if that matters."""
 
     sock: _Socket
     sockaddr: SocketAddress
+    leaving_from: tuple[Ancillary, ...] = ()
 
 
 class _NoWay(NamedTuple):
@@ -85,7 +90,8 @@ class UdpEndpoint:
         self._waiting: dict[str, list[bytes]] = {}
         self._listening: _Socket | None = None
         self._outgoing: dict[int, _Socket] = {}
-        self._ways: dict[SocketAddress, _Way] = {}
+        self._ways: dict[tuple[SocketAddress, str], _Way] = {}
+        self._called = Called()
         self._opening = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_batched = False
@@ -105,13 +111,15 @@ class UdpEndpoint:
         except OSError as error:
             raise cannot("listen on", listen, error) from error
         endpoint = cls(str(Address("udp", listen.host, sock.getsockname()[1])), loopback_only=loopback_only)
-        endpoint._listening = await endpoint._take_over(sock)
+        endpoint._listening = await endpoint._take_over(sock, tells_called=offers_called(sock))
         return endpoint
 
-    async def _take_over(self, sock: socket.socket) -> _Socket:
+    async def _take_over(self, sock: socket.socket, *, tells_called: bool = False) -> _Socket:
         if offers_batches(sock):
             self._is_batched = True
             return BatchedSocket(sock, self.drops, self._handle_arrived)
+        if tells_called:  # which asyncio passes on to nobody
+            return BatchedSocket(sock, self.drops, self._handle_arrived, batches=False)
         return await PortableSocket.open(sock, self.drops, self._handle_arrived)
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
@@ -128,7 +136,7 @@ class UdpEndpoint:
             AddressError: ``to`` is not the address of a UDP endpoint.
         """
         try:
-            sockaddr = self._routes.find(to)
+            sockaddr = self._routes.find(address_in(to))
         except OSError as error:  # an address with a scope that does not exist
             self._give_up(datagrams, to, DropReason.WRONG_FAMILY, cause_of(error))
             return
@@ -150,10 +158,11 @@ class UdpEndpoint:
 
     def _give_up(self, datagrams: list[bytes], to: str, reason: DropReason, why: str) -> None:
         self.drops[reason] += len(datagrams)
-        self.on_trouble(to, f"cannot reach {to} from {self.address}: {why}")
+        self.on_trouble(to, f"cannot reach {address_in(to)} from {self.address}: {why}")
 
     async def _send_all(self, datagrams: list[bytes], sockaddr: SocketAddress, to: str) -> None:
-        way = self._ways.get(sockaddr) or await self._find_way(sockaddr)
+        called = called_in(to)
+        way = self._ways.get((sockaddr, called)) or await self._find_way(sockaddr, called)
         if isinstance(way, _NoWay):
             self._give_up(datagrams, to, way.reason, way.why)
             return
@@ -161,16 +170,16 @@ class UdpEndpoint:
             fitting = [datagram for datagram in datagrams if len(datagram) <= MAX_DATAGRAM_BYTES]
             self.drops[DropReason.TOO_LARGE] += len(datagrams) - len(fitting)
             datagrams = fitting
-        await way.sock.send(datagrams, way.sockaddr)
+        await way.sock.send(datagrams, way.sockaddr, way.leaving_from)
 
     # ---- ways
 
-    async def _find_way(self, sockaddr: SocketAddress) -> _Way | _NoWay:
+    async def _find_way(self, sockaddr: SocketAddress, called: str) -> _Way | _NoWay:
         if self._is_closed:
             return _NoWay(DropReason.CLOSED, "the endpoint is closed")
         if self._loopback_only and not is_loopback(sockaddr):
             return _NoWay(DropReason.NOT_LOOPBACK, "without keys nothing leaves the machine")
-        way = None if self._listening is None else _way_from(self._listening, sockaddr)
+        way = None if self._listening is None else _way_from(self._listening, sockaddr, called)
         if way is None:
             try:
                 way = _Way(await self._outgoing_socket(family_of(sockaddr)), sockaddr)
@@ -179,7 +188,7 @@ class UdpEndpoint:
                 return _NoWay(DropReason.WRONG_FAMILY if is_missing else DropReason.CANNOT_SEND, cause_of(error))
         if len(self._ways) >= ROUTES_MAX:
             self._ways.clear()
-        self._ways[sockaddr] = way
+        self._ways[sockaddr, called] = way
         return way
 
     async def _outgoing_socket(self, family: int) -> _Socket:
@@ -205,8 +214,12 @@ class UdpEndpoint:
         """
         return await self._inbox.take(coalesce=not self._is_batched)
 
-    def _handle_arrived(self, datagrams: list[bytes], sockaddr: SocketAddress) -> None:
-        self._inbox.offer_burst(datagrams, self._routes.name_of(sockaddr))
+    def _handle_arrived(self, datagrams: list[bytes], sockaddr: SocketAddress, called: bytes) -> None:
+        sender = self._routes.name_of(sockaddr)
+        if called:
+            now_seconds = asyncio.get_running_loop().time()
+            sender = path_of(sender, self._called.text_of(sockaddr, called, now_seconds))
+        self._inbox.offer_burst(datagrams, sender)
 
     async def close(self) -> None:
         """Close the sockets; whoever waits in :meth:`receive` gets its error."""
@@ -231,10 +244,12 @@ def _bound(sockaddr: SocketAddress) -> socket.socket:
     return sock
 
 
-def _way_from(sock: _Socket, sockaddr: SocketAddress) -> _Way | None:
-    """How a socket that listens reaches an address, if it does."""
+def _way_from(sock: _Socket, sockaddr: SocketAddress, called: str) -> _Way | None:
+    """How a socket that listens reaches an address, if it does, and from where."""
     here = sock.sockname
+    leaving_from = tuple(answer_from(called, family_of(here), sockaddr))
     if family_of(here) != family_of(sockaddr):
         is_for_both = is_for_all(here) and family_of(here) == socket.AF_INET6
-        return _Way(sock, mapped(sockaddr)) if is_for_both else None
-    return _Way(sock, sockaddr) if is_loopback(sockaddr) or not is_loopback(here) else None
+        return _Way(sock, mapped(sockaddr), leaving_from) if is_for_both else None
+    reaches = is_loopback(sockaddr) or not is_loopback(here)
+    return _Way(sock, sockaddr, leaving_from) if reaches else None

@@ -490,8 +490,8 @@ class Calls:
         return {"key": self._node.key}, b""
 
     async def _trust(self, header: Header, _body: bytes) -> Answer:
-        addresses, psk = header["addresses"], header["psk"]
-        await self._node.trust(header["name"], header["key"], *addresses, send=header["send"], psk=psk)
+        said = {name: header[name] for name in ("send", "psk", "keep_alive_s")}
+        await self._node.trust(header["name"], header["key"], *header["addresses"], **said)
         return {}, b""
 
     async def _revoke(self, header: Header, _body: bytes) -> Answer:

@@ -333,9 +333,11 @@ class Client(ClientAcknowledging):
         *addresses: str,
         send: Iterable[str] | None = None,
         psk: str | None = None,
+        keep_alive_s: float | None = None,
     ) -> None:
         """Let the node trust a peer from now on; see ``Node.trust``."""
-        await self.call("trust", name=name, key=key, addresses=addresses, send=_listed(send), psk=psk)
+        known: dict[str, Any] = {"key": key, "addresses": addresses, "send": _listed(send), "psk": psk}
+        await self.call("trust", name=name, keep_alive_s=keep_alive_s, **known)
 
     async def revoke(self, name: str) -> None:
         """Let the node trust a peer no longer; see ``Node.revoke``."""

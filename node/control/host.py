@@ -110,6 +110,7 @@ class Host(Protocol):
         *addresses: str,
         send: Iterable[str] | None = None,
         psk: str | None = None,
+        keep_alive_s: float | None = None,
     ) -> None:
         """See ``Node.trust``."""
 

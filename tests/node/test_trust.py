@@ -24,7 +24,12 @@ def trust() -> TrustFile:
 
 
 def test_peers_survive_their_text() -> None:
-    peers = [B, Peer("süd", (KEYS[2],)), Peer("nobody", may_send=())]
+    peers = [
+        B,
+        Peer("süd", (KEYS[2],)),
+        Peer("nobody", may_send=()),
+        Peer("hub", addresses=("udp://h:1",), keep_alive_s=2.5),
+    ]
     assert decode_trust(encode_trust(peers), "f") == peers
 
 
@@ -50,6 +55,15 @@ def test_what_is_added_comes_behind_what_was_there() -> None:
     file.add("b", keys=KEYS[:2], addresses=["tcp://[2001:DB8:0::1]:7801"])
     file.add("c", keys=[KEYS[2]])
     assert file.load() == [B, Peer("c", (KEYS[2],))]
+
+
+def test_what_is_said_of_keep_alives_stays_until_something_else_is_said() -> None:
+    file = trust()
+    file.add("b", keys=[KEYS[0]], keep_alive_s=25)
+    file.add("b", addresses=["udp://b:1"])
+    assert file.load()[0].keep_alive_s == 25
+    file.add("b", keep_alive_s=0)
+    assert file.load()[0].keep_alive_s == 0
 
 
 def test_what_is_taken_away() -> None:
@@ -112,6 +126,9 @@ def whole(**peer: Any) -> str:
         (whole(addresses=["udp://b"]), "peers.b.addresses[0]: cannot read address 'udp://b': the port is missing"),
         (whole(addresses=[SECRET]), "peers.b.addresses[0]: cannot read address"),
         (whole(may_send=["a\nb"]), "peers.b.may_send[0]"),
+        (whole(keep_alive_s="25"), "peers.b.keep_alive_s: keep_alive_s must be 0, for no keep-alives, or 1 to"),
+        (whole(keep_alive_s=0.5), "peers.b.keep_alive_s"),
+        (whole(keep_alive_s=True), "peers.b.keep_alive_s"),
         (json.dumps({"version": 1, "peers": {"b": {"keys": TEXTS[:1]}, "c": {"keys": TEXTS[:1]}}}), "it is b's, too"),
         ("[" * 100_000, "nested"),
     ],

@@ -40,6 +40,7 @@ def test_each_host_has_its_share() -> None:
         ("udp://[::ffff:192.0.2.1]:7801", "udp://192.0.2.1:7801", True),
         ("udp://[::ffff:192.0.2.1]:7801", "udp://[::ffff:192.0.2.2]:7801", False),
         ("udp://[fe80::1%eth0]:7801", "udp://[fe80::2%eth0]:7801", True),
+        ("udp://192.0.2.1:7801?at=127.0.0.2", "udp://192.0.2.1:7802", True),
         ("memory://a", "memory://b", False),
     ],
 )

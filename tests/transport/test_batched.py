@@ -80,7 +80,7 @@ class End:
         self.bursts: list[list[bytes]] = []
         self.socket = BatchedSocket(self.wire, self.drops, self.take)  # type: ignore[arg-type]
 
-    def take(self, datagrams: list[bytes], _sockaddr: SocketAddress) -> None:
+    def take(self, datagrams: list[bytes], _sockaddr: SocketAddress, _called: bytes) -> None:
         self.bursts.append(datagrams)
         self.arrived.set()
 

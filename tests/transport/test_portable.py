@@ -15,7 +15,7 @@ async def test_errors_do_not_end_it() -> None:
     drops: Counter[DropReason] = Counter()
     arrived = asyncio.get_running_loop().create_future()
 
-    def take(datagrams: list[bytes], _sockaddr: SocketAddress) -> None:
+    def take(datagrams: list[bytes], _sockaddr: SocketAddress, _called: bytes) -> None:
         arrived.set_result(datagrams)
 
     one = await PortableSocket.open(bound(socket.SOCK_DGRAM, ("127.0.0.1", 0)), drops, take)
@@ -34,7 +34,7 @@ async def test_nobody_waits_for_a_system_that_takes_no_more() -> None:
     drops: Counter[DropReason] = Counter()
     arrived: asyncio.Queue[bytes] = asyncio.Queue()
     one = await PortableSocket.open(
-        bound(socket.SOCK_DGRAM, ("127.0.0.1", 0)), drops, lambda datagrams, _: arrived.put_nowait(datagrams[0])
+        bound(socket.SOCK_DGRAM, ("127.0.0.1", 0)), drops, lambda datagrams, *_: arrived.put_nowait(datagrams[0])
     )
     drained = one._stream._drained  # noqa: SLF001 - what asyncio says when the system takes no more
     drained.clear()

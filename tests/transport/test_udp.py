@@ -96,6 +96,36 @@ async def test_both_families_on_one_socket(opened: Opener) -> None:
     assert [data for data, _ in await received(here, 1)] == [b"y"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system chooses")
+@pytest.mark.parametrize("listen", ["udp://0.0.0.0:0", "udp://[::]:0"])
+async def test_an_answer_leaves_from_the_address_that_was_called(opened: Opener, listen: str) -> None:
+    """By itself or in a run, for as long as anybody knows the path: a firewall lets in no other."""
+    here = await opened("udp", listen)
+    port = int(here.address.rpartition(":")[2])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as caller:
+        caller.bind(("127.0.0.1", 0))
+        caller.settimeout(PATIENCE_S)
+        for host in ("127.0.0.1", "127.0.0.2", "127.0.0.3"):
+            caller.sendto(b"call", (host, port))
+            ((_, path),) = await received(here, 1)
+            burst = [b"answer", b"answer", b"end"]
+            await here.send(burst, path)
+            assert [caller.recvfrom(10) for _ in burst] == [(said, (host, port)) for said in burst]
+    assert not here.drops
+
+
+async def test_one_caller_at_two_addresses_has_two_paths(opened: Opener) -> None:
+    """So nobody makes an answer leave from elsewhere by sending something in the caller's name."""
+    here = await opened("udp", "udp://0.0.0.0:0")
+    port = int(here.address.rpartition(":")[2])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as caller:
+        caller.bind(("127.0.0.1", 0))
+        address = f"udp://127.0.0.1:{caller.getsockname()[1]}"
+        for host in ("127.0.0.1", "127.0.0.2"):
+            caller.sendto(b"call", (host, port))
+    assert [path for _, path in await received(here, 2)] == [address, f"{address}?at=127.0.0.2"]
+
+
 FAULTS = """
 import asyncio, resource, sys
 from triack.transport import udp

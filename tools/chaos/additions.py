@@ -1,4 +1,6 @@
-"""What seeds have got since they were drawn first: addresses of both transports, narrow paths, changing permissions.
+"""What seeds have got since they were drawn first.
+
+Addresses of both transports, narrow paths, changing permissions, and middle boxes that forget.
 
 Each draws from a chance of its own, so that a seed does what it always did, and the addition besides.
 """
@@ -8,7 +10,7 @@ from random import Random
 
 from triack.tools.chaos.plan import DISHONEST, Fault, HostPlan, Plan
 
-__all__ = ["mix_transports", "narrow", "waver"]
+__all__ = ["hide", "mix_transports", "narrow", "waver"]
 
 MIXED_SHARE = 0.6
 """Of the plans in which somebody moves."""
@@ -20,6 +22,12 @@ WANTED_BYTES = (1_200, 9_000, 32_000, 65_535)
 """Ends that do not agree are among them, and one that probes nothing."""
 CARRIED_BYTES = (0, 1_200, 1_300, 1_472, 5_000, 8_972, 40_000)
 """0 for whatever comes; never less than the base."""
+HIDDEN_SHARE = 1 / 8
+"""Of the plans over UDP: a block of 250 seeds has it nearly thirty times."""
+HIDES_MAX = 3
+"""Times that a host goes behind a middle box."""
+FLOW_LIVES_MS = (100, 1_000, 5_000, 30_000)
+"""Shorter than a session's waits, as long, and what middle boxes of the world have."""
 WAVERING_SHARE = 1 / 12
 """Of the plans that can have it: a block of 250 seeds has it more than ten times."""
 WAVERS_MAX = 3
@@ -48,6 +56,19 @@ def narrow(plan: Plan, random: Random) -> Plan:
     ]
     by_time = tuple(sorted((*plan.faults, *faults), key=lambda fault: fault.at_ns))
     return replace(plan, hosts=hosts, faults=by_time)
+
+
+def hide(plan: Plan, random: Random) -> Plan:
+    """A host that nobody can call for a while: it is behind a middle box, which lets in what it has asked for."""
+    if plan.hosts[0].address.startswith("tcp:") or random.random() >= HIDDEN_SHARE:
+        return plan
+    host = random.randrange(len(plan.hosts))
+    faults = []
+    for _ in range(random.randint(1, HIDES_MAX)):
+        at_ns = random.randrange(plan.faults_end_ns)
+        for_ns = random.randrange(1, plan.faults_end_ns - at_ns + 1)
+        faults.append(Fault(at_ns, "hide", host, after=random.choice(FLOW_LIVES_MS), for_ns=for_ns))
+    return replace(plan, faults=tuple(sorted((*plan.faults, *faults), key=lambda fault: fault.at_ns)))
 
 
 def _wants(host: HostPlan, most_bytes: int) -> HostPlan:

@@ -34,7 +34,8 @@ class Fault:
             that number ``after``, down for ``for_ns``), ``rotate`` (another key within ``for_ns``), ``revoke`` (of the
             ``other`` by the host), ``forbid`` (the host forbids the ``other`` the queue of the stream of number
             ``after``), ``narrow`` (datagrams to the ``other`` have at most ``after`` bytes, 0 for any, from now on for
-            good), one of ``STRANGE`` (``after`` datagrams within ``for_ns``), or of ``DISHONEST``.
+            good), ``hide`` (behind a middle box that forgets flows after ``after`` ms), one of ``STRANGE`` (``after``
+            datagrams within ``for_ns``), or of ``DISHONEST``.
         host, other: indices of hosts.
         after: effects or calls until it strikes.
         for_ns: how long it lasts.

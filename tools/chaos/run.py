@@ -271,6 +271,10 @@ class _Scene:
         if fault.kind == "narrow":
             self.network.narrow(one, other, fault.after)
             return
+        if fault.kind == "hide":
+            self.network.hide(one, fault.after * MS)
+            self.world.at(fault.for_ns, lambda: self.network.hide(one, 0))
+            return
         if fault.kind == "clog":
             self.network.clog(one, other)
             self.world.at(fault.for_ns, lambda: self.network.unclog(one, other))

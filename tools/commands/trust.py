@@ -43,6 +43,13 @@ def trust() -> None:
     "--send", "patterns", multiple=True, metavar="PATTERN", help="The only queues it may send to; `in-*` and the like."
 )
 @_psk_option
+@click.option(
+    "--keep-alive",
+    "keep_alive_s",
+    type=float,
+    metavar="SECONDS",
+    help="It cannot call this node: keep a session with it open, and send something over UDP that often; 0 for none.",
+)
 @data_option
 def add(
     *,
@@ -51,11 +58,13 @@ def add(
     addresses: tuple[str, ...],
     patterns: tuple[str, ...],
     psk: TextIO | None,
+    keep_alive_s: float | None,
     data: Path,
 ) -> None:
     """Trust the peer with the public key KEY, and call it NAME.
 
-    For a peer that is known already, add a key or addresses; --send and --psk replace what was said before.
+    For a peer that is known already, add a key or addresses; --send, --psk and --keep-alive replace what was said
+    before.
     """
     files = PrivateFiles(data)
     identity = files.read(IDENTITY_FILE)
@@ -65,6 +74,7 @@ def add(
         addresses=addresses,
         may_send=patterns or None,
         psk=None if psk is None else _read_psk(psk),
+        keep_alive_s=keep_alive_s,
         own=() if identity is None else Identity.decode(identity, files.where(IDENTITY_FILE)).public,
     )
     asyncio.run(reread(data))
@@ -101,7 +111,7 @@ def show(*, data: Path, as_json: bool) -> None:
         keys = [encode_key(KeyKind.PUBLIC, key) for key in peer.keys]
         if as_json:
             known = {"name": peer.name, "keys": keys, "addresses": peer.addresses, "may_send": peer.may_send}
-            click.echo(json_line(known | {"psk": peer.psk != NO_PSK}))
+            click.echo(json_line(known | {"psk": peer.psk != NO_PSK, "keep_alive_s": peer.keep_alive_s}))
             continue
         click.echo(peer.name)
         for key in keys:
@@ -111,6 +121,8 @@ def show(*, data: Path, as_json: bool) -> None:
         click.echo(f"  send     {' '.join(peer.may_send) or 'nothing'}")
         if peer.psk != NO_PSK:
             click.echo("  psk      yes")
+        if peer.keep_alive_s is not None:
+            click.echo(f"  alive    {peer.keep_alive_s:g} s" if peer.keep_alive_s else "  alive    no keep-alives")
 
 
 @trust.command("psk")

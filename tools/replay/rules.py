@@ -162,7 +162,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         **dict.fromkeys(
             (
                 "stream_datagram_bytes", "pending_limit_bytes", "express_limit_bytes", "body_cache_bytes",
-                "max_sessions", "max_queues", "close_timeout_s", "blocking",
+                "max_sessions", "max_queues", "close_timeout_s", "blocking", "keep_alive_s",
             ),
             _LOCAL,
         ),
@@ -187,7 +187,9 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         ),
     },
     "queues/reconnect.py Reconnect": {
-        **dict.fromkeys(("first_s", "step_s", "most_s", "unanswered_most_s", "jitter"), _PATIENCE),
+        **dict.fromkeys(
+            ("first_s", "step_s", "most_s", "unanswered_most_s", "eager_s", "away_most_s", "jitter"), _PATIENCE
+        ),
         "after_session_lost": ("close_without_full_resend", "claims"),
         "gap": "How a program is told of a gap; that there is one, `gaps` and `not_recovered` say.",
     },

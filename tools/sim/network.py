@@ -4,7 +4,8 @@ Datagram addresses (``udp:``) get all of it: loss, independent and in bursts, du
 jitter and spikes of delay, flipped bits, truncation, a largest datagram. Stream addresses (``tcp:``) keep order and
 lose nothing; loss only delays them, and a cut ends the path. Cuts and clogs are directed; a rebound host sends from
 another address than the one that it listens at, as behind a router that forgot it. So does one that speaks to an
-address of the other kind: it calls from a port of that kind, and is answered there as long as its process lives.
+address of the other kind: it calls from a port of that kind, and is answered there as long as its process lives. A
+hidden host is behind a middle box, and is reached only by flows that it has begun and that are known still (``flows``).
 """
 
 from collections import deque
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from triack.base.units import MS, SECOND
 from triack.tools.sim.faults import Fates, Faults
+from triack.tools.sim.flows import FlowTable
 from triack.tools.sim.residents import Residents
 from triack.tools.sim.world import World
 
@@ -76,6 +78,7 @@ class Network:
         self._reached_at: dict[str, str] = {}
         self._rebound = 0
         self._narrow: dict[Path, int] = {}
+        self._flows = FlowTable()
         self._streams: dict[Path, deque[tuple[int, bytes]]] = {}
 
     # ---- who is there
@@ -127,6 +130,10 @@ class Network:
         self._seen_as[address] = seen
         self._reached_at[seen] = address
 
+    def hide(self, address: str, life_ns: int) -> None:
+        """Put a host behind a middle box that forgets UDP flows after so long: nobody can call it. 0: take it out."""
+        self._flows.hide(address, life_ns)
+
     def narrow(self, sender: str, to: str, most_bytes: int) -> None:
         """Lose every longer datagram from one host to another, wherever they are, for good; 0 for none."""
         self._narrow[_host(sender), _host(to)] = most_bytes
@@ -145,7 +152,7 @@ class Network:
             datagram = altered
         self.counts["sent"] += 1
         to = self._reached_at.get(to, to)
-        path = (sender, self._called_by.get(to, to))
+        path = (sender, self._flows.home_of(self._called_by.get(to, to)))
         seen = self._seen_calling(sender, to)
         if path in self._cuts and to.startswith("udp:"):
             self.counts["cut"] += 1
@@ -175,13 +182,17 @@ class Network:
             self._stream(datagram, sender, to)
 
     def _carry(self, datagram: bytes, sender: str, to: str) -> None:
-        seen = self._seen_as.get(sender, sender)
+        seen = self._flows.handle_leaving(sender, to, self.world.now_ns) or self._seen_as.get(sender, sender)
         most_bytes = self._narrow.get((_host(sender), _host(to)), 0)
         if 0 < most_bytes < len(datagram):
             self.counts["too-large"] += 1
             return
+        inside = self._flows.inside_of(to, seen, self.world.now_ns)
+        if inside is None:
+            self.counts["forgotten"] += 1
+            return
         for delay_ns, data in self._fates.decide(self.faults, datagram, (sender, to)):
-            self._later(delay_ns, to, lambda port, data=data: port.receive(data, seen))  # type: ignore[misc]
+            self._later(delay_ns, inside, lambda port, data=data: port.receive(data, seen))  # type: ignore[misc]
 
     def _later(self, delay_ns: int, to: str, action: Callable[[Port], None]) -> None:
         self.world.at(delay_ns, lambda: self._arrive(to, action))

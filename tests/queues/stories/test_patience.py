@@ -11,6 +11,7 @@ from triack.base.delivery import Delivery
 from triack.base.ranges import NumberSet
 from triack.base.units import MS, SECOND
 from triack.queues.quotas import Limits, Quota
+from triack.queues.reconnect import Reconnect
 from triack.queues.settings import NodeSettings
 from triack.session.session_ack import SessionAck
 from triack.session.settings import SessionSettings
@@ -308,26 +309,130 @@ def test_short_sessions_that_end_as_idle_make_nobody_wait() -> None:
 # A peer that is away.
 
 
-AWAY_HOURS = 3
+HEADERS_BYTES = 48
+"""Of IPv6 and UDP."""
+DAY = 24 * HOUR
+
+
+class Meter:
+    """Counts what a world's nodes send, as a network does that charges for it."""
+
+    def __init__(self, world: World) -> None:
+        self.sent_bytes = 0
+        world.network.tap = self._take
+
+    def _take(self, datagram: bytes, _sender: str, _to: str) -> None:
+        self.sent_bytes += len(datagram) + HEADERS_BYTES
+
+
+def away(kind: str, hours: float, settings: NodeSettings | None = None) -> tuple[World, SimNode, SimNode]:
+    """A world in which a node has called another for so long in vain: the network is cut between them."""
+    world = World(1, Faults(delay_ns=5 * MS))
+    a, b = world.node("a", settings, scheme=kind), world.node("b", settings, scheme=kind)
+    a.send(b, "q", b"before")
+    world.run(10 * SECOND)
+    world.cut(a, b)
+    a.send(b, "q", b"meanwhile")
+    world.run(round(hours * HOUR))
+    return world, a, b
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_peer_that_is_away_is_called_ever_more_rarely(kind: str) -> None:
-    """Every half second was 8,900 datagrams an hour, and over streams a line of the log for each of 4,800 attempts."""
-    world = World(1, Faults(delay_ns=5 * MS))
-    a, b = world.node("a", scheme=kind), world.node("b", scheme=kind)
-    a.send(b, "q", b"before")
-    world.run(10 * SECOND)
-    b.crash()
-    a.send(b, "q", b"meanwhile")
-    sent, logged = world.network.counts["sent"], len(a.log())
-    world.run(AWAY_HOURS * HOUR)
-    assert world.network.counts["sent"] - sent < AWAY_HOURS * 4_300
-    assert len(a.log()) - logged < AWAY_HOURS * 4_300
-    b.start()
-    assert world.run(1_030 * MS, lambda: b.length("q") == 2), "a second, and three round trips"
+@pytest.mark.parametrize("is_down", [True, False])
+def test_a_peer_that_is_away_costs_less_than_a_megabyte_a_day(kind: str, is_down: bool) -> None:
+    """After the first hour, whether its host is there or not; a call each second was a hundred times as much."""
+    world, a, b = away(kind, 1)
+    if is_down:
+        b.crash()
+        world.heal()
+    meter, logged = Meter(world), len(a.log())
+    world.run(DAY)
+    assert 100_000 < meter.sent_bytes < 1_000_000
+    assert len(a.log()) - logged < 6_000
+    world.heal()
+    if is_down:
+        b.start()
+    assert world.run(121 * SECOND, lambda: b.length("q") == 2), "the longest wait, and a handshake"
     assert judged(a, b) == []
+
+
+@pytest.mark.slow
+def test_messages_that_expire_and_come_anew_do_not_make_an_absence_young() -> None:
+    """A sensor that reports every ten minutes what is worthless a minute later pays no more than one that waits."""
+    world, a, b = away("udp", 1)
+    world.run(HOUR)
+    meter = Meter(world)
+    for _ in range(6 * 24):
+        a.send(b, "q", b"reading", delivery=Delivery.RECOVERABLE, live_ms=60_000)
+        world.run(600 * SECOND)
+    assert meter.sent_bytes < 1_000_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_within_the_first_hour_a_peer_is_back_within_a_second(kind: str) -> None:
+    world, _, b = away(kind, 0.9)
+    world.heal()
+    assert world.run(1_030 * MS, lambda: b.length("q") == 2), "a second, and three round trips"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_peer_that_calls_is_back_within_a_second(kind: str, lost: int) -> None:
+    """However long it was away, and if our answer to its first datagram is lost: then it is called."""
+    world, a, b = away(kind, 5)
+    b.restart()
+    world.heal()
+    left = lost if kind == "udp" else 0  # a stream loses nothing
+
+    def lose(datagram: bytes, sender: str, _to: str) -> bytes | None:
+        nonlocal left
+        left -= sender == a.address
+        return None if sender == a.address and left >= 0 else datagram
+
+    b.send(a, "q", b"here I am")
+    world.network.alter = lose
+    assert world.run(1_030 * MS, lambda: b.length("q") == 2)
+    assert judged(a, b) == []
+
+
+def test_a_rare_call_whose_answer_is_lost_is_followed_by_a_call_of_ours() -> None:
+    """Both ends call every two minutes by now. That one of them hears the other is nearly as good as an answer."""
+    world, a, b = away("udp", 0)
+    b.send(a, "q", b"too")
+    world.cut(b, a)
+    world.run(3 * HOUR)
+    heard_ns: list[int] = []
+
+    def lose(datagram: bytes, sender: str, _to: str) -> bytes | None:
+        """What the first node sends until it has answered the other's call."""
+        if sender == b.address:
+            heard_ns.append(world.now_ns)
+        is_lost = sender == a.address and (not heard_ns or world.now_ns < heard_ns[0] + 100 * MS)
+        return None if is_lost else datagram
+
+    world.heal()
+    world.network.alter = lose
+    assert world.run(121 * SECOND, lambda: bool(heard_ns))
+    assert world.run(1_030 * MS, lambda: a.length("q") == 1 and b.length("q") == 2)
+
+
+def test_after_a_partition_that_both_ends_waited_out_the_longest_wait_is_the_worst() -> None:
+    """Whichever calls first: nobody waits for the other's turn."""
+    world, a, b = away("udp", 0)
+    b.send(a, "q", b"too")
+    world.cut(b, a)
+    world.run(3 * HOUR)
+    world.heal()
+    assert world.run(121 * SECOND, lambda: a.length("q") == 1 and b.length("q") == 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_pays_for_it_is_called_every_second_for_good(kind: str) -> None:
+    """``away_most_s``."""
+    world, _, b = away(kind, 5, NodeSettings(reconnect=Reconnect(away_most_s=1.0)))
+    world.heal()
+    assert world.run(1_030 * MS, lambda: b.length("q") == 2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -343,14 +448,14 @@ def test_a_short_absence_changes_nothing(kind: str, away_s: float) -> None:
     assert world.run(1_100 * MS, lambda: b.length("q") == 1), "the longest wait, and a handshake"
 
 
-def test_what_is_new_after_a_quiet_time_does_not_wait_for_an_absence_that_is_over() -> None:
-    """All that there was for the peer has expired: how long it was called in vain before says nothing now."""
+def test_what_is_new_after_a_quiet_time_is_called_for_at_once() -> None:
+    """All that there was for the peer has expired. Whether it is there now is known after a call."""
     world = World(1, Faults(delay_ns=5 * MS))
     a, b = world.node("a"), world.node("b")
     b.crash()
     a.send(b, "q", b"old", live_ms=600_000)
-    world.run(HOUR)
+    world.run(3 * HOUR)
     a.send(b, "q", b"new")
     world.run(100 * MS)
     b.start()
-    assert world.run(300 * MS, lambda: b.length("q") == 1)
+    assert world.run(1_030 * MS, lambda: b.length("q") == 1)

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from random import Random
 
-from triack.tools.chaos.additions import CARRIED_BYTES, WANTED_BYTES, mix_transports, narrow, waver
+from triack.tools.chaos.additions import CARRIED_BYTES, WANTED_BYTES, hide, mix_transports, narrow, waver
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.plan import DISHONEST, Plan
 
-ADDED = ("forbid", "narrow")
+ADDED = ("forbid", "hide", "narrow")
 """Kinds of faults that come with additions."""
 
 
@@ -21,6 +21,7 @@ def test_a_share_of_the_seeds_has_each() -> None:
     assert sum(len(schemes(plan)) == 2 for plan in plans) >= 5
     assert sum(any(stream.wavers for stream in plan.streams) for plan in plans) >= 10
     assert sum(any(fault.kind == "narrow" for fault in plan.faults) for plan in plans) >= 50
+    assert sum(any(fault.kind == "hide" for fault in plan.faults) for plan in plans) >= 25
     for plan in plans:
         wavers = [index for index, stream in enumerate(plan.streams) if stream.wavers]
         assert {fault.after for fault in plan.faults if fault.kind == "forbid"} == set(wavers)
@@ -48,6 +49,7 @@ def test_the_rest_of_a_plan_stays() -> None:
     moving = next(plan for plan in map(draw, range(300)) if any(host.others for host in plan.hosts))
     for seed in range(20):
         plan = narrow(waver(mix_transports(moving, Random(seed)), Random(seed)), Random(seed))
+        plan = hide(plan, Random(seed))
         for one, other in zip(plan.hosts, moving.hosts, strict=True):
             assert [address.partition(":")[2] for address in one.addresses] == [
                 address.partition(":")[2] for address in other.addresses

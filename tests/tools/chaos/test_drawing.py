@@ -13,6 +13,7 @@ KINDS = {
     "cut",
     "cut-one-way",
     "clog",
+    "hide",
     "narrow",
     "rebind",
     "wall-jump",

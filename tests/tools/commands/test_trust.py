@@ -39,7 +39,12 @@ def test_peers_are_added_listed_and_removed(tmp_path: Path) -> None:
         "addresses": ["udp://b:7801"],
         "may_send": ["orders", "in-*"],
         "psk": True,
+        "keep_alive_s": None,
     }
+    run(tmp_path, "add", "plant-b", "--keep-alive", "25")
+    assert run(tmp_path, "list").output.splitlines()[-1] == "  alive    25 s"
+    run(tmp_path, "add", "plant-b", "--keep-alive", "0")
+    assert run(tmp_path, "list").output.splitlines()[-1] == "  alive    no keep-alives"
     run(tmp_path, "remove", "plant-b", "--key", B)
     assert B not in run(tmp_path, "list").output
     run(tmp_path, "remove", "plant-b")

@@ -175,6 +175,25 @@ def test_a_rebound_host_is_seen_elsewhere_and_answers_must_follow() -> None:
     assert [data for data, _ in net.got[A]] == [b"to the new"]
 
 
+def test_a_hidden_host_is_reached_by_its_own_flows_only() -> None:
+    """Not at its own address, and not any more when it has been silent for too long; and cuts find it there, too."""
+    net = Net()
+    net.network.hide(A, 100 * MS)
+    net.send(1, B, A)
+    net.send(1)
+    net.world.run(10 * MS)
+    seen = net.got[B][0][1]
+    net.network.send(b"in time", B, seen)
+    net.network.cut(B, A)
+    net.network.send(b"cut", B, seen)
+    net.network.heal()
+    net.world.run(SECOND)
+    net.network.send(b"too late", B, seen)
+    net.world.run(SECOND)
+    assert [data for data, _ in net.got[A]] == [b"in time"]
+    assert net.network.counts["forgotten"] == 2
+
+
 def test_a_stream_keeps_order_and_loses_nothing() -> None:
     """Loss only makes it late."""
     net = Net(Faults(loss=0.3, reorder=0.5, duplicate=0.5, jitter_ns=20 * MS), a=TCP_A, b=TCP_B)

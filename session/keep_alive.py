@@ -1,0 +1,37 @@
+"""When an end of a session sends something only to keep its path open.
+
+Firewalls and address translators forget a UDP flow when nothing leaves by it for a while, many of them after half a
+minute (RFC 4787, section 4.3; RFC 8085, section 3.5). A peer behind one cannot be called, so what it is sent afterwards
+is lost. Such a peer sends a ping whenever it has sent nothing for its interval. The ping is answered, so a middle box
+that wants to see both directions sees them, and a peer that is gone is noticed.
+
+A ping is no packet: a session with nothing but keep-alives is idle, and ends as one ([MS-MQQB] 3.1.6.2).
+"""
+
+__all__ = ["KeepAlive"]
+
+
+class KeepAlive:
+    """The keep-alives of one end.
+
+    Args:
+        interval_ns: how long it may send nothing; 0: for as long as it likes.
+
+    Attributes:
+        interval_ns: the same; the session sets another one.
+        sent_at_ns: when the end sent something last; the session sets it.
+    """
+
+    __slots__ = ("interval_ns", "sent_at_ns")
+
+    def __init__(self, interval_ns: int) -> None:
+        self.interval_ns = interval_ns
+        self.sent_at_ns = 0
+
+    def is_due(self, now_ns: int) -> bool:
+        """Whether it is time to send something."""
+        return now_ns >= self.sent_at_ns + self.interval_ns
+
+    def look_again_ns(self, now_ns: int) -> int:
+        """When to ask again; if it is time now, something leaves now."""
+        return (now_ns if self.is_due(now_ns) else self.sent_at_ns) + self.interval_ns

@@ -1,0 +1,85 @@
+"""A socket that has every address of the machine says which one was called, and answers from there."""
+
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from triack.transport import called
+from triack.transport.called import ANCILLARY_BYTES, Called, answer_from, called_by, offers_called
+from triack.transport.resolve import SocketAddress, bound
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is asked")
+
+CALLER = ("127.0.0.1", 9)
+
+
+@pytest.fixture(params=["0.0.0.0", "::"])
+def everywhere(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
+    sockaddr: SocketAddress = (request.param, 0) if request.param == "0.0.0.0" else ("::", 0, 0, 0)
+    with bound(socket.SOCK_DGRAM, sockaddr) as sock:
+        sock.setblocking(True)
+        assert offers_called(sock)
+        yield sock
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "127.7.7.7"])
+def test_an_answer_leaves_from_where_the_call_arrived(everywhere: socket.socket, host: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as caller:
+        caller.sendto(b"call", (host, everywhere.getsockname()[1]))
+        _, ancillary, _, sender = everywhere.recvmsg(10, ANCILLARY_BYTES)
+        packed = called_by(ancillary)
+        assert packed[-4:] == socket.inet_aton(host)
+        everywhere.sendmsg([b"answer"], answer_from(host, everywhere.family, sender), 0, sender)
+        assert caller.recvfrom(10) == (b"answer", (host, everywhere.getsockname()[1]))
+
+
+def test_an_answer_over_ipv6_names_the_interface_of_a_link_local_address_only() -> None:
+    """Link-local addresses may be the same on two interfaces; for others the system knows the way."""
+    to = ("fe80::9", 7801, 0, 3)
+    ((level, kind, said),) = answer_from("fe80::1", socket.AF_INET6, to)
+    assert (level, kind) == (socket.IPPROTO_IPV6, socket.IPV6_PKTINFO)
+    assert (said[:16], int.from_bytes(said[16:], sys.byteorder)) == (socket.inet_pton(socket.AF_INET6, "fe80::1"), 3)
+    ((_, _, said),) = answer_from("2001:db8::1", socket.AF_INET6, to)
+    assert int.from_bytes(said[16:], sys.byteorder) == 0
+
+
+def test_a_socket_with_one_address_is_left_as_it_is() -> None:
+    with bound(socket.SOCK_DGRAM, ("127.0.0.1", 0)) as sock:
+        assert not offers_called(sock)
+        assert answer_from("", sock.family, CALLER) == []
+
+
+def test_only_an_address_that_the_system_does_not_prefer_is_named() -> None:
+    """Then both ends of a session that this node began mean the same path."""
+    said = Called()
+    assert said.text_of(CALLER, socket.inet_aton("127.0.0.1"), 0.0) == ""
+    assert said.text_of(CALLER, socket.inet_aton("127.0.0.2"), 0.0) == "127.0.0.2"
+    mapped = bytes(10) + b"\xff\xff" + socket.inet_aton("127.0.0.2")
+    assert said.text_of(("::ffff:127.0.0.1", 9, 0, 0), mapped, 0.0) == "127.0.0.2"
+
+
+def test_the_system_is_asked_again_as_interfaces_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    preferred = "127.0.0.2"
+    asked: list[Any] = []
+
+    def prefer(sockaddr: SocketAddress) -> str:
+        asked.append(sockaddr)
+        return preferred
+
+    monkeypatch.setattr(called, "_preferred", prefer)
+    said, here = Called(), socket.inet_aton("127.0.0.2")
+    assert said.text_of(CALLER, here, 0.0) == ""
+    preferred = "127.0.0.1"
+    assert said.text_of(CALLER, here, called.PREFERRED_SECONDS - 0.1) == ""
+    assert said.text_of(CALLER, here, called.PREFERRED_SECONDS) == "127.0.0.2"
+    assert asked == [CALLER] * 2
+
+
+def test_callers_beyond_the_bound_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of a path follows from what the system says, not from what was remembered."""
+    monkeypatch.setattr(called, "ROUTES_MAX", 2)
+    said, here = Called(), socket.inet_aton("127.0.0.2")
+    assert {said.text_of(("127.0.0.1", port), here, 0.0) for port in (1, 2, 3, 1)} == {"127.0.0.2"}
