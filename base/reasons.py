@@ -57,6 +57,7 @@ class DropReason(Reason):
     # What it says.
     BAD_HELLO = "bad-hello", "A hello could not be read, or held a value that cannot be."
     BAD_FRAME = "bad-frame", "A frame could not be read, or held a value that cannot be."
+    REPEATED_FRAME = "repeated-frame", "A datagram had two frames of one kind, which no correct sender writes."
     BAD_PACKET = "bad-packet", "A packet's sequence header could not be read, or contradicted its stream."
     BAD_BODY = "bad-body", "A packet's messages could not be read."
     ACK_OF_UNSENT = "ack-of-unsent", "An acknowledgement covered what was never sent."
