@@ -229,7 +229,8 @@ class Answer(NamedTuple):
     Attributes:
         channel: of the conversation that it asks for; None when its sender has to prove first where it is.
         payload: what the connect says.
-        retry: the datagram to send back when there is no channel.
+        retry: the datagram that asks for that proof, to be sent back when there is no channel, or instead of an accept;
+            empty when the sender has proved where it is, or nobody can ask for it.
     """
 
     channel: Channel | None
