@@ -45,7 +45,8 @@ def session() -> list[bytes]:
     """All kinds of datagrams of a session."""
     directory = Directory([Peer("a", (public(A_KEY),)), Peer("b", (public(B_KEY),))])
     a = SecureChannels([A_KEY], directory, entropy=Random(1).randbytes)
-    b = SecureChannels([B_KEY], directory, entropy=Random(2).randbytes)
+    # Other keys than those of the session that these are given to (``targets.opened``).
+    b = SecureChannels([B_KEY], directory, entropy=Random(3).randbytes)
     caller = a.dial("b", "udp")
     connect = caller.seal(Kind.CONNECT, 1, 1, b"hello", 0)
     channel = b.answer(connect, read_header(connect), A_ADDRESS, 0).channel
