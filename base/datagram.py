@@ -41,6 +41,7 @@ __all__ = [
     "Header",
     "Kind",
     "Opened",
+    "connection_id_of",
     "counters_of",
     "encode_header",
     "open_each",
@@ -58,6 +59,10 @@ HEADER_BYTES = _HEADER.size
 
 _COUNTER_AT = HEADER_BYTES - _COUNTER.size
 """The counter is the last of it."""
+
+
+_CONNECTION_AT = _COUNTER_AT - _COUNTER.size
+"""The connection id stands before it, and is as long."""
 
 
 class Kind(IntEnum):
@@ -117,6 +122,11 @@ def read_header(datagram: bytes) -> Header:
     if kind is None:
         raise ProtocolError(DropReason.UNKNOWN_KIND, str(code))
     return Header(kind, connection_id, counter, epoch)
+
+
+def connection_id_of(datagram: bytes) -> int:
+    """The connection that a datagram names; any number for what is too short to name one."""
+    return int.from_bytes(datagram[_CONNECTION_AT : _CONNECTION_AT + _COUNTER.size])
 
 
 def counters_of(burst: Sequence[bytes]) -> list[int]:
@@ -219,7 +229,8 @@ class Answer(NamedTuple):
     Attributes:
         channel: of the conversation that it asks for; None when its sender has to prove first where it is.
         payload: what the connect says.
-        retry: the datagram to send back when there is no channel.
+        retry: the datagram that asks for that proof, to be sent back when there is no channel, or instead of an accept;
+            empty when the sender has proved where it is, or nobody can ask for it.
     """
 
     channel: Channel | None

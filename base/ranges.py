@@ -1,9 +1,10 @@
 """Sets of numbers kept as a cumulative number and the ranges above it."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
-__all__ = ["NumberSet", "Range", "as_ranges"]
+__all__ = ["NumberSet", "Range", "as_ranges", "without"]
 
 Range = tuple[int, int]
 """An inclusive range ``(first, last)``."""
@@ -78,6 +79,35 @@ class NumberSet:
         else:
             self.cumulative = last
 
+    def take_run(self, first: int, last: int) -> list[range]:
+        """Add neighbouring numbers, ``last`` included. Returns those that were not there, as ranges.
+
+        Numbers that are there already cost nothing: only the gaps between them are walked.
+        """
+        first = max(first, self.cumulative + 1)
+        if first > last:
+            return []
+        firsts, lasts = self._firsts, self._lasts
+        begin, end = bisect_left(lasts, first - 1), bisect_right(firsts, last + 1)
+        fresh: list[range] = []
+        following = first
+        for at in range(begin, end):
+            if following < firsts[at]:
+                fresh.append(range(following, min(firsts[at], last + 1)))
+            following = max(following, lasts[at] + 1)
+        if following <= last:
+            fresh.append(range(following, last + 1))
+        if begin < end:
+            first, last = min(first, firsts[begin]), max(last, lasts[end - 1])
+        if first == self.cumulative + 1:
+            self.cumulative = last
+            del firsts[begin:end], lasts[begin:end]
+        elif firsts:
+            firsts[begin:end], lasts[begin:end] = [first], [last]
+        else:
+            self._firsts, self._lasts = [first], [last]
+        return fresh
+
     def forget_below(self, floor: int) -> None:
         """Count every number up to ``floor`` as seen: nobody wants it any more."""
         if floor <= self.cumulative:
@@ -127,3 +157,21 @@ def as_ranges(numbers: list[int]) -> list[Range]:
         last = number
     ranges.append((first, last))
     return ranges
+
+
+def without(ranges: Iterable[Range], others: Sequence[Range]) -> list[Range]:
+    """What is left of ascending, disjoint ranges when others, which are so too, are taken out."""
+    left: list[Range] = []
+    at = 0
+    for first, last in ranges:
+        while at < len(others) and others[at][1] < first:
+            at += 1
+        begin, look = first, at
+        while look < len(others) and others[look][0] <= last:
+            if begin < others[look][0]:
+                left.append((begin, others[look][0] - 1))
+            begin = others[look][1] + 1
+            look += 1
+        if begin <= last:
+            left.append((begin, last))
+    return left

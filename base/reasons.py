@@ -57,6 +57,7 @@ class DropReason(Reason):
     # What it says.
     BAD_HELLO = "bad-hello", "A hello could not be read, or held a value that cannot be."
     BAD_FRAME = "bad-frame", "A frame could not be read, or held a value that cannot be."
+    REPEATED_FRAME = "repeated-frame", "A datagram had two frames of one kind, which no correct sender writes."
     BAD_PACKET = "bad-packet", "A packet's sequence header could not be read, or contradicted its stream."
     BAD_BODY = "bad-body", "A packet's messages could not be read."
     ACK_OF_UNSENT = "ack-of-unsent", "An acknowledgement covered what was never sent."
@@ -69,6 +70,7 @@ class DropReason(Reason):
     UNTRUSTED = "untrusted", "A connect came with a key that belongs to no peer."
     NOT_INVITED = "not-invited", "An enrolment came without the code of an open invitation."
     TOO_MANY_CONNECTS = "too-many-connects", "One host had more connects than its share, while too many came in all."
+    REPEATED_CONNECT = "repeated-connect", "A connect was no newer than one before it; its sender was asked for proof."
     CLOSING = "closing", "A connect came while the node was closing, or after its store had failed."
     FOREIGN_NODE_ID = "foreign-node-id", "A peer took the id of a node that is known to be another peer's."
     OWN_NODE = "own-node", "A connect came from this node itself, or from a copy of it."

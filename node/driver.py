@@ -7,9 +7,9 @@ syncs, the next commit fills.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -39,6 +39,7 @@ from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint
+from triack.transport.turns import Received
 from triack.transport.wakeup import Wakeup
 
 __all__ = ["Driver"]
@@ -290,6 +291,7 @@ class Driver:
     def _add_endpoint(self, scheme: str, endpoint: Endpoint) -> None:
         self._endpoints[scheme] = endpoint
         endpoint.on_trouble = self._handle_trouble
+        endpoint.inbox.source_of = self.engine.source_of
         self.start_task(self._receive(endpoint), f"triack-receive-{scheme}")
 
     async def _endpoint_for(self, address: str) -> Endpoint:
@@ -299,27 +301,34 @@ class Driver:
         return self._endpoints[scheme]
 
     async def _receive(self, endpoint: Endpoint) -> None:
-        engine = self.engine
         while True:
             try:
                 burst = await endpoint.receive()
             except TransportError:
                 return
             await self._let_store_catch_up()
-            now_ns = self._now_ns()
-            for sender, group in groupby(burst, key=_SENDER_OF):
-                datagrams: list[bytes] = []
-                for data, _ in group:
-                    if not data:
-                        engine.handle_datagrams(datagrams, sender, now_ns)
-                        datagrams = []
-                        engine.handle_path_lost(sender, now_ns)
-                    elif data[0] == _ENROL and self.enrolling is not None:
-                        await self._enrol(self.enrolling, data, sender)
-                    else:
-                        datagrams.append(data)
-                engine.handle_datagrams(datagrams, sender, now_ns)
+            arrived = iter(burst)
+            for source, count in burst.turns:
+                began_ns = self._now_ns()
+                await self._take_turn(islice(arrived, count), began_ns)
+                endpoint.inbox.charge(source, self._now_ns() - began_ns)
             self.wake()
+
+    async def _take_turn(self, turn: Iterable[Received], now_ns: int) -> None:
+        """Take what one source has sent."""
+        engine = self.engine
+        for sender, group in groupby(turn, key=_SENDER_OF):
+            datagrams: list[bytes] = []
+            for data, _ in group:
+                if not data:
+                    engine.handle_datagrams(datagrams, sender, now_ns)
+                    datagrams = []
+                    engine.handle_path_lost(sender, now_ns)
+                elif data[0] == _ENROL and self.enrolling is not None:
+                    await self._enrol(self.enrolling, data, sender)
+                else:
+                    datagrams.append(data)
+            engine.handle_datagrams(datagrams, sender, now_ns)
 
     async def _let_store_catch_up(self) -> None:
         """Let what arrived wait while much of what came before it waits for the disk.

@@ -19,7 +19,9 @@ HALF_OPEN_MAX = 1_024
 round trip. They take some 8 MB."""
 HALF_OPEN_OF_ONE_MAX = 16
 """The same for one peer, or one address when peers are not known by keys. An honest one has one, and after a restart in
-the middle of it two."""
+the middle of it two. Connects that may be copies have as many places of their own."""
+Source = tuple[str, bool]
+"""The peer, or the address, that has caused a conversation, and whether by what may be a copy of an earlier connect."""
 
 Key = TypeVar("Key", bound=Hashable)
 Group = dict[Key, Conversation | dict[Conversation, None]]
@@ -52,8 +54,8 @@ class Conversations:
         self._by_node: Group[bytes] = {}
         self._by_name: Group[str] = {}
         self._by_path: Group[str] = {}
-        self._by_source: Group[str] = {}
-        self._half_open: OrderedDict[Conversation, str] = OrderedDict()
+        self._by_source: Group[Source] = {}
+        self._half_open: OrderedDict[Conversation, Source] = OrderedDict()
 
     def add(self, conversation: Conversation) -> None:
         """One more."""
@@ -90,7 +92,7 @@ class Conversations:
 
     # ---- those that accept
 
-    def add_accepted(self, conversation: Conversation, source: str) -> list[Conversation]:
+    def add_accepted(self, conversation: Conversation, source: Source) -> list[Conversation]:
         """One more that accepts; it is found by its session from now on, and half open.
 
         Args:
@@ -98,11 +100,12 @@ class Conversations:
             source: who has caused it.
 
         Returns:
-            Those that have to give way.
+            Those that have to give way: of one source, that has too many, the oldest of the same node if there is one.
         """
         self._accepted[(conversation.peer_id, conversation.session.hello.session_id)] = conversation
         crowd = _members(self._by_source, source)
-        oldest = crowd[:1] if len(crowd) >= HALF_OPEN_OF_ONE_MAX else []
+        own = [one for one in crowd if one.peer_id == conversation.peer_id]
+        oldest = (own or crowd)[:1] if len(crowd) >= HALF_OPEN_OF_ONE_MAX else []
         if not oldest and len(self._half_open) >= HALF_OPEN_MAX:
             oldest = [next(iter(self._half_open))]
         self._half_open[conversation] = source

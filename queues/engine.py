@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from triack.base.commit import StoreContent
-from triack.base.datagram import Channels, Header, Kind, Opened, read_header
+from triack.base.datagram import Channels, Header, Kind, Opened, connection_id_of, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
@@ -365,6 +365,17 @@ class Engine:
     def _handle_unopened(self, conversation: Conversation, error: ProtocolError, now_ns: int) -> None:
         if error.reason == DropReason.TOO_MANY_FORGERIES:
             self._close(conversation, CloseReason.TOO_MANY_FORGERIES, now_ns)
+
+    def source_of(self, datagram: bytes) -> str | bytes | None:
+        """Whose turn it is when a datagram is taken: the peer's whose conversation it names; None for all others.
+
+        It costs a look, and nothing is proved: whoever names a conversation of somebody else takes from that one's
+        turns. An address is no source, as a peer may send from as many as it likes.
+        """
+        conversation = self.handshakes.conversations.get(connection_id_of(datagram))
+        if conversation is None:
+            return None
+        return conversation.channel.peer or conversation.peer_id or conversation.path
 
     def handle_path_lost(self, address: str, now_ns: int) -> None:
         """The transport says that an address cannot be reached any more."""

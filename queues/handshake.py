@@ -11,6 +11,9 @@ Only a node itself can tell that something is not in its history. Whoever finds 
 it: an acceptor by refusing every connect, an initiator by connecting until it is refused. A halted peer is spoken to no
 more; the rest of the node goes on, as a peer may lie. What an initiator says of a rollback counts only if it knows the
 id of our present start: a late copy of an older connect does not.
+
+A connect that may be a copy (``freshness``) is answered when its sender has proved to be where it says, and takes no
+place from those that are not: nothing that is repeated has an effect on an honest peer.
 """
 
 from collections import Counter
@@ -29,6 +32,7 @@ from triack.base.units import in_ns
 from triack.queues.calling import WaitsFor
 from triack.queues.conversations import Conversations
 from triack.queues.effects import Release, Vouch
+from triack.queues.freshness import Freshness, Moment
 from triack.queues.halted_peers import HaltedPeers
 from triack.queues.history import History, Peers, covers
 from triack.queues.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
@@ -54,7 +58,7 @@ _IN_CONVERSATION = frozenset({Kind.ACCEPT, Kind.RETRY, Kind.DATA, Kind.CHALLENGE
 
 
 class Connect(NamedTuple):
-    """A connect that has arrived; ``name`` is what this node calls its sender."""
+    """A connect that has arrived; ``name`` is what this node calls its sender, ``repeats`` whether it may be a copy."""
 
     hello: Hello
     peer: Introduction
@@ -62,6 +66,7 @@ class Connect(NamedTuple):
     channel: Channel
     counter: int
     sender: str
+    repeats: bool
 
 
 class Handshakes:
@@ -109,7 +114,15 @@ class Handshakes:
         self.peers = Peers(content.peers.values(), content.addresses)
         self.halted = HaltedPeers(content.node_id, directory, drops, record)
         self._node_id = content.node_id
-        self._own_introduction = partial(Introduction, content.node_id, name, address, survives=settings.survives)
+        self._freshness = Freshness()
+        self._own_introduction = partial(
+            Introduction,
+            content.node_id,
+            name,
+            address,
+            survives=settings.survives,
+            incarnation=content.incarnation,
+        )
         self._settings = settings
         self._channels = channels
         self._directory = directory
@@ -243,9 +256,22 @@ class Handshakes:
         hello = Hello.decode(answer.payload)
         peer = Introduction.decode(hello.introduction)
         self._check_owner(peer.node_id, answer.channel.peer)
+        repeats = self._may_repeat(answer.channel.peer, peer, hello)
+        if repeats and answer.retry:
+            self._drops[DropReason.REPEATED_CONNECT] += 1
+            self._replies.append((sender, answer.retry))
+            return
         name = answer.channel.peer or self._name_of(peer)
         # A conversation keeps the channel, and a refusal is sealed with it.
-        self._handle_hello(Connect(hello, peer, name, answer.channel, header.counter, sender), now_ns)
+        self._handle_hello(Connect(hello, peer, name, answer.channel, header.counter, sender, repeats), now_ns)
+
+    def _may_repeat(self, proved: str, peer: Introduction, hello: Hello) -> bool:
+        """Whether a connect may be a copy of an earlier one: its node has made a newer one that has come.
+
+        Only what a key has proved is asked: without keys anybody could say so of anybody.
+        """
+        moment = Moment(peer.incarnation, hello.sent_at_ns)
+        return proved != "" and not self._freshness.take(proved, peer.node_id, moment)
 
     def _name_of(self, peer: Introduction) -> str:
         """What a node is called that proves nothing: by the address that it says, or by its own name if it has none."""
@@ -297,7 +323,8 @@ class Handshakes:
             Conversation(session, channel, connect.sender, connect.name, self.awake, own, connect.peer)
         )
         conversation.answer(channel, connect.counter, connect.sender)
-        for oldest in self._index.add_accepted(conversation, channel.peer or address_in(connect.sender)):
+        source = channel.peer or address_in(connect.sender)
+        for oldest in self._index.add_accepted(conversation, (source, connect.repeats)):
             self._give_way(oldest)
 
     def _answer_again(self, conversation: Conversation, connect: Connect, now_ns: int) -> None:
@@ -565,6 +592,7 @@ class Handshakes:
 
     def handle_directory_changed(self, now_ns: int) -> None:
         """The directory has changed: who is trusted no more goes at once, and links look for their peers again."""
+        self._freshness.forget(lambda peer: self._directory.named(peer) is not None)
         for conversation in list(self.conversations.values()):
             channel = conversation.channel
             if channel.peer and not self._directory.trusts(channel.peer, channel.peer_key):

@@ -1,6 +1,6 @@
 """What two queue managers say of themselves and of each other when they meet: the opaque part of a session's hello.
 
-    node id 16 bytes, point, receiver 16 bytes, remembered, checked, survives u4, rolled back u4,
+    node id 16 bytes, incarnation u64, point, receiver 16 bytes, remembered, checked, survives u4, rolled back u4,
     name length u8, address length u8, dialled length u8, positions u8, name, address, dialled,
     per position: lane u32, sequence u64, number u64
 
@@ -23,13 +23,13 @@ from triack.session.frames import MARK_MAX
 
 __all__ = ["NO_NODE", "NO_POINT", "HistoryPoint", "Introduction", "RolledBack", "StreamPosition"]
 
-_HEAD = Struct("!16sQQ16sQQQQBBBBB")
+_HEAD = Struct("!16sQQQ16sQQQQBBBBB")
 _POSITION = Struct("!IQQ")
 _HALF_BYTE_BITS, _HALF_BYTE_MAX = 4, 15
 """Two small codes share a byte."""
 TEXT_BYTES_MAX = 255
 """What one byte of length can say; a longer text is cut."""
-INTRODUCTION_BYTES_MAX = 950
+INTRODUCTION_BYTES_MAX = 958
 """With the hello around it, and what a channel adds, an accept is no longer than the shortest connect, 1,200 bytes.
 Three texts of the greatest length leave room for five positions, the usual ones for forty."""
 _KEPT = 64
@@ -94,6 +94,7 @@ class Introduction:
         rolled_back: whose store was rolled back, if one was: there will be no session then.
         survives: what the sender's store survives: what a store ack of it is worth.
         positions: how far the sender's disk has streams of the receiver (``queues.positions``).
+        incarnation: in which of its starts the sender is, counted (``queues.freshness``).
     """
 
     node_id: bytes
@@ -107,6 +108,7 @@ class Introduction:
     rolled_back: RolledBack = RolledBack.NONE
     survives: Survives = "power loss"
     positions: tuple[StreamPosition, ...] = ()
+    incarnation: int = 0
 
     @property
     def essence(self) -> "Introduction":
@@ -123,6 +125,7 @@ class Introduction:
         texts = [text.encode()[:TEXT_BYTES_MAX] for text in (self.name, self.address, self.dialled)]
         head = _HEAD.pack(
             self.node_id,
+            self.incarnation,
             *self.point,
             self.receiver,
             *self.remembered,
@@ -138,9 +141,19 @@ class Introduction:
         """Read an introduction. Raises ProtocolError ``bad-hello``."""
         if len(data) < _HEAD.size:
             raise ProtocolError(DropReason.BAD_HELLO, "introduction too short")
-        node_id, start, serial, receiver, *points, code, name_bytes, address_bytes, dialled_bytes, count = (
-            _HEAD.unpack_from(data)
-        )
+        (
+            node_id,
+            incarnation,
+            start,
+            serial,
+            receiver,
+            *points,
+            code,
+            name_bytes,
+            address_bytes,
+            dialled_bytes,
+            count,
+        ) = _HEAD.unpack_from(data)
         ends = list(accumulate((name_bytes, address_bytes, dialled_bytes), initial=_HEAD.size))
         if ends[-1] + count * _POSITION.size != len(data):
             raise ProtocolError(DropReason.BAD_HELLO, "lengths do not add up")
@@ -163,6 +176,7 @@ class Introduction:
             rolled_back=_CODES[rolled_back],
             survives=SURVIVES[survives],
             positions=positions,
+            incarnation=incarnation,
         )
 
 

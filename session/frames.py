@@ -1,6 +1,7 @@
 """What sessions say to each other: the frames inside a datagram, and the hello of a connection.
 
-Every integer is big-endian. A datagram carries any number of frames; a packet, if there is one, comes last.
+Every integer is big-endian. A datagram carries at most one frame of each kind, so that no datagram asks for more work
+than a few frames; an ACK and a REFUSING are of one kind. A packet, if there is one, comes last.
 
     PACKET     type u8, flags u8, length u16, number u64, mark u64, content
     ACK        type u8, ranges u8, window u16, ack delay u32 in us, echo u64, cumulative u64,
@@ -105,6 +106,8 @@ MARK_MAX = 2**63 - 1
 
 _TYPE_PACKET, _TYPE_ACK, _TYPE_STORE_ACK, _TYPE_PING, _TYPE_CLOSE, _TYPE_REFUSING = 1, 2, 3, 4, 5, 6
 _TYPE_PROBE, _TYPE_PROBED, _TYPE_PIECE = 7, 8, 9
+_KIND_OF = {_TYPE_REFUSING: _TYPE_ACK}
+"""Types that are of the kind of another one."""
 _FLAG_ASK, _FLAG_PATIENT = 0x80, 0x40
 """The highest bits of a packet's flags; the class has the lowest two."""
 _CLASS_MASK = 0x03
@@ -367,12 +370,23 @@ def _encode_numbers(kind: int, base: int, ranges: list[Range], window: int, dela
 
 
 def decode_frames(payload: bytes) -> list[Frame]:
-    """Read the frames of a datagram. Raises ProtocolError ``bad-frame``; then nothing of the datagram counts."""
+    """Read the frames of a datagram.
+
+    Raises:
+        ProtocolError: ``bad-frame``; ``repeated-frame`` when there are two of one kind, which is not read any further.
+            Nothing of the datagram counts then.
+    """
     frames: list[Frame] = []
+    kinds = 0
     at, end = 0, len(payload)
     try:
         while at < end:
-            frame, at = _DECODERS[payload[at]](payload, at)
+            code = payload[at]
+            frame, at = _DECODERS[code](payload, at)
+            kind = 1 << _KIND_OF.get(code, code)
+            if kinds & kind:
+                raise ProtocolError(DropReason.REPEATED_FRAME, f"{type(frame).__name__} before byte {at}")
+            kinds |= kind
             frames.append(frame)
     except (StructError, KeyError, IndexError) as cause:
         raise ProtocolError(DropReason.BAD_FRAME, f"at byte {at}") from cause

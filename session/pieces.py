@@ -17,6 +17,8 @@ __all__ = ["PIECES_BYTES_MAX", "Pieces", "count", "cut"]
 
 PIECES_BYTES_MAX = 4 * 1024 * 1024
 """Of unfinished packets of one session: a window of 64 that all lack something."""
+PIECES_KEPT_BYTES = PIECES_BYTES_MAX * 7 // 8
+"""What stays of it when some has to go: the search for the highest numbers costs as much for many as for one."""
 PIECE_COST_BYTES = 256
 """What a piece takes in memory beside its bytes: 120 were measured. Many tiny ones are no way around the bound."""
 
@@ -114,5 +116,10 @@ class Pieces:
             self.cost_bytes -= unfinished.cost_bytes
 
     def _bound(self) -> None:
-        while self.cost_bytes > PIECES_BYTES_MAX:
-            self.forget(max(self._unfinished))
+        """Forget some more than has to go, so that the next piece finds room without a search."""
+        if self.cost_bytes <= PIECES_BYTES_MAX:
+            return
+        for number in sorted(self._unfinished, reverse=True):
+            if self.cost_bytes <= PIECES_KEPT_BYTES:
+                return
+            self.forget(number)

@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from heapq import nsmallest
-from itertools import groupby, islice
+from itertools import groupby, islice, takewhile
 from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
-from triack.base.ranges import Range
+from triack.base.ranges import NumberSet, Range
 from triack.base.reasons import DropReason
 from triack.session.auto_window import AutoWindow
 from triack.session.congestion import Congestion
@@ -139,6 +139,7 @@ class SendWindow:
     """
 
     __slots__ = (
+        "_acked",
         "_auto",
         "_in_flight",
         "_lost",
@@ -169,6 +170,7 @@ class SendWindow:
         self._rtt = rtt
         self.congestion = congestion
         self._packets: dict[int, SessionPacket] = {}
+        self._acked = NumberSet()
         self._lost: list[SessionPacket] = []
         self._in_flight: dict[int, SessionPacket] = {}
         self._next_order = 1
@@ -387,10 +389,12 @@ class SendWindow:
         if self._auto is not None:
             full = not self.room and self.peek() is None and self.limit < self.largest
             self._auto.handle_ack(len(self._in_flight), highest, self.highest_sent, now_ns, stands_still=full)
-        acked = self._take(range(self.cumulative + 1, cumulative + 1))
+        acked: list[SessionPacket] = []
+        # Each number is looked at once, however often a peer acknowledges it.
+        for first, last in ((1, cumulative), *ranges):
+            for fresh in self._acked.take_run(first, last):
+                acked += self._take(fresh)
         self.cumulative = max(self.cumulative, cumulative)
-        for first, last in ranges:
-            acked += self._take(range(max(first, self.cumulative + 1), last + 1))
         sampled = self._sample(echo, delay_ns, now_ns)
         if self.congestion is not None:
             self._grow(self.congestion, acked, self._rtt.latest_ns if sampled else 0, now_ns)
@@ -439,9 +443,7 @@ class SendWindow:
         self._rtt.update(now_ns - sent_at_ns, delay_ns)
         self.acked_order = max(self.acked_order, order)
         # Echoes only grow: one that comes late, or again, gives no sample.
-        for older in list(self._sendings):
-            if older > echo:
-                break
+        for older in list(takewhile(echo.__ge__, self._sendings)):
             del self._sendings[older]
         return True
 

@@ -305,11 +305,17 @@ class Session:
         """Take the frames of the datagram with that counter.
 
         Raises:
-            ProtocolError: the datagram is not well-formed and was ignored as a whole.
+            ProtocolError: the datagram is not well-formed and was ignored as a whole. A ``repeated-frame`` has closed
+                the session as well: it is no accident, and asks for work.
         """
         if self.state not in (State.ACCEPTING, State.OPEN, State.DRAINING):
             raise ProtocolError(DropReason.NOT_OPEN, self.state.value)
-        frames = wire.decode_frames(payload)
+        try:
+            frames = wire.decode_frames(payload)
+        except ProtocolError as error:
+            if error.reason is DropReason.REPEATED_FRAME:
+                self.close(CloseReason.PROTOCOL_ERROR)
+            raise
         if self.state is State.ACCEPTING:
             # A connect alone opens nothing: it may be a late copy. Whoever sends this has got our accept.
             self._open(Move.CONFIRMED, now_ns)

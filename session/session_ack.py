@@ -42,11 +42,12 @@ class SessionAck:
         newest_at_ns: when it came.
     """
 
-    __slots__ = ("_refused", "_span", "debt", "newest_at_ns", "newest_counter", "received")
+    __slots__ = ("_refused", "_span", "_told", "debt", "newest_at_ns", "newest_counter", "received")
 
     def __init__(self, terms: AckTerms, span: int) -> None:
         self._span = span
         self._refused = _NONE
+        self._told: list[Range] | None = None
         self.debt = AckDebt(terms)
         self.received = NumberSet()
         self.newest_counter = 0
@@ -92,6 +93,7 @@ class SessionAck:
 
     def handle_refused(self, number: int) -> None:
         """A packet that has just arrived is refused, and its rejection follows."""
+        self._told = None
         if not self._refused:
             self._refused = {number}
         elif len(self._refused) < WITHHELD_MAX:
@@ -100,23 +102,34 @@ class SessionAck:
     def handle_rejections_known(self, numbers: Collection[int]) -> None:
         """Their sender has the rejections."""
         settled = self._refused.intersection(numbers)
-        if settled and len(as_ranges(sorted(self._refused))) > REFUSED_RANGES_MAX:
+        if not settled:
+            return
+        if len(self._refused_ranges) > REFUSED_RANGES_MAX:
             # What the last ack had no room for.
             self.debt.handle_request()
         self._refused = self._refused - settled or _NONE
+        self._told = None
 
     def handle_unanswered(self, number: int) -> None:
         """There will be no rejection, for want of room: its sender has an ack to wait for, and nothing else."""
         if number in self._refused:
             self._refused.discard(number)
+            self._told = None
             self.debt.handle_request()
+
+    @property
+    def _refused_ranges(self) -> list[Range]:
+        """The refused packets; sorted again only when there are others, as a peer may ask for an ack at any time."""
+        if self._told is None:
+            self._told = as_ranges(sorted(self._refused))
+        return self._told
 
     @property
     def told(self) -> tuple[NumberSet, list[Range]]:
         """What an ack may cover now, and what of that is refused."""
         if not self._refused:
             return self.received, []
-        refused = as_ranges(sorted(self._refused))
+        refused = self._refused_ranges
         if len(refused) <= REFUSED_RANGES_MAX:
             return self.received, refused
         return self.received.below(refused[REFUSED_RANGES_MAX][0]), refused[:REFUSED_RANGES_MAX]

@@ -26,23 +26,26 @@ class StoreAck:
         stored: the packets that are on our disk, or never will be.
     """
 
-    __slots__ = ("_asked", "_sizes", "debt", "stored")
+    __slots__ = ("_asked", "_highest", "_sizes", "debt", "stored")
 
     def __init__(self, terms: AckTerms) -> None:
         self.debt = AckDebt(terms)
         self.stored = NumberSet()
         self._sizes: dict[int, int] = {}
         self._asked = 0
+        self._highest = 0
 
     def handle_packet(self, number: int, size_bytes: int, *, asks: bool) -> None:
         """A durable packet arrived; a commit will hold it."""
         self._sizes[number] = size_bytes
+        self._highest = max(self._highest, number)
         if asks:
             self._asked = max(self._asked, number)
 
     def handle_run(self, run: PacketRun) -> None:
         """The same for packets that follow each other."""
         sizes = map(len, run.contents)
+        self._highest = max(self._highest, run.number + len(run.contents) - 1)
         self._sizes.update(zip(range(run.number, run.number + len(run.contents)), sizes, strict=True))
         if run.asks:
             self._asked = max(self._asked, run.asks[-1])
@@ -66,10 +69,12 @@ class StoreAck:
 
     def handle_request(self) -> None:
         """The peer asked: say again what is stored, in case the last ack was lost, and at once what comes to be."""
-        self._asked = max(self._sizes, default=self._asked)
+        if self._sizes:
+            self._asked = max(self._asked, self._highest)
         if self.stored.highest:
             self.debt.handle_request()
 
     def normalize(self) -> None:
-        """For searches, which keep no session log."""
+        """For searches, which keep no session log: of what is on the disk nothing follows any more."""
+        self._highest = max(self._sizes, default=0)
         self.debt.normalize()

@@ -8,10 +8,8 @@ stored stays). The owner may end it with ``forget``, when another acknowledgemen
 again under another number: its peer may answer the new one alone.
 """
 
-from itertools import takewhile
-
 from triack.base.delivery import DURABLE
-from triack.base.ranges import Range
+from triack.base.ranges import NumberSet, Range
 from triack.base.units import MS
 from triack.session.policy import Policy
 from triack.session.rtt import RoundTrip
@@ -32,11 +30,12 @@ class StoreWait:
         policy: has the limits of the timeout.
     """
 
-    __slots__ = ("_delay", "_packets", "_policy")
+    __slots__ = ("_covered", "_delay", "_packets", "_policy")
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._packets: dict[int, SessionPacket] = {}
+        self._covered = NumberSet()
         self._delay = RoundTrip()
 
     def __bool__(self) -> bool:
@@ -69,12 +68,13 @@ class StoreWait:
     def handle_ack(self, cumulative: int, ranges: list[Range], now_ns: int) -> list[SessionPacket]:
         """Take a store ack. Returns the packets that it newly covers, in the order in which they were sent first."""
         waiting = self._packets
-        # Numbers are first sent in order, so those at the front are the lowest.
-        covered = list(takewhile(lambda number: number <= cumulative, waiting))
-        for first, last in ranges:
-            few = last - first < len(waiting)
-            covered += [number for number in (range(first, last + 1) if few else waiting) if first <= number <= last]
-        stored = [waiting.pop(number) for number in covered if number in waiting]
+        stored: list[SessionPacket] = []
+        # Each number is looked at once, however often a peer acknowledges it.
+        for first, last in ((1, cumulative), *ranges):
+            for fresh in self._covered.take_run(first, last):
+                # The packets of other classes between them wait for nothing, and may be many more.
+                fewer = fresh if len(fresh) <= len(waiting) else [number for number in waiting if number in fresh]
+                stored += [waiting.pop(number) for number in fewer if number in waiting]
         # The last one waited least, and of one that was sent twice nobody knows how long.
         if stored and stored[-1].sends == 1:
             self._delay.update(now_ns - stored[-1].sent_at_ns)

@@ -4,10 +4,11 @@ Promise: a packet that an ack names as refused is told as acknowledged only when
 more. The peer has then heard that its rejection arrived here, so the owner of the packet has heard of that before.
 """
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
-from triack.base.ranges import Range
+from triack.base.ranges import Range, without
 from triack.session.frames import AckFrame
 
 __all__ = ["Undecided"]
@@ -30,10 +31,11 @@ T = TypeVar("T", bound=Numbered)
 class Undecided(Generic[T]):
     """What one direction of one session knows to have arrived, and not to have been taken."""
 
-    __slots__ = ("_packets",)
+    __slots__ = ("_numbers", "_packets")
 
     def __init__(self) -> None:
         self._packets: dict[int, T] = {}
+        self._numbers: list[int] = []
 
     def __len__(self) -> int:
         return len(self._packets)
@@ -50,17 +52,17 @@ class Undecided(Generic[T]):
         """
         if not ack.refused and not self._packets:
             return acked
-        settled = [
-            packet
-            for number, packet in self._packets.items()
-            if not _within(number, ack.refused) and (number <= ack.cumulative or _within(number, ack.ranges))
-        ]
-        for packet in settled:
-            del self._packets[packet.number]
+        settled: list[T] = []
+        numbers = self._numbers
+        for first, last in without(((1, ack.cumulative), *ack.ranges), ack.refused):
+            begin, end = bisect_left(numbers, first), bisect_right(numbers, last)
+            settled += [self._packets.pop(number) for number in numbers[begin:end]]
+            del numbers[begin:end]
         told = []
         for packet in acked:
             if _within(packet.number, ack.refused) and len(self._packets) < UNDECIDED_MAX:
                 self._packets[packet.number] = packet
+                insort(numbers, packet.number)
             else:
                 told.append(packet)
         return settled + told

@@ -6,9 +6,10 @@ from typing import Protocol
 from triack.base.errors import AddressError
 from triack.base.reasons import DropReason
 from triack.transport.address import SCHEMES, Address
-from triack.transport.inbox import Received, Trouble
+from triack.transport.inbox import Inbox, Received, Trouble
 from triack.transport.memory import DEFAULT_NETWORK
 from triack.transport.tcp import TcpEndpoint, Tls
+from triack.transport.turns import Burst
 from triack.transport.udp import UdpEndpoint
 
 __all__ = ["Endpoint", "Received", "Tls", "open_endpoint"]
@@ -21,11 +22,14 @@ class Endpoint(Protocol):
         address: where others reach it, with the real port.
         drops: how many datagrams (and connections) were given up, by reason.
         on_trouble: called with an address and a sentence when the system says that nothing will reach it for now.
+        inbox: what has arrived; whoever receives says there whose a datagram is (``Inbox.source_of``), and what it has
+            cost (``Inbox.charge``).
     """
 
     address: str
     drops: Counter[DropReason]
     on_trouble: Trouble
+    inbox: Inbox
 
     @property
     def max_datagram_bytes(self) -> int:
@@ -41,8 +45,8 @@ class Endpoint(Protocol):
             AddressError: ``to`` cannot be an address of this kind of endpoint.
         """
 
-    async def receive(self) -> list[Received]:
-        """Wait for something to arrive and return all that is there, up to a bound.
+    async def receive(self) -> Burst:
+        """Wait for something to arrive and return what is there, up to a bound, each source in its turn.
 
         An element with empty ``data`` says that the path to its ``sender`` is gone. One caller at a time; cancelling
         the call loses nothing.

@@ -1,105 +1,126 @@
-"""What an endpoint has received and nobody has taken yet: bounded in datagrams and in bytes."""
+"""What an endpoint has received and nobody has taken yet: bounded in datagrams and in bytes, and shared by its sources.
+
+Whose a datagram is says ``Inbox.source_of``, which its owner sets: an address may be anybody's. When there is no room
+for another one, it is the source with most of them that loses one.
+"""
 
 import asyncio
-from collections import Counter, deque
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
 
 from triack.base.errors import TransportError
 from triack.base.reasons import DropReason
+from triack.base.units import in_ns
+from triack.transport.turns import BURST_BYTES_MAX, BURST_MAX, Burst, Received, Turns
 from triack.transport.wakeup import Wakeup
 
-__all__ = ["Inbox", "Received", "Trouble", "tell_nobody"]
+__all__ = ["BURST_BYTES_MAX", "BURST_MAX", "Inbox", "Received", "SourceOf", "Trouble", "same_for_all", "tell_nobody"]
 
-BURST_MAX = 512
-"""Datagrams handed out at once, so that one busy endpoint leaves the loop to others."""
-BURST_BYTES_MAX = 512 * 1024
-"""The same in bytes: less than a node lets wait for its disk before it lets a burst wait."""
 COALESCE_MAX = 64
 """Datagrams that are waited for when more keep coming; as many rounds of the loop take less than a millisecond."""
 BACKLOG_MAX = 8_192
 """Datagrams that wait for the node: the windows of more than a hundred peers."""
 BACKLOG_BYTES_MAX = 64 * 1024 * 1024
 """The same in bytes, for datagrams as large as streams carry."""
-
-
-class Received(NamedTuple):
-    """A datagram and where it came from; empty ``data`` says that the path to ``sender`` is gone."""
-
-    data: bytes
-    sender: str
+STREAM_MAX = 1_024
+"""Datagrams of one source that are read from its streams before those have to wait: it takes no room from others."""
+STREAM_BYTES_MAX = 4 * 1024 * 1024
+"""The same in bytes: a window of the largest datagrams."""
 
 
 Trouble = Callable[[str, str], None]
 """Takes an address that cannot be reached for now, and why."""
+SourceOf = Callable[[bytes], Hashable]
+"""Says whose a datagram is, as far as that shows; None is nobody's."""
 
 
 def tell_nobody(_address: str, _cause: str) -> None:
     """The trouble of an endpoint before anyone asked for it."""
 
 
+def same_for_all(_datagram: bytes) -> Hashable:
+    """The source of every datagram before anyone tells them apart."""
+    return None
+
+
 class Inbox:
     """The hand-over from whoever reads the wire to whoever calls ``receive``.
 
     A datagram transport offers and lets the excess be dropped; a stream offers and then waits for room.
+
+    Attributes:
+        source_of: whose a datagram is.
     """
 
-    __slots__ = ("_address", "_arrived", "_closed", "_drops", "_held_bytes", "_items", "_room")
+    __slots__ = ("_address", "_arrived", "_closed", "_drops", "_room", "_turns", "source_of")
 
     def __init__(self, address: str, drops: Counter[DropReason]) -> None:
         self._address = address
         self._drops = drops
-        self._items: deque[Received] = deque()
-        self._held_bytes = 0
+        self._turns = Turns()
         self._closed = False
         self._arrived = Wakeup()
         self._room = asyncio.Event()
+        self.source_of: SourceOf = same_for_all
 
     @property
     def is_full(self) -> bool:
-        """Whether the next offered datagram would be dropped."""
-        return len(self._items) >= BACKLOG_MAX or self._held_bytes >= BACKLOG_BYTES_MAX
+        """Whether there is no room for another datagram, unless one goes."""
+        return self._turns.count >= BACKLOG_MAX or self._turns.held_bytes >= BACKLOG_BYTES_MAX
 
     def offer(self, data: bytes, sender: str) -> None:
         """Add a datagram; count it as dropped when the backlog is full, or when it is empty and so means nothing."""
         if not data:
             self._drops[DropReason.EMPTY] += 1
-        elif self.is_full:
+            return
+        source = self.source_of(data)
+        if self.is_full:
             self._drops[DropReason.RECEIVE_OVERFLOW] += 1
-        else:
-            self._items.append(Received(data, sender))
-            self._held_bytes += len(data)
-            self._arrived.set()
+            if not self._turns.drop_longest(than=source):
+                return
+        self._add(source, [Received(data, sender)], len(data))
 
     def offer_burst(self, datagrams: list[bytes], sender: str) -> None:
         """Add what came together, as ``offer`` does one by one."""
-        size_bytes = sum(map(len, datagrams))
-        has_room = len(self._items) + len(datagrams) <= BACKLOG_MAX
-        if has_room and self._held_bytes + size_bytes <= BACKLOG_BYTES_MAX and all(datagrams):
-            self._items += [Received(data, sender) for data in datagrams]
-            self._held_bytes += size_bytes
-            self._arrived.set()
+        size_bytes, turns, source = sum(map(len, datagrams)), self._turns, self.source_of(datagrams[0])
+        has_room = turns.count + len(datagrams) <= BACKLOG_MAX and turns.held_bytes + size_bytes <= BACKLOG_BYTES_MAX
+        if has_room and all(datagrams) and all(self.source_of(data) == source for data in datagrams[1:]):
+            self._add(source, [Received(data, sender) for data in datagrams], size_bytes)
         else:
             for data in datagrams:
                 self.offer(data, sender)
 
+    def _add(self, source: Hashable, items: list[Received], size_bytes: int) -> None:
+        self._turns.add(source, items, size_bytes)
+        self._arrived.set()
+
     async def offer_all(self, datagrams: Iterable[bytes], sender: str) -> None:
         """Add all datagrams, waiting for room as often as it takes; for streams, which lose nothing."""
         for data in datagrams:
-            while self.is_full and not self._closed:
+            source = self.source_of(data)
+            while not self._has_stream_room(source) and not self._closed:
                 self._room.clear()
                 await self._room.wait()
-            self.offer(data, sender)
+            if not data:
+                self._drops[DropReason.EMPTY] += 1
+            else:
+                self._add(source, [Received(data, sender)], len(data))
+
+    def _has_stream_room(self, source: Hashable) -> bool:
+        """Whether a stream may bring one more: who has nothing waiting always may, however much others have."""
+        waiting, held_bytes = self._turns.waiting_of(source)
+        return not waiting or not (self.is_full or waiting >= STREAM_MAX or held_bytes >= STREAM_BYTES_MAX)
 
     def path_gone(self, sender: str) -> None:
         """Report that nothing more comes from ``sender``; this is never dropped."""
-        self._items.append(Received(b"", sender))
+        self._turns.add_behind(Received(b"", sender))
         self._arrived.set()
 
-    async def take(self, *, coalesce: bool = False) -> list[Received]:
-        """Wait until there is something, and return all of it, up to ``BURST_MAX`` and ``BURST_BYTES_MAX``.
+    async def take(self, *, coalesce: bool = False) -> Burst:
+        """Wait until there is something, and return what has its turn: see ``Turns``.
 
-        Nothing is lost when the wait is cancelled.
+        Others in the loop have theirs before, also when there is something already: whoever calls this again and again
+        works through no backlog in one go. Nothing is lost when the wait is cancelled.
 
         Args:
             coalesce: first let the rest of a burst come in. asyncio reads one UDP datagram in a round of the loop,
@@ -108,40 +129,44 @@ class Inbox:
         Raises:
             TransportError: the endpoint is closed.
         """
-        while not self._items and not self._closed:
-            self._arrived.clear()
-            await self._arrived.wait()
-        if coalesce:
-            await self._coalesce()
-        if self._closed:
-            raise TransportError(f"cannot receive on {self._address}: the endpoint is closed")
-        return self._take_burst()
+        busy_ns = await self._let_others() if self._turns.count else 0
+        while True:
+            while not self._turns.count and not self._closed:
+                self._arrived.clear()
+                await self._arrived.wait()
+            if coalesce:
+                await self._coalesce()
+            if self._closed:
+                raise TransportError(f"cannot receive on {self._address}: the endpoint is closed")
+            if burst := self._turns.take(self._now_ns(), busy_ns):
+                self._room.set()
+                return burst
+            busy_ns = await self._let_others()
+
+    async def _let_others(self) -> int:
+        """Let others in the loop have their turn. Returns how long they took."""
+        began_ns = self._now_ns()
+        await asyncio.sleep(0)
+        return self._now_ns() - began_ns
+
+    @staticmethod
+    def _now_ns() -> int:
+        return in_ns(asyncio.get_running_loop().time())
 
     async def _coalesce(self) -> None:
         """Wait as long as every round of the loop brings another datagram."""
         before = 0
-        while before < len(self._items) < COALESCE_MAX:
-            before = len(self._items)
+        while before < self._turns.count < COALESCE_MAX:
+            before = self._turns.count
             await asyncio.sleep(0)
 
-    def _take_burst(self) -> list[Received]:
-        items = self._items
-        if len(items) <= BURST_MAX and self._held_bytes <= BURST_BYTES_MAX:
-            burst = list(items)
-            items.clear()
-            self._held_bytes = 0
-        else:
-            burst, size_bytes = [], 0
-            while items and len(burst) < BURST_MAX and size_bytes < BURST_BYTES_MAX:
-                burst.append(items.popleft())
-                size_bytes += len(burst[-1].data)
-            self._held_bytes -= size_bytes
-        self._room.set()
-        return burst
+    def charge(self, source: Hashable, cost_ns: int) -> None:
+        """What was taken of a source has cost so much of the processor."""
+        self._turns.charge(source, cost_ns)
 
     def close(self) -> None:
         """Wake everyone who waits; what was not taken is forgotten."""
         self._closed = True
-        self._items.clear()
+        self._turns.clear()
         self._arrived.set()
         self._room.set()

@@ -7,7 +7,8 @@ from itertools import count
 from triack.base.errors import TransportError
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
-from triack.transport.inbox import Inbox, Received, Trouble, tell_nobody
+from triack.transport.inbox import Inbox, Trouble, tell_nobody
+from triack.transport.turns import Burst
 
 __all__ = ["DEFAULT_NETWORK", "Filter", "MemoryEndpoint", "MemoryNetwork"]
 
@@ -92,7 +93,7 @@ class MemoryEndpoint:
     def release(self, address: str) -> None:
         """There is none any more."""
 
-    async def receive(self) -> list[Received]:
+    async def receive(self) -> Burst:
         """Wait for datagrams and return the burst that is there.
 
         Raises:

@@ -11,8 +11,9 @@ prologue binds protocol, version, suite, kind of transport and the connect's hea
 or under the mac.
 
 A stranger gets no answer at all. A connect is looked at cheapest first: its length, the mac that shows that the sender
-knows our public key, under load the mac that shows that it is where it says; only then is a shared secret computed. A
-connect is never shorter than what answers it, and one datagram at most does.
+knows our public key, under load the mac that shows that it is where it says; only then is a shared secret computed.
+Whoever takes the connect may ask for the second mac at any time. A connect is never shorter than what answers it, and
+one datagram at most does.
 
     who dials    CALLING --accept opened--> CALLED --data sealed--> TALKING
                  a later accept takes the place of an earlier one until data is sealed; none does afterwards
@@ -185,19 +186,22 @@ class SecureChannels:
         own = next((own for own in self._own.values() if mac_fits(own.macs.hello, said, shown)), None)
         if own is None:
             raise ProtocolError(DropReason.BAD_MAC)
+        named, cookied = said[:-MAC_BYTES], said[-MAC_BYTES:]
+        proved = cookied != _NO_COOKIE and self._cookies.fits(sender, named, cookied, now_ns)
+        retry = b"" if proved else self._retry(own, header, shown, sender, now_ns)
         if self._admission.is_loaded(now_ns):
-            if not self._cookies.fits(sender, said[:-MAC_BYTES], said[-MAC_BYTES:], now_ns):
-                return Answer(None, b"", self._retry(own, header, shown, sender, now_ns))
+            if retry:
+                return Answer(None, b"", retry)
             if not self._admission.admits(sender, now_ns):
                 raise ProtocolError(DropReason.TOO_MANY_CONNECTS)
-        return self._agree(own, datagram, sender)
+        return self._agree(own, datagram, sender, retry)
 
     def _retry(self, own: _Own, header: Header, shown: bytes, sender: str, now_ns: int) -> bytes:
         """What asks the sender of a connect to send it again, with a cookie."""
         said = Header(_RETRY, header.connection_id, header.counter).encode() + self._cookies.make(sender, now_ns)
         return said + mac(own.macs.retry, said + shown)
 
-    def _agree(self, own: _Own, datagram: bytes, sender: str) -> Answer:
+    def _agree(self, own: _Own, datagram: bytes, sender: str, retry: bytes) -> Answer:
         prologue = _prologue(sender.partition(":")[0], datagram[:HEADER_BYTES])
         handshake = Handshake(Pattern.IKPSK2, self._suite, initiator=False, prologue=prologue, static=own.pair)
         callers: list[Peer] = []
@@ -213,7 +217,7 @@ class SecureChannels:
 
         payload = _unpad(handshake.read(datagram[HEADER_BYTES : -2 * MAC_BYTES], admit))
         channel = _Answerer(self._suite, self._entropy, self._warm, callers[0], handshake, len(datagram))
-        return Answer(channel, payload)
+        return Answer(channel, payload, retry)
 
 
 class _Secured:

@@ -24,9 +24,10 @@ from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.connection import Connection
 from triack.transport.frames import FRAME_BYTES_MAX, FrameBuffer
-from triack.transport.inbox import Inbox, Received, Trouble, tell_nobody
+from triack.transport.inbox import Inbox, Trouble, tell_nobody
 from triack.transport.resolve import SocketAddress, address_of, bound, cannot, cause_of, resolve_listening
 from triack.transport.strangers import STRANGERS_MAX, Strangers, host_of
+from triack.transport.turns import Burst
 
 __all__ = ["TcpEndpoint", "Tls"]
 
@@ -96,7 +97,7 @@ class TcpEndpoint:
         self.on_trouble: Trouble = tell_nobody
         self._loopback_only = loopback_only
         self._tls = tls
-        self._inbox = Inbox(address, self.drops)
+        self.inbox = Inbox(address, self.drops)
         self._connections: dict[str, Connection] = {}
         self._strangers = Strangers[Connection]()
         self._listening: socket.socket | None = None
@@ -248,13 +249,13 @@ class TcpEndpoint:
 
     # ---- receiving
 
-    async def receive(self) -> list[Received]:
+    async def receive(self) -> Burst:
         """Wait for datagrams or the end of a path, and return all that is there.
 
         Raises:
             TransportError: the endpoint is closed.
         """
-        return await self._inbox.take()
+        return await self.inbox.take()
 
     async def _read(self, connection: Connection, reader: asyncio.StreamReader) -> None:
         """Read frames until the connection ends; a frame that has begun must end in time."""
@@ -268,7 +269,7 @@ class TcpEndpoint:
                     continue
                 if timer is not None:
                     timer.cancel()
-                await self._inbox.offer_all(datagrams, connection.address)
+                await self.inbox.offer_all(datagrams, connection.address)
                 timer = (
                     loop.call_later(FRAME_TIMEOUT_SECONDS, self._time_out, connection) if frames.is_partial else None
                 )
@@ -298,7 +299,7 @@ class TcpEndpoint:
         connection.abort()
         if not connection.opened.done():
             connection.opened.set_result(None)
-        self._inbox.path_gone(connection.address)
+        self.inbox.path_gone(connection.address)
 
     async def close(self) -> None:
         """Stop listening, give what was sent a moment to leave, and close every connection.
@@ -306,7 +307,7 @@ class TcpEndpoint:
         Whoever waits in :meth:`receive` gets its error.
         """
         self._is_closed = True
-        self._inbox.close()
+        self.inbox.close()
         if self._accepting is not None and self._listening is not None:
             self._accepting.cancel()
             await asyncio.wait([self._accepting])

@@ -22,7 +22,7 @@ from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.batched import BatchedSocket, offers_batches
 from triack.transport.called import Ancillary, Called, answer_from, offers_called
-from triack.transport.inbox import Inbox, Received, Trouble, tell_nobody
+from triack.transport.inbox import Inbox, Trouble, tell_nobody
 from triack.transport.portable import PortableSocket
 from triack.transport.resolve import (
     SocketAddress,
@@ -36,6 +36,7 @@ from triack.transport.resolve import (
     resolve_listening,
 )
 from triack.transport.routes import ROUTES_MAX, Routes
+from triack.transport.turns import Burst
 
 __all__ = ["MAX_DATAGRAM_BYTES", "UdpEndpoint"]
 
@@ -85,7 +86,7 @@ class UdpEndpoint:
         self.drops: Counter[DropReason] = Counter()
         self.on_trouble: Trouble = tell_nobody
         self._loopback_only = loopback_only
-        self._inbox = Inbox(address, self.drops)
+        self.inbox = Inbox(address, self.drops)
         self._routes = Routes("udp", self._handle_lookup)
         self._waiting: dict[str, list[bytes]] = {}
         self._listening: _Socket | None = None
@@ -206,25 +207,25 @@ class UdpEndpoint:
 
     # ---- receiving
 
-    async def receive(self) -> list[Received]:
+    async def receive(self) -> Burst:
         """Wait for datagrams and return the burst that is there.
 
         Raises:
             TransportError: the endpoint is closed.
         """
-        return await self._inbox.take(coalesce=not self._is_batched)
+        return await self.inbox.take(coalesce=not self._is_batched)
 
     def _handle_arrived(self, datagrams: list[bytes], sockaddr: SocketAddress, called: bytes) -> None:
         sender = self._routes.name_of(sockaddr)
         if called:
             now_seconds = asyncio.get_running_loop().time()
             sender = path_of(sender, self._called.text_of(sockaddr, called, now_seconds))
-        self._inbox.offer_burst(datagrams, sender)
+        self.inbox.offer_burst(datagrams, sender)
 
     async def close(self) -> None:
         """Close the sockets; whoever waits in :meth:`receive` gets its error."""
         self._is_closed = True
-        self._inbox.close()
+        self.inbox.close()
         for sock in (self._listening, *self._outgoing.values()):
             if sock is not None:
                 await sock.close()

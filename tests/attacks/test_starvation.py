@@ -50,7 +50,7 @@ def hostile(world: World, hub: SimNode) -> None:
             evil.message(number + at, lane=1 + at % 7, previous=number - 1, body=body, delivery=delivery)
             for at, delivery in enumerate(Delivery)
         ]
-        evil.frames(*frames, *[encode_ping()] * 50)
+        evil.each(*frames, *[encode_ping()] * 50)
         world.at(MS, turn)
 
     turn()

@@ -16,9 +16,9 @@ from triack.session.frames import (
 
 
 def test_packets_beyond_any_window_are_dropped_and_counted() -> None:
-    """Each once, by its name; what came with them in one datagram is taken."""
+    """Each once, by its name; what came between them is taken."""
     world, node, evil = victim()
-    evil.frames(evil.message(1), encode_packet(10_000, Delivery.EXPRESS, False, b""), encode_ping())
+    evil.each(evil.message(1), encode_packet(10_000, Delivery.EXPRESS, False, b""), encode_ping())
     evil.frames(encode_packet(2**64 - 1, Delivery.EXPRESS, False, b""))
     world.run(SECOND)
     assert node.live.drops == {"beyond-window": 2}

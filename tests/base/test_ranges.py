@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triack.base.ranges import NumberSet, as_ranges
+from triack.base.ranges import NumberSet, as_ranges, without
 
 NUMBER = st.integers(1, 40)
 
@@ -49,6 +49,28 @@ def test_it_reads_back(model: set[int]) -> None:
         numbers.add(number)
     assert flatten(NumberSet(numbers.cumulative, numbers.ranges)) == model
     assert numbers.lowest_ranges(2) == numbers.ranges[:2]
+
+
+@given(st.sets(NUMBER), st.lists(st.tuples(NUMBER, NUMBER)))
+def test_a_run_is_taken_as_its_numbers_would_be(before: set[int], runs: list[tuple[int, int]]) -> None:
+    """And what it returns is what was new."""
+    numbers, model = NumberSet(), set(before)
+    for number in before:
+        numbers.add(number)
+    for one, other in runs:
+        first, last = min(one, other), max(one, other)
+        fresh = [number for part in numbers.take_run(first, last) for number in part]
+        assert fresh == sorted(set(range(first, last + 1)) - model)
+        model.update(fresh)
+        assert_canonical(numbers)
+        assert flatten(numbers) == model
+
+
+@given(st.sets(NUMBER), st.sets(NUMBER))
+def test_ranges_without_others_are_the_rest(some: set[int], others: set[int]) -> None:
+    """Number by number."""
+    left = without(as_ranges(sorted(some)), as_ranges(sorted(others)))
+    assert [number for first, last in left for number in range(first, last + 1)] == sorted(some - others)
 
 
 def test_filling_the_last_hole_leaves_no_range() -> None:

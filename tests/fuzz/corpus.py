@@ -45,7 +45,8 @@ def session() -> list[bytes]:
     """All kinds of datagrams of a session."""
     directory = Directory([Peer("a", (public(A_KEY),)), Peer("b", (public(B_KEY),))])
     a = SecureChannels([A_KEY], directory, entropy=Random(1).randbytes)
-    b = SecureChannels([B_KEY], directory, entropy=Random(2).randbytes)
+    # Other keys than those of the session that these are given to (``targets.opened``).
+    b = SecureChannels([B_KEY], directory, entropy=Random(3).randbytes)
     caller = a.dial("b", "udp")
     connect = caller.seal(Kind.CONNECT, 1, 1, b"hello", 0)
     channel = b.answer(connect, read_header(connect), A_ADDRESS, 0).channel
@@ -106,9 +107,9 @@ def session_frames() -> list[bytes]:
     ping, close = frames.encode_ping(), frames.encode_close(CloseReason.DRAINED)
     first = frames.PieceFrame(4, Delivery.TRANSACTIONAL, frames.Ask.NO, 8, 0, b"four", 5)
     last = frames.PieceFrame(4, Delivery.TRANSACTIONAL, frames.Ask.WITH_STORE, 8, 4, b"more", 5)
-    pieces = frames.encode_piece(first) + frames.encode_piece(last)
+    pieces = [frames.encode_piece(first), frames.encode_piece(last)]
     probe, probed = frames.encode_probe(3, 40), frames.encode_probed(3)
-    return [packet, ack, store_ack, ping, close, packet + ack + store_ack + ping, refusing, pieces, probe, probed]
+    return [packet, ack, store_ack, ping, close, packet + ack + store_ack + ping, refusing, *pieces, probe, probed]
 
 
 def runs() -> list[bytes]:

@@ -36,8 +36,9 @@ from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
 from triack.session.settings import SessionSettings
 from triack.store.store import Store
-from triack.transport.inbox import Received, Trouble, tell_nobody
+from triack.transport.inbox import Inbox, Received, Trouble, tell_nobody
 from triack.transport.tcp import VOUCH_TIMEOUT_SECONDS
+from triack.transport.turns import Burst
 
 HERE = "memory://here"
 
@@ -84,6 +85,9 @@ class Script:
     def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
         self.told += [("datagram", data, sender) for data in burst]
 
+    def source_of(self, datagram: bytes) -> None:
+        return None
+
     def handle_path_lost(self, sender: str, now_ns: int) -> None:
         self.told.append(("path lost", sender))
 
@@ -110,6 +114,7 @@ class Place:
         self.arrived: asyncio.Queue[list[Received]] = asyncio.Queue()
         self.broken: Exception | None = None
         self.on_trouble: Trouble = tell_nobody
+        self.inbox = Inbox(HERE, self.drops)
         self._did = did
 
     async def send(self, datagrams: list[bytes], to: str) -> None:
@@ -124,10 +129,13 @@ class Place:
     def release(self, address: str) -> None:
         self._did.append(("release", address))
 
-    async def receive(self) -> list[Received]:
-        burst = await self.arrived.get()
-        if not burst:
+    async def receive(self) -> Burst:
+        arrived = await self.arrived.get()
+        if not arrived:
             raise TransportError("closed")
+        burst = Burst()
+        burst += arrived
+        burst.turns.append((None, len(burst)))
         return burst
 
     async def close(self) -> None:

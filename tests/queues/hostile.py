@@ -106,6 +106,11 @@ class Hostile:
         """Send frames in the session."""
         self.datagram(Kind.DATA, b"".join(frames), self.connection_id)
 
+    def each(self, *frames: bytes) -> None:
+        """Send frames in the session, each in a datagram of its own."""
+        for frame in frames:
+            self.frames(frame)
+
     def packet(self, content: bytes, delivery: Delivery = Delivery.TRANSACTIONAL) -> bytes:
         """The next packet of the session, as a frame."""
         self.packets += 1

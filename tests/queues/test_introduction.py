@@ -25,8 +25,8 @@ from triack.session.settings import SessionSettings
 from triack.transport.noise import KEY_BYTES
 from triack.transport.secure import CONNECT_BYTES
 
-CODES_AT = 80
-"""Behind two ids and three points."""
+CODES_AT = 88
+"""Behind two ids, an incarnation and three points."""
 
 FULL = Introduction(
     b"n" * 16,
@@ -39,6 +39,7 @@ FULL = Introduction(
     checked=HistoryPoint(SERIAL_MAX, 16),
     rolled_back=RolledBack.RECEIVER,
     positions=(StreamPosition(0, 1, 2), StreamPosition(2**32 - 1, SERIAL_MAX, SERIAL_MAX)),
+    incarnation=2**64 - 1,
 )
 
 

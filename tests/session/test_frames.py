@@ -21,6 +21,7 @@ from triack.session.frames import (
     Hello,
     PacketFrame,
     PacketRun,
+    PieceFrame,
     PingFrame,
     StoreAckFrame,
     decode_frames,
@@ -36,7 +37,6 @@ SOME = NumberSet(3, [(5, 5), (8, 10)])
 DATAGRAM = (
     frames.encode_ack(SOME, 64, 77, 7_000)
     + frames.encode_store_ack(SOME)
-    + frames.encode_ack(SOME, 64, 78, 7_000, [(1, 1), (3, 5)])
     + frames.encode_ping()
     + frames.encode_close(CloseReason.DRAINED)
     + frames.encode_packet(9, Delivery.TRANSACTIONAL, True, b"body")
@@ -55,12 +55,39 @@ def test_a_datagram_reads_back() -> None:
     assert decode_frames(DATAGRAM) == [
         AckFrame(3, [(5, 5), (8, 10)], 64, 77, 7_000),
         StoreAckFrame(3, [(5, 5), (8, 10)]),
-        AckFrame(3, [(5, 5), (8, 10)], 64, 78, 7_000, [(1, 1), (3, 5)]),
         PingFrame(),
         CloseFrame(CloseReason.DRAINED),
         PacketFrame(9, Delivery.TRANSACTIONAL, True, b"body"),
     ]
     assert decode_frames(b"") == []
+
+
+ONE_OF_EACH = [
+    frames.encode_ack(SOME, 64, 77, 7_000),
+    frames.encode_store_ack(SOME),
+    frames.encode_ping(),
+    frames.encode_close(CloseReason.DRAINED),
+    frames.encode_probed(3),
+    frames.encode_piece(PieceFrame(4, Delivery.EXPRESS, Ask.NO, 8, 0, b"four")),
+    frames.encode_packet(9, Delivery.EXPRESS, False, b""),
+]
+
+
+@pytest.mark.parametrize("frame", ONE_OF_EACH)
+def test_no_datagram_has_two_frames_of_a_kind(frame: bytes) -> None:
+    """So none asks for more work than a few frames: what follows the second one is not even read."""
+    for others in (b"", *(other for other in ONE_OF_EACH if other is not frame)):
+        with pytest.raises(ProtocolError) as caught:
+            decode_frames(frame + others + frame + b"\xff")
+        assert caught.value.reason == "repeated-frame"
+    assert len(decode_frames(b"".join(ONE_OF_EACH))) == len(ONE_OF_EACH)
+
+
+def test_an_ack_that_names_the_refused_is_an_ack() -> None:
+    """There is one of both in a datagram."""
+    refusing = frames.encode_ack(SOME, 64, 78, 7_000, [(1, 1)])
+    with pytest.raises(ProtocolError, match="repeated-frame"):
+        decode_frames(ONE_OF_EACH[0] + refusing)
 
 
 def test_layout_is_as_documented() -> None:
@@ -202,7 +229,9 @@ def test_damage_is_read_or_refused(data: bytes, read: Callable[[bytes], object],
             read(damaged)
         except ProtocolError as error:
             reasons.append(error.reason)
-    assert set(reasons) == {reason}
+    # Damage may make one kind of frame of another.
+    assert reason in reasons
+    assert set(reasons) <= {reason, "repeated-frame"}
     assert len(reasons) > 10
 
 

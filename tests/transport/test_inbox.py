@@ -68,3 +68,51 @@ async def test_a_burst_is_offered_as_its_datagrams_would_be(monkeypatch: pytest.
     inbox.offer_burst([b"4", b"5", b"6"], "b")
     assert [received.data for received in await inbox.take()] == [b"4", b"5"]
     assert drops == {DropReason.EMPTY: 1, DropReason.RECEIVE_OVERFLOW: 1}
+
+
+@pytest.mark.asyncio
+async def test_a_flood_of_one_source_takes_no_room_from_others() -> None:
+    """When all is full, its newest datagram makes room for one of theirs; and theirs do not wait for it."""
+    drops: Counter[DropReason] = Counter()
+    inbox = Inbox("udp://a:1", drops)
+    inbox.source_of = lambda data: data[:1]
+    for _ in range(BACKLOG_MAX + 10):
+        inbox.offer(b"flood", "evil")
+    inbox.offer_burst([b"1", b"2"], "b")
+    assert drops == {DropReason.RECEIVE_OVERFLOW: 12}
+    burst = await inbox.take()
+    assert {received.data for received in burst if received.sender == "b"} == {b"1", b"2"}
+
+
+@pytest.mark.asyncio
+async def test_a_stream_that_brings_much_makes_nobody_wait_but_itself() -> None:
+    """It is not read while much of it waits; others are."""
+    inbox = Inbox("tcp://a:1", Counter())
+    inbox.source_of = lambda data: data[:1]
+    flooding = asyncio.create_task(inbox.offer_all([b"flood"] * BACKLOG_MAX, "evil"))
+    await asyncio.sleep(0)
+    await inbox.offer_all([b"1"] * 3, "b")
+    burst = await inbox.take()
+    assert sum(received.sender == "b" for received in burst) == 3
+    assert not flooding.done()
+    flooding.cancel()
+
+
+@pytest.mark.asyncio
+async def test_others_in_the_loop_have_their_turn_before_each_burst() -> None:
+    """However much there is: whoever takes burst after burst works through no backlog in one go."""
+    inbox, turns = Inbox("memory://a", Counter()), 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    for _ in range(10 * BURST_MAX):
+        inbox.offer(b"x", "s")
+    beside = asyncio.create_task(other())
+    for _ in range(10):
+        await inbox.take()
+    assert turns >= 10
+    beside.cancel()

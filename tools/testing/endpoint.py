@@ -12,7 +12,8 @@ from triack.base.reasons import DropReason
 from triack.tools.sim.network import Network, Port
 from triack.transport.address import Address
 from triack.transport.frames import FRAME_BYTES_MAX
-from triack.transport.inbox import Inbox, Received, Trouble, tell_nobody
+from triack.transport.inbox import Inbox, Trouble, tell_nobody
+from triack.transport.turns import Burst
 from triack.transport.udp import MAX_DATAGRAM_BYTES
 
 __all__ = ["Links", "SimEndpoint"]
@@ -138,11 +139,11 @@ class SimEndpoint:
         self.max_datagram_bytes = MAX_DATAGRAM_BYTES if scheme == "udp" else FRAME_BYTES_MAX
         self._scheme = scheme
         self._take_effect = take_effect
-        self._inbox = Inbox(self.address, self.drops)
+        self.inbox = Inbox(self.address, self.drops)
         self._route = links.route(address)
         self._routes: dict[str, str] = {}
         self._is_open = True
-        links.attach(self._route, machine, Port(self._inbox.offer, self._inbox.path_gone))
+        links.attach(self._route, machine, Port(self.inbox.offer, self.inbox.path_gone))
 
     async def send(self, datagrams: list[bytes], to: str) -> None:
         """Put the datagrams on the network. Raises AddressError if ``to`` is of another kind."""
@@ -168,14 +169,14 @@ class SimEndpoint:
     def release(self, address: str) -> None:
         """There is none any more."""
 
-    async def receive(self) -> list[Received]:
+    async def receive(self) -> Burst:
         """Wait for something to arrive, and return all that is there. Raises TransportError when it is closed."""
-        return await self._inbox.take()
+        return await self.inbox.take()
 
     async def close(self) -> None:
         """Free the address, and wake who waits in ``receive``."""
         self.vanish()
-        self._inbox.close()
+        self.inbox.close()
 
     def vanish(self) -> None:
         """Free the address; nobody is told."""

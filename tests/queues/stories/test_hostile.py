@@ -31,7 +31,7 @@ from triack.tools.replay.local_engine import judge_records
 def test_a_well_behaved_stranger_is_heard() -> None:
     """The tests below would prove nothing if this peer were not taken seriously."""
     world, node, evil = victim()
-    evil.frames(evil.message(1), evil.message(2))
+    evil.each(evil.message(1), evil.message(2))
     world.run(SECOND)
     assert node.read_all("q") == [b"hello"] * 2
     assert node.live.drops.total() == 0
@@ -173,7 +173,7 @@ def test_a_session_of_the_past_changes_nothing() -> None:
 def test_what_comes_of_an_older_sequence_is_never_called_stored(delivery: Delivery) -> None:
     """It was never on the disk, and nobody asks any more."""
     world, node, evil = victim()
-    evil.frames(*(evil.message(number, sequence=sequence, delivery=delivery) for number, sequence in ((1, 5), (2, 3))))
+    evil.each(*(evil.message(number, sequence=sequence, delivery=delivery) for number, sequence in ((1, 5), (2, 3))))
     world.run(SECOND)
     assert node.read_all("q") == [b"hello"]
     acked = [frame for _, payload in evil.heard()[1:] for frame in decode_frames(payload)]
@@ -185,7 +185,7 @@ def test_what_comes_of_an_older_sequence_is_never_called_stored(delivery: Delive
 def test_what_comes_behind_its_turn_need_not_be_handed_out(*, late: bool) -> None:
     """Its sender has said that nobody wants it: that is no message which was kept from its reader."""
     world, node, evil = victim()
-    evil.frames(evil.message(1), evil.message(4, previous=1))
+    evil.each(evil.message(1), evil.message(4, previous=1))
     if late:
         world.run(SECOND)
     evil.frames(evil.message(3))
@@ -198,17 +198,17 @@ def test_what_comes_behind_its_turn_need_not_be_handed_out(*, late: bool) -> Non
 def test_numbers_that_nobody_could_count_hold_no_replay_up(ways: tuple[int, ...]) -> None:
     """A peer may say that nothing between its first packet and one far away is wanted; both are in one commit."""
     world, node, evil = victim()
-    evil.frames(evil.message(1), evil.message(10**17, previous=1))
+    evil.each(evil.message(1), evil.message(10**17, previous=1))
     world.run(SECOND)
     for _ in ways:
         node.read("q", most=1)
     assert judge_records(parse_records(b"".join(node.records))) == []
 
 
-def test_several_bad_packets_in_one_datagram_are_each_counted() -> None:
+def test_several_bad_packets_are_each_counted() -> None:
     """And the good one behind them is taken; nothing is left over for the next timer."""
     world, node, evil = victim()
-    evil.frames(evil.packet(b"junk"), evil.packet(b""), evil.message(1), evil.packet(b"\x01"))
+    evil.each(evil.packet(b"junk"), evil.packet(b""), evil.message(1), evil.packet(b"\x01"))
     assert node.live.drops == {"bad-packet": 3}
     world.run(SECOND)
     assert node.read_all("q") == [b"hello"]
@@ -219,7 +219,7 @@ def test_what_cannot_be_read_accuses_nobody(delivery: Delivery) -> None:
     """It has arrived, and is acknowledged: the log says both, as replay asks for both."""
     world, node, evil = victim()
     body = SequenceHeader(ORIGIN, 1, 1, 1, 0, "q", False, b"no body").encode()
-    evil.frames(evil.packet(b"junk", delivery), evil.packet(body, delivery), evil.message(1, delivery=delivery))
+    evil.each(evil.packet(b"junk", delivery), evil.packet(body, delivery), evil.message(1, delivery=delivery))
     world.run(3_600 * SECOND)
     assert node.live.drops == {"bad-packet": 1, "bad-body": 1}
     assert judge_records(parse_records(b"".join(node.records))) == []

@@ -145,7 +145,7 @@ def test_a_connect_that_is_sent_on_from_elsewhere_does_not_take_the_session_ther
     a.send(b, "q", b"1")
     world.run(SECOND)
     evil.sends = False
-    assert evil.got[Kind.ACCEPT] == 1
+    assert evil.got[Kind.ACCEPT] >= 1
     assert evil.got[Kind.DATA] == 0
     assert b.read_all("q") == [b"1"]
 

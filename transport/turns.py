@@ -1,0 +1,210 @@
+"""Whose datagrams are taken next, when many wait: each source has its turn of processor time.
+
+Promise: while others wait, nobody is served who has had ``AHEAD_NS`` more of the processor than the one that has had
+least; and of one source there is only a turn in each burst. So a source whose datagrams cost much, or come without end,
+waits for its own datagrams, and the others hardly do. This is fair queueing by measured cost, as Linux schedules
+processes (its virtual run time) and routers flows (RFC 8290, section 4.2, deficit round robin).
+
+That holds when a source is the only one that waits, too, as long as others were served just before and the process is
+busy, with what they have sent as a rule: then it gets one share of the time among them. When the process has nothing
+else to do, nobody waits.
+
+A source that comes back after a rest begins where the one with least is, so that nobody saves up.
+"""
+
+from collections import deque
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from triack.base.units import MS
+
+__all__ = ["BURST_BYTES_MAX", "BURST_MAX", "TURN_BYTES", "TURN_DATAGRAMS", "Burst", "Received", "Turns"]
+
+BURST_MAX = 512
+"""Datagrams handed out at once, so that one busy endpoint leaves the loop to others."""
+BURST_BYTES_MAX = 512 * 1024
+"""The same in bytes: less than a node lets wait for its disk before it lets a burst wait."""
+TURN_DATAGRAMS = 64
+"""Of one source in a burst, when it is not the only one: a window, and what one call of the system brings."""
+TURN_BYTES = 128 * 1024
+"""The same in bytes: a few of the largest datagrams, so that large ones are not handed out one by one."""
+AHEAD_NS = 1 * MS
+"""By how much a source may be ahead of the one with least: about what a turn of small datagrams costs."""
+IDLE_NS = MS // 5
+"""A round of the event loop that takes no longer had nothing else to do."""
+LATELY_NS = 100 * MS
+"""Whoever was served since then is likely to have more to say soon: longer than most round trips."""
+SOURCES_MAX = 1_024
+"""Sources at rest that are remembered: a rest ends what is held against them anyway."""
+
+
+class Received(NamedTuple):
+    """A datagram and where it came from; empty ``data`` says that the path to ``sender`` is gone."""
+
+    data: bytes
+    sender: str
+
+
+class Burst(list[Received]):
+    """What is handed out at once.
+
+    Attributes:
+        turns: of whom it is, in order: the source, and how many datagrams it has.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns: list[tuple[Hashable, int]] = []
+        self.size_bytes = 0
+
+
+class _Source:
+    """What waits of one source, and what it has cost so far."""
+
+    __slots__ = ("held_bytes", "items", "served_ns", "spent_ns")
+
+    def __init__(self) -> None:
+        self.items: deque[Received] = deque()
+        self.held_bytes = 0
+        self.spent_ns = 0
+        self.served_ns = -LATELY_NS
+
+
+class Turns:
+    """The datagrams that wait.
+
+    Attributes:
+        count: how many there are.
+        held_bytes: how long they are together.
+    """
+
+    __slots__ = ("_floor_ns", "_known", "_waiting", "count", "held_bytes")
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, _Source] = {}
+        self._waiting: dict[Hashable, _Source] = {}
+        self._floor_ns = 0
+        self.count = 0
+        self.held_bytes = 0
+
+    def __len__(self) -> int:
+        """How many sources are remembered."""
+        return len(self._known)
+
+    def waiting_of(self, source: Hashable) -> tuple[int, int]:
+        """How many datagrams of a source wait, and how long they are together."""
+        its = self._waiting.get(source)
+        return (0, 0) if its is None else (len(its.items), its.held_bytes)
+
+    def add(self, source: Hashable, items: list[Received], size_bytes: int) -> None:
+        """More of a source."""
+        its = self._waiting.get(source)
+        if its is None:
+            its = self._waiting[source] = self._enter(source)
+        its.items += items
+        its.held_bytes += size_bytes
+        self.count += len(items)
+        self.held_bytes += size_bytes
+
+    def _enter(self, source: Hashable) -> _Source:
+        its = self._known.get(source)
+        if its is None:
+            if len(self._known) >= SOURCES_MAX + len(self._waiting):
+                self._known = dict(self._waiting)
+            its = self._known[source] = _Source()
+        its.spent_ns = max(its.spent_ns, self._floor_ns)
+        return its
+
+    def drop_longest(self, than: Hashable) -> bool:
+        """Forget the newest datagram of the source that has most of them. Returns False if that is ``than``."""
+        if 2 * self.waiting_of(than)[0] >= self.count:
+            return False
+        longest = max(self._waiting, key=lambda source: len(self._waiting[source].items))
+        its = self._waiting[longest]
+        if longest == than or len(its.items) <= self.waiting_of(than)[0] + 1:
+            return False
+        size_bytes = len(its.items.pop().data)
+        its.held_bytes -= size_bytes
+        self.count -= 1
+        self.held_bytes -= size_bytes
+        return True
+
+    def add_behind(self, last: Received) -> None:
+        """Add what has to come after all that its sender has sent."""
+        sources = [
+            source for source, its in self._waiting.items() if any(item.sender == last.sender for item in its.items)
+        ]
+        self.add(sources[-1] if sources else None, [last], 0)
+
+    def take(self, now_ns: int, busy_ns: int = 0) -> Burst:
+        """The next burst; there must be something. Who had a turn and has more comes last in the next one.
+
+        Args:
+            now_ns: the clock.
+            busy_ns: how long everything else in the process has kept the processor since the last call.
+
+        Returns:
+            Nothing when whoever waits is ahead, and the processor was wanted by others: ask again after those.
+        """
+        burst, floor_ns = Burst(), self._raise_floor(now_ns, busy_ns)
+        waiting = self._waiting
+        alone = len(waiting) == 1 and self._others(now_ns, waiting) == 0
+        most, most_bytes = (BURST_MAX, BURST_BYTES_MAX) if alone else (TURN_DATAGRAMS, TURN_BYTES)
+        for source, its in list(waiting.items()):
+            if its.spent_ns > floor_ns + AHEAD_NS:
+                continue
+            if len(burst) >= BURST_MAX or burst.size_bytes >= BURST_BYTES_MAX:
+                break
+            self._take_turn(burst, source, its, most, most_bytes)
+            its.served_ns = now_ns
+        # Who has had least gets the room that is left: many datagrams that cost little are no more than few that do.
+        for source, its in list(waiting.items()):
+            if its.spent_ns == floor_ns and len(burst) < BURST_MAX and burst.size_bytes < BURST_BYTES_MAX:
+                self._take_turn(burst, source, its, BURST_MAX - len(burst), BURST_BYTES_MAX - burst.size_bytes)
+        return burst
+
+    def _raise_floor(self, now_ns: int, busy_ns: int) -> int:
+        """How much of the processor everybody may have had by now."""
+        waiting = self._waiting
+        if busy_ns >= IDLE_NS and len(waiting) == 1 and (others := self._others(now_ns, waiting)):
+            # What else is done is for those who wait for nothing at this moment, and will be back.
+            self._floor_ns += busy_ns // others
+        else:
+            self._floor_ns = max(self._floor_ns, min([its.spent_ns for its in waiting.values()]))
+        return self._floor_ns
+
+    def _others(self, now_ns: int, waiting: dict[Hashable, _Source]) -> int:
+        """How many were served lately, and wait for nothing now."""
+        since_ns = now_ns - LATELY_NS
+        return sum(its.served_ns > since_ns and source not in waiting for source, its in self._known.items())
+
+    def _take_turn(self, burst: Burst, source: Hashable, its: _Source, most: int, most_bytes: int) -> None:
+        items, size_bytes, before = its.items, 0, len(burst)
+        if len(items) <= most and its.held_bytes <= most_bytes:
+            burst += items
+            size_bytes = its.held_bytes
+            items.clear()
+        else:
+            while items and len(burst) - before < most and size_bytes < most_bytes:
+                burst.append(items.popleft())
+                size_bytes += len(burst[-1].data)
+        its.held_bytes -= size_bytes
+        burst.size_bytes += size_bytes
+        burst.turns.append((source, len(burst) - before))
+        self.held_bytes -= size_bytes
+        self.count -= len(burst) - before
+        del self._waiting[source]
+        if items:
+            self._waiting[source] = its
+
+    def charge(self, source: Hashable, cost_ns: int) -> None:
+        """So much of the processor went into a turn of a source."""
+        its = self._known.get(source)
+        if its is not None:
+            its.spent_ns += cost_ns
+
+    def clear(self) -> None:
+        """Forget what waits."""
+        self._known.clear()
+        self._waiting.clear()
+        self.count = self.held_bytes = 0
