@@ -339,9 +339,11 @@ class OutgoingSequence:
         if not self.tier.is_due(now_ns):
             return []
         again = self._waiting(EntryState.WAITING_ORDER_ACK)
+        if self._settings.seq_resend == "first":
+            del again[1:]
         self.tier.handle_expired(now_ns, resends=bool(again))
         if again:
-            self.start.handle_refused()
+            self.start.handle_resend(len(again))
             self._send_again(again, EntryEvent.SEND_AGAIN)
         return again
 

@@ -34,6 +34,11 @@ class SlowStart:
         """There is room again, nobody knows how much."""
         self.credit = max(1, self._last)
 
+    def handle_resend(self, packets: int) -> None:
+        """These packets left before and go out again. Nobody said that there is no room for them."""
+        if self.credit is not None:
+            self.credit = max(self.credit, packets)
+
     def handle_sent(self) -> None:
         """A packet has left."""
         if self.credit:

@@ -9,7 +9,6 @@ Of a large message that was begun everything is taken, so that no two halves can
 be read, as all that there is was begun by those who are gone, others get their turn: nobody else would make room.
 """
 
-from collections import Counter
 from collections.abc import Callable
 
 from triack.base.commit import HEAD_BYTES
@@ -19,11 +18,11 @@ from triack.base.peers import Directory
 from triack.base.reasons import RejectReason
 from triack.ordering.wire import SequenceHeader, encode_hold
 from triack.queues.control import Control
-from triack.queues.incoming_transfer import IncomingTransfer
+from triack.queues.incoming_transfer import STREAM_BYTES, IncomingTransfer
 from triack.queues.link import Conversation
 from triack.queues.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox, Notices
 from triack.queues.packing import fragment_range
-from triack.queues.quotas import Account
+from triack.queues.quotas import Account, PayerOf
 from triack.queues.settings import NodeSettings
 
 __all__ = ["DEAD_LETTER_QUEUE", "REPLY_QUEUE", "Admission"]
@@ -52,6 +51,7 @@ class Admission:
         notices: what the queues have, and their accounts.
         make_room: removes queues that nobody uses; returns whether there were any.
         goes_on: whether there is a session by which a stream, named by origin and lane, may go on.
+        payer_of: who is charged for what a node sends.
 
     Attributes:
         disk: what lies in the queues of the node, express messages left out.
@@ -59,6 +59,7 @@ class Admission:
         early: packets that came before their turn, in memory, and what is remembered of gaps.
         waiting: what waits for its commit, in memory.
         streams: the streams themselves, in memory.
+        queues: those that peers have made since the start, and that are still there; their number.
         store_low: whether the disk has so little room that nothing is taken.
         room_bytes: how much more it takes, by the last look at it; None when nobody could tell.
     """
@@ -73,6 +74,7 @@ class Admission:
         notices: Notices,
         make_room: Callable[[], None],
         goes_on: Callable[[bytes, int], bool],
+        payer_of: PayerOf,
     ) -> None:
         self._settings = settings
         self._mailboxes = mailboxes
@@ -84,20 +86,31 @@ class Admission:
         self._make_room = make_room
         self._goes_on = goes_on
         quarter = (settings.limits.peer_memory_bytes // 4, settings.limits.memory_bytes // 4)
-        self.early = Account(*quarter)
-        self.waiting = Account(*quarter)
-        self.streams = Account(*quarter)
+        self.early = Account(*quarter, payer_of)
+        self.waiting = Account(*quarter, payer_of)
+        self.streams = Account(*quarter, payer_of)
+        self.queues = Account(settings.limits.max_peer_queues, settings.max_queues, payer_of)
         self.store_low = False
         self.room_bytes: int | None = None
         self._news: list[StoreLow] = []
         self._stopped: dict[IncomingTransfer, Conversation] = {}
-        self._made: Counter[bytes] = Counter()
         self._makers: dict[str, bytes] = {}
+        # Whether some stream waits as its queue may not be made: any that becomes idle makes room for it.
+        self._wants_queues = False
 
     def handle_start(self, node_id: bytes) -> None:
         """This node is no peer of its own."""
-        for account in (self.early, self.waiting, self.streams, self.disk, self.express):
+        for account in self._accounts:
             account.own = node_id
+
+    @property
+    def _accounts(self) -> tuple[Account, ...]:
+        return self.early, self.waiting, self.streams, self.queues, self.disk, self.express
+
+    def handle_proved(self, node_id: bytes) -> None:
+        """Perhaps another peer than before has proved to be a node: it pays for what is here of it."""
+        for account in self._accounts:
+            account.handle_proved(node_id)
 
     # ---- for ever
 
@@ -115,30 +128,36 @@ class Admission:
             return None
         if self._fixed or name == REPLY_QUEUE:
             return RejectReason.QUEUE_NOT_FOUND
-        if self._is_crowded(transfer.origin):
-            self._make_room()
-            if self._is_crowded(transfer.origin):
-                return RejectReason.TOO_MANY_QUEUES
+        if transfer.delivery not in DURABLE and self._lacks_queue(transfer):
+            return RejectReason.TOO_MANY_QUEUES
         return None
 
-    def _is_crowded(self, origin: bytes) -> bool:
-        full = len(self._mailboxes) >= self._settings.max_queues
-        return full or self._made[origin] >= self._settings.limits.max_peer_queues
+    def _lacks_queue(self, transfer: IncomingTransfer) -> bool:
+        """Whether the queue of a stream is not there, and may not be made now."""
+        if transfer.queue in self._mailboxes or not self._is_crowded(transfer.origin):
+            return False
+        self._make_room()
+        lacks = self._is_crowded(transfer.origin)
+        self._wants_queues = self._wants_queues or lacks
+        return lacks
 
-    def has_streams_enough(self, origin: bytes, streams: int) -> bool:
-        """Whether a peer with so many streams may have no more."""
-        return streams >= self._settings.max_streams or self.streams.is_full(origin)
+    def _is_crowded(self, origin: bytes) -> bool:
+        return len(self._mailboxes) >= self._settings.max_queues or self.queues.has_enough(origin)
+
+    def has_streams_enough(self, origin: bytes) -> bool:
+        """Whether a peer may have no more streams."""
+        return self.streams.of(origin) >= STREAM_BYTES * self._settings.max_streams or self.streams.has_enough(origin)
 
     def handle_made(self, origin: bytes, queue: str) -> None:
         """A queue was made for a peer."""
         self._makers[queue] = origin
-        self._made[origin] += 1
+        self.queues.add(origin, 1)
 
     def handle_removed(self, queue: str) -> None:
         """A queue that nobody used has made room for others."""
         origin = self._makers.pop(queue, None)
         if origin is not None:
-            self._made[origin] -= 1
+            self.queues.add(origin, -1)
 
     def _may_send(self, conversation: Conversation, queue: str) -> bool:
         own = queue == DEAD_LETTER_QUEUE or queue.startswith(SYSTEM_PREFIX)
@@ -185,7 +204,7 @@ class Admission:
 
     def must_wait(self, transfer: IncomingTransfer, header: SequenceHeader) -> bool:
         """Whether there is no room for a fresh packet of a durable stream now."""
-        if self.store_low or self.waiting.is_full(transfer.origin):
+        if self._must_wait(transfer):
             return True
         mailbox = self._mailboxes.get(transfer.queue)
         if not self._is_full(transfer, mailbox) or self._settings.limits.quota_of(transfer.queue).when_full == "reject":
@@ -199,6 +218,10 @@ class Admission:
         # Its origin sends it before the rest of what was begun: to refuse it would be to wait for each other.
         comes_first = not transfer.ordered and mailbox.partials.awaits_beyond(origin, lane, header.number)
         return not comes_first or mailbox.fill.bytes.value >= mailbox.fill.bytes.limit + OVERTAKEN_BYTES
+
+    def _must_wait(self, transfer: IncomingTransfer) -> bool:
+        """Whether a durable stream has to wait, whatever is in its queue."""
+        return self.store_low or self.waiting.is_full(transfer.origin) or self._lacks_queue(transfer)
 
     def takes_run(
         self, transfer: IncomingTransfer, mailbox: Mailbox, packets: int, messages: int, size_bytes: int
@@ -290,13 +313,13 @@ class Admission:
 
     def go(self) -> None:
         """Let the streams go on for which there is room again."""
-        if not self._notices.relieved:
+        if not (self._notices.relieved or (self._wants_queues and self._notices.idled)):
             return
-        self._notices.relieved = False
+        self._notices.relieved = self._wants_queues = False
         for transfer, conversation in list(self._stopped.items()):
             durable = transfer.delivery in DURABLE
             full = self._is_full(transfer, self._mailboxes.get(transfer.queue))
-            if full or (durable and (self.store_low or self.waiting.is_full(transfer.origin))):
+            if full or (durable and self._must_wait(transfer)):
                 continue
             transfer.turn += 1
             if self._tell(transfer, conversation, ()):

@@ -18,6 +18,7 @@ from triack.queues.accepted_keys import Accepted
 from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes
+from triack.queues.history import Peers
 from triack.queues.inbox import Inbox
 from triack.queues.jobs import Jobs, Look
 from triack.queues.link import Conversation, Links
@@ -127,7 +128,8 @@ class Engine:
         self._wall_offset_ns = wall_offset_ns
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
         self._record("node_started", now_ns, name=name, **start_record(address, settings))
-        self.inbox = Inbox(settings, queues, directory, wall_offset_ns, self.drops, self._record)
+        peers = Peers(content.peers.values(), content.addresses)
+        self.inbox = Inbox(settings, queues, directory, wall_offset_ns, self.drops, self._record, peers.payer_of)
         self.outbox = Outbox(
             content.node_id,
             content.incarnation,
@@ -147,6 +149,7 @@ class Engine:
             directory=directory,
             random=random,
             outbox=self.outbox,
+            peers=peers,
             positions=self.inbox.positions,
             drops=self.drops,
             record=self._record,

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from triack.base.commit import Commit, PeerRow, StoreContent
 from triack.queues.introduction import NO_POINT, HistoryPoint
+from triack.queues.quotas import Payer
 from triack.queues.reconnect import DOUBLINGS_MAX
 
 __all__ = ["STRANGERS_MAX", "History", "KnownPeer", "Peers", "covers"]
@@ -149,6 +150,10 @@ class Peers:
         """Which peer has proved to be that node; empty when none has."""
         known = self._known.get(node_id)
         return "" if known is None else known.name
+
+    def payer_of(self, node_id: bytes) -> Payer:
+        """Who is charged for what a node sends (``queues.quotas``)."""
+        return self.owner(node_id) or node_id
 
     def meet(self, node_id: bytes, point: HistoryPoint, name: str) -> KnownPeer:
         """A session with a peer opens: its store has all that was remembered of it, and is at least here now.

@@ -39,7 +39,7 @@ from triack.queues.packing import (
     write_properties,
 )
 from triack.queues.positions import Positions
-from triack.queues.quotas import NO_LIMIT, Account, Quota
+from triack.queues.quotas import NO_LIMIT, Account, PayerOf, Quota
 from triack.queues.redelivery import Return, Wait, wait_ms
 from triack.queues.settings import NodeSettings
 
@@ -59,6 +59,7 @@ class Inbox:
         wall_offset_ns: wall clock minus monotonic clock.
         drops: counts what is dropped, by reason.
         record: writes to the session log.
+        payer_of: who is charged for what a node sends.
 
     Attributes:
         mailboxes: the queues of this node, by name.
@@ -76,6 +77,7 @@ class Inbox:
         wall_offset_ns: int,
         drops: Counter[DropReason],
         record: Record,
+        payer_of: PayerOf,
     ) -> None:
         self._settings = settings
         self._wall_offset_ns = wall_offset_ns
@@ -87,8 +89,8 @@ class Inbox:
         self._starts: dict[bytes, int] = {}
         self._notices = Notices(
             drops,
-            disk=Account(settings.limits.peer_quota_bytes, settings.limits.node_quota_bytes),
-            express=Account(settings.limits.peer_memory_bytes // 4, settings.limits.memory_bytes // 4),
+            disk=Account(settings.limits.peer_quota_bytes, settings.limits.node_quota_bytes, payer_of),
+            express=Account(settings.limits.peer_memory_bytes // 4, settings.limits.memory_bytes // 4, payer_of),
             cache=Cache(settings.body_cache_bytes),
         )
         self._removed: list[int] = []
@@ -100,6 +102,7 @@ class Inbox:
             notices=self._notices,
             make_room=self._make_room,
             goes_on=self._goes_on,
+            payer_of=payer_of,
         )
         self.expiry = Expiry(self._notices, self.dead_letter, record)
         self.positions = Positions(record)
@@ -360,7 +363,7 @@ class Inbox:
             # Express lanes are numbered anew in each life of their origin, under a greater sequence.
             if not (delivery is transfer.delivery is Delivery.EXPRESS and header.sequence > transfer.filter.sequence):
                 raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
-        elif self.admission.has_streams_enough(header.origin, len(self._transfers.get(header.origin, ()))):
+        elif self.admission.has_streams_enough(header.origin):
             return RejectReason.TOO_MANY_STREAMS
         try:
             check_name(header.queue)
@@ -529,6 +532,10 @@ class Inbox:
 
     # ---- what comes with time, and order acks
 
+    def handle_proved(self, node_id: bytes) -> None:
+        """It is known, perhaps only now, which peer has proved to be a node: that one pays for it."""
+        self.admission.handle_proved(node_id)
+
     def handle_session_opened(self, peer_id: bytes, peer_start: int) -> None:
         """What was said on older sessions may have been lost with them: a peer is told all of it again.
 
@@ -548,6 +555,9 @@ class Inbox:
         for transfer in self._transfers.get(conversation.peer_id, {}).values():
             if transfer.via is conversation:
                 transfer.via = None
+        if conversation.peer_id not in self._transfers:
+            # Nothing of it is here that a restart of it would end; and a peer may be any number of nodes.
+            self._starts.pop(conversation.peer_id, None)
 
     def send_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
         """Hand every due order ack to a conversation; before that, tell streams for which there is room again."""

@@ -129,6 +129,7 @@ class Reports:
             congestion=session.window.congestion.name if session.window.congestion is not None else "none",
         )
         self._handshakes.handle_opened(conversation, self._jobs.group.commit, now_ns)
+        self._inbox.handle_proved(conversation.peer_id)
         self._news.handle_opened(conversation)
         if conversation.link is not None:
             self._outbox.handle_session_opened(conversation.link, now_ns)

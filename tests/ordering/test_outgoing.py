@@ -187,10 +187,8 @@ def test_only_what_has_a_session_ack_and_lacks_the_order_ack_is_resent() -> None
     out.handle_order_ack(5, 1, 7)
     assert out.handle_timer(7 + 30 * SECOND - 1) == []
     assert [entry.number for entry in out.handle_timer(7 + 30 * SECOND)] == [2, 4]
-    assert send(out) == [(2, 0)]
-    out.handle_order_ack(5, 2, 8)
-    assert send(out) == [(4, 3), (6, 5)]
-    assert [entry.sends for entry in out.entries.values()] == [1, 2, 1, 1]
+    assert send(out) == [(2, 0), (4, 3), (6, 5)]
+    assert [entry.sends for entry in out.entries.values()] == [2, 1, 2, 1, 1]
 
 
 def test_resends_and_what_waits_already_go_out_in_one_order() -> None:
@@ -203,12 +201,22 @@ def test_resends_and_what_waits_already_go_out_in_one_order() -> None:
         out.remove(out.entries[2])
         if tier:
             out.handle_timer(30 * SECOND)
-            assert send(out) == [(1, 0)]
-            out.handle_order_ack(5, 1, 0)
-            assert send(out) == [(3, 0), (4, 3)]
+            assert send(out) == [(1, 0), (3, 1), (4, 3), (5, 4)]
         else:
             out.remove(out.entries[4])
             assert send(out) == [(3, 1), (5, 3)]
+
+
+def test_a_resend_is_not_held_up_by_a_slow_start() -> None:
+    """What was let out before goes out again, whatever credit is left; what was never sent waits for some."""
+    out = make(6)
+    send(out, most=4)
+    out.handle_word(1, 0, stop=True)
+    out.handle_word(2, 0, stop=False)
+    assert send(out) == [(1, 0)]
+    out.handle_session_ack([out.entries[1]])
+    assert [entry.number for entry in out.handle_timer(30 * SECOND)] == [1]
+    assert send(out) == [(1, 0)]
 
 
 def test_a_resend_that_had_nothing_to_send_is_no_attempt() -> None:

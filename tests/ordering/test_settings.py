@@ -30,3 +30,10 @@ def test_defaults_are_those_of_msmq() -> None:
     assert (settings.order_ack_idle_s, settings.seq_max_ack_delay_s) == (0.5, 10)
     resends = (settings.seq_resend_13_s, settings.seq_resend_46_s, settings.seq_resend_79_s, settings.seq_resend_10_s)
     assert resends == (30, 300, 1_800, 21_600)
+
+
+def test_a_resend_sends_everything_or_one_packet() -> None:
+    """MSMQ sends everything ([MS-MQQB] 3.1.6.5)."""
+    assert OrderSettings().seq_resend == "all"
+    with pytest.raises(UsageError, match="OrderSettings: seq_resend must be all or first, not 'none'"):
+        OrderSettings(seq_resend="none")  # type: ignore[arg-type]

@@ -57,3 +57,13 @@ def test_a_session_that_ends_as_nothing_was_stored_is_a_refusal() -> None:
     start = SlowStart()
     start.handle_session_closed(untaken=True)
     assert sent(start) == 1
+
+
+def test_what_left_before_may_leave_again_whole() -> None:
+    """A resend is no refusal: it needs no credit that it had already, and takes none away."""
+    start = SlowStart()
+    start.handle_resend(16)
+    assert sent(start) == 10_000
+    start.handle_refused()
+    start.handle_resend(16)
+    assert sent(start) == 16

@@ -59,17 +59,18 @@ def test_queues_that_take_packets(queues: list[str] | None, name: str, reason: s
 
 
 def test_arrivals_make_only_so_many_queues() -> None:
-    """The node itself may make more; what there is takes packets as ever."""
+    """The node itself may make more; what there is takes packets as ever. Durable ones for others wait."""
     world = PlainWorld(1)
     node = world.node("b", NodeSettings(max_queues=2))
     evil = Hostile(world, node)
     for lane, queue in enumerate(("one", "two", "three", "one"), start=1):
-        evil.frames(evil.message(1, queue=queue, lane=lane))
+        delivery = Delivery.EXPRESS if queue == "two" else Delivery.TRANSACTIONAL
+        evil.frames(evil.message(1, queue=queue, lane=lane, delivery=delivery))
     node.send(node, "four", b"own")
     world.run(SECOND)
     assert [(record["lane"], record["reason"]) for record in node.log("rejected")] == [
         (2, RejectReason.TOO_MANY_QUEUES),
-        (3, RejectReason.TOO_MANY_QUEUES),
+        (3, RejectReason.HELD_BACK),
     ]
     assert {name: node.length(name) for name in ("one", "four")} == {"one": 2, "four": 1}
 

@@ -120,3 +120,24 @@ def test_what_is_taken_at_once_never_fills_a_level() -> None:
 def test_a_queue_takes_what_both_its_quotas_take() -> None:
     fill = Fill(Quota(messages=3, size_bytes=100))
     assert (fill.takes(2, 99), fill.takes(3, 99), fill.takes(2, 100)) == (True, False, False)
+
+
+def test_who_proves_to_be_a_node_pays_for_it() -> None:
+    """For all nodes that it claims to be, from then on and for what was there; it is given back to who was charged."""
+    owners: dict[bytes, str] = {}
+    account = Account(100, 1_000, lambda node_id: owners.get(node_id, "") or node_id)
+    account.add(b"a", 60)
+    owners |= {b"a": "evil", b"b": "evil"}
+    account.add(b"a", -10)
+    assert (account.of(b"a"), account.of(b"b")) == (50, 0)
+    account.handle_proved(b"a")
+    account.handle_proved(b"b")
+    account.add(b"b", 50)
+    assert (account.of(b"a"), account.of(b"b"), account.of(b"c")) == (100, 100, 0)
+    assert (account.is_full(b"a"), account.has_enough(b"b"), account.is_full(b"c")) == (True, True, False)
+    account.add(b"a", -1)
+    assert (account.is_full(b"b"), account.has_enough(b"b")) == (True, False)
+    owners.clear()
+    account.add(b"a", -49)
+    account.add(b"b", -50)
+    assert (account.of(b"a"), account.of(b"b"), account.total_bytes) == (0, 0, 0)

@@ -156,6 +156,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "seq_resend_46_s": ("resend_tiers",),
         "seq_resend_79_s": ("resend_tiers",),
         "seq_resend_10_s": ("resend_tiers",),
+        "seq_resend": "A resend says in the log what it sends again; `resend_tiers` judges when.",
     },
     "queues/settings.py NodeSettings": {
         **dict.fromkeys(("session", "order", "keys", "limits", "reconnect", "redelivery", "ack_events"), _PARTS),

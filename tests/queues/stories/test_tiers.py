@@ -1,25 +1,32 @@
 """The resend tiers on a link that is quiet for hours: sessions come and go, the attempts go on."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from tests.queues.world import SimNode, World, numbered
 from triack.base.units import MS, SECOND
+from triack.node.policies import PRESETS
+from triack.ordering.settings import OrderSettings
 from triack.queues.settings import NodeSettings
 from triack.session.settings import SessionSettings
+from triack.tools.replay.files import parse_records
+from triack.tools.replay.local_engine import judge_records
 from triack.tools.sim.faults import Faults
 
 MINUTE, HOUR = 60 * SECOND, 3_600 * SECOND
 TIERS = [30 * SECOND] * 3 + [5 * MINUTE] * 3 + [30 * MINUTE] * 3 + [6 * HOUR] * 2
 
 
-def pair(cleanup: tuple[float, float] = (300.0, 300.0)) -> tuple[World, SimNode, SimNode]:
+def pair(
+    cleanup: tuple[float, float] = (300.0, 300.0), settings: NodeSettings | None = None
+) -> tuple[World, SimNode, SimNode]:
     """Two nodes; the second never says how far it has accepted anything."""
     world = World(7, Faults(delay_ns=5 * MS))
     a, b = (
-        world.node(name, NodeSettings(session=SessionSettings(cleanup_interval_s=interval_s)))
+        world.node(name, settings or NodeSettings(session=SessionSettings(cleanup_interval_s=interval_s)))
         for name, interval_s in zip("ab", cleanup, strict=True)
     )
     withhold(b)
@@ -44,6 +51,12 @@ def attempts(node: SimNode) -> list[int]:
     return [record["attempt"] for record in node.log("resend_scheduled")]
 
 
+def judged(*nodes: SimNode) -> set[str]:
+    """What replay finds wrong with the logs of all of these."""
+    records = parse_records(b"".join(record for node in nodes for record in node.records))
+    return {violation.check for violation in judge_records(records)}
+
+
 def reasons(node: SimNode) -> set[str]:
     return {record["reason"] for record in node.log("session_closed")}
 
@@ -60,6 +73,36 @@ def test_a_quiet_link_sees_every_tier(cleanup: tuple[float, float]) -> None:
     assert reasons(a) <= {"idle"}
     # Each resend is one packet, and nothing leaves in between: a session that was idle has not failed.
     assert len([record for record in a.log("packet_sent") if "lane" in record]) == 12
+
+
+@pytest.mark.parametrize("policy", PRESETS)
+@pytest.mark.plain
+def test_each_attempt_sends_all_that_has_no_order_ack(policy: str) -> None:
+    """Sixteen packets, as MSMQ and Solace send them ([MS-MQQB] 3.1.6.5), and the log says so."""
+    world, a, b = pair(settings=replace(PRESETS[policy], messages_per_packet=1))
+    a.send(b, "q", *numbered(0, 16))
+    world.run(2 * MINUTE)
+    resends = a.log("resend_scheduled")
+    assert len(resends) >= 3
+    assert {(record["first"], record["last"]) for record in resends} == {(1, 16)}
+    sent = [record["number"] for record in a.log("packet_sent") if "lane" in record]
+    assert sent == list(range(1, 17)) * (1 + len(resends))
+    assert judged(a, b) <= {"order_ack_late"}
+
+
+@pytest.mark.plain
+def test_a_probe_alone_may_be_set() -> None:
+    """The log says that one packet leaves; the order ack that answers it frees all."""
+    order = OrderSettings(seq_resend="first")
+    world, a, b = pair(settings=NodeSettings(order=order, messages_per_packet=1))
+    a.send(b, "q", *numbered(0, 16))
+    world.run(MINUTE + SECOND)
+    assert [(record["first"], record["last"]) for record in a.log("resend_scheduled")] == [(1, 1)] * 2
+    del b.live.inbox.send_order_acks
+    world.run(MINUTE)
+    assert not a.busy
+    assert b.read_all("q") == numbered(0, 16)
+    assert judged(a, b) <= {"order_ack_late"}
 
 
 @pytest.mark.plain
