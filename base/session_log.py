@@ -288,7 +288,8 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "committed": Event(
         "incoming packets and the sequence's new position are on disk, in one transaction (express: entered the queue "
-        "in memory). For `transactional`, every number of the range that was not expired at the origin is in it",
+        "in memory). The range of a `transactional` commit passes numbers that its origin gave up: the `previous` of "
+        "what arrived names what it passes, and `count` counts what it holds",
         (*_PACKETS, "queue"),
     ),
     "rejected": Event("the ordering layer did not accept a packet", (*_STREAM, "number", "reason")),
