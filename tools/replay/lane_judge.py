@@ -388,9 +388,7 @@ class LaneJudge:
         if not least <= commit.messages <= most:
             several = f"{least}" if least == most else f"{least} to {most}"
             evidence = f"{counted(commit.messages, 'message')} committed, what arrived of it holds {several}"
-            self._at(
-                commit.record(node), "claims", evidence, sequence, origin, number=commit.first, last=commit.last
-            )
+            self._at(commit.record(node), "claims", evidence, sequence, origin, number=commit.first, last=commit.last)
 
     def _judge_hole(self, record: Record, first: int, last: int, known: Receiver) -> None:
         sequence = record["sequence"]
