@@ -35,14 +35,28 @@ class LineWriter:
         node: id of the recording node.
         incarnation: which start of it.
         wall_offset_ns: wall clock minus monotonic clock.
+
+    Attributes:
+        at_ns: the time of the last record.
     """
 
-    __slots__ = ("_begun_ns", "_groups", "_lines", "_n", "_settings", "_size_bytes", "_start", "_wall_offset_ns")
+    __slots__ = (
+        "_begun_ns",
+        "_groups",
+        "_lines",
+        "_n",
+        "_settings",
+        "_size_bytes",
+        "_start",
+        "_wall_offset_ns",
+        "at_ns",
+    )
 
     def __init__(self, node: bytes, incarnation: int, wall_offset_ns: int) -> None:
         self._start = f'{{"v":{SCHEMA_VERSION},"node":"{node.hex()}","incarnation":{incarnation}'
         self._wall_offset_ns = wall_offset_ns
         self._n = 0
+        self.at_ns = 0
         # What every segment begins with, but the first.
         self._settings: Record = {}
         self._begun_ns: int | None = None
@@ -75,6 +89,7 @@ class LineWriter:
 
     def _put(self, event: str, at_ns: int, group: str, fields: Record) -> None:
         self._n += 1
+        self.at_ns = at_ns
         begun_ns = self._begun_ns
         if begun_ns is None:
             self._begun_ns = at_ns

@@ -99,6 +99,7 @@ FIELDS: Final[dict[str, Field]] = {
     "reason": Field(str, "why, by name; [reasons.md](reasons.md) lists them all"),
     "attempt": Field(int, "which resend of the sequence since its last progress, from 1"),
     "interval_ns": Field(int, "the wait that just ended, in nanoseconds"),
+    "since_ns": Field(int, "monotonic clock at which it was due, nanoseconds"),
     "stop": Field(bool, "nothing more of the stream is to be sent for now"),
     # Sessions.
     "session": Field(str, "id of the session, 16 hex digits, the same at both ends"),
@@ -219,6 +220,11 @@ EVENTS: Final[dict[str, Event]] = {
         "so that what begins here is judged by it",
         ("name", *SETTINGS),
     ),
+    "woke_late": Event(
+        "the node comes to do at `at_ns` what was due at `since_ns`: its process was stopped, its machine suspended or "
+        "its event loop blocked. It has written nothing in between; what ended in that time is late, not broken",
+        ("since_ns",),
+    ),
     "node_stopped": Event("the node closed in good order; last record of an incarnation"),
     "position_recovered": Event(
         "after `node_started`, for each incoming durable stream, and for each that the node has to a queue of its own: "
@@ -288,7 +294,8 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "committed": Event(
         "incoming packets and the sequence's new position are on disk, in one transaction (express: entered the queue "
-        "in memory). For `transactional`, every number of the range that was not expired at the origin is in it",
+        "in memory). The range of a `transactional` commit passes numbers that its origin gave up: the `previous` of "
+        "what arrived names what it passes, and `count` counts what it holds",
         (*_PACKETS, "queue"),
     ),
     "rejected": Event("the ordering layer did not accept a packet", (*_STREAM, "number", "reason")),
@@ -342,7 +349,7 @@ SHARED: Final = (
 """Fields that are alike in many records: a segment says them once and refers to them, see ``base/log_lines.py``."""
 
 SHARING: Final = frozenset(EVENTS) - {
-    "node_started", "node_continued", "node_stopped", "position_recovered", "session_opened", "session_closed",
-    "rollback_detected", "dropped",
+    "node_started", "node_continued", "node_stopped", "woke_late", "position_recovered", "session_opened",
+    "session_closed", "rollback_detected", "dropped",
 }  # fmt: skip
 """Events whose records come again and again for one session or stream."""

@@ -287,6 +287,7 @@ class Engine:
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
         """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
+        self._look(now_ns)
         self.inbox.give_back(mailbox, lease, way, now_ns, self.jobs.group)
 
     # ---- the network
@@ -297,6 +298,7 @@ class Engine:
 
     def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
         """Take datagrams that came together from an address, in order; the same as one by one, for less work."""
+        self._look(now_ns)
         run: _Burst | None = None
         while burst:
             taken = 1
@@ -382,11 +384,13 @@ class Engine:
 
     def handle_path_lost(self, address: str, now_ns: int) -> None:
         """The transport says that an address cannot be reached any more."""
+        self._look(now_ns)
         for conversation in self.handshakes.at(address):
             self._close(conversation, CloseReason.PATH_LOST, now_ns)
 
     def handle_directory_changed(self, now_ns: int) -> None:
         """Whom this node knows has changed: sessions of those who are trusted no more end with the next ``poll``."""
+        self._look(now_ns)
         self.inbox.handle_directory_changed()
         self.handshakes.handle_directory_changed(now_ns)
 
@@ -452,7 +456,18 @@ class Engine:
             self.outbox.handle_timer(now_ns, self.wall_ms(now_ns))
 
     def next_deadline(self) -> int | None:
-        """When ``poll`` must be called at the latest, or None."""
+        """When ``poll`` must be called at the latest, or None. A host that asks has nothing to do until then."""
+        deadline_ns = self._earliest_deadline()
+        if self._recorder is not None:
+            self._recorder.handle_wait(deadline_ns)
+        return deadline_ns
+
+    def _look(self, now_ns: int) -> None:
+        """The host has come, perhaps late; before anything else is written down of now."""
+        if self._recorder is not None:
+            self._recorder.handle_time(now_ns)
+
+    def _earliest_deadline(self) -> int | None:
         earliest = self._transmitter.deadlines.earliest()
         if self.failure is not None:
             return earliest
@@ -482,6 +497,7 @@ class Engine:
     def poll(self, now_ns: int) -> list[Effect]:
         """Let time pass, and say what is to be done now, in this order; see ``triack.queues.effects``."""
         effects: list[Effect] = []
+        self._look(now_ns)
         self.handle_timer(now_ns)
         # The disk takes longest: it begins before anything else is done.
         self._start_job(effects, now_ns)
@@ -542,12 +558,14 @@ class Engine:
 
     def handle_done(self, job: Job, now_ns: int) -> None:
         """The store has done a job: what it holds is durable."""
+        self._look(now_ns)
         if isinstance(job, GroupCommit):
             self.handshakes.history.handle_committed(job.commit)
         self.jobs.handle_done(job, now_ns)
 
     def handle_store_failed(self, job: Job | None, error: TriackError, now_ns: int) -> None:
         """The store is finished: nothing more is acknowledged, every session closes, everyone who waits is told."""
+        self._look(now_ns)
         self.failure = error
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.STORE_FAILED, now_ns)
@@ -572,6 +590,7 @@ class Engine:
 
     def drain(self, now_ns: int) -> None:
         """Take nothing new; let the sessions finish what they have."""
+        self._look(now_ns)
         self.draining = True
         self.inbox.order_acks.request_all()
         self.inbox.send_order_acks(self._transmitter.route, now_ns)
@@ -601,12 +620,14 @@ class Engine:
 
         If it is not, who still waits for that gets the error, and nothing of it ever happens.
         """
+        self._look(now_ns)
         self.jobs.interrupt(error)
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.LOCAL_STOP, now_ns)
 
     def finish(self, now_ns: int) -> bytes:
         """The last records of the session log, when the store is closed and no poll follows any more."""
+        self._look(now_ns)
         self.inbox.note_runs(now_ns)
         recorder, self._recorder = self._recorder, None
         if recorder is None:

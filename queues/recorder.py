@@ -19,6 +19,7 @@ from triack.queues.outbox import PacketContext
 from triack.queues.packing import messages_in
 from triack.queues.session_settings import largest_window
 from triack.queues.settings import NodeSettings
+from triack.queues.wakefulness import WOKE_LATE_NS, Wakefulness
 from triack.session.events import PacketArrived, Transmit
 from triack.session.sending import SessionPacket
 
@@ -73,13 +74,14 @@ class Recorder:
         now_ns: the monotonic clock.
     """
 
-    __slots__ = ("_drops", "_drops_at_ns", "_entered", "_lines", "_node", "_run")
+    __slots__ = ("_drops", "_drops_at_ns", "_entered", "_lines", "_node", "_run", "_wakefulness")
 
     def __init__(self, node_id: bytes, incarnation: int, wall_offset_ns: int, now_ns: int) -> None:
         self._node = node_id
         self._lines = LineWriter(node_id, incarnation, wall_offset_ns)
         self._drops: Counter[DropReason] = Counter()
         self._drops_at_ns = now_ns
+        self._wakefulness = Wakefulness(now_ns)
         # What may still grow: packets, and behind them the express packets among them that entered their queue.
         self._run: _Run | None = None
         self._entered: tuple[int, dict[str, Any]] | None = None
@@ -115,6 +117,20 @@ class Recorder:
             self.add("dropped", now_ns, {"reason": reason, "count": count})
         self._drops = Counter(drops)
         self._drops_at_ns = now_ns
+
+    def handle_wait(self, deadline_ns: int | None) -> None:
+        """The host waits until something happens, or until a time."""
+        self._wakefulness.handle_wait(deadline_ns)
+
+    def handle_time(self, now_ns: int) -> None:
+        """The host comes: record it if it was to come long ago, and nothing has been recorded since."""
+        since_ns = self._wakefulness.handle_time(now_ns)
+        if since_ns is None:
+            return
+        self._end_run()
+        since_ns = max(since_ns, self._lines.at_ns)
+        if now_ns - since_ns >= WOKE_LATE_NS:
+            self._lines.add("woke_late", now_ns, {"since_ns": since_ns})
 
     def add_transmit(self, session: str, transmit: Transmit, now_ns: int) -> None:
         """Record what one datagram carries."""

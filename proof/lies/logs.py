@@ -15,7 +15,17 @@ from triack.tools.chaos.plan import DISHONEST, HostPlan, Plan, StreamPlan
 from triack.tools.chaos.run import run_plan
 from triack.tools.replay.files import parse_records
 
-__all__ = ["LOGS", "WIDE", "Files", "honest_files", "honest_logs", "records_of", "wide_files", "wide_logs"]
+__all__ = [
+    "LOGS",
+    "WIDE",
+    "Files",
+    "expiring_files",
+    "honest_files",
+    "honest_logs",
+    "records_of",
+    "wide_files",
+    "wide_logs",
+]
 
 Files = dict[str, bytes]
 """The files of a run by their names."""
@@ -43,6 +53,14 @@ def honest_files(most: int = LOGS) -> Iterator[tuple[int, Files]]:
     """Yield the same as the nodes wrote it."""
     runs = ((seed, files_of(plan)) for seed in count() if is_honest(plan := draw(seed)))
     return islice(((seed, files) for seed, files in runs if lines(files) in RECORDS and is_whole(files)), most)
+
+
+def expiring_files() -> Iterator[tuple[int, Files]]:
+    """Yield (seed, files) of runs, for ever, in which messages expire on their way."""
+    plans = ((seed, draw(seed)) for seed in count())
+    return (
+        (seed, files_of(plan)) for seed, plan in plans if is_honest(plan) and any(it.live_ms for it in plan.streams)
+    )
 
 
 def wide_logs(most: int = WIDE) -> Iterator[tuple[int, Log]]:

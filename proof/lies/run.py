@@ -10,7 +10,7 @@ from proof.lies.harmless import reason_for
 from proof.lies.logs import LOGS, WIDE, honest_logs, wide_logs
 from proof.lies.mutate import Lie, Log, lies_about, splices
 from triack.base.errors import ReplayError
-from triack.tools.chaos.verdict import IN_TIME
+from triack.tools.replay.catalogue import IN_TIME
 from triack.tools.replay.local_engine import judge_records
 
 __all__ = ["RIGHT", "Told", "chosen", "found_by", "tell", "tell_all"]
@@ -52,6 +52,7 @@ RIGHT: dict[str, set[str]] = {
     },
     "node_continued": {"claims", "node_life"},
     "node_stopped": {"node_life", "silent_end"},
+    "woke_late": {"claims", *IN_TIME},
     "packet_received": {
         "ack_unsent", "store_ack_unsent", "wire", "queue", "claims", "rejected", "silent_end", "previous",
         "half_window", "idle_delay", "at_once", "store_ack_before_commit", "not_handed", "ack_timeout", "silence",

@@ -1,32 +1,21 @@
 """The verdict over the records of a simulated world, for ``triack chaos`` and for ``triack.testing``."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from triack.tools.replay.files import parse_records
 from triack.tools.replay.local_engine import judge_records
 from triack.tools.replay.schema import Violation
 
-__all__ = ["IN_TIME", "judge_logs"]
-
-IN_TIME = (
-    "at_once", "half_window", "idle_delay", "idle_open", "order_ack_late", "resend_tiers", "silence", "store_ack_late",
-    "store_silence",
-)  # fmt: skip
-"""What a process that stands still, or wakes late, cannot keep; all else it can."""
+__all__ = ["judge_logs"]
 
 
-def judge_logs(logs: Mapping[str, bytes], late: Collection[str] = ()) -> list[Violation]:
+def judge_logs(logs: Mapping[str, bytes]) -> list[Violation]:
     """Judge session logs by the checks of ``triack replay``.
 
     Args:
         logs: the records of each start of each node, by name, those of one node in the order of its starts.
-        late: the names of those whose process stood still or woke late; their nodes need not be in time.
 
     Returns:
-        What they violate, but for being late where that is excused.
+        What they violate. What is only late, as a process stood still and said so, is no violation.
     """
-    records = {name: parse_records(log) for name, log in logs.items()}
-    excused = {record["node"] for name in late for record in records[name][:1]}
-    everything = [record for some in records.values() for record in some]
-    found = judge_records(everything)
-    return [it for it in found if it.check not in IN_TIME or it.node not in excused]
+    return judge_records([record for log in logs.values() for record in parse_records(log)])

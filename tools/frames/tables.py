@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from triack.base.errors import UsageError
 from triack.tools.replay.columns import BATCH_RECORDS, SPARK_SCHEMA, pack
 from triack.tools.replay.files import Record, read_content
-from triack.tools.replay.schema import Verdict
+from triack.tools.replay.schema import BROKEN, Verdict
 from triack.tools.replay.spark_engine import Found, deal_records, explain, judge_dealt, keep_found
 from triack.tools.replay.spark_files import find_files
 
@@ -78,7 +78,7 @@ def violations(records: DataFrame) -> DataFrame:
     """
     kept: list[Any] = []
     try:
-        found = Found(keep_found(_dealt(records), kept)).violations.persist()
+        found = Found(keep_found(_dealt(records), kept)).violations.where(f"standing = {BROKEN}").persist()
         found.count()
     except Exception as error:
         raise explain(error) from error

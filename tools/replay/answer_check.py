@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from triack.tools.replay.findings import LATE_MOMENTS, LATE_NS, Due, Output, Record
+from triack.tools.replay.findings import EVER, LATE_MOMENTS, LATE_NS, Due, Output, Record, awake
 
 _TRIGGERS: Final = ("count", "bytes", "delay", "idle", "piggyback", "gap", "duplicate", "request")
 STILL_NS: Final = 250_000_000
@@ -137,12 +137,13 @@ class Answers:
         if waiting is None or self._opened is None:
             return
         if waiting.is_late(record["at_ns"], self._opened):
-            self._report_due(waiting, record, f"an ack {(record['at_ns'] - waiting.due_ns) // _MS} ms later")
+            then = f"an ack {(record['at_ns'] - waiting.due_ns) // _MS} ms later"
+            self._report_due(waiting, record, then, record["at_ns"])
         if waiting.count:
             self._judge_quiet(waiting, record)
             waited_ns = record["at_ns"] - waiting.first_record["at_ns"]
             if waited_ns > self._opened["idle_ack_delay_ns"] + LATE_NS:
-                self._report_idle(waiting, f"acknowledged after {waited_ns // _MS} ms")
+                self._report_idle(waiting, f"acknowledged after {waited_ns // _MS} ms", record["at_ns"])
 
     def _judge_trigger(self, waiting: Waiting | None, record: Record) -> str:
         """Return what is wrong with why an ack left, as it says itself; an empty string if nothing is."""
@@ -177,27 +178,29 @@ class Answers:
         quiet_ns = record["at_ns"] - waiting.last_ns
         if limit_ns is not None and quiet_ns > limit_ns + LATE_NS:
             evidence = f"no ack {quiet_ns // _MS} ms after the last packet, {_allowed(limit_ns)}"
-            self._report(waiting.first_record, "idle_delay", evidence, number=waiting.first)
+            due = awake(record, waiting.last_ns, waiting.last_ns + limit_ns + LATE_NS, record["at_ns"])
+            self._report(waiting.first_record, "idle_delay", evidence, due, number=waiting.first)
 
     def finish(self, closed: Record | None) -> None:
         """Judge what still waits when the record ends, or the session."""
         waiting, opened = self._waiting, self._opened
         if waiting is None or opened is None:
             return
-        node, start = opened["node"], opened["incarnation"]
+        node, start, end_ns = opened["node"], opened["incarnation"], closed["at_ns"] if closed else EVER
         if waiting.count:
             limit_ns = waiting.first_record["at_ns"] + opened["idle_ack_delay_ns"]
             if "ack_idle_ns" in opened:
                 limit_ns = min(limit_ns, waiting.last_ns + opened["ack_idle_ns"])
             due = Due("log", node, start, end_ns=limit_ns + LATE_NS)
             if closed is None or closed["at_ns"] > due.end_ns:
-                self._report_idle(waiting, "acknowledged never", due)
+                self._report_idle(waiting, "acknowledged never", end_ns, due)
         if waiting.due_ns and (closed is None or closed["at_ns"] > waiting.limit_ns(opened)):
             due = Due("log", node, start, end_ns=waiting.limit_ns(opened))
-            self._report_due(waiting, waiting.first_record, "no ack at all", due)
+            self._report_due(waiting, waiting.first_record, "no ack at all", end_ns, due)
 
-    def _report_due(self, waiting: Waiting, record: Record, then: str, *dues: Due) -> None:
+    def _report_due(self, waiting: Waiting, record: Record, then: str, until_ns: int, *dues: Due) -> None:
         assert self._opened is not None
+        dues = *dues, awake(record, waiting.due_ns, waiting.limit_ns(self._opened), until_ns)
         if waiting.cause in ("gap", "duplicate"):
             evidence = f"a {waiting.cause}, then packets at {waiting.moments} later moments, then {then}"
             self._report(record, "at_once", evidence, *dues, number=waiting.first)
@@ -209,10 +212,11 @@ class Answers:
         )
         self._report(record, "half_window", evidence, *dues, number=waiting.first)
 
-    def _report_idle(self, waiting: Waiting, what: str, *dues: Due) -> None:
+    def _report_idle(self, waiting: Waiting, what: str, until_ns: int, *dues: Due) -> None:
         assert self._opened is not None
-        evidence = f"{what}, {_allowed(self._opened['idle_ack_delay_ns'])}"
-        self._report(waiting.first_record, "idle_delay", evidence, *dues, number=waiting.first)
+        limit_ns, first = self._opened["idle_ack_delay_ns"], waiting.first_record
+        due = awake(first, first["at_ns"], first["at_ns"] + limit_ns + LATE_NS, until_ns)
+        self._report(first, "idle_delay", f"{what}, {_allowed(limit_ns)}", *dues, due, number=waiting.first)
 
     def _report(self, record: Record, check: str, evidence: str, *dues: Due, **where: int) -> None:
         self._out.report(record, check, evidence, *dues, session=self._session, **where)

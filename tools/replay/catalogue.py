@@ -286,6 +286,12 @@ CHECKS: Final[dict[str, Check]] = {
 }
 """All checks, in the order in which the report shows them."""
 
+IN_TIME: Final = (
+    "at_once", "half_window", "idle_delay", "idle_open", "order_ack_late", "resend_tiers", "silence", "store_ack_late",
+    "store_silence",
+)  # fmt: skip
+"""The checks of limits of time: what a process that stands still cannot keep."""
+
 MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "base/ack_debt": ("half_window", "idle_delay", "at_once", "store_ack_late", "order_ack_late"),
     "base/delivery": ("lost", "forgotten"),

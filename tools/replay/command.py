@@ -192,6 +192,8 @@ def _show_findings(verdict: Verdict, timeline: Timeline, console: Console) -> No
         console.print(f"  {finding.check}: {escape(describe(finding, timeline))}")
     if len(verdict.findings) > _FINDINGS_SHOWN:
         console.print(f"  ... and {len(verdict.findings) - _FINDINGS_SHOWN:,} more; --report FILE writes all of them")
+    for check, count in verdict.late.items():
+        console.print(f"[yellow]late, as its process stood still: {check}[/] {count:,}  {CHECKS[check].sentence}")
 
 
 def describe(finding: Violation, timeline: Timeline) -> str:

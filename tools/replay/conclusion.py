@@ -5,11 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from triack.tools.replay.findings import EVER, Due, Finding, Life, Opening
+from triack.tools.replay.findings import EVER, LATE_NS, Due, Finding, Life, Opening
 from triack.tools.replay.journal import Segment
 from triack.tools.replay.report_tables import fill_tables
-from triack.tools.replay.schema import SessionLine, Timeline, Verdict, Violation
+from triack.tools.replay.schema import BROKEN, LATE, SessionLine, Timeline, Verdict, Violation
 from triack.tools.replay.series import GRAIN_BITS, Series
 from triack.tools.replay.starts import Starts
 
@@ -45,6 +46,7 @@ class World:
             "reopened": lambda due: self._reopened(due, self.openings),
             "reopened_alive": lambda due: self._reopened(due, self._by_start[(due.node, due.incarnation)]),
             "carried_on": self._carried_on,
+            "awake": self._awake,
         }
 
     def holds(self, due: Due) -> bool:
@@ -99,6 +101,19 @@ class World:
                     return self.starts.are_given(due.node, due.incarnation, opening.incarnation)
         return False
 
+    def _awake(self, due: Due) -> bool:
+        """Whether the node had the time that a limit allows, beside what it stood still and needs to catch up."""
+        life = self.lives.get((due.node, due.incarnation))
+        if life is None or not life.stood:
+            return True
+        until_ns = min(due.until_ns, life.end_ns)
+        still_ns = sum(
+            min(end, until_ns) - max(begin, due.begin_ns)
+            for begin, end in life.stood
+            if begin < until_ns and end > due.begin_ns
+        )
+        return not still_ns or until_ns > due.end_ns + still_ns + LATE_NS
+
     def _carried_on(self, due: Due) -> bool:
         return any(
             opening.session == due.peer and self._closed_ns(opening) > due.end_ns
@@ -107,11 +122,20 @@ class World:
 
 
 def decide(findings: Iterable[Finding], world: World) -> list[Violation]:
-    """Return the violations, without those whose dues do not hold; sorted, each once."""
+    """Return the violations, without those whose dues do not hold; sorted, each once, those that are late last."""
     found: dict[object, Violation] = {}
-    for violation in sorted(it.violation for it in findings if all(map(world.holds, it.dues))):
+    held = (violation for it in findings if (violation := _held(it, world)) is not None)
+    for violation in sorted(held, key=lambda it: (it.standing, it)):
         found.setdefault(violation.identity, violation)
     return list(found.values())
+
+
+def _held(finding: Finding, world: World) -> Violation | None:
+    """Return what becomes of a finding; None if it does not hold."""
+    failing = {due.kind for due in finding.dues if not world.holds(due)}
+    if not failing:
+        return finding.violation
+    return replace(finding.violation, standing=LATE) if failing == {"awake"} else None
 
 
 def place(violations: list[Violation], segments: Iterable[Segment]) -> None:
@@ -171,8 +195,9 @@ def conclude(
 ) -> None:
     """Fill in a verdict."""
     summarize(verdict, world, numbers, series)
-    verdict.findings = decide(findings, world)
-    counts = Counter(it.check for it in verdict.findings)
+    decided = decide(findings, world)
+    verdict.findings = [it for it in decided if it.standing == BROKEN]
+    counts = Counter((it.check, it.standing) for it in decided)
     accuse(verdict, counts, sum(it.value for it in verdict.findings if it.check == "lost"))
 
 
@@ -189,15 +214,18 @@ def summarize(verdict: Verdict, world: World, numbers: dict[str, int], series: d
     verdict.unfinished = unfinished_logs(world)
 
 
-def accuse(verdict: Verdict, counts: Mapping[str, int], lost: int) -> None:
+def accuse(verdict: Verdict, counts: Mapping[tuple[str, int], int], lost: int) -> None:
     """Fill in how many violations there are, once all else is.
 
     Args:
         verdict: as ``summarize`` leaves it.
-        counts: check -> violations.
+        counts: check and standing -> violations.
         lost: messages.
     """
-    verdict.violations = dict(sorted(counts.items()))
+    by_standing = {standing: dict[str, int]() for standing in (BROKEN, LATE)}
+    for (check, standing), count in sorted(counts.items()):
+        by_standing[standing][check] = count
+    verdict.violations, verdict.late = by_standing[BROKEN], by_standing[LATE]
     verdict.lost = lost
     verdict.pending -= lost
 

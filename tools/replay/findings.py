@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from triack.tools.replay.ranges import Span
 from triack.tools.replay.schema import Violation
 from triack.tools.replay.series import Series
 
@@ -43,6 +44,8 @@ class Due(NamedTuple):
     ``reopened``: it opened one with the peer after ``begin_ns`` and had it for ``end_ns``.
     ``reopened_alive``: it did so in that start.
     ``carried_on``: its session ``peer`` was open until ``end_ns``.
+    ``awake``: the node did not stand still for so long between ``begin_ns`` and ``until_ns`` that what was to happen by
+    ``end_ns`` could not. If this is all that does not hold, the finding counts as late.
     """
 
     kind: str
@@ -51,6 +54,7 @@ class Due(NamedTuple):
     peer: str = ""
     begin_ns: int = 0
     end_ns: int = 0
+    until_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -71,8 +75,23 @@ def given(node: str, first: int = 1, last: int = EVER) -> Due:
     return Due("given", node, first, end_ns=last)
 
 
+def awake(record: Record, begin_ns: int, end_ns: int, until_ns: int = EVER) -> Due:
+    """Return the due that the node of a record was awake while a limit of time ran.
+
+    Args:
+        record: of the node and its start.
+        begin_ns: when the limit began.
+        end_ns: when it was over, with all that a busy machine may add.
+        until_ns: when that happened which was to happen by then; by default never.
+    """
+    return Due("awake", record["node"], record["incarnation"], "", begin_ns, end_ns, until_ns)
+
+
 class Life(NamedTuple):
-    """One start of a node, as far as it was recorded; ``ready``: it said more than what it found on its disk."""
+    """One start of a node, as far as it was recorded; ``ready``: it said more than what it found on its disk.
+
+    ``stood``: from when to when it stood still, as it said when it went on.
+    """
 
     node: str
     incarnation: int
@@ -82,6 +101,7 @@ class Life(NamedTuple):
     name: str
     records: int
     ready: bool
+    stood: Sequence[Span] = ()
 
 
 class Opening(NamedTuple):

@@ -7,7 +7,7 @@ as nothing else is on its way.
 
 from __future__ import annotations
 
-from triack.tools.replay.findings import LATE_NS, Due, Output, Record
+from triack.tools.replay.findings import EVER, LATE_NS, Due, Output, Record, awake
 
 MS = 1_000_000
 """Nanoseconds; evidence is told in milliseconds."""
@@ -34,6 +34,10 @@ class Quiet:
         interval_ns = opened.get("cleanup_interval_ns")
         return None if interval_ns is None else max(self.since_ns, self.free_ns) + interval_ns + LATE_NS
 
+    def awake(self, opened: Record, until_ns: int = EVER) -> Due:
+        """Return the due that the end was awake while it had nothing to do, until it did something."""
+        return awake(opened, max(self.since_ns, self.free_ns), self.over_ns(opened) or EVER, until_ns)
+
     def is_over(self, opened: Record, closed: Record) -> bool | None:
         """Whether the end had reason to close the session as idle; None if the log does not say."""
         interval_ns = opened.get("cleanup_interval_ns")
@@ -52,7 +56,8 @@ def judge_open(session: str, opened: Record, quiet: Quiet, out: Output) -> None:
     over_ns = quiet.over_ns(opened)
     if over_ns is not None:
         due = Due("log", opened["node"], opened["incarnation"], end_ns=over_ns)
-        out.report(opened, "idle_open", _told(opened, "no packet any more, and open"), due, session=session)
+        evidence = _told(opened, "no packet any more, and open")
+        out.report(opened, "idle_open", evidence, due, quiet.awake(opened), session=session)
 
 
 def judge_close(session: str, ends: list[tuple[Record, Record | None, Quiet]], out: Output, *dues: Due) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from triack.base.printable import counted
 from triack.tools.replay.commits import Commits
-from triack.tools.replay.findings import LATE_NS, Due, Output, Record, given
+from triack.tools.replay.findings import LATE_NS, Due, Output, Record, awake, given
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.runs import Carried, packets_of
 from triack.tools.replay.schema import EXPRESS, FOR_EVER, REJECT_REASONS, TRANSACTIONAL
@@ -382,7 +382,8 @@ class Incoming:
                 "open", self.node, waiting["incarnation"], peer, waiting["at_ns"], waiting["at_ns"] + limit_ns + LATE_NS
             )
             evidence = f"order ack {what} {took_ns // 1_000_000} ms, {limit_ns // 1_000_000} ms are allowed"
-            self._at(waiting, "order_ack_late", evidence, due, sequence=waiting["sequence"], number=waiting["first"])
+            dues = due, awake(waiting, waiting["at_ns"], due.end_ns, now_ns)
+            self._at(waiting, "order_ack_late", evidence, *dues, sequence=waiting["sequence"], number=waiting["first"])
 
     def handle_store_acked(self, record: Record) -> None:
         """A store ack left that covers packets of the lane."""

@@ -6,13 +6,14 @@ them gets a ``life`` record with the node's settings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from triack.base.errors import ReplayError
 from triack.base.session_log import EVENTS
 from triack.tools.replay.findings import Life, Output, Record
+from triack.tools.replay.ranges import Span
 from triack.tools.replay.report_charts import Charts
 
 Unit = tuple[str, ...]
@@ -39,6 +40,7 @@ class Segment(NamedTuple):
         ready: whether the node said more than what it found on its disk.
         name: of the node, if it begins here.
         records: how many there are.
+        stood: from when to when the node stood still, by the monotonic clock, as it said when it went on.
     """
 
     node: str
@@ -54,6 +56,7 @@ class Segment(NamedTuple):
     ready: bool
     name: str
     records: int
+    stood: Sequence[Span] = ()
 
 
 class Journal:
@@ -81,6 +84,7 @@ class Journal:
         self._life: Record = {}
         self._ready = False
         self._stopped = False
+        self._stood: list[Span] = []
         self._met: set[Unit] = set()
 
     def read(self, records: Iterable[Record]) -> Iterator[tuple[Unit, Record]]:
@@ -123,7 +127,7 @@ class Journal:
         return Segment(
             first["node"], first["incarnation"], self.path, first["n"], last["n"], first["at_ns"], last["at_ns"],
             first["wall_ns"] - first["at_ns"], first["event"] == "node_started", self._stopped, self._ready,
-            self._life.get("name", ""), self.records,
+            self._life.get("name", ""), self.records, tuple(self._stood),
         )  # fmt: skip
 
     def _check(self, record: Record) -> None:
@@ -140,12 +144,25 @@ class Journal:
             or event in ("node_started", "node_continued")
         ):
             self._report_break(record, last)
+        if event == "woke_late":
+            self._stand(record, last)
         if self._stopped:
             self._out.report(record, "node_life", f"{event} after node_stopped")
         if not self._ready:
             self._ready = event not in RECOVERY or (event == "queued" and not record.get("recovered"))
         self._stopped = event == "node_stopped"
         self._last = record
+
+    def _stand(self, record: Record, last: Record) -> None:
+        """The node says that it stood still; it cannot have written anything meanwhile."""
+        since_ns = record["since_ns"]
+        # What a segment begins with is written when its first record is.
+        before_ns = last["at_ns"] if last and last["event"] != "node_continued" else since_ns
+        if before_ns <= since_ns <= record["at_ns"]:
+            self._stood.append((since_ns, record["at_ns"]))
+        else:
+            evidence = f"stood still from {since_ns} ns on, and wrote a record at {last.get('at_ns', 0)} ns"
+            self._out.report(record, "claims", evidence)
 
     def _report_break(self, record: Record, last: Record) -> None:
         """A record does not simply follow the one before it."""
@@ -219,9 +236,13 @@ def _join(parts: list[Segment], out: Output) -> Life:
             out.report(record, "clock", evidence)
         if before.stops:
             out.report(record, "node_life", "goes on after node_stopped")
+        if after.stood and after.stood[0][0] < before.end_ns:
+            evidence = f"stood still from {after.stood[0][0]} ns on, and wrote a record at {before.end_ns} ns"
+            out.report(record, "claims", evidence)
     return Life(
         first.node, first.incarnation, first.begin_ns, last.end_ns, last.stops, first.name,
         sum(part.records for part in parts), any(part.ready for part in parts),
+        tuple((begin, end) for part in parts for begin, end in part.stood),
     )  # fmt: skip
 
 

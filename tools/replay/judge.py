@@ -14,7 +14,7 @@ from triack.tools.replay.findings import DisorderError, Finding, Output, Record
 from triack.tools.replay.journal import Journal, Segment, Unit, join_segments
 from triack.tools.replay.lane_judge import LaneJudge
 from triack.tools.replay.report_tables import fill_tables
-from triack.tools.replay.schema import Timeline, Verdict, Violation
+from triack.tools.replay.schema import BROKEN, Timeline, Verdict, Violation
 from triack.tools.replay.session_judge import SessionJudge
 
 UnitJudge = SessionJudge | LaneJudge
@@ -172,7 +172,7 @@ class Judge:
         findings, world, numbers = self._state()
         timeline = Timeline()
         fill_tables(timeline, numbers)
-        return decide(findings, world), timeline
+        return [it for it in decide(findings, world) if it.standing == BROKEN], timeline
 
     def _state(self) -> tuple[list[Finding], World, dict[str, int]]:
         """Return what was found, what it depends on, and the numbers."""

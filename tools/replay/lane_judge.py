@@ -12,14 +12,14 @@ from typing import ClassVar
 
 from triack.base.printable import counted
 from triack.base.session_log import SETTINGS
-from triack.tools.replay.commits import Commits
+from triack.tools.replay.commits import Commit, Commits
 from triack.tools.replay.findings import EVER, DisorderError, Due, Output, Record, given
 from triack.tools.replay.incoming_check import DEAD_LETTER_LANE, Incoming, Receiver
 from triack.tools.replay.latencies import Latencies
 from triack.tools.replay.outgoing_check import Outgoing
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
-from triack.tools.replay.stories import Story, segments
+from triack.tools.replay.stories import Story, given_up_and_delivered, segments
 
 
 class LaneJudge:
@@ -164,6 +164,9 @@ class LaneJudge:
         story, first, last, count = self._story(record), record["first"], record["last"], record["count"]
         story.removed.append((first, last, count))
         self._removals.append(record)
+        if first == last and story.weights.get(first) is None:
+            # It may never have left: then nothing else tells what it holds.
+            self._put(story, first, last, count)
         self._sender(record["node"]).handle_removed(record)
 
     def _weigh(self, record: Record) -> None:
@@ -360,6 +363,8 @@ class LaneJudge:
                 # Of what is between its ends the origin may have given some up.
                 dues = (origin,) if known.cls == TRANSACTIONAL and last > first + 1 else ()
                 self._at(commit.record(node), "claims", evidence, sequence, *dues, number=first, last=last)
+            elif not agrees and known.cls == TRANSACTIONAL and node != self._origin:
+                self._judge_bounds(node, sequence, known, commit, removed, origin)
             if (
                 not self._forgets
                 or unqueued
@@ -370,6 +375,20 @@ class LaneJudge:
             else:
                 known.read = max(known.read, commit.at)
         known.commits = unsettled
+
+    def _judge_bounds(
+        self, node: str, sequence: int, known: Receiver, commit: Commit, removed: RangeSet, origin: Due
+    ) -> None:
+        """See that a commit that passes numbers holds what arrived of the others, and no more than arrived at all."""
+        given_up = RangeSet(removed)
+        given_up.join(known.refused_ever)
+        wanted = given_up.missing(commit.first, commit.last)
+        least = sum(known.counts.total(*span)[1] for span in wanted)
+        most = known.counts.total(commit.first, commit.last)[1]
+        if not least <= commit.messages <= most:
+            several = f"{least}" if least == most else f"{least} to {most}"
+            evidence = f"{counted(commit.messages, 'message')} committed, what arrived of it holds {several}"
+            self._at(commit.record(node), "claims", evidence, sequence, origin, number=commit.first, last=commit.last)
 
     def _judge_hole(self, record: Record, first: int, last: int, known: Receiver) -> None:
         sequence = record["sequence"]
@@ -417,6 +436,7 @@ class LaneJudge:
             return
         self._judge_repeats(sequence, story)
         sent = story.counted.count + sum(span[2] for span in story.fresh) - sum(span[2] for span in story.removed)
+        sent += given_up_and_delivered(story)
         delivered = sum(commits.count for commits in story.commits.values())
         lost: list[Span] = []
         for part in segments(story):

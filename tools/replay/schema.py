@@ -51,6 +51,11 @@ FOR_EVER: Final = tuple(
 """Those with which it is done: it is never accepted."""
 
 
+BROKEN: Final = 0
+LATE: Final = 1
+"""What becomes of a finding; of two that are about the same the lower one counts."""
+
+
 @dataclass(slots=True, order=True)
 class Violation:
     """One broken promise, with what shows it.
@@ -68,6 +73,7 @@ class Violation:
         value: how many messages are concerned, where that is counted.
         incarnation, n: with the node the record that shows it, and ``wall_ns`` its wall clock time.
         file, line: where that record is.
+        standing: ``BROKEN``, or ``LATE`` where only the limit of time of a process was missed that stood still.
     """
 
     check: str
@@ -85,6 +91,7 @@ class Violation:
     wall_ns: int = 0
     file: str = ""
     line: int = 0
+    standing: int = BROKEN
 
     def __post_init__(self) -> None:
         self.last = max(self.last, self.number)
@@ -114,8 +121,9 @@ class Verdict:
         missing: logs that were not given, though others speak of what they must hold.
         unfinished: nodes whose last log does not end with their stop: they were killed, run on, or the log was cut.
         violations: how many violations each check found; checks without any are absent.
+        late: the same of limits of time that were missed while a process stood still, and said so: no promise is broken.
         engine: ``spark`` or ``local``.
-        findings: the violations themselves, sorted.
+        findings: the violations themselves, sorted, without those that are late.
         report: where the page was written, if it was.
         timeline: what its plots show.
     """
@@ -136,6 +144,7 @@ class Verdict:
     missing: list[str] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
     violations: dict[str, int] = field(default_factory=dict)
+    late: dict[str, int] = field(default_factory=dict)
     engine: str = ""
     findings: list[Violation] = field(default_factory=list)
     report: str | None = None

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from triack.base.printable import counted
 from triack.tools.replay.answer_check import Answers
-from triack.tools.replay.findings import LATE_NS, Due, Opening, Output, Record
+from triack.tools.replay.findings import LATE_NS, Due, Opening, Output, Record, awake
 from triack.tools.replay.idle_check import Quiet, judge_close, judge_open
 from triack.tools.replay.path_check import PathSizes, judge_sizes
 from triack.tools.replay.policy_check import judge_policy
@@ -243,7 +243,7 @@ class SessionJudge:
         if end.opened is None or end.waits:
             return
         if said := end.quiet.look(end.opened, record):
-            self._report(record, "idle_open", said)
+            self._report(record, "idle_open", said, end.quiet.awake(end.opened, record["at_ns"]))
 
     def _fact(self, event: str, record: Record, origin: str, lane: int, **fields: object) -> None:
         common = {name: record[name] for name in ("node", "incarnation", "n", "at_ns", "wall_ns")}
@@ -416,7 +416,9 @@ class SessionJudge:
         if most_ns is not None and left_ns is not None:
             said = judge_store_patience(end.store_silence, left_ns, record, most_ns)
             if said:
-                self._report(record, "store_silence", said)
+                since_ns = max(end.store_silence.since_ns, left_ns)
+                due = awake(record, since_ns, since_ns + most_ns + LATE_NS, record["at_ns"])
+                self._report(record, "store_silence", said, due)
 
     def _news(self, covered: RangeSet, record: Record) -> list[Span]:
         """Add an ack's ranges to what is covered, and return what is new; all of it should be."""
@@ -562,10 +564,17 @@ class SessionJudge:
             return
         most_ns, silence = settings["ack_timeout_max_ns"], end.silence
         if silence.longest is not None and (said := judge_patience(silence, most_ns)):
-            self._report(silence.longest, "silence", said)
+            begun_ns = silence.longest["at_ns"] - silence.longest_ns
+            due = awake(silence.longest, begun_ns, begun_ns + most_ns + LATE_NS, silence.longest["at_ns"])
+            self._report(silence.longest, "silence", said, due)
         if silence.counts and end.closed is None:
-            due = Due("log", settings["node"], end.incarnation, end_ns=silence.counted_ns + most_ns + LATE_NS)
-            self._report(settings, "silence", f"nothing heard any more, and open beyond {most_ns // 1_000_000} ms", due)
+            over_ns = silence.counted_ns + most_ns + LATE_NS
+            dues = (
+                Due("log", settings["node"], end.incarnation, end_ns=over_ns),
+                awake(settings, silence.counted_ns, over_ns),
+            )
+            evidence = f"nothing heard any more, and open beyond {most_ns // 1_000_000} ms"
+            self._report(settings, "silence", evidence, *dues)
 
     def _judge_roles(self) -> None:
         opened = [end.opened for end in self.ends.values() if end.opened]

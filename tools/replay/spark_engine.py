@@ -28,7 +28,7 @@ from triack.tools.replay.files import OPEN_SUFFIX, read_content
 from triack.tools.replay.findings import DisorderError, Due, Finding, Life, Opening, Output, Record
 from triack.tools.replay.journal import Journal, Segment, Unit, join_segments
 from triack.tools.replay.parting import Part
-from triack.tools.replay.schema import Verdict, Violation
+from triack.tools.replay.schema import BROKEN, Verdict, Violation
 from triack.tools.replay.series import Series
 from triack.tools.replay.spark_files import find_files, outermost, require_files
 
@@ -346,9 +346,10 @@ def decided(findings: DataFrame, world: World, segments: list[Segment]) -> DataF
             yield pa.RecordBatch.from_pylist([asdict(it) for it in violations], schema=_violation_schema())
 
     held = findings.mapInArrow(decide_each, VIOLATIONS)
-    others = [field.name for field in fields(Violation)[len(IDENTITY) :]]
+    # What is broken comes before what is late, if two are about the same.
+    others = ["standing", *(name for field in fields(Violation) if (name := field.name) not in (*IDENTITY, "standing"))]
     best = held.groupBy(*IDENTITY).agg(f.min(f.struct(*others)).alias("best"))
-    return best.select(*IDENTITY, *(f.col(f"best.{name}").alias(name) for name in others))
+    return best.select(*IDENTITY, *(f.col(f"best.{field.name}") for field in fields(Violation)[len(IDENTITY) :]))
 
 
 def _violation_schema() -> pa.Schema:
@@ -450,10 +451,12 @@ def conclude_found(
     counts = []
     if found.any:
         kept.append(violations.persist())
-        counts = violations.groupBy("check").agg(f.count("*").alias("count"), f.sum("value").alias("value")).collect()
+        sums = f.count("*").alias("count"), f.sum("value").alias("value")
+        counts = violations.groupBy("check", "standing").agg(*sums).collect()
+        violations = violations.where(f.col("standing") == BROKEN)
     if counts:
         verdict.findings = first_of_each(violations)
-    totals = {row["check"]: row["count"] for row in counts}
+    totals = {(row["check"], row["standing"]): row["count"] for row in counts}
     accuse(verdict, totals, sum(row["value"] for row in counts if row["check"] == "lost"))
     if finish is not None:
         finish(verdict, _all_of(verdict, violations))

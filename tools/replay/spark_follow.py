@@ -16,12 +16,14 @@ from tempfile import TemporaryDirectory
 from threading import Condition, Event
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import functions as f
+
 from triack.base.errors import ReplayError
 from triack.tools.replay.checkpoint import load, save
 from triack.tools.replay.findings import DisorderError
 from triack.tools.replay.follow import POLL_S
 from triack.tools.replay.pieces import merged_by, pieces_of
-from triack.tools.replay.schema import Timeline, Verdict, Violation
+from triack.tools.replay.schema import BROKEN, Timeline, Verdict, Violation
 from triack.tools.replay.spark_batch import KNOWN, in_force, judge_batch
 from triack.tools.replay.spark_engine import Found, conclude_found, explain, first_of_each
 from triack.tools.replay.spark_files import name_of, outermost
@@ -346,7 +348,8 @@ class Stream:
         try:
             found, verdict = Found(rows), Verdict()
             found.summarize(verdict)
-            violations = first_of_each(found.violations) if found.any else []
+            broken = f.col("standing") == BROKEN
+            violations = first_of_each(found.violations.where(broken)) if found.any else []
         finally:
             rows.unpersist()
         self._looked, self._timeline = last, verdict.timeline or Timeline()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from triack.base.printable import counted
-from triack.tools.replay.findings import LATE_NS, Due, Output, Record
+from triack.tools.replay.findings import EVER, LATE_NS, Due, Output, Record, awake
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.schema import EXPRESS
 
@@ -160,10 +160,12 @@ class StoreAcks:
 
     def _judge(self, debt: Debt, record: Record, what: str) -> None:
         if debt.first is not None and record["at_ns"] > debt.due_ns + LATE_NS:
-            self._report(debt, f"{what} {(record['at_ns'] - debt.first['at_ns']) // MS} ms", record["session"])
+            evidence = f"{what} {(record['at_ns'] - debt.first['at_ns']) // MS} ms"
+            self._report(debt, evidence, record["session"], record["at_ns"])
 
-    def _report(self, debt: Debt, what: str, session: str, *dues: Due) -> None:
+    def _report(self, debt: Debt, what: str, session: str, until_ns: int, *dues: Due) -> None:
         assert debt.first is not None
+        dues = *dues, awake(debt.first, debt.first["at_ns"], debt.due_ns + LATE_NS, until_ns)
         evidence = (
             f"store ack of {counted(debt.packets, 'packet')} {what}, "
             f"{(debt.due_ns - debt.first['at_ns']) // MS} ms and {LATE_NS // MS} ms for a busy machine are allowed"
@@ -178,4 +180,4 @@ class StoreAcks:
         for session, debt in self._debts.items():
             if debt.first is not None:
                 start = debt.first["node"], debt.first["incarnation"]
-                self._report(debt, "never", session, Due("log", *start, end_ns=debt.due_ns + LATE_NS))
+                self._report(debt, "never", session, EVER, Due("log", *start, end_ns=debt.due_ns + LATE_NS))

@@ -114,6 +114,25 @@ class Segment:
     lost: bool
 
 
+def given_up_and_delivered(story: Story) -> int:
+    """Return the messages that their origin gave up and that a destination has all the same.
+
+    The range of a commit passes numbers that the origin gave up. Whether such a packet is in the commit, only the
+    commit's count of messages tells. So the messages of all other packets are subtracted from that count.
+    """
+    removed = story.given_up
+    if not removed:
+        return 0
+    messages = 0
+    for commits in story.commits.values():
+        spans = list(commits)
+        wanted = [part for first, last in spans for part in removed.missing(first, last)]
+        unwanted = [part for first, last in commits.numbers for part in removed.overlap(first, last)]
+        left = commits.count - story.weigh_all(wanted)
+        messages += min(max(left, 0), story.weigh_all(unwanted))
+    return messages
+
+
 def segments(story: Story) -> Iterator[Segment]:
     """Sweep over a sequence's numbers and yield the parts whose packets must be weighed."""
     deltas: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 7)
@@ -149,7 +168,8 @@ def _judge(cls: str, first: int, last: int, state: list[int]) -> Segment | None:
     queued = fresh + recovered > 0
     waiting = queued and not removed
     there = committed > 0 or (waiting and covered > 0)
-    sent = int(queued and (there or not removed)) - (fresh - removed)
+    # What was given up and is in a commit all the same, `given_up_and_delivered` counts.
+    sent = int(waiting) - (fresh - removed)
     delivered = int(there) - committed
     forgotten = acked > 0 if cls == TRANSACTIONAL else stored > 0 and cls == RECOVERABLE
     lost = waiting and forgotten and not there

@@ -7,7 +7,7 @@ to send again passes without a record, so a resend may come a whole number of wa
 
 from __future__ import annotations
 
-from triack.tools.replay.findings import LATE_NS, Due, Output, Record
+from triack.tools.replay.findings import LATE_NS, Due, Output, Record, awake
 from triack.tools.replay.ranges import RangeSet
 
 TIERS = ((3, "seq_resend_13_ns"), (6, "seq_resend_46_ns"), (9, "seq_resend_79_ns"), (None, "seq_resend_10_ns"))
@@ -190,7 +190,11 @@ class Tiers:
             waits = 1 if shortest == record["at_ns"] - self._begun_ns else 2
         if longest < wait_ns or shortest > waits * (wait_ns + LATE_NS):
             evidence = f"attempt {record['attempt']} came after {shortest} ns, its tier waits {wait_ns} ns"
-            self._report(record, evidence, *self._reset_elsewhere(record), *self._begun_anew(record))
+            dues = *self._reset_elsewhere(record), *self._begun_anew(record)
+            if longest >= wait_ns:
+                begun_ns = record["at_ns"] - shortest
+                dues = *dues, awake(record, begun_ns, begun_ns + waits * (wait_ns + LATE_NS), record["at_ns"])
+            self._report(record, evidence, *dues)
 
     def _reset_elsewhere(self, record: Record) -> tuple[Due, ...]:
         """A session with its peer that opened and closed before it carried the lane has reset the tier as well."""
@@ -225,7 +229,8 @@ class Tiers:
         missed_ns = begun_ns + wait_ns + LATE_NS
         if record["at_ns"] > missed_ns:
             evidence = f"no resend within {wait_ns} ns though packets waited for an order ack"
-            self._report(self._arrived, evidence, *self._reset_elsewhere(record))
+            due = awake(record, begun_ns, missed_ns, record["at_ns"])
+            self._report(self._arrived, evidence, *self._reset_elsewhere(record), due)
 
     def _report(self, record: Record, evidence: str, *dues: Due) -> None:
         self._out.report(
@@ -241,4 +246,5 @@ class Tiers:
         arrived = self._arrived
         end_ns = max(self._begun_ns, arrived["at_ns"]) + wait_ns + LATE_NS
         due = Due("carried_on", arrived["node"], arrived["incarnation"], arrived["session"], arrived["at_ns"], end_ns)
-        self._report(arrived, f"no resend within {wait_ns} ns though packets waited for an order ack", due)
+        evidence = f"no resend within {wait_ns} ns though packets waited for an order ack"
+        self._report(arrived, evidence, due, awake(arrived, arrived["at_ns"], end_ns))

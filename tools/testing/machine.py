@@ -217,7 +217,7 @@ class Machine(Hardware):
         """Stop it in its tracks; what arrives waits, and what falls due is late."""
         self._check_up("pause")
         self.world.tell(f"{self.name}: pause")
-        self._process.runs, self._process.was_paused = False, True
+        self._process.runs = False
 
     def resume(self) -> None:
         """Let it go on."""

@@ -160,7 +160,6 @@ class SimProcess(Process, real.Platform):
 
     Attributes:
         is_dead: whether it has crashed, or the world has ended.
-        was_paused: whether it ever stood still.
         context: what belongs to it is made in this context.
         effects: what it does to the outside, until one of them ends it.
         logs: the session logs of its nodes.
@@ -173,7 +172,6 @@ class SimProcess(Process, real.Platform):
         super().__init__()
         self.machine = machine
         self.is_dead = False
-        self.was_paused = False
         self.effects = Effects()
         self.on_end = on_end
         self.logs: list[SimLog] = []

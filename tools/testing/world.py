@@ -250,9 +250,7 @@ class World(Ground):
             error = report.get("exception")
             where = report.get("task") or report.get("future") or report.get("handle")
             raise ServiceDied(f"{report.get('message')}: {_describe(error)} ({where!r})") from error
-        logs = self.logs
-        paused = [log.name for log in logs if log.process.was_paused]
-        check_logs({log.name: bytes(log.records) for log in logs}, paused)
+        check_logs({log.name: bytes(log.records) for log in self.logs})
 
     @property
     def logs(self) -> list[SimLog]:

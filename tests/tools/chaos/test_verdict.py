@@ -7,15 +7,14 @@ from itertools import count, islice
 
 import pytest
 
-from tests.tools.replay.ack_faults import ACK_FAULTS
 from tests.tools.replay.builder import World, brief
-from tests.tools.replay.faults import FAULTS, TX, ready
+from tests.tools.replay.faults import TX, ready
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import PLANTED, plant
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.plan import DISHONEST
 from triack.tools.chaos.run import run_plan
-from triack.tools.chaos.verdict import IN_TIME, judge_logs
+from triack.tools.chaos.verdict import judge_logs
 
 RUNS = 8
 
@@ -35,27 +34,9 @@ def test_every_known_fault_is_found(name: str) -> None:
     assert brief(judge_logs(logs_of(world))) >= expected
 
 
-@pytest.mark.parametrize("name", [*FAULTS, *ACK_FAULTS])
-def test_the_late_are_excused_for_being_late_only(name: str) -> None:
-    """A process that stood still acknowledges late, and breaks no other promise."""
-    world, expected = plant(name)
-    found = brief(judge_logs(logs_of(world), late=["alpha", "beta"]))
-    assert found >= {it for it in expected if it[0] not in IN_TIME}
-    assert not [it for it in found if it[0] in IN_TIME]
-
-
-def test_nobody_is_excused_for_another() -> None:
-    """Beta is late; that alpha stood still is no excuse."""
-    world = ready()
-    FAULTS["idle_delay_exceeded"](world)
-    world.number()
-    assert judge_logs(logs_of(world), late=["beta"]) == []
-    assert {it.check for it in judge_logs(logs_of(world), late=["alpha"])} == {"idle_delay"}
-
-
 @pytest.mark.slow
 def test_real_runs_break_no_rule() -> None:
-    """What real nodes write in simulated worlds, crashes and all, satisfies every rule, and in time."""
+    """What real nodes write in simulated worlds satisfies every rule; those that stand still or wake late say so."""
     for seed in islice(honest_seeds(), RUNS):
         outcome = run_plan(draw(seed))
         assert outcome.logs, f"seed {seed}"
@@ -63,14 +44,8 @@ def test_real_runs_break_no_rule() -> None:
 
 
 def honest_seeds() -> "filter[int]":
-    """Seeds whose processes are never held up and whose disks keep what they promised."""
-
-    def is_honest(seed: int) -> bool:
-        plan = draw(seed)
-        kinds = {fault.kind for fault in plan.faults}
-        return kinds.isdisjoint({*DISHONEST, "pause"}) and not any(host.timer_slack_ns for host in plan.hosts)
-
-    return filter(is_honest, count())
+    """Seeds whose disks keep what they promised."""
+    return filter(lambda seed: {fault.kind for fault in draw(seed).faults}.isdisjoint(DISHONEST), count())
 
 
 @pytest.mark.slow

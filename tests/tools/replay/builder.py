@@ -54,6 +54,12 @@ class Log:
         self.records.append({**common, **times, **cls, **fields})
         return self.records[-1]
 
+    def stand_still(self, for_ns: int) -> Record:
+        """The process is stopped for a while, and says so when it goes on."""
+        since_ns = self.clock.now_ns
+        self.clock.tick(for_ns)
+        return self.write("woke_late", since_ns=since_ns)
+
     def all(self, event: str, **match: Any) -> list[Record]:
         """The records of an event whose fields have these values."""
         wanted = {"class" if name == "cls" else name: value for name, value in match.items()}

@@ -1,0 +1,133 @@
+"""A second count of the messages in session logs, written from docs/session-log.md alone.
+
+It shares no code with the judge, not even the reader of lines: what both of them count, neither has invented. It is
+made to be read, not to be fast: it keeps each packet by itself.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+__all__ = ["Counted", "recount"]
+
+Record = dict[str, Any]
+_SHARED = (
+    "session", "class", "origin", "lane", "sequence", "queue", "peer", "peer_name",
+    "resend", "duplicate", "recovered", "redelivered",
+)  # fmt: skip
+
+
+class Counted(NamedTuple):
+    """Messages of the recoverable and transactional classes, as docs/replay.md defines these numbers."""
+
+    sent: int
+    delivered: int
+    pending: int
+
+
+def read_lines(content: bytes) -> Iterator[Record]:
+    """Yield the records of one segment; what stands behind the last newline is torn."""
+    groups: dict[int, Record] = {}
+    common: Record = {}
+    for line in content.split(b"\n")[:-1]:
+        said = json.loads(line)
+        if "v" in said:
+            common = {"node": said["node"], "incarnation": said["incarnation"]}
+        if "of" in said:
+            said = {**groups[said["of"]], **said}
+        if "as" in said:
+            groups[said["as"]] = {name: said[name] for name in _SHARED if name in said}
+        yield {**common, **said}
+
+
+class Stream:
+    """One sequence of one lane: its packets, each by its number.
+
+    Attributes:
+        messages: number -> messages, as the records of packets on their way say.
+        queued: numbers of the range -> the messages of that range, for packets that never left.
+        removed: numbers that the origin gave up, with the messages of each range.
+        arrived: number -> the lowest previous with which it arrived.
+        commits: first, last and messages of each commit.
+        found: numbers that a start found on its disk.
+    """
+
+    def __init__(self, ordered: bool) -> None:
+        self.ordered = ordered
+        self.messages: dict[int, int] = {}
+        self.queued: dict[int, tuple[int, int, int]] = {}
+        self.removed: set[int] = set()
+        self.arrived: dict[int, int] = {}
+        self.commits: list[tuple[int, int, int]] = []
+        self.found: set[int] = set()
+
+    def see(self, record: Record) -> None:
+        """Take the next record of it."""
+        match record["event"]:
+            case "queued":
+                span = record["first"], record["last"], record["count"]
+                for number in range(span[0], span[1] + 1):
+                    self.queued.setdefault(number, span)
+            case "removed":
+                self.removed.update(range(record["first"], record["last"] + 1))
+            case "committed":
+                self.commits.append((record["first"], record["last"], record["count"]))
+            case "packet_sent" | "packet_received":
+                self._see_packets(record)
+            case "position_recovered":
+                ranges = record.get("ranges") or [[1, record.get("number", 0)]]
+                self.found.update(number for first, last in ranges for number in range(first, last + 1))
+
+    def _see_packets(self, record: Record) -> None:
+        number, previous = record["number"], record["previous"]
+        for packets, messages in record["counts"]:
+            for _ in range(packets):
+                self.messages[number] = messages
+                if record["event"] == "packet_received":
+                    self.arrived[number] = min(previous, self.arrived.get(number, previous))
+                previous = number if self.ordered else previous
+                number += 1
+
+    def weigh(self, numbers: Iterable[int]) -> int:
+        """The messages of packets; those that never left share what their range says."""
+        total = 0
+        for number in numbers:
+            first, last, count = self.queued.get(number, (number, number, 0))
+            share = count * (number - first + 1) // (last - first + 1) - count * (number - first) // (last - first + 1)
+            total += self.messages.get(number, share)
+        return total
+
+    def within(self, first: int, last: int, count: int) -> set[int]:
+        """The packets that a commit holds: the chain of `previous` from its last one, and what came before that."""
+        if not self.ordered or not self.arrived:
+            return set(range(first, last + 1))
+        there, number = set(), last
+        while number >= first:
+            there.add(number)
+            number = min(self.arrived.get(number, number - 1), number - 1)
+        # A packet may have been accepted before the origin gave it up; then the count has room for it.
+        for number in sorted(set(range(first, last + 1)) & self.arrived.keys() - there):
+            if self.weigh(there) >= count:
+                break
+            there.add(number)
+        return there
+
+    def count(self) -> Counted:
+        """The messages of the whole sequence."""
+        there = set().union(*(self.within(*commit) for commit in self.commits))
+        delivered = there | ((self.found & self.queued.keys()) - self.removed)
+        sent = (self.queued.keys() - self.removed) | (self.queued.keys() & there)
+        return Counted(self.weigh(sent), self.weigh(delivered), self.weigh(sent) - self.weigh(delivered & sent))
+
+
+def recount(files: Iterable[bytes]) -> Counted:
+    """Count the messages in the segments of all nodes, each node's in its order."""
+    streams: dict[tuple[str, int, int], Stream] = {}
+    for content in files:
+        for record in read_lines(content):
+            cls = record.get("class")
+            if record.get("lane") and cls != "express" and record["event"] != "handed" and cls:
+                key = record["origin"], record["lane"], record["sequence"]
+                streams.setdefault(key, Stream(cls == "transactional")).see(record)
+    counts = [stream.count() for stream in streams.values()]
+    return Counted(*(sum(column) for column in zip(*counts, strict=True))) if counts else Counted(0, 0, 0)
