@@ -93,6 +93,7 @@ class _Meta(NamedTuple):
         start: the id of the last one.
         serial: the number of the last commit that had one.
         log_bytes: the least size of the log, 0 when there need not be one.
+        clock: what the node's clocks showed at the last commit that said so.
     """
 
     node_id: bytes = b""
@@ -100,6 +101,7 @@ class _Meta(NamedTuple):
     start: int = 0
     serial: int = 0
     log_bytes: int = 0
+    clock: bytes = b""
 
 
 class Store:
@@ -341,8 +343,11 @@ class Store:
             self._check_place("begin an incarnation")
             with self._transaction():
                 serial = self._meta.serial
-                self._meta = meta = _Meta(
-                    self._meta.node_id or new_node_id, self._meta.incarnation + 1, start, serial, self._log_bytes
+                self._meta = meta = self._meta._replace(
+                    node_id=self._meta.node_id or new_node_id,
+                    incarnation=self._meta.incarnation + 1,
+                    start=start,
+                    log_bytes=self._log_bytes,
                 )
                 self._put("starts", [(meta.incarnation, start, serial)])
                 self._write_meta()
@@ -367,9 +372,10 @@ class Store:
                 found.add(name, (checksum,))
                 yield values
 
-        content = StoreContent(self._meta.node_id, self._meta.incarnation, serial=self._meta.serial)
+        meta = self._meta
+        content = StoreContent(meta.node_id, meta.incarnation, serial=meta.serial, clock=meta.clock)
         begun = [(start, serial) for _, start, serial in rows("starts")]
-        ends = [serial for _, serial in begun[1:]] + [self._meta.serial]
+        ends = [serial for _, serial in begun[1:]] + [meta.serial]
         content.starts = {start: end for (start, _), end in zip(begun, ends, strict=False)}
         content.peers = {row[0]: PeerRow(*row) for row in rows("peers")}
         content.lanes = [OutgoingQueueRow(*row) for row in rows("lanes")]
@@ -402,8 +408,8 @@ class Store:
             self._check_place("commit")
             with self._transaction():
                 self._apply(commit)
-                if commit.serial:
-                    self._meta = self._meta._replace(serial=commit.serial)
+                serial, clock = commit.serial or self._meta.serial, commit.clock or self._meta.clock
+                self._meta = self._meta._replace(serial=serial, clock=clock)
                 self._write_meta()
             self._check_place("commit")
             if self._log_pages[0] >= self._checkpoint_pages:

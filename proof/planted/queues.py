@@ -199,7 +199,7 @@ def _numbers_again(patch: Patch) -> None:
 
 @BUGS.by_seeds("what was acknowledged in a packet is forgotten by a restart")
 def _progress_forgotten(patch: Patch) -> None:
-    patch.setattr(QueuedPacket, "decode_progress", lambda self, progress, now_ms: None)
+    patch.setattr(QueuedPacket, "decode_progress", lambda self, progress, now_ms, moved_ms: None)
 
 
 @BUGS.by_both("messages come again after a restart without a word", READING, "not marked redelivered")
