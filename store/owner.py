@@ -14,6 +14,7 @@ store writes a record into ``owner`` before it reads anything, and looks for its
 commit. A process that finds another record has lost the store, and says so (docs/decisions/0073).
 """
 
+import errno
 import json
 import os
 import secrets
@@ -141,11 +142,7 @@ class Owner:
         if self._child:
             return "this process was forked from the one that has it"
         try:
-            opened = os.open(self._name, os.O_RDONLY | SAFELY)
-            try:
-                content = os.pread(opened, RECORD_BYTES, 0)
-            finally:
-                os.close(opened)
+            content = self._read()
         except FileNotFoundError:
             return self._take_again()
         except OSError as error:
@@ -153,6 +150,19 @@ class Owner:
         if content == self._record:
             return None
         return f"it belongs to another process now: {_who(content)}" if content else self._take_again()
+
+    def _read(self) -> bytes:
+        try:
+            opened = os.open(self._name, os.O_RDONLY | SAFELY)
+        except OSError as error:
+            # A process that has no descriptor left has lost nothing by that.
+            if error.errno in (errno.EMFILE, errno.ENFILE) and self._is_in_place():
+                return os.pread(self._locked, RECORD_BYTES, 0)
+            raise
+        try:
+            return os.pread(opened, RECORD_BYTES, 0)
+        finally:
+            os.close(opened)
 
     def _take_again(self) -> str | None:
         """Somebody deleted ``owner``, or emptied it: that is no reason to stop, as long as nobody else has it."""

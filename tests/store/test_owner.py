@@ -6,6 +6,7 @@ The second openers are processes of their own.
 import errno
 import fcntl
 import os
+import resource
 import sqlite3
 import subprocess
 import sys
@@ -263,6 +264,25 @@ def test_a_file_system_without_locks_is_refused(folder: Path, monkeypatch: pytes
     with pytest.raises(StoreError, match=rf"{folder}: its file system has no locks \({os.strerror(code)}\)"):
         Store(folder)
     assert [path.name for path in folder.iterdir()] == [OWNER_FILE]
+
+
+def test_a_process_without_a_descriptor_left_has_not_lost_its_store(store: Store, folder: Path) -> None:
+    """It goes on, and still sees that another one has taken it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(folder, os.O_RDONLY)
+        put(store, "second")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert open_second(folder, "--no-locks") == "first second"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(StoreLost):
+            put(store, "third")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_what_was_no_store_leaves_no_owner(folder: Path) -> None:

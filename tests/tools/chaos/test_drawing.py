@@ -16,6 +16,8 @@ KINDS = {
     "narrow",
     "rebind",
     "wall-jump",
+    "clock-set",
+    "second-opener",
     "disk-error",
     "disk-full",
     "move",
