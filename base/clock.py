@@ -20,8 +20,8 @@ BOOT_BYTES = 16
 UNSET_BEFORE_NS = 1_577_836_800 * SECOND
 """2020-01-01. Before the first version of Triack no clock that was set showed less; without a battery it shows 1970, or
 when its system was made."""
-WALL_NS_MAX = 1 << 62
-"""The year 2116: a century of life after that still fits the 64 bits of a record."""
+WALL_NS_MAX = 4_102_444_800 * SECOND
+"""2100-01-01: what a node writes down in the sixteen years after that is still a time for the session log."""
 NOTICED_NS = SECOND
 """By less a clock is moved in good order, and by the time that a start takes."""
 
@@ -74,7 +74,7 @@ class ClockJump(NamedTuple):
 
 
 def sane_wall_ns(wall_ns: int) -> int:
-    """The time of day as a node uses it: no date before 1970, or after 2116, as no format of ours has those."""
+    """The time of day as a node uses it: from 1970 to 2099, as not all that is written down has room for others."""
     return min(max(0, wall_ns), WALL_NS_MAX)
 
 

@@ -147,7 +147,8 @@ class Store:
         with ExitStack() as opened:
             if folder is not None and vfs is None:
                 make_folder(folder)
-                self._owner = Owner(folder)
+                with self._opening():
+                    self._owner = Owner(folder)
                 opened.callback(self._owner.release)
                 self._ballast.release()
                 self._prepare(folder, self._owner, page_bytes)
@@ -165,8 +166,7 @@ class Store:
         for path in (database, *(folder / f"{STORE_FILE}{beside}" for beside in BESIDE)):
             check_private(path)
         with self._opening():
-            size_bytes = database.stat().st_size if database.exists() else None
-            log_bytes = sum(path.stat().st_size for path in (folder / f"{STORE_FILE}-wal",) if path.exists())
+            size_bytes, log_bytes = map(_size_of, (database, folder / f"{STORE_FILE}-wal"))
             if size_bytes is None and not owner.node_id and not log_bytes:
                 self._make(database, page_bytes)
             elif size_bytes is None or size_bytes < HEADER_BYTES:
@@ -200,8 +200,9 @@ class Store:
             return apsw.Connection(path, vfs=self._vfs or None)
 
         def lock_first(db: apsw.Connection) -> None:
-            if db.open_vfs == UNLOCKED and Path(db.filename).samefile(path):
-                db.pragma("locking_mode", "EXCLUSIVE")
+            with suppress(OSError):  # it is another one, without a file
+                if db.open_vfs == UNLOCKED and Path(db.filename).samefile(path):
+                    db.pragma("locking_mode", "EXCLUSIVE")
 
         # What the application wants done with all connections may read, which without locks needs this mode.
         apsw.connection_hooks.insert(0, lock_first)
@@ -405,7 +406,8 @@ class Store:
         """
         with self._writing("commit"):
             # What another process has written meanwhile is unknown here: to write would spoil it.
-            self._check_place("commit")
+            if self._owner is not None and not self._owner.is_sure():
+                self._check_place("commit")
             with self._transaction():
                 self._apply(commit)
                 serial, clock = commit.serial or self._meta.serial, commit.clock or self._meta.clock
@@ -645,7 +647,12 @@ class Store:
             raise self._failure from cause
 
 
-def _what_is_lost(database: Path, size_bytes: int | None, node_id: str, log_bytes: int) -> str:
+def _size_of(path: Path) -> int | None:
+    """How large a file is, or None. Raises OSError."""
+    return path.stat().st_size if path.exists() else None
+
+
+def _what_is_lost(database: Path, size_bytes: int | None, node_id: str, log_bytes: int | None) -> str:
     """What is wrong with a data directory in which a store was."""
     is_so = (
         "it is gone"

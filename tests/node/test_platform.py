@@ -122,15 +122,21 @@ async def test_a_clock_that_is_set_between_two_starts_changes_no_life(
         assert await bodies(node, "q", 1) == [b"3"]
 
 
-async def test_a_node_may_begin_in_1946(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It counts as 1970, in messages and in the log; what it does can be judged, and the operator is told."""
-    with clock_set(-80 * YEAR_S):
+@pytest.mark.parametrize(("by_s", "from_s"), [(-80 * YEAR_S, 0), (400 * YEAR_S, 4_102_444_800)])
+async def test_a_node_may_begin_in_1946(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, by_s: int, from_s: int
+) -> None:
+    """It counts as 1970, in messages and in the log; what it does can be judged, and the operator is told.
+
+    A year that no record has room for counts as 2100.
+    """
+    with clock_set(by_s):
         async with make(data=tmp_path / "data", log=tmp_path / "log") as node:
             await node.send("q", b"1", time_to_be_received=3_600, time_to_reach_queue=3_600)
             async with node.receive("q") as consumer:
                 message = await consumer.get(WAIT)
     assert message.body == b"1"
-    assert 0 <= message.sent_at < 3_600
-    assert "the clock of this machine is not set, it shows 1970-01-01" in caplog.text
+    assert from_s <= message.sent_at < from_s + 3_600
+    assert ("the clock of this machine is not set, it shows 1970-01-01" in caplog.text) == (not from_s)
     verdict = replay(tmp_path / "log", engine="local")
     assert (verdict.verdict, verdict.missing) == ("pass", [])
