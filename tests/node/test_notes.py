@@ -76,3 +76,22 @@ def test_a_disk_that_takes_no_note_is_told(tmp_path: Path) -> None:
     (tmp_path / "log.json.new").mkdir()
     with pytest.raises(OSError, match=os.strerror(21)):
         write_note(tmp_path, make_note(tmp_path, tmp_path))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no such files")
+@pytest.mark.parametrize("what", ["pipe", "link", "mode"])
+def test_what_is_no_file_of_its_owner_alone_says_nothing_and_stops_nobody(tmp_path: Path, what: str) -> None:
+    """A pipe has no other end; another one is written in its place."""
+    path = tmp_path / Recorded.FILE
+    note = make_note(tmp_path, tmp_path)
+    write_note(tmp_path, note)
+    if what == "pipe":
+        path.unlink()
+        os.mkfifo(path, 0o600)
+    elif what == "link":
+        path.symlink_to(path.rename(tmp_path / "elsewhere"))
+    else:
+        path.chmod(0o666)
+    assert read_note(tmp_path, Recorded) is None
+    write_note(tmp_path, note)
+    assert read_note(tmp_path, Recorded) == note
