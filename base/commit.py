@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from triack.base.clock import ClockJump
+
 __all__ = [
     "HEAD_BYTES",
     "Commit",
@@ -107,6 +109,7 @@ class Commit:
     Attributes:
         addresses: where peers say that they listen, by their names, when nobody else says so.
         serial: which commit of the store's life it is; 0 leaves the store's number as it was.
+        clock: what the clocks showed when it began (``ClockReading.pack``); empty leaves what the store has.
     """
 
     lanes: dict[int, OutgoingQueueRow] = field(default_factory=dict)
@@ -122,6 +125,7 @@ class Commit:
     peers: dict[bytes, PeerRow] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
     serial: int = 0
+    clock: bytes = b""
 
     def __bool__(self) -> bool:
         return self.adds or self.removes
@@ -178,6 +182,8 @@ class StoreContent:
         incarnation: how many starts there were, this one included.
         start: the id of this start.
         serial: the last commit of the starts before.
+        clock: what the clocks showed at the last commit that said so; empty when none did.
+        jump: how the time of day was set since then, if it was.
         starts: earlier starts, by id: the last commit of each.
         room_bytes: how much more the disk takes, or None when nobody can tell.
         peers: what is remembered of other stores, by node id.
@@ -198,6 +204,8 @@ class StoreContent:
     messages: Iterable[MessageIndex] = ()
     positions: list[PositionRow] = field(default_factory=list)
     state: dict[str, bytes] = field(default_factory=dict)
+    clock: bytes = b""
+    jump: ClockJump | None = None
 
 
 @dataclass(slots=True)

@@ -97,6 +97,7 @@ class Driver:
         self._name = name
         self._open_endpoint = open_endpoint
         self._worker = worker
+        self._platform = platform
         self._now_ns = platform.monotonic_ns
         self._store = store
         self._log_file = log
@@ -362,6 +363,7 @@ class Driver:
         """In the worker. Returns how much more the disk takes, if it was time to look."""
         if isinstance(job, GroupCommit):
             if job.commit:
+                job.commit.clock = self._platform.read_clock(self.engine.wall_ns(self._now_ns())).pack()
                 self._store.apply(job.commit)
                 if self._now_ns() - self._looked_ns >= LOOK_NS:
                     self._looked_ns = self._now_ns()

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -10,12 +11,13 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from triack.base.checks import check_kind, check_texts
+from triack.base.clock import ClockJump, ClockReading, find_jump, in_words
 from triack.base.commit import StoreContent
 from triack.base.datagram import Channels
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, StoreDamaged, StoreError, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
-from triack.base.units import in_ns
+from triack.base.units import SECOND, in_ns
 from triack.node import operator_log
 from triack.node.access import DEFAULT_SUITE, Access, Keyless, Secured
 from triack.node.acknowledgements import Acknowledging
@@ -313,6 +315,9 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
     ) -> Engine:
         platform = self._platform
         now_ns = platform.monotonic_ns()
+        reading = platform.read_clock()
+        content.jump = find_jump(ClockReading.unpack(content.clock), reading)
+        self._tell_clock(reading, content.jump)
         engine = Engine(
             content,
             name=self.name,
@@ -323,12 +328,25 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             directory=self._access.directory,
             random=random.Random(platform.entropy(16)),
             now_ns=now_ns,
-            wall_offset_ns=platform.wall_ns() - now_ns,
+            wall_offset_ns=reading.system_ns - now_ns,
             recording=recording,
             announced=self._announced(endpoint),
         )
         engine.draining = self._at_rest
         return engine
+
+    def _tell_clock(self, reading: ClockReading, jump: ClockJump | None) -> None:
+        """Say that the clock was set since the last start, or that nobody has set it."""
+        if jump is not None:
+            how = f"set {'forward' if jump.by_ms > 0 else 'back'} by {in_words(abs(jump.by_ms))}"
+            why = f"node {self.name}: the clock of this machine was {how} since the last start"
+            then = "what messages and keys have left of their lives does not change"
+            operator_log.warning(f"{why}; {then}", node=self.name, by_ms=jump.by_ms)
+        if not reading.is_set:
+            date = time.strftime("%Y-%m-%d", time.gmtime(reading.system_ns // SECOND))
+            why = f"node {self.name}: the clock of this machine is not set, it shows {date}"
+            then = "times to be received are wrong for other machines until it is set and the node is started again"
+            operator_log.warning(f"{why}; {then}", node=self.name)
 
     def _announced(self, endpoint: Endpoint | None) -> str:
         """Where others are told to find it; empty for nowhere."""

@@ -9,10 +9,11 @@ import os
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
+from triack.base.clock import BOOT_BYTES, ClockReading, sane_wall_ns
 from triack.node.log_file import LogFile, note_log
 from triack.node.private_files import Files, MemoryFiles, PrivateFiles
 from triack.node.stats import NodeStats
@@ -33,6 +34,22 @@ class Log(Protocol):
         """Finish the log."""
 
 
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+"""Linux's name of this start of the machine, a UUID (random(4))."""
+UNKNOWN_BOOT = bytes(BOOT_BYTES)
+
+
+@cache
+def _read_boot() -> bytes:
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return UNKNOWN_BOOT
+    try:
+        boot = bytes.fromhex(BOOT_ID.read_text().strip().replace("-", ""))
+    except (OSError, ValueError):
+        return UNKNOWN_BOOT
+    return boot if len(boot) == BOOT_BYTES else UNKNOWN_BOOT
+
+
 class Platform:
     """The machine that this process runs on."""
 
@@ -45,6 +62,15 @@ class Platform:
     entropy = staticmethod(os.urandom)
     control_sockets = hasattr(asyncio, "start_unix_server")
     """Whether other processes of the machine can reach a node: by sockets of the file system, which Windows lacks."""
+
+    def uptime(self) -> tuple[bytes, int]:
+        """Which start of the machine this is, 16 bytes, zeros when nobody tells; and nanoseconds since then."""
+        return _read_boot(), self.monotonic_ns()
+
+    def read_clock(self, node_ns: int | None = None) -> ClockReading:
+        """What the clocks show; ``node_ns`` is the node's time of day, the system's when it begins."""
+        system_ns = sane_wall_ns(self.wall_ns())
+        return ClockReading(*self.uptime(), system_ns, system_ns if node_ns is None else node_ns)
 
     def worker(self) -> Worker:
         """A new worker."""

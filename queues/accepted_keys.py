@@ -1,8 +1,9 @@
 """Keys of senders: what is sent again with the key of an accepted message is that message.
 
 Promise: a key is in the commit of its message, so that a process which is killed has both or neither. A key counts for
-one queue of one peer, and for ``lifetime_s`` from the acceptance on, by the wall clock; setting that clock back
-between two starts makes it no longer. As long as it counts, it also knows whether its message became a dead letter.
+one queue of one peer, and for ``lifetime_s`` from the acceptance on; setting the clock between two starts makes that
+neither shorter nor longer, where it is known how long it was (``base/clock``). As long as it counts, it also knows
+whether its message became a dead letter.
 """
 
 import json
@@ -127,12 +128,19 @@ class AcceptedKeys:
         self._unpacked: list[Accepted] = []
 
     def restore(
-        self, state: Mapping[str, bytes], by_lane: Mapping[int, OutgoingQueue], now_ms: int, commit: Commit
+        self,
+        state: Mapping[str, bytes],
+        by_lane: Mapping[int, OutgoingQueue],
+        now_ms: int,
+        commit: Commit,
+        *,
+        moved_ms: int = 0,
     ) -> None:
         """Take what the store has; the outgoing queues have their packets again.
 
-        A key that was accepted later than now is as old as this start, and the commit says so: else it would be as old
-        as each further one.
+        Where the clock was moved since, the times of acceptance move with it, and the commit says so. A key that was
+        accepted later than now, whatever the reason, is as old as this start: else it would be as old as each further
+        one.
 
         Raises:
             StoreDamaged: what it has of a key cannot be read, or it is of a queue that is not there.
@@ -146,7 +154,7 @@ class AcceptedKeys:
                     raise StoreDamaged(f"the store has no queue for {name}")
                 entry = outgoing.sequence.entries.get(row.number)
                 ticket = None if entry is None else entry.first_ticket + row.place
-                at_ms = min(row.accepted_ms, now_ms)
+                at_ms = min(row.accepted_ms + moved_ms, now_ms)
                 found.append(Accepted(row.key, outgoing, row.ordinal, at_ms, ticket, row.number, row.place, row.reason))
                 if at_ms != row.accepted_ms:
                     found[-1].write(commit)

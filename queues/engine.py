@@ -15,6 +15,7 @@ from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
 from triack.queues.accepted_keys import Accepted
+from triack.queues.clock_jumps import ClockJumps
 from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes
@@ -174,8 +175,10 @@ class Engine:
         self._restore(content, now_ns)
 
     def _restore(self, content: StoreContent, now_ns: int) -> None:
-        self.inbox.restore(content, self.jobs.group, now_ns)
-        self.outbox.restore(content, self.jobs.group, now_ns)
+        jumps = ClockJumps(content.jump)
+        jumps.restore(content.state, content.lanes, self.jobs.group.commit)
+        self.inbox.restore(content, self.jobs.group, now_ns, jumps)
+        self.outbox.restore(content, self.jobs.group, now_ns, jumps)
         self.outbox.links.keep_touch(self._directory)
 
     # ---- the application
@@ -490,7 +493,11 @@ class Engine:
 
     def wall_ms(self, now_ns: int) -> int:
         """The wall clock as this node knows it: read once, at the start, so that a jump ends no message's life."""
-        return (now_ns + self._wall_offset_ns) // 1_000_000
+        return self.wall_ns(now_ns) // 1_000_000
+
+    def wall_ns(self, now_ns: int) -> int:
+        """The same in nanoseconds."""
+        return now_ns + self._wall_offset_ns
 
     # ---- outputs
 

@@ -19,6 +19,7 @@ from triack.ordering.incoming import Outcome
 from triack.ordering.wire import SequenceHeader, encode_reject
 from triack.queues.admission import DEAD_LETTER_QUEUE, Admission
 from triack.queues.arrival_records import Record, record_accepted, record_recovered, record_rejected
+from triack.queues.clock_jumps import ClockJumps
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
 from triack.queues.expiry import Expiry
@@ -113,7 +114,7 @@ class Inbox:
 
     # ---- starting
 
-    def restore(self, content: StoreContent, group: GroupCommit, now_ns: int) -> None:
+    def restore(self, content: StoreContent, group: GroupCommit, now_ns: int, jumps: ClockJumps) -> None:
         """Take what the store has, and make the declared queues."""
         self.admission.handle_start(content.node_id)
         self.admission.handle_room(content.room_bytes)
@@ -144,11 +145,11 @@ class Inbox:
                 redelivered=True,
             )
             if index.progress is not None:
-                packet.decode_progress(index.progress, self._wall_ms(now_ns))
+                packet.decode_progress(index.progress, self._wall_ms(now_ns), jumps.by_ms)
                 if (progress := packet.encode_progress()) != index.progress:
-                    # A wait that the clock would have made longer ends sooner, and at that for each further start.
+                    # What the clock would have made of a wait, it makes of it no more, nor for any further start.
                     group.commit.progress[index.key] = progress
-            mailbox.put(packet, index.head)
+            mailbox.put(packet, jumps.move_queued(index.head))
         for mailbox in self.mailboxes.values():
             mailbox.restored = mailbox.length
 

@@ -20,6 +20,7 @@ from triack.ordering.outgoing import Entry, EntryState
 from triack.ordering.wire import SequenceHeader, encode_run
 from triack.queues.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.arrival_records import Record
+from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
 from triack.queues.departure_records import DepartureRecords
 from triack.queues.expiry import LETTERS_MAX
@@ -104,19 +105,24 @@ class Outbox:
         self._unpacked: dict[OutgoingQueue, None] = {}
         self._wanting: dict[OutgoingQueue, None] = {}
         self._deadlines = Deadlines[OutgoingQueue | Link]()
+        self._jumps = ClockJumps()
         self.keys = AcceptedKeys(settings.keys)
         self.giving_up = GivingUp(node_id, self._records, self.keys, inbox.put_dead_letter)
 
     # ---- starting
 
-    def restore(self, content: StoreContent, group: GroupCommit, now_ns: int) -> None:
+    def restore(self, content: StoreContent, group: GroupCommit, now_ns: int, jumps: ClockJumps) -> None:
         """Take what the store has. Bodies stay on the disk until they are needed."""
+        self._jumps = jumps
         for row in content.lanes:
             self._add(row)
         for index in content.outgoing:
             lane, number = split_key(index.key)
+            if index.reach_by_ms:
+                index.reach_by_ms = max(1, index.reach_by_ms + self._jumps.outgoing_ms(lane, number))
             self._by_lane[lane].restore(index, number)
-        self.keys.restore(content.state, self._by_lane, (now_ns + self._wall_offset_ns) // MS, group.commit)
+        now_ms = (now_ns + self._wall_offset_ns) // MS
+        self.keys.restore(content.state, self._by_lane, now_ms, group.commit, moved_ms=self._jumps.by_ms)
         self.links.resuming.restore(content.state)
         for outgoing in self._by_lane.values():
             self._records.recovered(outgoing, now_ns)
@@ -532,7 +538,7 @@ class Outbox:
             lane, number = split_key(key)
             entry = self._by_lane[lane].sequence.entries.get(number)
             if entry is not None and entry.body is None:
-                entry.body = body
+                entry.body = self._jumps.move_outgoing(lane, number, body)
                 self.cached_bytes += entry.size_bytes
         for lane in {split_key(key)[0]: None for key in read.keys}:
             outgoing = self._by_lane[lane]

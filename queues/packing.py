@@ -39,6 +39,7 @@ __all__ = [
     "fragment_range",
     "join_fragments",
     "messages_in",
+    "move_times",
     "pack",
     "pack_one",
     "read_batch",
@@ -358,6 +359,13 @@ def check(body: bytes) -> None:
         _check_batch(body)
     else:
         unpack(body)
+
+
+def move_times(body: bytes, by_ms: int) -> bytes:
+    """A body, or the first bytes of one, as if it had been sent that much later, and were to be received by then."""
+    kind, count, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
+    moved = max(1, receive_by_ms + by_ms) if receive_by_ms else 0
+    return _HEAD.pack(kind, count, ordinal, max(0, sent_at_ms + by_ms), moved) + body[_HEAD.size :]
 
 
 def read_batch(body: bytes) -> tuple[int, int, int] | None:

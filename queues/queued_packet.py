@@ -70,13 +70,13 @@ class QueuedPacket:
         """What must survive a restart of a packet that is partly done."""
         return json.dumps([hex(self.acked), self.failures or {}, self.waits or {}]).encode()
 
-    def decode_progress(self, progress: bytes, now_ms: int) -> None:
-        """Take what ``encode_progress`` wrote. Raises StoreDamaged."""
+    def decode_progress(self, progress: bytes, now_ms: int, moved_ms: int = 0) -> None:
+        """Take what ``encode_progress`` wrote, before the clock was moved. Raises StoreDamaged."""
         try:
             acked, failures, waits = json.loads(progress)
             self.acked = int(acked, 16)
             self.failures = {int(index): times for index, times in failures.items()}
-            self.waits = {int(index): Wait(*wait).after_restart(now_ms) for index, wait in waits.items()}
+            self.waits = {int(index): Wait(*wait).after_restart(now_ms, moved_ms) for index, wait in waits.items()}
         except (ValueError, TypeError, AttributeError, RecursionError) as cause:
             raise StoreDamaged(f"progress of packet {self.number} cannot be read") from cause
 

@@ -57,9 +57,9 @@ class Wait(NamedTuple):
     length_ms: int
     keep_order: bool
 
-    def after_restart(self, now_ms: int) -> "Wait":
-        """The same in a new life of the process, whose wall clock may have been set meanwhile."""
-        return self._replace(until_ms=min(self.until_ms, now_ms + self.length_ms))
+    def after_restart(self, now_ms: int, moved_ms: int = 0) -> "Wait":
+        """The same in a new life of the process, since whose last one the clock was moved. It never gets longer."""
+        return self._replace(until_ms=min(self.until_ms + moved_ms, now_ms + self.length_ms))
 
 
 class Return(NamedTuple):

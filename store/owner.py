@@ -14,6 +14,7 @@ store writes a record into ``owner`` before it reads anything, and looks for its
 commit. A process that finds another record has lost the store, and says so (docs/decisions/0073).
 """
 
+import errno
 import json
 import os
 import secrets
@@ -42,9 +43,12 @@ TOKEN_BYTES = 16
 
 _SQLITE_LOCK_BYTES = 0x40000000, 512
 """Where SQLite locks a database, and how many bytes: PENDING_BYTE and what follows (https://sqlite.org/src, os.h)."""
-_SET_OPEN_FILE_LOCK: int | None = getattr(sys.modules.get("fcntl"), "F_OFD_SETLK", None)
+_SET_OPEN_FILE_LOCK: int | None = fcntl.F_OFD_SETLK if sys.platform == "linux" else None
 _FLOCK = "hhqqi"
-"""``struct flock`` of fcntl(2): type, whence, start, length, pid."""
+"""``struct flock`` of Linux's fcntl(2): type, whence, start, length, pid."""
+
+UNREADABLE = "of unknown name"
+"""In place of the id of a node in a damaged record: there was one."""
 
 _open: "WeakSet[Owner]" = WeakSet()
 """Those of this process, for its forked children."""
@@ -57,12 +61,14 @@ class Owner:
         folder: the data directory.
 
     Attributes:
-        node_id: of the node that kept its store here before, 32 hex digits; empty when none did.
+        node_id: of the node that kept its store here before, 32 hex digits; empty when none did, ``UNREADABLE`` when
+            that cannot be read any more.
         guards_database: whether SQLite needs no locks of its own.
 
     Raises:
         StoreInUse: another process has it, or another node of this one.
         StoreError: ``owner`` cannot be used, or its file system has no locks.
+        OSError: it cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -70,12 +76,13 @@ class Owner:
         self._name = str(self._path)  # which each commit opens twice, and a Path costs as much as the call
         self._record = b""
         self._database = self._locked = -1
-        self._locked = self._lock()
         self._child = False
         self.guards_database = False
-        found = _decode(os.pread(self._locked, RECORD_BYTES, 0))
-        self.node_id = found["node"] if found is not None else ""
         _open.add(self)
+        self._locked = self._lock()
+        record = os.pread(self._locked, RECORD_BYTES, 0)
+        found = _decode(record)
+        self.node_id = found["node"] if found is not None else UNREADABLE if record else ""
 
     def _lock(self) -> int:
         opened = open_private(self._path, os.O_RDWR | os.O_CREAT)
@@ -141,11 +148,7 @@ class Owner:
         if self._child:
             return "this process was forked from the one that has it"
         try:
-            opened = os.open(self._name, os.O_RDONLY | SAFELY)
-            try:
-                content = os.pread(opened, RECORD_BYTES, 0)
-            finally:
-                os.close(opened)
+            content = self._read()
         except FileNotFoundError:
             return self._take_again()
         except OSError as error:
@@ -153,6 +156,26 @@ class Owner:
         if content == self._record:
             return None
         return f"it belongs to another process now: {_who(content)}" if content else self._take_again()
+
+    def is_sure(self) -> bool:
+        """Whether the record is there, as ``fault`` looks for it, without a word on what else is wrong."""
+        try:
+            return not self._child and self._read() == self._record
+        except OSError:
+            return False
+
+    def _read(self) -> bytes:
+        try:
+            opened = os.open(self._name, os.O_RDONLY | SAFELY)
+        except OSError as error:
+            # A process that has no descriptor left has lost nothing by that.
+            if error.errno in (errno.EMFILE, errno.ENFILE) and self._is_in_place():
+                return os.pread(self._locked, RECORD_BYTES, 0)
+            raise
+        try:
+            return os.pread(opened, RECORD_BYTES, 0)
+        finally:
+            os.close(opened)
 
     def _take_again(self) -> str | None:
         """Somebody deleted ``owner``, or emptied it: that is no reason to stop, as long as nobody else has it."""

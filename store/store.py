@@ -93,6 +93,7 @@ class _Meta(NamedTuple):
         start: the id of the last one.
         serial: the number of the last commit that had one.
         log_bytes: the least size of the log, 0 when there need not be one.
+        clock: what the node's clocks showed at the last commit that said so.
     """
 
     node_id: bytes = b""
@@ -100,6 +101,7 @@ class _Meta(NamedTuple):
     start: int = 0
     serial: int = 0
     log_bytes: int = 0
+    clock: bytes = b""
 
 
 class Store:
@@ -145,7 +147,8 @@ class Store:
         with ExitStack() as opened:
             if folder is not None and vfs is None:
                 make_folder(folder)
-                self._owner = Owner(folder)
+                with self._opening():
+                    self._owner = Owner(folder)
                 opened.callback(self._owner.release)
                 self._ballast.release()
                 self._prepare(folder, self._owner, page_bytes)
@@ -163,8 +166,7 @@ class Store:
         for path in (database, *(folder / f"{STORE_FILE}{beside}" for beside in BESIDE)):
             check_private(path)
         with self._opening():
-            size_bytes = database.stat().st_size if database.exists() else None
-            log_bytes = sum(path.stat().st_size for path in (folder / f"{STORE_FILE}-wal",) if path.exists())
+            size_bytes, log_bytes = map(_size_of, (database, folder / f"{STORE_FILE}-wal"))
             if size_bytes is None and not owner.node_id and not log_bytes:
                 self._make(database, page_bytes)
             elif size_bytes is None or size_bytes < HEADER_BYTES:
@@ -198,8 +200,9 @@ class Store:
             return apsw.Connection(path, vfs=self._vfs or None)
 
         def lock_first(db: apsw.Connection) -> None:
-            if db.open_vfs == UNLOCKED and Path(db.filename).samefile(path):
-                db.pragma("locking_mode", "EXCLUSIVE")
+            with suppress(OSError):  # it is another one, without a file
+                if db.open_vfs == UNLOCKED and Path(db.filename).samefile(path):
+                    db.pragma("locking_mode", "EXCLUSIVE")
 
         # What the application wants done with all connections may read, which without locks needs this mode.
         apsw.connection_hooks.insert(0, lock_first)
@@ -341,8 +344,11 @@ class Store:
             self._check_place("begin an incarnation")
             with self._transaction():
                 serial = self._meta.serial
-                self._meta = meta = _Meta(
-                    self._meta.node_id or new_node_id, self._meta.incarnation + 1, start, serial, self._log_bytes
+                self._meta = meta = self._meta._replace(
+                    node_id=self._meta.node_id or new_node_id,
+                    incarnation=self._meta.incarnation + 1,
+                    start=start,
+                    log_bytes=self._log_bytes,
                 )
                 self._put("starts", [(meta.incarnation, start, serial)])
                 self._write_meta()
@@ -367,9 +373,10 @@ class Store:
                 found.add(name, (checksum,))
                 yield values
 
-        content = StoreContent(self._meta.node_id, self._meta.incarnation, serial=self._meta.serial)
+        meta = self._meta
+        content = StoreContent(meta.node_id, meta.incarnation, serial=meta.serial, clock=meta.clock)
         begun = [(start, serial) for _, start, serial in rows("starts")]
-        ends = [serial for _, serial in begun[1:]] + [self._meta.serial]
+        ends = [serial for _, serial in begun[1:]] + [meta.serial]
         content.starts = {start: end for (start, _), end in zip(begun, ends, strict=False)}
         content.peers = {row[0]: PeerRow(*row) for row in rows("peers")}
         content.lanes = [OutgoingQueueRow(*row) for row in rows("lanes")]
@@ -399,11 +406,12 @@ class Store:
         """
         with self._writing("commit"):
             # What another process has written meanwhile is unknown here: to write would spoil it.
-            self._check_place("commit")
+            if self._owner is not None and not self._owner.is_sure():
+                self._check_place("commit")
             with self._transaction():
                 self._apply(commit)
-                if commit.serial:
-                    self._meta = self._meta._replace(serial=commit.serial)
+                serial, clock = commit.serial or self._meta.serial, commit.clock or self._meta.clock
+                self._meta = self._meta._replace(serial=serial, clock=clock)
                 self._write_meta()
             self._check_place("commit")
             if self._log_pages[0] >= self._checkpoint_pages:
@@ -639,7 +647,12 @@ class Store:
             raise self._failure from cause
 
 
-def _what_is_lost(database: Path, size_bytes: int | None, node_id: str, log_bytes: int) -> str:
+def _size_of(path: Path) -> int | None:
+    """How large a file is, or None. Raises OSError."""
+    return path.stat().st_size if path.exists() else None
+
+
+def _what_is_lost(database: Path, size_bytes: int | None, node_id: str, log_bytes: int | None) -> str:
     """What is wrong with a data directory in which a store was."""
     is_so = (
         "it is gone"

@@ -12,6 +12,7 @@ from triack.ordering.outgoing import Entry
 from triack.ordering.wire import SequenceHeader
 from triack.queues.ack_events import AckEvents
 from triack.queues.admission import Admission
+from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
 from triack.queues.departure_records import DepartureRecords
 from triack.queues.engine import Engine
@@ -197,9 +198,14 @@ def _numbers_again(patch: Patch) -> None:
     patch.setattr(Outbox, "_add", first_again)
 
 
+@BUGS.by_seeds("a clock that was set between two starts ends what is on its way")
+def _ended_by_clock(patch: Patch) -> None:
+    patch.setattr(ClockJumps, "outgoing_ms", lambda self, lane, number: 0)
+
+
 @BUGS.by_seeds("what was acknowledged in a packet is forgotten by a restart")
 def _progress_forgotten(patch: Patch) -> None:
-    patch.setattr(QueuedPacket, "decode_progress", lambda self, progress, now_ms: None)
+    patch.setattr(QueuedPacket, "decode_progress", lambda self, progress, now_ms, moved_ms: None)
 
 
 @BUGS.by_both("messages come again after a restart without a word", READING, "not marked redelivered")

@@ -9,6 +9,7 @@ import apsw
 from proof.planted.bug import Bugs, Patch
 from triack.base.errors import StoreFailed
 from triack.store.store import Store
+from triack.tools.sim.disk_file import Handle
 
 __all__ = ["BUGS"]
 
@@ -39,6 +40,11 @@ def _nothing_synced(patch: Patch) -> None:
 @BUGS.by_seeds("the log is not synced at each commit")
 def _log_not_synced(patch: Patch) -> None:
     _sync_only(patch, "NORMAL")
+
+
+@BUGS.by_seeds("a second process is let into the store")
+def _let_in(patch: Patch) -> None:
+    patch.setattr(Handle, "xLock", lambda self, level: None)
 
 
 def _sync_only(patch: Patch, level: str) -> None:

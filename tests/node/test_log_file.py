@@ -102,3 +102,17 @@ def test_a_folder_that_is_gone_ends_the_recording_only(tmp_path: Path) -> None:
         for _ in range(times):
             log.append(records)
         log.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no modes of files")
+def test_its_folder_is_its_owners_alone(tmp_path: Path) -> None:
+    """And those above it that are made with it; one that is there stays as it is."""
+    before = os.umask(0o022)
+    try:
+        LogFile(tmp_path / "a" / "b", "n", 1).close()
+        (tmp_path / "shared").mkdir(mode=0o755)
+        LogFile(tmp_path / "shared", "n", 1).close()
+    finally:
+        os.umask(before)
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b", "shared")]
+    assert modes == [0o700, 0o700, 0o755]

@@ -92,3 +92,22 @@ def test_what_others_may_have_written_is_no_note(tmp_path: Path) -> None:
         f"note not used: others may write to {path} (mode 0666)",
         f"note not used: {path} is no regular file",
     ]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no such files")
+@pytest.mark.parametrize("what", ["pipe", "link", "mode"])
+def test_what_is_no_file_of_its_owner_alone_says_nothing_and_stops_nobody(tmp_path: Path, what: str) -> None:
+    """A pipe has no other end; another one is written in its place."""
+    path = tmp_path / Recorded.FILE
+    note = make_note(tmp_path, tmp_path)
+    write_note(tmp_path, note)
+    if what == "pipe":
+        path.unlink()
+        os.mkfifo(path, 0o600)
+    elif what == "link":
+        path.symlink_to(path.rename(tmp_path / "elsewhere"))
+    else:
+        path.chmod(0o666)
+    assert read_note(tmp_path, Recorded) is None
+    write_note(tmp_path, note)
+    assert read_note(tmp_path, Recorded) == note

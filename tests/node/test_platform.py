@@ -3,16 +3,20 @@
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.node.nodes import bodies, make
+from tests.node.nodes import WAIT, bodies, make
 from triack.base.units import SECOND
 from triack.node.log_file import LogFile
 from triack.node.platform import PLATFORM, Platform
 from triack.node.worker import ThreadWorker
 from triack.store.store import Store
+from triack.tools.ports import free_port
+from triack.tools.replay.run import replay
 
 
 def test_the_real_machine_has_real_parts(tmp_path: Path) -> None:
@@ -70,3 +74,69 @@ async def test_a_node_runs_on_the_machine_of_its_context() -> None:
     assert sorted(used) == ["store", "worker"]
     assert isinstance(PLATFORM.get(), Platform)
     assert not isinstance(PLATFORM.get(), Other)
+
+
+@contextmanager
+def clock_set(by_s: int) -> Iterator[None]:
+    """The machine's time of day is that much off; its uptime is what it is."""
+
+    class Elsewhen(Platform):
+        wall_ns = staticmethod(lambda: time.time_ns() + by_s * SECOND)
+
+    before = PLATFORM.set(Elsewhen())
+    try:
+        yield
+    finally:
+        PLATFORM.reset(before)
+
+
+YEAR_S = 366 * 86_400
+
+
+@pytest.mark.parametrize(("first_s", "then_s"), [(-50 * YEAR_S, 0), (0, YEAR_S), (YEAR_S, 0), (-90 * YEAR_S, 0)])
+async def test_a_clock_that_is_set_between_two_starts_changes_no_life(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, first_s: int, then_s: int
+) -> None:
+    """Messages that were to live for an hour live, a key is known, and the operator is told. The machine stayed up."""
+    away = f"udp://127.0.0.1:{free_port()}/q"
+    with clock_set(first_s):
+        async with make(data=tmp_path) as node:
+            await node.send(away, b"1", time_to_reach_queue=3_600)
+            await node.send(away, b"2", time_to_be_received=3_600)
+            await node.send("q", b"3", time_to_be_received=3_600)
+            first = await node.send(away, b"4", key="k")
+            await node.flush()
+    told = []
+    for _ in range(2):
+        caplog.clear()
+        with clock_set(then_s):
+            async with make(data=tmp_path) as node:
+                assert (await node.send(away, b"4", key="k")).id == first.id
+                await node.send("q", b"more")
+                await node.flush()
+                assert [queue.messages for queue in node.stats().outgoing if queue.peer] == [3]
+                assert node.queue_lengths()["dead-letter"] == 0
+        told.append("the clock of this machine was set" in caplog.text)
+    assert told == [True, False]
+    async with make(data=tmp_path) as node:
+        assert await bodies(node, "q", 1) == [b"3"]
+
+
+@pytest.mark.parametrize(("by_s", "from_s"), [(-80 * YEAR_S, 0), (400 * YEAR_S, 4_102_444_800)])
+async def test_a_node_may_begin_in_1946(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, by_s: int, from_s: int
+) -> None:
+    """It counts as 1970, in messages and in the log; what it does can be judged, and the operator is told.
+
+    A year that no record has room for counts as 2100.
+    """
+    with clock_set(by_s):
+        async with make(data=tmp_path / "data", log=tmp_path / "log") as node:
+            await node.send("q", b"1", time_to_be_received=3_600, time_to_reach_queue=3_600)
+            async with node.receive("q") as consumer:
+                message = await consumer.get(WAIT)
+    assert message.body == b"1"
+    assert from_s <= message.sent_at < from_s + 3_600
+    assert ("the clock of this machine is not set, it shows 1970-01-01" in caplog.text) == (not from_s)
+    verdict = replay(tmp_path / "log", engine="local")
+    assert (verdict.verdict, verdict.missing) == ("pass", [])

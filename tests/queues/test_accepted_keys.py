@@ -10,7 +10,7 @@ from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
 from triack.base.units import SECOND
-from triack.queues.accepted_keys import Accepted, KeySettings
+from triack.queues.accepted_keys import Accepted, AcceptedKeys, KeySettings
 from triack.queues.group_commit import GroupCommit
 from triack.queues.packing import Outgoing
 from triack.queues.settings import NodeSettings
@@ -112,8 +112,9 @@ def test_what_no_node_has_kept_is_damage(name: str, value: bytes, said: str) -> 
         keys.restore({name: value}, {}, 0, Commit())
 
 
-def test_a_clock_that_was_set_back_makes_no_key_last_longer_however_often_the_node_starts() -> None:
-    """A board that begins without the time of day, and is switched off each evening, would know its keys for years."""
+@pytest.mark.parametrize("jump_s", [-86_400, 86_400, 56 * 366 * 86_400])
+def test_a_key_lasts_as_long_as_was_said_however_the_clock_was_set_between_two_starts(jump_s: int) -> None:
+    """Set forward, it would be forgotten and its message accepted twice; set back, it would be known for years."""
     world = World(1)
     a = world.node("a", NodeSettings(keys=KeySettings(lifetime_s=60)))
 
@@ -121,14 +122,26 @@ def test_a_clock_that_was_set_back_makes_no_key_last_longer_however_often_the_no
         outgoing = a.live.outgoing_queue("", "q", Delivery.TRANSACTIONAL)
         found = a.live.submit_once(outgoing, Outgoing(b"body", None, 0, "k"), 4, world.now_ns)
         a.drain()
-        world.run(40 * SECOND)
+        world.run(25 * SECOND)
         return found.ordinal
 
     first = send_once()
-    a.wall_offset_ns -= 86_400 * SECOND
+    a.wall_offset_ns += jump_s * SECOND
     a.restart()
     assert send_once() == first
+    a.wall_offset_ns -= jump_s * SECOND
     a.restart()
     assert send_once() == first
     a.restart()
     assert send_once() != first
+
+
+def test_a_key_that_was_accepted_later_than_now_is_as_old_as_the_start_that_finds_it() -> None:
+    """Where nothing tells how long it was; and the commit says so, or it would be as old as each further start."""
+    keys, commit = AcceptedKeys(KeySettings(lifetime_s=60)), Commit()
+    node = Bare()
+    outgoing = node.engine.outgoing_queue(PEER, "q", Delivery.TRANSACTIONAL)
+    keys.restore({"$key:1:k": b'[90000, 2, 3, 4, ""]'}, {1: outgoing}, 50_000, commit)
+    assert json.loads(commit.state["$key:1:k"] or b"")[0] == 50_000
+    assert keys.find(outgoing, "k", 109_999) is not None
+    assert keys.find(outgoing, "k", 110_000) is None

@@ -1,5 +1,6 @@
 """A file that is laid down on disks with plenty of room, and given up on those without."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,12 @@ def test_a_directory_that_is_gone_is_no_trouble(tmp_path: Path) -> None:
     one.release()
     assert one.missing_bytes == SIZE_BYTES
     assert free_bytes(tmp_path) > 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have no such files")
+def test_a_pipe_in_its_place_stops_nobody(tmp_path: Path) -> None:
+    """It has no other end. There is no ballast then, and as much is kept free."""
+    os.mkfifo(tmp_path / BALLAST_FILE, 0o600)
+    one = Ballast(tmp_path, SIZE_BYTES)
+    one.lay()
+    assert one.missing_bytes == SIZE_BYTES

@@ -6,6 +6,7 @@ The second openers are processes of their own.
 import errno
 import fcntl
 import os
+import resource
 import sqlite3
 import subprocess
 import sys
@@ -265,6 +266,25 @@ def test_a_file_system_without_locks_is_refused(folder: Path, monkeypatch: pytes
     assert [path.name for path in folder.iterdir()] == [OWNER_FILE]
 
 
+def test_a_process_without_a_descriptor_left_has_not_lost_its_store(store: Store, folder: Path) -> None:
+    """It goes on, and still sees that another one has taken it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(folder, os.O_RDONLY)
+        put(store, "second")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert open_second(folder, "--no-locks") == "first second"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(StoreLost):
+            put(store, "third")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_what_was_no_store_leaves_no_owner(folder: Path) -> None:
     """A database of somebody else's is refused, and when it is gone the directory is a new one."""
     folder.mkdir(mode=0o700)
@@ -280,3 +300,50 @@ def test_two_stores_of_one_process_are_two(store: Store, folder: Path) -> None:
     del store
     with pytest.raises(StoreInUse, match=f"process {os.getpid()} on"):
         Store(folder)
+
+
+def test_a_damaged_record_says_that_there_was_a_store(folder: Path) -> None:
+    """Nothing new is made in its place when the store is gone as well."""
+    Store(folder).close()
+    (folder / OWNER_FILE).write_bytes(b"\xff" * 512)
+    store = Store(folder)
+    store.load(NODE_ID, 1)
+    store.close()
+    (folder / OWNER_FILE).write_bytes(b"\xff" * 512)
+    (folder / STORE_FILE).unlink()
+    with pytest.raises(StoreDamaged, match="it is gone, but node of unknown name kept its messages in it"):
+        Store(folder)
+
+
+OVERLAYS = """
+set -e
+mkdir low up one two first second
+mount -t overlay one -o lowerdir=low,upperdir=up,workdir=one first
+mount -t overlay two -o lowerdir=low,upperdir=up,workdir=two second
+exec "$@"
+"""
+BOTH = """
+import subprocess, sys
+from pathlib import Path
+from triack.base.commit import Commit
+from triack.base.errors import StoreLost
+from triack.store.store import Store
+store = Store(Path("first/data"))
+store.load(b"n" * 16, 1)
+store.apply(Commit(state={"first": b"1"}))
+print(subprocess.run([sys.executable, "-c", sys.argv[1], "second/data"], capture_output=True, text=True).stdout.strip())
+try:
+    store.apply(Commit(state={"lost": b"1"}))
+except StoreLost:
+    print("lost")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_where_locks_do_not_reach_from_mount_to_mount_the_first_finds_out(tmp_path: Path) -> None:
+    """As two containers have it whose file systems lie over one another's: each kernel object has locks of its own."""
+    command = ["unshare", "--mount", "sh", "-c", OVERLAYS, "sh", sys.executable, "-c", BOTH, SECOND]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    if "mount" in done.stderr:
+        pytest.skip(f"this machine mounts no overlay: {done.stderr.strip()}")
+    assert done.stdout.split() == ["first", "lost"], done.stderr

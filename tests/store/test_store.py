@@ -675,8 +675,8 @@ def test_an_empty_file_is_never_filled(tmp_path: Path, left: bytes) -> None:
 
 def test_a_process_that_died_while_it_made_a_store_leaves_none(tmp_path: Path) -> None:
     """What it had written is removed, and the store is made again."""
-    for name in ("store.db.new", "store.db.new-wal", OWNER_FILE):
-        (tmp_path / name).write_bytes(b"half")
+    for name, content in (("store.db.new", b"half"), ("store.db.new-wal", b"half"), (OWNER_FILE, b"")):
+        (tmp_path / name).write_bytes(content)
         (tmp_path / name).chmod(0o600)
     store = Store(tmp_path)
     store.load(ORIGIN, 1)

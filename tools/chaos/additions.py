@@ -1,6 +1,7 @@
 """What seeds have got since they were drawn first.
 
-Addresses of both transports, narrow paths, changing permissions, and middle boxes that forget.
+Addresses of both transports, narrow paths, changing permissions, middle boxes that forget, second openers of a store,
+and clocks that are set between two starts.
 
 Each draws from a chance of its own, so that a seed does what it always did, and the addition besides.
 """
@@ -8,9 +9,10 @@ Each draws from a chance of its own, so that a seed does what it always did, and
 from dataclasses import replace
 from random import Random
 
-from triack.tools.chaos.plan import DISHONEST, Fault, HostPlan, Plan
+from triack.base.units import SECOND
+from triack.tools.chaos.plan import DISHONEST, LASTING_MS, Fault, HostPlan, Plan
 
-__all__ = ["hide", "mix_transports", "narrow", "waver"]
+__all__ = ["hide", "mix_transports", "narrow", "set_clocks", "visit", "waver"]
 
 MIXED_SHARE = 0.6
 """Of the plans in which somebody moves."""
@@ -32,6 +34,15 @@ WAVERING_SHARE = 1 / 12
 """Of the plans that can have it: a block of 250 seeds has it more than ten times."""
 WAVERS_MAX = 3
 """Times that a permission is taken away."""
+
+VISITED_SHARE = 1 / 6
+"""Of the plans."""
+VISITS_MAX = 4
+"""Second openers of a run."""
+SET_SHARE = 1 / 10
+"""Of the plans that can have it."""
+SETS_MAX = 3
+"""Times that a clock is set, or is not set any more."""
 
 
 def mix_transports(plan: Plan, random: Random) -> Plan:
@@ -106,3 +117,41 @@ def waver(plan: Plan, random: Random) -> Plan:
     ]
     by_time = tuple(sorted((*plan.faults, *faults), key=lambda fault: fault.at_ns))
     return replace(plan, streams=tuple(streams), faults=by_time)
+
+
+def visit(plan: Plan, random: Random) -> Plan:
+    """Somebody opens the store of a node that runs: a second process is started by mistake."""
+    if random.random() >= VISITED_SHARE:
+        return plan
+    moments = [random.randrange(plan.faults_end_ns) for _ in range(random.randint(1, VISITS_MAX))]
+    faults = [Fault(at_ns, "second-opener", random.randrange(len(plan.hosts))) for at_ns in moments]
+    return replace(plan, faults=_by_time([*plan.faults, *faults]))
+
+
+def set_clocks(plan: Plan, random: Random) -> Plan:
+    """Machines without a battery: their clocks show 1970 or the time of day, and change with a start.
+
+    What is to reach its queue within an hour has to, as no run takes so long. No other clock jumps then: a machine that
+    was off, with a clock that may have been right, cannot know for how long.
+    """
+    is_read_in_time = any(stream.read_ms for stream in plan.streams)
+    is_honest = not any(fault.kind in DISHONEST for fault in plan.faults)
+    if is_read_in_time or not is_honest or random.random() >= SET_SHARE:
+        return plan
+    streams = tuple(replace(stream, live_ms=LASTING_MS) for stream in plan.streams)
+    faults = [
+        Fault(
+            at_ns=random.randrange(plan.faults_end_ns // 20, plan.faults_end_ns),
+            kind="clock-set",
+            host=index,
+            for_ns=random.randrange(1, SECOND),
+        )
+        for index in range(len(plan.hosts))
+        for _ in range(random.randint(1, SETS_MAX))
+    ]
+    calm = [fault for fault in plan.faults if fault.kind != "wall-jump"]
+    return replace(plan, streams=streams, faults=_by_time([*calm, *faults]))
+
+
+def _by_time(faults: list[Fault]) -> tuple[Fault, ...]:
+    return tuple(sorted(faults, key=lambda fault: fault.at_ns))

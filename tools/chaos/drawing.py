@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from triack.base.units import MS, SECOND
-from triack.tools.chaos.additions import hide, mix_transports, narrow, waver
+from triack.tools.chaos.additions import hide, mix_transports, narrow, set_clocks, visit, waver
 from triack.tools.chaos.machines import draw_host, draw_streams
 from triack.tools.chaos.plan import DISHONEST, Fault, Plan
 from triack.tools.chaos.rarities import add_rarities
@@ -63,6 +63,7 @@ def draw(seed: int) -> Plan:
     plan = mix_transports(add_rarities(plan, world.chance("rarities")), world.chance("transports"))
     plan = narrow(waver(plan, world.chance("wavering")), world.chance("narrow paths"))
     plan = hide(plan, world.chance("middle boxes"))
+    plan = set_clocks(visit(plan, world.chance("second openers")), world.chance("clocks"))
     return _with_packets(plan, world.chance("packets"))
 
 

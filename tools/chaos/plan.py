@@ -12,7 +12,7 @@ from triack.queues.quotas import Limits
 from triack.queues.settings import NodeSettings
 from triack.tools.sim.faults import Faults
 
-__all__ = ["DISHONEST", "STRANGE", "Fault", "HostPlan", "Plan", "StreamPlan"]
+__all__ = ["DISHONEST", "LASTING_MS", "STRANGE", "Fault", "HostPlan", "Plan", "StreamPlan"]
 
 DISHONEST = ("lie", "rot", "old-copy", "clone")
 """Faults against which no single store can keep its promise; they must be noticed."""
@@ -22,6 +22,10 @@ STRANGE = ("junk", "replay", "forge", "overtake")
 copies that come before what they are copies of."""
 
 
+LASTING_MS = 3_600_000
+"""What lives for an hour outlives every run: only a clock that is set could end it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Something that goes wrong at a time.
@@ -29,13 +33,15 @@ class Fault:
     Attributes:
         at_ns: when, from the start.
         kind: ``kill`` and ``power-loss`` (after ``after`` more effects, down for ``for_ns``), ``pause``, ``stop``
-            (orderly, and started again), ``cut``, ``cut-one-way``, ``clog``, ``rebind``, ``wall-jump`` (by ``for_ns``),
-            ``disk-error`` (as ``call`` says, once or until it is repaired), ``disk-full``, ``move`` (to the address of
-            that number ``after``, down for ``for_ns``), ``rotate`` (another key within ``for_ns``), ``revoke`` (of the
-            ``other`` by the host), ``forbid`` (the host forbids the ``other`` the queue of the stream of number
-            ``after``), ``narrow`` (datagrams to the ``other`` have at most ``after`` bytes, 0 for any, from now on for
-            good), ``hide`` (behind a middle box that forgets flows after ``after`` ms), one of ``STRANGE`` (``after``
-            datagrams within ``for_ns``), or of ``DISHONEST``.
+            (orderly, and started again), ``cut``, ``cut-one-way``, ``clog``, ``rebind``, ``wall-jump`` (by
+            ``for_ns``), ``clock-set`` (of a clock that was not set, or back to that, with a start between; down for
+            ``for_ns``), ``second-opener`` (of its store, while it runs), ``disk-error`` (as ``call`` says, once or
+            until it is repaired), ``disk-full``, ``move`` (to the address of that number ``after``, down for
+            ``for_ns``), ``rotate`` (another key within ``for_ns``), ``revoke`` (of the ``other`` by the host),
+            ``forbid`` (the host forbids the ``other`` the queue of the stream of number ``after``), ``narrow``
+            (datagrams to the ``other`` have at most ``after`` bytes, 0 for any, from now on for good), ``hide``
+            (behind a middle box that forgets flows after ``after`` ms), one of ``STRANGE`` (``after`` datagrams
+            within ``for_ns``), or of ``DISHONEST``.
         host, other: indices of hosts.
         after: effects or calls until it strikes.
         for_ns: how long it lasts.

@@ -6,6 +6,7 @@ from itertools import product
 from pathlib import Path
 from traceback import extract_tb
 
+from triack.base.errors import StoreInUse, TriackError
 from triack.base.printable import counted
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
@@ -17,11 +18,11 @@ from triack.tools.chaos.strangers import Strangers
 from triack.tools.chaos.trust import Trust
 from triack.tools.chaos.verdict import judge_logs
 from triack.tools.chaos.workload import LAST_GAP_NS, Workload
-from triack.tools.sim.disk import Disk, FailAt, Snapshot
+from triack.tools.sim.disk import Disk, FailAt, ProcessCrashed, Snapshot
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Network
 from triack.tools.sim.nonces import Nonces
-from triack.tools.sim.world import START_NS, Livelock, World
+from triack.tools.sim.world import START_NS, WALL_NS, Livelock, World
 
 __all__ = ["Outcome", "run_plan", "run_seed"]
 
@@ -243,8 +244,8 @@ class _Scene:
             host.pause(fault.for_ns)
         elif fault.kind == "stop":
             host.stop(fault.for_ns)
-        elif fault.kind == "wall-jump":
-            host.wall_offset_ns += fault.for_ns
+        elif fault.kind in ("wall-jump", "clock-set", "second-opener"):
+            self._mishandle(host, fault)
         elif fault.kind == "disk-error":
             host.disk.fail_at = FailAt(host.disk.calls + 1 + fault.after, fault.call, fault.forever)
             self.world.at(fault.for_ns, host.disk.calm)
@@ -262,6 +263,29 @@ class _Scene:
             )
         else:
             self._break_path(fault)
+
+    def _mishandle(self, host: Host, fault: Fault) -> None:
+        """What people do to a machine."""
+        if fault.kind == "wall-jump":
+            host.wall_offset_ns += fault.for_ns
+        elif fault.kind == "clock-set":
+            host.wall_offset_ns = 0 if host.wall_offset_ns else WALL_NS
+            host.crash(0, power=False, down_ns=fault.for_ns, again=-1)
+        else:
+            self._open_again(host)
+
+    def _open_again(self, host: Host) -> None:
+        """Another process opens the store of a node that runs: it is refused, and the node goes on."""
+        if host.engine is None:
+            return
+        try:
+            host.open_store()
+        except TriackError as error:
+            self.seen["refused" if isinstance(error, StoreInUse) else "no-second"] += 1
+        except ProcessCrashed:
+            host.die()
+        else:
+            self.violations.append(("one-owner", f"a second process has opened the store of {host.name}"))
 
     def _break_path(self, fault: Fault) -> None:
         one, other = self.hosts[fault.host].address, self.hosts[fault.other].address

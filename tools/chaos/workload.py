@@ -16,7 +16,7 @@ from triack.queues.redelivery import Return
 from triack.queues.stages import STAGES, Stage
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
 from triack.tools.chaos.host import Host
-from triack.tools.chaos.plan import StreamPlan
+from triack.tools.chaos.plan import LASTING_MS, StreamPlan
 from triack.tools.sim.world import World
 
 __all__ = ["Reader", "Sender", "Workload"]
@@ -287,7 +287,7 @@ def _history_of(index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...], hos
         name=f"{index} ({plan.sender}>{plan.receiver}/{plan.queue} {plan.delivery})",
         ordered=plan.delivery == "transactional",
         durable=plan.delivery != "express",
-        expires=bool(ttl),
+        expires=0 < ttl < LASTING_MS,
         refusals=_refusals_of(plan, to),
         forbidden=plan.forbidden,
         hands_back=host.settings.reconnect.after_session_lost == "hand back",

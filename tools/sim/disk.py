@@ -54,6 +54,7 @@ class Disk(Medium):
     Attributes:
         vfs: the name for ``apsw.Connection(path, vfs=...)``; the same after ``kill`` and ``lose_power``.
         tears: whether a loss of power may leave a part of a write.
+        boots: how often its machine was started.
         free_bytes: what it says when it is asked for its free room; it takes all that is written nevertheless.
     """
 
@@ -62,6 +63,7 @@ class Disk(Medium):
         self.vfs = f"triack-disk-{next(_names)}"
         self.tears = True
         self.free_bytes = 2**40
+        self.boots = 1
         self._process = self._start()
 
     # ---- processes
@@ -107,6 +109,7 @@ class Disk(Medium):
 
     def lose_power_with(self, kept: Iterable[Kept]) -> None:
         """The machine stops, and just these changes have become durable, in this order."""
+        self.boots += 1
         changes, self.unsynced = self.unsynced, []
         for place, start, end in kept:
             change = changes[place]

@@ -11,6 +11,7 @@ from operator import itemgetter
 from pathlib import Path
 from random import Random
 
+from triack.base.clock import BOOT_BYTES, ClockReading, find_jump, sane_wall_ns
 from triack.base.commit import Commit, StoreContent
 from triack.base.datagram import Channels
 from triack.base.errors import RollbackDetected, StoreDamaged, TriackError
@@ -142,6 +143,7 @@ class SimHost(EngineHost):
         self.lives = 0
         self.commit_ns = MS // 4
         self.wall_offset_ns = WALL_NS
+        self._up_since = self.disk.boots, 0
         self.random: Random = world.chance(f"host {name}")
         self._store: Store | None = None
         self._timer_ns: int | None = None
@@ -217,6 +219,8 @@ class SimHost(EngineHost):
 
     def make_engine(self, content: StoreContent) -> Engine:
         """The node, as it begins on what its store holds."""
+        reading = self.read_clock()
+        content.jump = find_jump(ClockReading.unpack(content.clock), reading)
         return Engine(
             content,
             name=self.name,
@@ -227,9 +231,19 @@ class SimHost(EngineHost):
             directory=self.directory,
             random=Random(self.random.getrandbits(64)),
             now_ns=self.world.now_ns,
-            wall_offset_ns=self.wall_offset_ns,
+            wall_offset_ns=reading.system_ns - self.world.now_ns,
             recording=True,
         )
+
+    def read_clock(self, engine: Engine | None = None) -> ClockReading:
+        """What the clocks of its machine show; the node's is the system's when it begins."""
+        now_ns = self.world.now_ns
+        if self._up_since[0] != self.disk.boots:
+            self._up_since = self.disk.boots, now_ns
+        boots, since_ns = self._up_since
+        system_ns = sane_wall_ns(now_ns + self.wall_offset_ns)
+        node_ns = system_ns if engine is None else engine.wall_ns(now_ns)
+        return ClockReading(boots.to_bytes(BOOT_BYTES), now_ns - since_ns, system_ns, node_ns)
 
     def make_channels(self) -> Channels:
         """What protects its datagrams."""
@@ -329,6 +343,8 @@ class SimHost(EngineHost):
 
     def start_job(self, job: Job) -> None:
         """Do it when the disk has had its time."""
+        if isinstance(job, GroupCommit):
+            job.commit.clock = self.read_clock(self.live).pack()
         self.job = job
         self.later(self.commit_ns, self._finish_job)
 

@@ -1,6 +1,7 @@
 """A simulated machine without what runs on it: its disk, its clock, its addresses."""
 
 from triack.base.checks import LONGEST_LIFE_S, check_between
+from triack.base.clock import BOOT_BYTES
 from triack.base.units import SECOND
 from triack.testing.ground import Ground
 from triack.tools.sim.disk import Disk, DiskFaults
@@ -28,6 +29,7 @@ class Hardware:
         self._disk_delay = 0.001
         self.logs_begun = 0
         self._wall_offset_ns = WALL_NS
+        self._up_since = self.disk.boots, 0
 
     @property
     def disk_delay(self) -> float:
@@ -42,6 +44,14 @@ class Hardware:
     def wall_ns(self) -> int:
         """Its wall clock in nanoseconds."""
         return self.world.time.now_ns + self._wall_offset_ns
+
+    def uptime(self) -> tuple[bytes, int]:
+        """Which of its starts this is, and nanoseconds since then."""
+        now_ns = self.world.time.now_ns
+        if self._up_since[0] != self.disk.boots:
+            self._up_since = self.disk.boots, now_ns
+        boots, since_ns = self._up_since
+        return boots.to_bytes(BOOT_BYTES), now_ns - since_ns
 
     def clock(self) -> float:
         """Its wall clock, as ``time.time`` would give it; for services that let themselves be given a clock."""

@@ -194,6 +194,10 @@ class SimProcess(Process, real.Platform):
         """The machine's clock, which may be set wrong."""
         return self.machine.wall_ns()
 
+    def uptime(self) -> tuple[bytes, int]:
+        """Since the machine was started, a loss of power ago."""
+        return self.machine.uptime()
+
     def entropy(self, size: int) -> bytes:
         """Bytes from the world's seed."""
         return self.machine.random.randbytes(size)

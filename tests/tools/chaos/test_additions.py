@@ -3,9 +3,18 @@
 from dataclasses import replace
 from random import Random
 
-from triack.tools.chaos.additions import CARRIED_BYTES, WANTED_BYTES, hide, mix_transports, narrow, waver
+from triack.tools.chaos.additions import (
+    CARRIED_BYTES,
+    WANTED_BYTES,
+    hide,
+    mix_transports,
+    narrow,
+    set_clocks,
+    visit,
+    waver,
+)
 from triack.tools.chaos.drawing import draw
-from triack.tools.chaos.plan import DISHONEST, Plan
+from triack.tools.chaos.plan import DISHONEST, LASTING_MS, Plan
 
 ADDED = ("forbid", "hide", "narrow")
 """Kinds of faults that come with additions."""
@@ -31,6 +40,20 @@ def test_a_share_of_the_seeds_has_each() -> None:
             assert [fault.at_ns for fault in plan.faults] == sorted(fault.at_ns for fault in plan.faults)
 
 
+def test_some_stores_are_opened_a_second_time_and_some_clocks_are_set() -> None:
+    """Where clocks are set, no other clock jumps, and what is sent lives for an hour."""
+    plans = [draw(seed) for seed in range(350)]
+    assert sum(any(fault.kind == "second-opener" for fault in plan.faults) for plan in plans) >= 30
+    setting = [plan for plan in plans if any(fault.kind == "clock-set" for fault in plan.faults)]
+    assert len(setting) >= 10
+    for plan in setting:
+        kinds = {fault.kind for fault in plan.faults}
+        assert not kinds & {"wall-jump", *DISHONEST}
+        assert all(stream.live_ms == LASTING_MS for stream in plan.streams)
+        assert not any(stream.read_ms for stream in plan.streams)
+        assert [fault.at_ns for fault in plan.faults] == sorted(fault.at_ns for fault in plan.faults)
+
+
 def test_narrow_paths_differ_each_way_and_change_in_the_middle() -> None:
     """Each carries the base at least, and there are ends that want more than that, and disagree."""
     plans = [plan for plan in map(draw, range(350)) if any(fault.kind == "narrow" for fault in plan.faults)]
@@ -50,6 +73,8 @@ def test_the_rest_of_a_plan_stays() -> None:
     for seed in range(20):
         plan = narrow(waver(mix_transports(moving, Random(seed)), Random(seed)), Random(seed))
         plan = hide(plan, Random(seed))
+        assert visit(plan, Random(seed)).streams == plan.streams
+        assert set_clocks(plan, Random(seed)).hosts == plan.hosts
         for one, other in zip(plan.hosts, moving.hosts, strict=True):
             assert [address.partition(":")[2] for address in one.addresses] == [
                 address.partition(":")[2] for address in other.addresses

@@ -21,6 +21,7 @@ MET = {
     *("kill", "power-loss", "pause", "stop", "cut", "cut-one-way", "clog", "rebind", "wall-jump", "disk-error"),
     *("disk-full", "lie", "rot", "old-copy", "clone", "killed", "closed"),
     *("net-lost", "net-duplicated-late", "net-corrupted", "net-truncated", "net-held"),
+    *("clock-set", "second-opener", "refused"),
     *("move", "rotate", "revoke", "junk", "replay", "forge", "revoked", "access-denied"),
 }
 # Met by one seed of fifty: a block may lack one of them.

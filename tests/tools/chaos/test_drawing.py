@@ -17,6 +17,8 @@ KINDS = {
     "narrow",
     "rebind",
     "wall-jump",
+    "clock-set",
+    "second-opener",
     "disk-error",
     "disk-full",
     "move",

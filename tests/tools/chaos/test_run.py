@@ -15,9 +15,10 @@ from triack.queues.settings import NodeSettings
 from triack.session.settings import SessionSettings
 from triack.store.store import Store
 from triack.tools.chaos.drawing import draw
-from triack.tools.chaos.plan import Fault, Plan, StreamPlan
+from triack.tools.chaos.plan import LASTING_MS, Fault, Plan, StreamPlan
 from triack.tools.chaos.run import Outcome, run_plan, run_seed
 from triack.tools.replay.run import replay
+from triack.tools.sim.disk_file import Handle
 
 
 def calm(seed: int, **changes: object) -> Plan:
@@ -102,6 +103,29 @@ def test_what_a_lying_disk_loses_at_once_is_its_own_fault(delivery: str) -> None
     streams = (StreamPlan(0, 1, "q", delivery, 200, 100, gap_ns=20 * MS),)
     faults = (Fault(100 * MS, "lie", 1, for_ns=6 * SECOND), Fault(350 * MS, "power-loss", 1, for_ns=10 * MS))
     assert not run_plan(replace(plan, hosts=hosts, streams=streams, faults=faults)).violations
+
+
+def test_a_second_opener_of_a_store_is_refused_and_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever it comes; and a file system whose locks keep nobody out is a broken promise."""
+    plan = calm(20, faults_end_ns=2 * SECOND)
+    plan = replace(plan, faults=tuple(Fault(at_ms * MS, "second-opener", at_ms % 2) for at_ms in range(0, 2_000, 97)))
+    outcome = run_plan(plan)
+    assert not outcome.violations
+    assert outcome.seen["refused"] == outcome.seen["second-opener"] == len(plan.faults)
+    monkeypatch.setattr(Handle, "xLock", lambda _self, _level: None)
+    assert ("one-owner", "a second process has opened the store of a") in run_plan(plan).violations
+
+
+def test_what_lives_for_an_hour_outlives_clocks_that_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two starts, to the time of day and back to 1970; a node that goes by its clock alone loses messages."""
+    plan = calm(20, faults_end_ns=4 * SECOND)
+    streams = tuple(StreamPlan(one, 1 - one, "q", "transactional", 20, 100, live_ms=LASTING_MS) for one in (0, 1))
+    cut = Fault(0, "cut", 0, 1, for_ns=3_500 * MS)
+    faults = (cut, *(Fault(at_ms * MS, "clock-set", 0, for_ns=MS) for at_ms in (0, 1_500, 2_500)))
+    plan = replace(plan, streams=streams, faults=faults)
+    assert not run_plan(plan).violations
+    monkeypatch.setattr("triack.tools.sim.host.find_jump", lambda *_: None)
+    assert run_plan(plan).violations
 
 
 def test_a_run_without_end_is_a_broken_promise(monkeypatch: pytest.MonkeyPatch) -> None:

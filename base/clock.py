@@ -1,0 +1,110 @@
+"""What a node's clocks showed, and whether the time of day was set between two starts.
+
+A node reads the system's time of day once, when it starts, and counts from then on by a clock that nobody sets. With
+each commit it writes down what both show. So the next start knows how long it was: exactly, when the machine was not
+started again meanwhile; otherwise by the time of day, as long as that was set at both times. Where nothing tells, it
+takes the least that is possible, so that nothing ends too early.
+"""
+
+from struct import Struct
+from struct import error as StructError
+from typing import NamedTuple
+
+from triack.base.printable import counted
+from triack.base.units import MS, SECOND
+
+__all__ = ["BOOT_BYTES", "ClockJump", "ClockReading", "find_jump", "in_words", "sane_wall_ns"]
+
+BOOT_BYTES = 16
+"""The id of one start of a machine: a UUID on Linux."""
+UNSET_BEFORE_NS = 1_577_836_800 * SECOND
+"""2020-01-01. Before the first version of Triack no clock that was set showed less; without a battery it shows 1970, or
+when its system was made."""
+WALL_NS_MAX = 4_102_444_800 * SECOND
+"""2100-01-01: what a node writes down in the sixteen years after that is still a time for the session log."""
+NOTICED_NS = SECOND
+"""By less a clock is moved in good order, and by the time that a start takes."""
+
+_STRUCT = Struct(f"<{BOOT_BYTES}sqqq")
+
+
+class ClockReading(NamedTuple):
+    """What the clocks showed at one moment.
+
+    Attributes:
+        boot: which start of the machine it was, ``BOOT_BYTES`` bytes; zeros when the system does not tell.
+        uptime_ns: since that start.
+        system_ns: the system's time of day.
+        node_ns: the node's time of day, which the system's may have left behind since the node's start.
+    """
+
+    boot: bytes
+    uptime_ns: int
+    system_ns: int
+    node_ns: int
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the system's time of day may be right."""
+        return self.system_ns >= UNSET_BEFORE_NS
+
+    def pack(self) -> bytes:
+        """As bytes, for the store."""
+        return _STRUCT.pack(*self)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "ClockReading | None":
+        """What ``pack`` has made; None of nothing. Raises ValueError for anything else."""
+        try:
+            return cls(*_STRUCT.unpack(data)) if data else None
+        except StructError as cause:
+            raise ValueError(f"the time of the last commit has {len(data)} bytes") from cause
+
+
+class ClockJump(NamedTuple):
+    """The time of day was set since the last start.
+
+    Attributes:
+        by_ms: forward, or back when below 0.
+        last_ms: what the node's clock showed at the last commit before.
+    """
+
+    by_ms: int
+    last_ms: int
+
+
+def sane_wall_ns(wall_ns: int) -> int:
+    """The time of day as a node uses it: from 1970 to 2099, as not all that is written down has room for others."""
+    return min(max(0, wall_ns), WALL_NS_MAX)
+
+
+def in_words(length_ms: int) -> str:
+    """A length of time for people, in the largest unit of which there are two."""
+    for unit_ms, unit in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute")):
+        if length_ms >= 2 * unit_ms:
+            return counted(length_ms // unit_ms, unit)
+    return counted(length_ms // 1_000, "second")
+
+
+def find_jump(last: ClockReading | None, now: ClockReading) -> ClockJump | None:
+    """How the time of day was set between a commit of an earlier start and this start, or None.
+
+    Args:
+        last: what the clocks showed then; None when nobody has written it down.
+        now: what they show now.
+    """
+    if last is None:
+        return None
+    by_ns = now.node_ns - last.node_ns - _passed_ns(last, now)
+    return ClockJump(by_ns // MS, last.node_ns // MS) if abs(by_ns) > NOTICED_NS else None
+
+
+def _passed_ns(last: ClockReading, now: ClockReading) -> int:
+    """How long it was; the least that is possible, when nobody knows."""
+    knows_boots = any(last.boot) and any(now.boot)
+    if knows_boots and last.boot == now.boot and 0 <= last.uptime_ns <= now.uptime_ns:
+        return now.uptime_ns - last.uptime_ns
+    passed_ns = now.system_ns - last.system_ns
+    if passed_ns >= 0 and last.is_set and now.is_set:
+        return passed_ns
+    return max(0, now.uptime_ns) if knows_boots and last.boot != now.boot else 0

@@ -1,0 +1,89 @@
+"""Deadlines that an earlier start wrote down by a time of day which was set since.
+
+Promise: a packet on its way out lives as long as its sender said, by what has passed, however the clock was set
+between two starts, and what it says of itself to its receiver is moved forward with the clock. A packet in a queue is
+not ended by a clock that was set forward, if it was sent by the clock before. Where a clock was set back, a packet in a
+queue may end late.
+
+What was set is kept with the first commit after it, as the rows themselves stay as they are.
+"""
+
+import json
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from triack.base.clock import ClockJump
+from triack.base.commit import Commit, OutgoingQueueRow
+from triack.base.errors import StoreDamaged
+from triack.queues.accepted_keys import OWN_STATE
+from triack.queues.packing import move_times, receive_by_of, sent_at_of
+
+__all__ = ["ClockJumps"]
+
+JUMPS_MAX = 16
+"""That are remembered: a machine without a battery has one with each start, and few messages outlive so many."""
+_STATE = f"{OWN_STATE}clock"
+
+
+@dataclass(slots=True)
+class _Jump:
+    """One jump; ``ends`` has the number that each lane gave next when it was found."""
+
+    by_ms: int
+    last_ms: int
+    ends: dict[int, int]
+
+
+class ClockJumps:
+    """How the clock of one node was set between its starts."""
+
+    __slots__ = ("_jumps", "by_ms")
+
+    def __init__(self, jump: ClockJump | None = None) -> None:
+        self._jumps: list[_Jump] = []
+        self.by_ms = 0 if jump is None else jump.by_ms
+        if jump is not None:
+            self._jumps.append(_Jump(*jump, {}))
+
+    def restore(self, state: Mapping[str, bytes], lanes: Iterable[OutgoingQueueRow], commit: Commit) -> None:
+        """Take what the store has, and let the next commit keep what is new.
+
+        Raises:
+            StoreDamaged: it cannot be read.
+        """
+        found = _read(state.get(_STATE, b"[]"))
+        if not self._jumps:
+            self._jumps = found
+            return
+        self._jumps[0].ends = {row.lane: row.next_number for row in lanes}
+        self._jumps = [*found, *self._jumps][-JUMPS_MAX:]
+        value = [[jump.by_ms, jump.last_ms, list(jump.ends.items())] for jump in self._jumps]
+        commit.state[_STATE] = json.dumps(value).encode()
+
+    def outgoing_ms(self, lane: int, number: int) -> int:
+        """By how much the clock was set since a packet of an earlier start was made."""
+        return sum([jump.by_ms for jump in self._jumps if number < jump.ends.get(lane, 0)])
+
+    def move_outgoing(self, lane: int, number: int, body: bytes) -> bytes:
+        """The body of a packet, by the clock of today. A clock that was set back may be one that is not set at all."""
+        by_ms = self.outgoing_ms(lane, number) if self._jumps else 0
+        return move_times(body, by_ms) if by_ms > 0 else body
+
+    def move_queued(self, head: bytes) -> bytes:
+        """The first bytes of a packet in a queue, by the clock of today, if it was sent by the clock before."""
+        for jump in self._jumps if receive_by_of(head) else ():
+            # Half way between the two clocks, as no two machines agree exactly.
+            if jump.by_ms > 0 and sent_at_of(head) < jump.last_ms + jump.by_ms // 2:
+                head = move_times(head, jump.by_ms)
+        return head
+
+
+def _read(value: bytes) -> list[_Jump]:
+    try:
+        return [
+            _Jump(operator.index(by_ms), operator.index(last_ms), {int(lane): int(end) for lane, end in ends})
+            for by_ms, last_ms, ends in json.loads(value)
+        ]
+    except (ValueError, TypeError, RecursionError) as cause:
+        raise StoreDamaged("what the store has of its clock cannot be read") from cause
