@@ -39,6 +39,7 @@ class Segment(NamedTuple):
         ready: whether the node said more than what it found on its disk.
         name: of the node, if it begins here.
         records: how many there are.
+        line: where it begins in its file, from 1.
     """
 
     node: str
@@ -54,6 +55,7 @@ class Segment(NamedTuple):
     ready: bool
     name: str
     records: int
+    line: int = 1
 
 
 class Journal:
@@ -62,6 +64,7 @@ class Journal:
     Args:
         path: its file, or empty.
         out: takes what is found.
+        line: where it begins in its file, from 1.
 
     Attributes:
         path: as given; the file of a segment is renamed when the next one begins.
@@ -69,8 +72,9 @@ class Journal:
         in_order: whether all of them are of one start, and their serials rise.
     """
 
-    def __init__(self, path: str, out: Output) -> None:
+    def __init__(self, path: str, out: Output, line: int = 1) -> None:
         self.path = path
+        self._line = line
         self.records = 0
         self.in_order = True
         self._out = out
@@ -123,7 +127,7 @@ class Journal:
         return Segment(
             first["node"], first["incarnation"], self.path, first["n"], last["n"], first["at_ns"], last["at_ns"],
             first["wall_ns"] - first["at_ns"], first["event"] == "node_started", self._stopped, self._ready,
-            self._life.get("name", ""), self.records,
+            self._life.get("name", ""), self.records, self._line,
         )  # fmt: skip
 
     def _check(self, record: Record) -> None:
