@@ -36,6 +36,8 @@ _IDS: Final = {
     "session": (re.compile(r"[0-9a-f]{16}"), "16 hex digits"),
 }
 """The pattern of each id, and how a person says it."""
+_NAMES: Final = frozenset({"name", "queue", "peer_name", "address"})
+"""What others may have made up; all other texts are words of the schema, such as reasons."""
 _TIMES: Final = ("at_ns", "wall_ns")
 """What a clock gives; one that was never set, or set back, is below zero."""
 _SIGNED: Final = frozenset({*_TIMES, "receive_by_ms"})
@@ -126,6 +128,8 @@ def _text_fault(name: str, text: str) -> str:
         return "" if pattern.fullmatch(text) else f"{_shown(text)}, and not {said}"
     if len(text) > TEXT_LETTERS_MAX:
         return f"{_shown(text)}, and has {len(text):,} letters"
+    if name not in _NAMES and not text.isprintable():
+        return f"{_shown(text)}, which is no word of a log"
     return f"{_shown(text)}, which is no text" if _HALF.search(text) else ""
 
 

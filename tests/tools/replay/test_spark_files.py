@@ -1,6 +1,7 @@
 """What Spark is given to read: the files that are listed, by whatever names they have."""
 
 import os
+import random
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 pytest.importorskip("pyspark")
 
+NAME_BYTES = bytes(set(range(1, 256)) - {ord("/"), ord(".")})
+"""What names may be made of; here without dots, so that no folder is a directory above."""
+
 
 @pytest.mark.spark
 @pytest.mark.slow
@@ -36,6 +40,10 @@ def test_both_engines_read_the_same_whatever_it_is_called(spark: "SparkSession",
         rename(world, f"{number:04x}").save(tmp_path / name)
         log = next((tmp_path / name).rglob("*.open"))
         log.rename(log.with_name(f"{name}.jsonl.open"))
+    rng = random.Random(7)
+    for number in range(len(ODD_NAMES), len(ODD_NAMES) + 20):
+        folder, name = (os.fsdecode(bytes(rng.choices(NAME_BYTES, k=rng.randint(1, 12)))) for _ in range(2))
+        rename(ready(), f"{number:04x}").save(tmp_path / f"{number}{folder}" / name)
     (tmp_path / "elsewhere").symlink_to(tmp_path / "zürich")
     (tmp_path / "gone.jsonl").symlink_to("nowhere")
     (tmp_path / "_packed.jsonl.gz").write_bytes(b"packed")
@@ -46,7 +54,7 @@ def test_both_engines_read_the_same_whatever_it_is_called(spark: "SparkSession",
     assert unlike(local, judged) == []
     assert local.verdict == judged.verdict == "incomplete"
     assert len(judged.unread) == 3
-    assert len(judged.files) > 2 * len(ODD_NAMES)
+    assert len(judged.files) > 2 * (len(ODD_NAMES) + 20)
     assert judged.violations == {"order_ack_before_commit": len(ODD_NAMES) // 2}
 
 
