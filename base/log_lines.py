@@ -159,7 +159,8 @@ class LineReader:
         for name in ("at_ns", "wall_ns"):
             if type(line.get(name)) is not int:
                 raise ValueError("the first record of a segment has no times")
-            if not 0 <= line[name] < NS_MAX:
+            # A clock that was never set may say a time before 1970.
+            if not -NS_MAX < line[name] < NS_MAX:
                 raise ValueError("the first record of a segment has times that no clock has")
         self._begun_ns, wall_ns = line["at_ns"], line["wall_ns"]
         self._wall_offset_ns = wall_ns - self._begun_ns

@@ -1,8 +1,9 @@
 """Text for people: that of others made safe to show (one line, no control over a terminal, no secret), and counts."""
 
+import json
 import re
 
-__all__ = ["counted", "printable"]
+__all__ = ["counted", "escaped", "escaped_json", "printable"]
 
 SHOWN_LETTERS_MAX = 1_000
 """A line of a log that is longer is not read, and anyone could make it long."""
@@ -16,15 +17,37 @@ def printable(text: str) -> str:
     So control characters, ANSI sequences, newlines, and what turns the direction of writing are seen and have no
     effect (CWE-117, CWE-150). Of a private or shared key only its kind is left.
     """
-    if not text.isprintable():
-        text = "".join(char if char.isprintable() else _escape(char) for char in text)
+    text = escaped(text)
     if "triack-" in text.lower():
         text = _SECRET.sub(r"\1...", text)
     return text if len(text) <= SHOWN_LETTERS_MAX else f"{text[:SHOWN_LETTERS_MAX]}..."
 
 
+def escaped(text: str) -> str:
+    """Do the same with text that may be long and has no secrets, such as the name of a file: nothing is left out."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
+
+
+def escaped_json(line: str) -> str:
+    """Return a line of JSON in which every character that is not printable is escaped as JSON does it.
+
+    The value stays the same: such characters occur only within its strings. ``json.dumps`` alone leaves DEL, and with
+    ``ensure_ascii=False`` also C1 controls, line separators, marks that turn the direction of writing, and surrogates.
+    """
+    if line.isprintable():
+        return line
+    return "".join(char if char.isprintable() else _escape_json(char) for char in line)
+
+
 def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
+
+
+def _escape_json(char: str) -> str:
+    # json.dumps escapes all but ASCII, of which DEL is the only character that is not printable and that it leaves.
+    return "\\u007f" if char == "\x7f" else json.dumps(char)[1:-1]
 
 
 def counted(number: int, noun: str) -> str:

@@ -112,6 +112,8 @@ def _found_by(slip: Slip) -> set[str]:
             verdict = replay_local(find_logs([Path(folder)]))
         except ReplayError:
             return {"damaged"}
+    if verdict.unread:
+        return {"damaged"}
     return set(verdict.violations) or ({"incomplete"} if verdict.missing else set())
 
 

@@ -1,10 +1,11 @@
 """Whatever others write, a line of ours stays one line and does nothing to a terminal."""
 
+import json
 import sys
 
 import pytest
 
-from triack.base.printable import SHOWN_LETTERS_MAX, counted, printable
+from triack.base.printable import SHOWN_LETTERS_MAX, counted, escaped, escaped_json, printable
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,19 @@ def test_numbers_go_with_their_nouns() -> None:
         "2 messages",
         "2,500 messages",
     ]
+
+
+def test_the_name_of_a_file_is_shown_whole() -> None:
+    """However long it is: it is cut nowhere, and nothing in it is a secret."""
+    name = "\x1b" + "x" * 10**4 + "triack-private-abc"
+    assert escaped(name) == "\\x1b" + "x" * 10**4 + "triack-private-abc"
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_what_is_not_printable_is_escaped_in_json(ascii_only: bool) -> None:
+    """As JSON does it, so that a program reads what it would have read, and a terminal does nothing."""
+    text = "s\u00fcd \u6ce8\x00\x1b[31m\x7f\x9b\u202e\u2028\ud800\U000e0001\n"
+    line = escaped_json(json.dumps({"label": text}, ensure_ascii=ascii_only))
+    assert json.loads(line) == {"label": text}
+    assert line.isprintable()
+    assert ("s\u00fcd \u6ce8" in line) == (not ascii_only)

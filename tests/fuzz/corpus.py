@@ -229,8 +229,7 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     served = Served(folder="64769:12", control="/tmp/triack-x/control", pid=7, listen=A_ADDRESS)
     recorded = Recorded(folder="64769:12", name="a", log="/var/log/a")
     yield "node_file", [json.dumps(asdict(note)).encode() for note in (served, recorded)]
-    lines = [{"source": "a-000001-000001.jsonl", "bytes": 70, "records": 0}, {"source": "b", "bytes": 1}]
-    yield "manifest", [b"".join(json.dumps(line).encode() + b"\n" for line in lines)]
+    yield "manifest", [json.dumps([["a-000001-000001.jsonl", 5, 70, 0], ["b", -1, 1, 7]]).encode()]
     yield "control", control_frames()
     yield (
         "text",

@@ -53,7 +53,7 @@ from triack.session.events import PacketArrived, RunArrived
 from triack.session.frames import Ask, Hello, PacketFrame, PacketRun, PieceFrame, decode_frames, decode_run
 from triack.session.pieces import Pieces
 from triack.store.rows import TABLES
-from triack.tools.replay.compact import read_manifest
+from triack.tools.replay.compact import read_sources
 from triack.tools.replay.files import find_logs, read_records
 from triack.transport.address import Address, Destination
 from triack.transport.cookies import mac, mac_key
@@ -381,8 +381,9 @@ def node_file(data: bytes) -> None:
 
 
 def manifest(data: bytes) -> None:
-    """What was made of which logs."""
-    assert all(isinstance(size, int) for size in read_manifest(data).values())
+    """What a file of compacted logs tells of the segments that are in it."""
+    for source in read_sources(data) or []:
+        assert list(map(type, source)) == [str, int, int, int]
 
 
 # ---- what other processes and people say

@@ -16,6 +16,7 @@ import click
 
 from triack.base.errors import AddressError, KeyUnreadable
 from triack.base.names import check_name
+from triack.base.printable import escaped_json
 from triack.node import event_loop, operator_log
 from triack.node.access import DEFAULT_SUITE, SUITES
 from triack.node.keys import KeyKind, decode_key
@@ -203,7 +204,8 @@ def console_on(*, stderr: bool = False) -> "Console":
     """Where text for people goes. It breaks lines for a terminal only."""
     from rich.console import Console
 
-    console = Console(stderr=stderr)
+    # Names are shown as they are: ``:a:`` in one is no picture.
+    console = Console(stderr=stderr, emoji=False)
     if not console.is_terminal:
         console.soft_wrap = True
         console.width = PIPED_COLUMNS
@@ -211,8 +213,8 @@ def console_on(*, stderr: bool = False) -> "Console":
 
 
 def json_line(found: Any) -> str:
-    """JSON as people read it. What is in no encoding, as half of a character in a label, is escaped as JSON does it."""
-    return json.dumps(found, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    """JSON as people read it: letters as they are, and what is not printable escaped as JSON does it."""
+    return escaped_json(json.dumps(found, ensure_ascii=False))
 
 
 def read_pairs(option: str, values: tuple[str, ...]) -> dict[str, str]:

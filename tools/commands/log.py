@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from triack.base.errors import ReplayError
-from triack.base.printable import counted
+from triack.base.printable import counted, escaped
 
 __all__ = ["log"]
 
@@ -27,7 +27,7 @@ def log() -> None:
 def compact(directory: Path, output: Path | None) -> None:
     """Make Parquet files of session logs.
 
-    They take about a quarter of the room, and `triack replay`, Spark and whatever else knows Parquet read them. A run
+    They take a quarter of the room or less, and `triack replay`, Spark and whatever else knows Parquet read them. A run
     takes what is new or has grown since the last one; the logs stay.
     """
     from triack.tools.replay.compact import compact as run
@@ -36,7 +36,7 @@ def compact(directory: Path, output: Path | None) -> None:
     try:
         done = run(directory, output or resolved.with_name(f"{resolved.name}-compact"))
     except ReplayError as error:
-        click.echo(f"triack log compact: {error}", err=True)
+        click.echo(f"triack log compact: {escaped(str(error))}", err=True)
         sys.exit(EXIT_ERROR)
     click.echo(
         f"{counted(done.segments, 'segment')}, {done.made} of them new or grown: {counted(done.records, 'record')}, "

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from triack.base.errors import ReplayError
 from triack.replay.tables import TABLE, tabulate
-from triack.tools.replay.files import PACKED, SUFFIXES, by_either_name, read_content
+from triack.tools.replay.files import Reading
+from triack.tools.replay.listing import SUFFIXES, by_either_name, is_remote, list_logs, local_path, refusal_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,16 +55,18 @@ class Segment(InputPartition):
     """One file, which one task reads.
 
     Attributes:
-        path: its name in its file system.
-        root: the path that was asked for, which tells the file system.
+        path: its name: of this machine, or in its file system.
+        size: bytes that it had when it was listed.
+        root: the path that was asked for, which tells the file system; empty for this machine.
     """
 
     path: str
-    root: str
+    size: int
+    root: str = ""
 
 
 class TriackReader(DataSourceReader):
-    """Finds the segments under a path, and reads them.
+    """Finds the logs under a path, and reads them.
 
     Args:
         path: where they are.
@@ -74,11 +76,14 @@ class TriackReader(DataSourceReader):
         self._path = path
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each segment that has something in it.
+        """One for each file that has something in it.
 
         Raises:
-            ReplayError: there is none.
+            ReplayError: there is none, or something that looks like a log cannot be read.
         """
+        if not is_remote(self._path):
+            listing = list_logs([local_path(self._path)]).require_all()
+            return [Segment(listed.path, listed.size) for listed in listing.logs]
         from pyarrow.fs import FileSelector, FileType
 
         system, root = _system(self._path)
@@ -86,27 +91,30 @@ class TriackReader(DataSourceReader):
         if info.type == FileType.NotFound:
             raise ReplayError(f"no such directory: {self._path}")
         there = [info] if info.is_file else system.get_file_info(FileSelector(root, recursive=True))
-        found = [it.path for it in there if it.is_file and it.size and it.path.endswith(SUFFIXES + PACKED)]
+        found = [it for it in there if it.is_file and it.size and refusal_of(it.base_name) is not None]
+        for it in found:
+            if why := refusal_of(it.base_name):
+                raise ReplayError(f"{it.path} {why}")
         if not found:
             raise ReplayError(f"no session log (*{', *'.join(SUFFIXES)}) in {self._path}")
-        return [Segment(path, self._path) for path in sorted(found)]
+        return [Segment(it.path, it.size, self._path) for it in sorted(found, key=lambda it: it.path)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a segment."""
+        """Yield the records of a file."""
         assert isinstance(partition, Segment)
-        system, _ = _system(partition.root)
-        opened = by_either_name(partition.path, lambda path: system.open_input_stream(path, compression=None))
-        with opened as file:
-            records, _ = read_content(partition.path, file.read())
-        return tabulate(partition.path, records)
+        content = None
+        if partition.root:
+            system, _ = _system(partition.root)
+            opened = by_either_name(partition.path, lambda path: system.open_input_stream(path, compression=None))
+            with opened as file:
+                content = file.read()
+        return tabulate(Reading(partition.path, content), partition.size)
 
 
 def _system(path: str) -> tuple[FileSystem, str]:
     """Return the file system of a path, and what the path is called there."""
     from pyarrow.fs import FileSystem
 
-    if "://" not in path:
-        path = str(Path(path.removeprefix("file:")).resolve())
     # What Hadoop calls s3a is what everybody else calls s3.
     found: tuple[FileSystem, str] = FileSystem.from_uri(path.replace("s3a://", "s3://", 1))
     return found

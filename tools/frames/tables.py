@@ -7,16 +7,19 @@ they judge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+import os
+from collections.abc import Iterator
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from triack.base.errors import UsageError
+from triack.base.errors import ReplayError, UsageError
+from triack.base.printable import escaped
+from triack.base.session_log import COMMON, FIELDS
 from triack.tools.replay.columns import BATCH_RECORDS, SPARK_SCHEMA, pack
-from triack.tools.replay.files import Record, read_content
+from triack.tools.replay.files import Reading
 from triack.tools.replay.schema import BROKEN, Verdict
 from triack.tools.replay.spark_engine import Found, deal_records, explain, judge_dealt, keep_found
-from triack.tools.replay.spark_files import find_files
+from triack.tools.replay.spark_files import list_files, tabulate_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 TABLE: Final = f"{SPARK_SCHEMA}, `file` string, `line` bigint"
 """The columns of the table."""
+_COLUMNS: Final = (*COMMON, *FIELDS, "file", "line")
+"""Their names: the judges want all of them, also those that are null everywhere."""
 
 
 def load(spark: SparkSession, *paths: str) -> DataFrame:
@@ -31,37 +36,44 @@ def load(spark: SparkSession, *paths: str) -> DataFrame:
 
     Args:
         spark: the Spark session; its workers need Triack and PyArrow.
-        paths: directories with logs (searched in depth), or single segments, as Spark names files.
+        paths: directories with logs (searched in depth), or single files, as of ``triack replay`` on Spark.
 
     Raises:
-        ReplayError: a path does not exist. What is damaged fails the job that reads it, and so does a segment that its
-            node has renamed by then: load once more.
+        ReplayError: a path does not exist, or something that looks like a log cannot be read: a table has no place to
+            say so. What is damaged fails the job that reads it.
     """
-    return find_files(spark, paths).select("path", "content").mapInArrow(_load_segments, TABLE)
+    listing = list_files(spark, paths).require_all()
+    return tabulate_files(spark, listing).mapInArrow(_load_files, TABLE)
 
 
-def _load_segments(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _load_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for row in batch.to_pylist():
-            records, _ = read_content(row["path"], row["content"])
-            yield from tabulate(row["path"], records)
+            yield from tabulate(Reading(os.fsdecode(row["name"]), row["content"]), row["size"])
 
 
-def tabulate(path: str, records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a segment as batches of the table.
+def tabulate(reading: Reading, size: int) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a file as batches of the table.
 
     Args:
-        path: its file.
-        records: all of them.
+        reading: the file.
+        size: bytes that it had when it was listed.
+
+    Raises:
+        ReplayError: it is damaged, or not all of it was read.
     """
     import pyarrow as pa
 
-    at, line = iter(records), 1
+    file, line = escaped(reading.path), 1
+    at = chain.from_iterable(records for _, records in reading.segments())
     while some := list(islice(at, BATCH_RECORDS)):
         columns = pack(some)
-        columns = columns.append_column("file", pa.array([path] * len(some), pa.string()))
+        columns = columns.append_column("file", pa.array([file] * len(some), pa.string()))
         yield columns.append_column("line", pa.array(range(line, line + len(some)), pa.int64()))
         line += len(some)
+    reading.compare(size)
+    if reading.fault:
+        raise ReplayError(f"{file} {reading.fault}")
 
 
 def violations(records: DataFrame) -> DataFrame:
@@ -102,7 +114,7 @@ def verdict(records: DataFrame) -> Verdict:
 
 
 def _dealt(records: DataFrame) -> DataFrame:
-    missing = {"event", "node", "file", "line"} - set(records.columns)
+    missing = set(_COLUMNS) - set(records.columns)
     if missing:
         raise UsageError(f"this is no table of triack.replay.load: it lacks {', '.join(sorted(missing))}")
     return deal_records(records)

@@ -1,14 +1,14 @@
 """Records of the session log as columns: what Parquet files of compacted logs and tables of records are made of.
 
 A field is a column of its name, in the order of the schema, null where a record has none; a list of pairs is a list of
-lists. A file of columns has the records of one segment in their order.
+lists. A file of columns has the records of segments, one behind the other, those of each in their order.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,8 @@ Record = dict[str, Any]
 
 BATCH_RECORDS: Final = 8_192
 """Records that are looked at together: enough that a batch costs nothing, few enough to hold."""
+GROUP_RECORDS_MAX: Final = 2 * BATCH_RECORDS
+"""Records of a row group: what a batch more may bring is not written as a group of a few."""
 _TYPES: Final[dict[type, pa.DataType]] = {
     int: pa.int64(),
     str: pa.string(),
@@ -74,9 +76,9 @@ def unpack(batch: pa.RecordBatch) -> list[Record]:
     return records
 
 
-def unpack_rows(batch: pa.RecordBatch) -> Iterator[tuple[str, Record]]:
-    """Yield the records of a table with the file of each, which is in a column ``file``."""
-    return zip(batch.column("file").to_pylist(), unpack(batch), strict=True)
+def unpack_rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Record]]:
+    """Yield the records of a table with the file and line of each, which are in columns of these names."""
+    return zip(batch.column("file").to_pylist(), batch.column("line").to_pylist(), unpack(batch), strict=True)
 
 
 def _values(column: pa.Array) -> list[Any]:
@@ -86,6 +88,9 @@ def _values(column: pa.Array) -> list[Any]:
         values = column.to_pylist()
         return values
     pairs = column.flatten()
+    if len(pairs) and (pairs.null_count or not pc.all(pc.equal(pc.list_value_length(pairs), 2)).as_py()):
+        values = column.to_pylist()  # what is wrong with it, is said of its record
+        return values
     numbers = pairs.flatten().to_pylist()
     made = [numbers[at : at + 2] for at in range(0, len(numbers), 2)]
     found: list[Any] = []
@@ -103,7 +108,7 @@ def _drop(records: list[Record], name: str) -> None:
 
 
 class Columns:
-    """One segment as a Parquet file.
+    """Segments as a Parquet file.
 
     Args:
         path: its file.
@@ -117,47 +122,92 @@ class Columns:
     def __init__(self, path: str | Path, content: bytes | None, complain: Callable[[Record], str]) -> None:
         self._path = path
         self._complain = complain
-        try:
+        with self._reading():
             self._file = pq.ParquetFile(str(path) if content is None else io.BytesIO(content))
-        except (pa.ArrowInvalid, OSError) as error:
-            raise ReplayError(f"{path} is damaged: {error}") from error
         if not set(COMMON) <= set(self._file.schema_arrow.names):
             raise ReplayError(f"{path} has no records of a session log")
+
+    @property
+    def count(self) -> int:
+        """How many records there are, by what the file says."""
+        count: int = self._file.metadata.num_rows
+        return count
+
+    def told(self, key: bytes) -> bytes:
+        """Return what the file says of itself under a key, or nothing."""
+        told: bytes = (self._file.metadata.metadata or {}).get(key, b"")
+        return told
 
     def records(self) -> Iterator[Record]:
         """Yield its records in their order.
 
         Raises:
-            ReplayError: one is not as the schema says.
+            ReplayError: one is not as the schema says, or there are not as many as the file claims.
         """
         number = 0
-        for batch in self._batches():
-            for record in unpack(batch):
+        for batch in self.batches():
+            with self._reading():
+                records = unpack(batch)
+            for record in records:
                 number += 1
                 if said := self._complain(record):
                     raise ReplayError(f"{self._path} line {number} {said}")
                 yield record
+        if number != self._file.metadata.num_rows:
+            raise ReplayError(
+                f"{self._path} has {number} of the {self._file.metadata.num_rows} records that it tells of"
+            )
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield its records as columns of the schema's types.
+
+        Raises:
+            ReplayError: it is damaged, or a column has another type.
+        """
+        with self._reading():
+            for batch in self._file.iter_batches(BATCH_RECORDS):
+                yield _typed(batch)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Say of what cannot be read that the file is damaged."""
         try:
-            yield from self._file.iter_batches(BATCH_RECORDS)
-        except (pa.ArrowInvalid, OSError) as error:
+            yield
+        except (pa.ArrowException, OSError) as error:
             raise ReplayError(f"{self._path} is damaged: {error}") from error
 
 
-def write_parquet(records: Iterator[Record], file: Any) -> int:
-    """Write the records of a segment as a Parquet file.
+def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the columns of the schema that a batch has, each with its type; others may have written the file."""
+    names = [name for name in batch.schema.names if name in SCHEMA.names]
+    columns = [batch.column(name) for name in names]
+    types = [SCHEMA.field(name).type for name in names]
+    cast = [it if it.type == wanted else it.cast(wanted) for it, wanted in zip(columns, types, strict=True)]
+    return pa.RecordBatch.from_arrays(cast, names)
+
+
+def write_parquet(batches: Iterable[pa.RecordBatch], file: Any, tell: Callable[[], dict[bytes, bytes]]) -> None:
+    """Write records as a Parquet file.
 
     Args:
-        records: in their order.
+        batches: all of them, as columns of the schema; one that is lacking is null.
         file: a file that is open for writing.
-
-    Returns:
-        How many there were.
+        tell: called when all of them were taken; what the file is to say of itself.
     """
-    count = 0
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
-        while batch := list(islice(records, BATCH_RECORDS)):
-            writer.write_batch(pack(batch), row_group_size=BATCH_RECORDS)
-            count += len(batch)
-    return count
+        waiting: list[pa.RecordBatch] = []
+        for batch in batches:
+            waiting.append(_whole(batch))
+            if sum(it.num_rows for it in waiting) >= BATCH_RECORDS:
+                writer.write_table(pa.Table.from_batches(waiting, SCHEMA), row_group_size=GROUP_RECORDS_MAX)
+                waiting.clear()
+        if waiting:
+            writer.write_table(pa.Table.from_batches(waiting, SCHEMA), row_group_size=GROUP_RECORDS_MAX)
+        writer.add_key_value_metadata(tell())
+
+
+def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch with all columns of the schema; an earlier version has written fewer."""
+    names = set(batch.schema.names)
+    columns = [batch.column(it.name) if it.name in names else pa.nulls(batch.num_rows, it.type) for it in SCHEMA]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

@@ -7,6 +7,7 @@ import logging
 import re
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from triack.base.errors import ReplayError
-from triack.base.printable import counted
+from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.commands.common import FloatRange, console_on
 from triack.tools.replay.catalogue import CHECKS
 from triack.tools.replay.follow import follow
@@ -33,10 +34,13 @@ if TYPE_CHECKING:
 _EXITS: Final = {"pass": 0, "fail": 1, "incomplete": 3}
 """A broken promise is told from logs that are missing."""
 _COLOURS: Final = {"pass": "green", "fail": "red", "incomplete": "yellow"}
-_EXIT_ERROR: Final = 2
-"""No verdict. Click takes the same number for a command line that it does not understand."""
+_EXIT_UNREAD: Final = 2
+"""Something cannot be read, or there is no verdict at all. Click takes the same number for a command line that it does
+not understand. No failure of the replay itself ends with 1, which says that a promise was broken."""
 _FINDINGS_SHOWN: Final = 10
 """So that the numbers above them stay on a small terminal."""
+_UNREAD_SHOWN: Final = 10
+"""The same."""
 _ID: Final = re.compile(r"\b[0-9a-f]{32}\b")
 """The id of a node within a sentence."""
 _NUMBERS: Final = (
@@ -80,16 +84,16 @@ def command(
     """Prove from session logs that nothing was lost, repeated or reordered.
 
     DIR... are directories with the session logs of all nodes that took part. The exit status is 0 if every promise was
-    kept, 1 if one was broken, 2 if the logs cannot be read, and 3 if none was seen broken but logs are missing, or
-    have no record.
+    kept, 1 if one was broken, 2 if something that looks like a log cannot be read, and 3 if none was seen broken but
+    logs are missing, or have no record.
     """
     if not live and (until_idle, checkpoint) != (None, None):
         raise click.UsageError("--until-idle and --checkpoint go with --follow")
     # PySpark tells every call to Java that a Ctrl-C cuts off to a logging that nobody has set up.
     logging.getLogger().addHandler(logging.NullHandler())
-    on_spark = engine == "spark" or (engine == "auto" and master is not None)
     try:
         if live:
+            on_spark = engine == "spark" or (engine == "auto" and master is not None)
             follower = partial(follow_on_spark, master=master) if on_spark else _follow_here
             verdict = _follow(directories, until_idle, checkpoint, report, follower)
         else:
@@ -97,14 +101,28 @@ def command(
             with console_on(stderr=True).status("replaying") as status:
                 given = list(directories)
                 verdict = replay(given, engine=engine, master=master, report=report, say=partial(_show, status))
-    except ReplayError as error:
-        click.echo(f"triack replay: {error}", err=True)
-        sys.exit(_EXIT_ERROR)
+    except (ReplayError, OSError) as error:
+        click.echo(f"triack replay: {escaped(str(error))}", err=True)
+        sys.exit(_EXIT_UNREAD)
+    except Exception:  # noqa: BLE001 - a fault of ours is no broken promise of anybody
+        traceback.print_exc()
+        sys.exit(_EXIT_UNREAD)
+    try:
+        _print(verdict, as_json=as_json)
+    except BrokenPipeError:  # the reader of our output has gone; the verdict stays what it is
+        sys.stdout = None  # nor is there a second try when Python ends
+    sys.exit(_EXIT_UNREAD if verdict.unread else _EXITS[verdict.verdict])
+
+
+def _print(verdict: Verdict, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(verdict.to_json()))
+        click.echo(escaped_json(json.dumps(verdict.to_json())))
     else:
-        show(verdict, console_on())
-    sys.exit(_EXITS[verdict.verdict])
+        # Rich itself would end the command with 1 where the reader of its output has gone.
+        console = console_on()
+        with console.capture() as captured:
+            show(verdict, console)
+        click.echo(captured.get(), nl=False)
 
 
 def _show(status: Status, text: str) -> None:
@@ -136,7 +154,7 @@ def _follow(
 
     def tell(finding: Violation, timeline: Timeline) -> None:
         moment = f"{datetime.fromtimestamp(finding.wall_ns / 1e9, UTC):%H:%M:%S.%f}"[:-3]
-        console.print(f"{moment} [red]{finding.check}[/]: {escape(describe(finding, timeline))}")
+        console.print(f"{moment} [red]{finding.check}[/]: {_safe(describe(finding, timeline))}")
 
     def end(*_: object) -> None:
         # A second Ctrl-C does not wait for the verdict.
@@ -166,30 +184,47 @@ def show(verdict: Verdict, console: Console) -> None:
     numbers.add_row("seconds", f"{verdict.seconds:,.3f}")
     numbers.add_row("messages per second", f"{verdict.messages_per_second:,.0f}")
     console.print(numbers)
+    timeline = verdict.timeline or Timeline()
+    _show_coverage(verdict, timeline, console)
+    _show_findings(verdict, timeline, console)
+    for node in verdict.unfinished if verdict.verdict == "fail" else ():
+        console.print(
+            f"[yellow]the log of {_safe(timeline.name(node))} ends before its node stopped: if it was cut, or copied "
+            "meanwhile, what it lacks looks like broken promises[/]"
+        )
+    if verdict.report:
+        console.print(f"report: {_safe(verdict.report)}")
+
+
+def _safe(text: str) -> str:
+    """Return text that others may have made, for a terminal: it is shown, and does nothing."""
+    return escape(escaped(text))
+
+
+def _show_coverage(verdict: Verdict, timeline: Timeline, console: Console) -> None:
+    """Say what was read and what was not."""
+    console.print(f"read: {counted(len(verdict.files), 'file')} with {counted(verdict.starts, 'start')} of nodes")
+    for path, why in list(verdict.unread.items())[:_UNREAD_SHOWN]:
+        console.print(f"[yellow]not read: {_safe(path)} {_safe(why)}[/]")
+    if len(verdict.unread) > _UNREAD_SHOWN:
+        console.print(f"[yellow]... and {len(verdict.unread) - _UNREAD_SHOWN:,} more; --json names all of them[/]")
     if verdict.torn_lines:
         console.print(f"{verdict.torn_lines} torn last lines skipped, as a crash leaves them")
     if not verdict.records:
         console.print("[yellow]there is no record in these logs, so that nothing is known[/]")
-    timeline = verdict.timeline or Timeline()
     for log in verdict.missing:
         console.print(
-            f"[yellow]no log was given of {escape(timeline.told(log))}: what only it can prove is not known[/]"
+            f"[yellow]no log was given of {_safe(timeline.told(log))}: what only it can prove is not known[/]"
         )
-    _show_findings(verdict, timeline, console)
-    for node in verdict.unfinished if verdict.verdict == "fail" else ():
-        console.print(
-            f"[yellow]the log of {escape(timeline.name(node))} ends before its node stopped: if it was cut, or copied "
-            "meanwhile, what it lacks looks like broken promises[/]"
-        )
-    if verdict.report:
-        console.print(f"report: {escape(verdict.report)}")
+    if verdict.unread and verdict.violations:
+        console.print("[yellow]what was not read may explain the following:[/]")
 
 
 def _show_findings(verdict: Verdict, timeline: Timeline, console: Console) -> None:
     for check, count in verdict.violations.items():
         console.print(f"[red]{check}[/] {count:,}  {CHECKS[check].sentence}")
     for finding in verdict.findings[:_FINDINGS_SHOWN]:
-        console.print(f"  {finding.check}: {escape(describe(finding, timeline))}")
+        console.print(f"  {finding.check}: {_safe(describe(finding, timeline))}")
     if len(verdict.findings) > _FINDINGS_SHOWN:
         console.print(f"  ... and {len(verdict.findings) - _FINDINGS_SHOWN:,} more; --report FILE writes all of them")
     for check, count in verdict.late.items():

@@ -1,40 +1,52 @@
 """``triack log compact``: session logs as Parquet files, for replays and queries of what is kept for long.
 
-Each segment becomes one file of its own, under the day on which it began, and a line of ``_manifest`` tells what was
-made of what. A file is complete before it has its name, and its line is written behind that: whatever a crash leaves,
-the next run makes what is not told of, and nothing twice. A segment that has grown is made again. All of it is its
-owner's alone, as the logs are.
+Segments of one day go into one file until it is full, so that a thousand small ones cost what a large one does. A file
+says itself which segments it has: it is written anew with those that are new, under a name of its own, and then takes
+its place at once. So whatever a crash leaves, each segment is there once or not at all, and the next run goes on. A
+segment that has grown takes the place of what was there of it. All of it is its owner's alone, as the logs are.
 """
 
 from __future__ import annotations
 
-import hashlib
+import importlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from triack.base.errors import ReplayError
-from triack.tools.replay.files import (
-    OPEN_SUFFIX,
-    PARQUET_SUFFIX,
-    UNREADABLE,
-    LogFile,
-    Record,
-    read_records,
-    segments_of,
-    size_bytes,
-)
+from triack.tools.replay.files import UNREADABLE, LogFile, Record, columns_of, read_records, size_bytes
+from triack.tools.replay.listing import PARQUET_SUFFIX, UNFINISHED, complete, list_logs
 
-MANIFEST: Final = "_manifest"
-"""In JSON Lines; its name is none of a segment, and Spark takes no data from files whose names begin like that."""
-_DIGEST_BYTES: Final = 8
-"""Of what tells segments of the same day, name and node apart: no two of a million are alike by chance."""
-_WRITER: Final = "log compact wants PyArrow: pip install 'triack[spark]'"
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FILE_BYTES: Final = 16 << 20
+"""Bytes of segments that a file takes, or one segment that is larger: what Parquet writes beside the records,
+about twenty kilobytes a file, is little then, and to write a file anew takes a second or two."""
+SOURCES: Final = b"triack.sources"
+"""Under this key a file tells what is in it."""
+
+
+class Source(NamedTuple):
+    """A segment that is in a file.
+
+    Attributes:
+        source: its name when it is complete, from the directory that was given.
+        wall_ns: the time of its first record. A store that runs from a copy writes segments of the same names.
+        bytes: how long it was when it was taken.
+        records: how many of the file's records are from it.
+    """
+
+    source: str
+    wall_ns: int
+    bytes: int
+    records: int
 
 
 @dataclass(slots=True)
@@ -42,10 +54,11 @@ class Compacted:
     """What a run did.
 
     Attributes:
-        segments: there are so many.
-        made: so many of them were new, or had grown.
-        bytes_in, bytes_out: of these, before and after.
-        records: of these.
+        segments: how many there are.
+        made: how many of them were new, or had grown.
+        bytes_in: how long these are.
+        bytes_out: by how much the output has grown.
+        records: how many records these have.
     """
 
     segments: int = 0
@@ -53,6 +66,47 @@ class Compacted:
     bytes_in: int = 0
     bytes_out: int = 0
     records: int = 0
+
+
+@dataclass(slots=True)
+class _New:
+    """A segment that is to be taken: its file, its length, and where its records belong."""
+
+    path: Path
+    source: str
+    wall_ns: int
+    bytes: int
+    order: tuple[str, int, int]
+
+
+class _File:
+    """A file of the output: what is in it, and what is to be put into it.
+
+    Args:
+        path: the file, which need not be there.
+        sources: what is in it, in the order of its records.
+
+    Attributes:
+        path, sources: as given.
+        stale: which of the sources have grown, and are left out when it is written.
+        new: what comes in.
+        room_bytes: how much more may come in.
+    """
+
+    def __init__(self, path: Path, sources: list[Source]) -> None:
+        self.path = path
+        self.sources = sources
+        self.stale: set[Source] = set()
+        self.new: list[_New] = []
+        self.room_bytes = FILE_BYTES - sum(it.bytes for it in sources)
+
+    def put(self, new: _New, grown: Source | None = None) -> None:
+        """Take a segment, perhaps in the place of what was there of it."""
+        self.new.append(new)
+        self.room_bytes -= new.bytes
+        if grown is not None:
+            self.stale.add(grown)
+            self.room_bytes += grown.bytes
 
 
 def compact(directory: Path, output: Path) -> Compacted:
@@ -63,43 +117,36 @@ def compact(directory: Path, output: Path) -> Compacted:
         output: where the files go; not within the directory, which would have each record twice.
 
     Raises:
-        ReplayError: there is no log, one is damaged or is there twice, or the output cannot be written.
+        ReplayError: there is no log, one cannot be read or is there twice, or the output cannot be read or written.
     """
     if directory.resolve() in (output.resolve(), *output.resolve().parents):
         raise ReplayError(f"{output} is within {directory}, where a replay would find each record twice")
-    segments = _sources(directory)
+    segments = _find(directory)
     done = Compacted(segments=len(segments))
-    write = _writer()
+    _require_writer()
     try:
         output.mkdir(parents=True, exist_ok=True)
-        known = read_manifest((output / MANIFEST).read_bytes()) if (output / MANIFEST).exists() else {}
-        with open(output / MANIFEST, "ab", opener=_private) as manifest:
-            if manifest.tell() and not _ends_whole(output / MANIFEST):
-                manifest.write(b"\n")
-            for source, path in segments.items():
-                size = size_bytes(path)
-                records = read_records(LogFile(path, "", ("", 0, 0)))
-                first = next(records, None)
-                if first is None:  # nothing but a torn line
-                    continue
-                file = _name(source, path, first)
-                if known.get(file) != size:
-                    told = _make(output / file, first, records, write)
-                    _append(manifest, {"source": source, "bytes": size, "file": file, **told})
-                    done.made += 1
-                    done.records += told["records"]
-                    done.bytes_in += size
-                    done.bytes_out += (output / file).stat().st_size
+        for file in _plan(segments, output):
+            _write(file, done)
     except OSError as error:  # of the output: what cannot be read of a log is told as that
         raise ReplayError(f"cannot write {output}: {error.strerror}") from error
     return done
 
 
-def _sources(directory: Path) -> dict[str, Path]:
-    """Return the segments by what the manifest calls them, which is the same when they are complete."""
+def _require_writer() -> None:
+    """Raise if what writes Parquet is not installed, before anything is made."""
+    try:
+        importlib.import_module("triack.tools.replay.columns")
+    except ImportError as error:
+        raise ReplayError("log compact wants PyArrow: pip install 'triack[spark]'") from error
+
+
+def _find(directory: Path) -> dict[str, Path]:
+    """Return the segments by their names, which are the same when they are complete."""
     found: dict[str, Path] = {}
-    for path in segments_of(directory):
-        source = str(path.relative_to(directory)).removesuffix(OPEN_SUFFIX)
+    for listed in list_logs([directory]).require_all().logs:
+        path = Path(listed.path)
+        source = complete(str(path.relative_to(directory)))
         if source in found:
             raise ReplayError(f"{found[source]} and {path} are one segment: keep only the larger one")
         if not path.name.endswith(PARQUET_SUFFIX):
@@ -109,42 +156,136 @@ def _sources(directory: Path) -> dict[str, Path]:
     return found
 
 
-def read_manifest(content: bytes) -> dict[str, int]:
-    """Return how long the source of each file was when it was taken; a line that is torn or no record tells nothing.
+def _plan(segments: dict[str, Path], output: Path) -> list[_File]:
+    """Return the files that are to be written, with what goes into each."""
+    files = _files_in(output)
+    known = {(it.source, it.wall_ns): (file, it) for file in files for it in file.sources}
+    days: defaultdict[str, list[_File]] = defaultdict(list)
+    for file in files:
+        days[file.path.parent.name].append(file)
+    for new in _look_at(segments):
+        there = known.get((new.source, new.wall_ns))
+        if there is None:
+            day = f"day={datetime.fromtimestamp(new.wall_ns / 1e9, UTC):%Y-%m-%d}"
+            _with_room(days[day], output / day, new.bytes).put(new)
+        elif there[1].bytes != new.bytes:
+            there[0].put(new, there[1])
+    return [file for files in days.values() for file in files if file.new]
+
+
+def _files_in(output: Path) -> list[_File]:
+    """Return the files of the output, and remove what a crash has left of one."""
+    for path in output.rglob(f".*{UNFINISHED}"):
+        path.unlink()
+    return [_File(path, sources_of(path)) for path in sorted(output.rglob(f"*{PARQUET_SUFFIX}"))]
+
+
+def sources_of(path: Path) -> list[Source]:
+    """Return what a file says of the segments that are in it.
+
+    Raises:
+        ReplayError: it cannot be read, or ``triack log compact`` has not made it.
+    """
+    columns = columns_of(path)
+    sources = read_sources(columns.told(SOURCES))
+    if sources is None or sum(it.records for it in sources) != columns.count:
+        raise ReplayError(f"{path} is no file that `triack log compact` makes: name another place by --output")
+    return sources
+
+
+def read_sources(told: bytes) -> list[Source] | None:
+    """Return the segments that a file tells of, or None if that is damaged.
 
     Args:
-        content: of the manifest, all of it.
+        told: what the file has under ``SOURCES``.
     """
-    known: dict[str, int] = {}
-    for line in content.split(b"\n"):
-        try:
-            told = json.loads(line)
-        except UNREADABLE:
-            continue
-        if type(told) is dict and (type(told.get("file")), type(told.get("bytes"))) == (str, int):
-            known[told["file"]] = told["bytes"]
-    return known
-
-
-def _ends_whole(path: Path) -> bool:
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
-
-
-def _append(manifest: Any, told: dict[str, Any]) -> None:
-    manifest.write(json.dumps(told).encode() + b"\n")
-    manifest.flush()
-    os.fsync(manifest.fileno())
-
-
-def _writer() -> Callable[[Iterator[Record], Any], int]:
-    """What writes records; asked for before anything is made."""
     try:
-        from triack.tools.replay.columns import write_parquet
-    except ImportError as error:
-        raise ReplayError(_WRITER) from error
-    return write_parquet
+        rows = json.loads(told)
+    except UNREADABLE:
+        return None
+    if type(rows) is not list or not all(type(row) is list and [*map(type, row)] == _TYPES for row in rows):
+        return None
+    return [Source(*row) for row in rows]
+
+
+def _look_at(segments: dict[str, Path]) -> list[_New]:
+    """Return what is known of segments by their first records, in the order of these; none with a torn line alone."""
+    found = []
+    for source, path in segments.items():
+        size = size_bytes(path)
+        first = next(read_records(LogFile(path)), None)
+        if first is not None:
+            order = first["node"], first["incarnation"], first["n"]
+            found.append(_New(path, source, first["wall_ns"], size, order))
+    return sorted(found, key=lambda it: it.order)
+
+
+def _with_room(files: list[_File], folder: Path, size: int) -> _File:
+    """Return a file of a day that has room for a segment; a new one if there is none."""
+    for file in files:
+        if file.room_bytes >= size:
+            return file
+    number = 1 + max((int("0" + "".join(filter(str.isdigit, file.path.stem))) for file in files), default=0)
+    files.append(_File(folder / f"segments-{number:06d}{PARQUET_SUFFIX}", []))
+    return files[-1]
+
+
+def _write(file: _File, done: Compacted) -> None:
+    """Write a file anew, and let it take the place of what was there at once."""
+    from triack.tools.replay.columns import write_parquet
+
+    path = file.path
+    path.parent.mkdir(exist_ok=True)
+    before = path.stat().st_size if path.exists() else 0
+    taken: list[Source] = [it for it in file.sources if it not in file.stale]
+    unready = path.with_name(f".{path.name}.new")
+    with open(unready, "wb", opener=_private) as out:
+        batches = chain(_old(file), _fresh(file, taken))
+        write_parquet(batches, out, lambda: {SOURCES: json.dumps(taken).encode()})
+        out.flush()
+        os.fsync(out.fileno())
+    unready.replace(path)
+    for folder in (path.parent, path.parent.parent):
+        _sync(folder)
+    done.made += len(file.new)
+    done.records += sum(it.records for it in taken[len(file.sources) - len(file.stale) :])
+    done.bytes_in += sum(it.bytes for it in file.new)
+    done.bytes_out += path.stat().st_size - before
+
+
+def _old(file: _File) -> Iterator[pa.RecordBatch]:
+    """Yield the records that are in a file and stay."""
+    if not file.sources:
+        return
+    spans, end = [], 0
+    for it in file.sources:
+        begin, end = end, end + it.records
+        if it not in file.stale:
+            spans.append((begin, end))
+    at = 0
+    for batch in columns_of(file.path).batches():
+        for begin, end in spans:
+            low, high = max(begin - at, 0), min(end - at, batch.num_rows)
+            if low < high:
+                yield batch.slice(low, high - low)
+        at += batch.num_rows
+
+
+def _fresh(file: _File, taken: list[Source]) -> Iterator[pa.RecordBatch]:
+    """Yield the records of new segments; note of each how many there were."""
+    from triack.tools.replay.columns import BATCH_RECORDS, pack
+
+    records = chain.from_iterable(_noted(new, taken) for new in file.new)
+    while some := list(islice(records, BATCH_RECORDS)):
+        yield pack(some)
+
+
+def _noted(new: _New, taken: list[Source]) -> Iterator[Record]:
+    count = 0
+    for record in read_records(LogFile(new.path)):
+        count += 1
+        yield record
+    taken.append(Source(new.source, new.wall_ns, new.bytes, count))
 
 
 def _private(path: str, flags: int) -> int:
@@ -154,48 +295,13 @@ def _private(path: str, flags: int) -> int:
     return handle
 
 
-def _make(
-    file: Path, first: Record, records: Iterator[Record], write: Callable[[Iterator[Record], Any], int]
-) -> dict[str, Any]:
-    """Make the file of a segment, and return what the manifest says of its records."""
-    last = dict(first)
-    file.parent.mkdir(exist_ok=True)
-    unready = file.with_name(f".{file.name}.new")
-    with open(unready, "wb", opener=_private) as out:
-        count = write(_noting(chain([first], records), last), out)
-        out.flush()
-        os.fsync(out.fileno())
-    unready.replace(file)
-    for folder in (file.parent, file.parent.parent):
-        _sync(folder)
-    whose = {name: first[name] for name in ("node", "incarnation")}
-    return {"records": count, **whose, "first_n": first["n"], "last_n": last["n"]}
-
-
-def _name(source: str, path: Path, first: Record) -> str:
-    """Return where the file goes, which is nobody else's; days are those of Greenwich.
-
-    The record may be damaged, and its node's id with it, which is to name nothing but a file: ReplayError.
-    Nodes may have the same name. And a store that runs twice, as a copy or from a backup, writes segments of the same
-    names: in another directory, or where the earlier ones have been deleted.
-    """
-    if not first["node"].isalnum():
-        raise ReplayError(f"{path} line 1 is damaged: {first['node']!r} is no id of a node")
-    day = datetime.fromtimestamp(first["wall_ns"] / 1e9, UTC)
-    stem = path.name.removesuffix(OPEN_SUFFIX).removesuffix(".jsonl")
-    which = hashlib.blake2b(os.fsencode(f"{first['wall_ns']} {source}"), digest_size=_DIGEST_BYTES).hexdigest()
-    return f"day={day:%Y-%m-%d}/{stem}-{first['node'][:8]}-{which}{PARQUET_SUFFIX}"
-
-
-def _noting(records: Iterator[Record], last: Record) -> Iterator[Record]:
-    for record in records:
-        last["n"] = record["n"]
-        yield record
-
-
 def _sync(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+_TYPES: Final = [str, int, int, int]
+"""Those of a ``Source``."""

@@ -6,13 +6,32 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
+from triack.base.printable import escaped
 from triack.tools.replay.findings import EVER, LATE_NS, Due, Finding, Life, Opening
 from triack.tools.replay.journal import Segment
+from triack.tools.replay.listing import Listing
 from triack.tools.replay.report_tables import fill_tables
 from triack.tools.replay.schema import BROKEN, LATE, SessionLine, Timeline, Verdict, Violation
 from triack.tools.replay.series import GRAIN_BITS, Series
 from triack.tools.replay.starts import Starts
+
+
+class Read(NamedTuple):
+    """What an engine tells of a file.
+
+    Attributes:
+        path: the file, as it was listed.
+        records: how many of its records were judged.
+        torn: whether its last line is torn, and left out.
+        fault: why not all of it was read, or empty; as ``Listing.unread`` has it.
+    """
+
+    path: str
+    records: int
+    torn: bool = False
+    fault: str = ""
 
 
 class World:
@@ -147,8 +166,8 @@ def place(violations: list[Violation], segments: Iterable[Segment]) -> None:
         parts = starts.get((violation.node or violation.origin, violation.incarnation), [])
         at = bisect_left(parts, violation.n, key=lambda it: it.last_n)
         if at < len(parts) and parts[at].first_n <= violation.n:
-            violation.file = parts[at].path
-            violation.line = violation.n - parts[at].first_n + 1
+            violation.file = escaped(parts[at].path)
+            violation.line = violation.n - parts[at].first_n + parts[at].line
 
 
 def missing_logs(world: World) -> list[str]:
@@ -205,6 +224,7 @@ def summarize(verdict: Verdict, world: World, numbers: dict[str, int], series: d
     """Fill in all but the violations and what follows from them."""
     verdict.timeline = draw(series, world.openings, numbers)
     verdict.nodes = len(world.nodes)
+    verdict.starts = len(world.lives)
     verdict.records = sum(life.records for life in world.lives.values())
     for name in ("sent", "delivered", "resends", "duplicates_on_wire", "sessions_closed", "out_of_order"):
         setattr(verdict, name, numbers.get(name, 0))
@@ -212,6 +232,23 @@ def summarize(verdict: Verdict, world: World, numbers: dict[str, int], series: d
     verdict.pending = numbers.get("unqueued", 0) + verdict.sent - verdict.delivered
     verdict.missing = missing_logs(world)
     verdict.unfinished = unfinished_logs(world)
+
+
+def cover(verdict: Verdict, listing: Listing, read: Iterable[Read]) -> None:
+    """Fill in what was read, and what was not: of all that was listed, nothing is left out.
+
+    Args:
+        verdict: gets it.
+        listing: what there was to read.
+        read: what an engine has told of each file.
+    """
+    told = {it.path: it for it in read}
+    unread = dict(listing.unread)
+    unread |= {it.path: it.fault for it in told.values() if it.fault}
+    unread |= {listed.path: "was not read" for listed in listing.logs if listed.path not in told}
+    verdict.files = {escaped(path): told[path].records for path in sorted(told)}
+    verdict.unread = {escaped(path): escaped(unread[path]) for path in sorted(unread)}
+    verdict.torn_lines = sum(it.torn for it in told.values())
 
 
 def accuse(verdict: Verdict, counts: Mapping[tuple[str, int], int], lost: int) -> None:

@@ -181,7 +181,7 @@ class Output:
 
     def end(self, wall_ns: int) -> None:
         """A message was committed."""
-        self.end_ns = max(self.end_ns, wall_ns)
+        self.end_ns = max(self.end_ns or wall_ns, wall_ns)
 
     def count(self, name: str, value: int) -> None:
         """Add to a number."""

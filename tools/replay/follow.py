@@ -14,11 +14,12 @@ from typing import Final
 
 from triack.base.errors import ReplayError
 from triack.tools.replay.checkpoint import load, save
-from triack.tools.replay.conclusion import place
-from triack.tools.replay.files import PARQUET_SUFFIX, Tail, complete, find_logs, segments_of, size_bytes
+from triack.tools.replay.conclusion import Read, cover, place
+from triack.tools.replay.files import Tail, in_order, size_bytes
 from triack.tools.replay.findings import DisorderError
 from triack.tools.replay.journal import Journal
 from triack.tools.replay.judge import Judge
+from triack.tools.replay.listing import Listing, complete, list_growing
 from triack.tools.replay.schema import Timeline, Verdict, Violation
 
 POLL_S: Final = 0.5
@@ -43,12 +44,13 @@ class Follower:
     def __init__(self, paths: Iterable[Path]) -> None:
         self.fresh = False
         self._paths = list(paths)
+        self._listing = Listing()
         self._begin(Judge(forgets=True))
         self._told: set[object] = set()
 
     def _begin(self, judge: Judge) -> None:
         self._judge = judge
-        # By the name that a segment has when it is complete.
+        # By the file's own name as it is when the segment is complete.
         self._tails: dict[Path, tuple[Tail, Journal]] = {}
 
     def read(self) -> bool:
@@ -59,12 +61,17 @@ class Follower:
         """
         try:
             # Of no path everything is taken again: a generator within any() would stop at the first with news.
-            news = [self._read_on(path) for given in self._paths for path in segments_of(given, following=True)]
+            news = [self._read_on(path) for path in self._list()]
         except DisorderError:
             self._read_anew()
             news = [True]
         self.fresh = self.fresh or any(news)
         return any(news)
+
+    def _list(self) -> list[Path]:
+        """Look for logs; of those that were read before, it is known what they are."""
+        self._listing = list_growing(self._paths, {str(tail.path) for tail, _ in self._tails.values()})
+        return [Path(listed.path) for listed in self._listing.logs]
 
     def _read_on(self, path: Path) -> bool:
         tail, journal = self._tail_of(path)
@@ -77,9 +84,7 @@ class Follower:
             return False
 
     def _tail_of(self, path: Path) -> tuple[Tail, Journal]:
-        if path.name.endswith(PARQUET_SUFFIX):
-            raise ReplayError(f"cannot follow {path}: Parquet is made of logs that are complete; leave out --follow")
-        name = complete(path.resolve())
+        name = Path(complete(str(path.resolve())))
         known = self._tails.get(name)
         if known is None:
             known = self._tails[name] = Tail(path), self._judge.begin(str(path))
@@ -90,7 +95,8 @@ class Follower:
     def _read_anew(self) -> None:
         """Judge all logs from their begin: a record came behind later ones of its node, or of what was forgotten."""
         self._begin(Judge())
-        tails = [self._tail_of(log.path) for log in find_logs(self._paths)]
+        self._list()
+        tails = [self._tail_of(log.path) for log in in_order(self._listing)]
         self._judge.take_all((journal, tail.read()) for tail, journal in tails)
 
     def news(self) -> tuple[list[Violation], Timeline]:
@@ -113,7 +119,8 @@ class Follower:
     def verdict(self) -> Verdict:
         """Return what ``replay`` says of the logs as far as they were read."""
         verdict = self._judge.finish()
-        verdict.torn_lines = sum(tail.is_torn() for tail, _ in self._tails.values())
+        read = [Read(str(tail.path), journal.records, tail.is_torn()) for tail, journal in self._tails.values()]
+        cover(verdict, self._listing.without_packed({it.path for it in read}), read)
         place(verdict.findings, self._judge.segments)
         return verdict
 
@@ -147,13 +154,15 @@ def follow(
     stop, given = stop or Event(), list(paths)
     follower = _known(given, checkpoint) or Follower(given)
     heard_s, due_s, keep_s = time.monotonic(), 0.0, 0.0
-    while not stop.is_set() and (until_idle_s is None or time.monotonic() - heard_s < until_idle_s):
+    while not stop.is_set():
         if follower.read():
             heard_s = time.monotonic()
         if follower.fresh and time.monotonic() >= due_s:
             due_s = _timed(lambda: _tell(follower, tell))
         if checkpoint is not None and time.monotonic() >= keep_s:
             keep_s = max(_timed(lambda: save(checkpoint, follower)), time.monotonic() + KEEP_S)
+        if until_idle_s is not None and time.monotonic() - heard_s >= until_idle_s:
+            break
         stop.wait(POLL_S)
     while follower.fresh:
         _tell(follower, tell)

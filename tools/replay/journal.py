@@ -41,6 +41,7 @@ class Segment(NamedTuple):
         name: of the node, if it begins here.
         records: how many there are.
         stood: from when to when the node stood still, by the monotonic clock, as it said when it went on.
+        line: where it begins in its file, from 1.
     """
 
     node: str
@@ -57,6 +58,7 @@ class Segment(NamedTuple):
     name: str
     records: int
     stood: Sequence[Span] = ()
+    line: int = 1
 
 
 class Journal:
@@ -65,6 +67,7 @@ class Journal:
     Args:
         path: its file, or empty.
         out: takes what is found.
+        line: where it begins in its file, from 1.
 
     Attributes:
         path: as given; the file of a segment is renamed when the next one begins.
@@ -72,8 +75,9 @@ class Journal:
         in_order: whether all of them are of one start, and their serials rise.
     """
 
-    def __init__(self, path: str, out: Output) -> None:
+    def __init__(self, path: str, out: Output, line: int = 1) -> None:
         self.path = path
+        self._line = line
         self.records = 0
         self.in_order = True
         self._out = out
@@ -127,7 +131,7 @@ class Journal:
         return Segment(
             first["node"], first["incarnation"], self.path, first["n"], last["n"], first["at_ns"], last["at_ns"],
             first["wall_ns"] - first["at_ns"], first["event"] == "node_started", self._stopped, self._ready,
-            self._life.get("name", ""), self.records, tuple(self._stood),
+            self._life.get("name", ""), self.records, tuple(self._stood), self._line,
         )  # fmt: skip
 
     def _check(self, record: Record) -> None:

@@ -72,9 +72,14 @@ class Judge:
         """What was read, as wholes."""
         return [segment for journal in self._journals if (segment := journal.segment()) is not None]
 
-    def begin(self, path: str) -> Journal:
-        """Take a new segment, which has no records yet."""
-        journal = Journal(path, self._out)
+    def begin(self, path: str, line: int = 1) -> Journal:
+        """Take a new segment, which has no records yet.
+
+        Args:
+            path: its file.
+            line: where it begins in that, from 1.
+        """
+        journal = Journal(path, self._out, line)
         self._journals.append(journal)
         return journal
 
@@ -99,9 +104,9 @@ class Judge:
             self._tell()
         return journal.records - before
 
-    def read(self, path: str, records: Iterable[Record]) -> None:
+    def read(self, path: str, records: Iterable[Record], line: int = 1) -> None:
         """Take all records of one segment, as ``take`` does."""
-        self.take(self.begin(path), records)
+        self.take(self.begin(path, line), records)
 
     def take_all(self, segments: Iterable[tuple[Journal, Iterable[Record]]]) -> None:
         """Take the records of segments in whatever order they are; all of them fit into memory."""

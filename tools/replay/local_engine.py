@@ -5,45 +5,62 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Final
 
 from triack.base.errors import ReplayError
 from triack.base.printable import counted
-from triack.tools.replay.conclusion import place
-from triack.tools.replay.files import LogFile, Record, complaint, read_records
+from triack.tools.replay.conclusion import Read, cover, place
+from triack.tools.replay.files import LogFile, Reading, Record
 from triack.tools.replay.findings import DisorderError
 from triack.tools.replay.judge import Judge
+from triack.tools.replay.listing import Listing
 from triack.tools.replay.schema import Verdict, Violation
+from triack.tools.replay.validity import complaint
 from triack.tools.replay.version1 import modernize
 
 SAID_RECORDS: Final = 20_000
 """How far it is, is told every so many records: a few times a second."""
 
 
-def replay_local(logs: list[LogFile], say: Callable[[str], None] | None = None) -> Verdict:
-    """Replay segments in this process.
+def replay_local(
+    logs: list[LogFile], say: Callable[[str], None] | None = None, listing: Listing | None = None
+) -> Verdict:
+    """Replay logs in this process.
 
     Args:
-        logs: the segments, as ``find_logs`` returns them.
+        logs: the files, as ``find_logs`` returns them.
         say: called now and then with how far it is, in words.
+        listing: what else was found; None for nothing.
 
     Raises:
-        ReplayError: the logs cannot be read.
+        ReplayError: one segment is there twice.
     """
-    judge = _judged(lambda: _read(logs, say))
+    readings: dict[str, Reading] = {}
+    judge = _judged(lambda: _read(logs, readings, say))
     verdict = judge.finish()
-    verdict.torn_lines = sum(bool(log.torn) for log in logs)
+    records = Counter[str]()
+    for segment in judge.segments:
+        records[segment.path] += segment.records
+    for log in logs:
+        readings[str(log.path)].compare(log.size)
+    read = [Read(path, records[path], it.torn, it.fault) for path, it in readings.items()]
+    cover(verdict, listing or Listing(), read)
     place(verdict.findings, judge.segments)
     return verdict
 
 
-def _read(logs: list[LogFile], say: Callable[[str], None] | None) -> Iterator[tuple[str, Iterable[Record]]]:
+def _read(
+    logs: list[LogFile], readings: dict[str, Reading], say: Callable[[str], None] | None
+) -> Iterator[tuple[str, int, Iterable[Record]]]:
     for number, log in enumerate(logs, start=1):
-        records = read_records(log)
-        where = f"segment {number:,} of {len(logs):,}"
-        yield str(log.path), records if say is None else _telling(records, where, say)
+        path = str(log.path)
+        readings[path] = Reading(path)
+        where = f"file {number:,} of {len(logs):,}"
+        for line, records in readings[path].segments():
+            yield path, line, records if say is None else _telling(records, where, say)
 
 
 def _telling(records: Iterable[Record], where: str, say: Callable[[str], None]) -> Iterator[Record]:
@@ -63,21 +80,21 @@ def judge_records(records: Iterable[Record]) -> list[Violation]:
         ReplayError: one is not as the schema says.
     """
     starts = [
-        ("", [_checked(record) for record in start])
+        ("", 1, [_checked(record) for record in start])
         for _, start in groupby(records, key=lambda record: (record["node"], record["incarnation"]))
     ]
     return _judged(lambda: starts).finish().findings
 
 
-def _judged(segments: Callable[[], Iterable[tuple[str, Iterable[Record]]]]) -> Judge:
+def _judged(segments: Callable[[], Iterable[tuple[str, int, Iterable[Record]]]]) -> Judge:
     """Return a judge that has seen segments: record by record, or all of them in memory if they are out of order."""
     judge = Judge()
     try:
-        for path, records in segments():
-            judge.read(path, records)
+        for path, line, records in segments():
+            judge.read(path, records, line)
     except DisorderError:
         judge = Judge()
-        judge.take_all((judge.begin(path), records) for path, records in segments())
+        judge.take_all((judge.begin(path, line), records) for path, line, records in segments())
     return judge
 
 

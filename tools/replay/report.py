@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from triack.base.errors import ReplayError
-from triack.base.printable import counted
+from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.replay.catalogue import CHECKS
-from triack.tools.replay.files import VIOLATIONS
+from triack.tools.replay.listing import VIOLATIONS
 from triack.tools.replay.report_tables import SHARES, latency_totals, percentile_ms
 from triack.tools.replay.schema import Timeline, Verdict, Violation
 
@@ -22,6 +22,8 @@ NO_PLOTS: Final = "Plots need matplotlib, which is not installed here: pip insta
 _NO_PAGE: Final = "the report needs Jinja, which is not installed here: pip install 'triack[report]'"
 _FINDINGS_SHOWN: Final = 20
 """Of each check, as nobody reads more on a page; violations.jsonl has all of them."""
+_FILES_SHOWN: Final = 1_000
+"""Names of files on a page that opens at once; ``--json`` has all of them."""
 _PROMISED_ZERO: Final = ("lost", "duplicates_delivered", "out_of_order")
 _NUMBERS: Final = (
     ("sent", "messages queued at their origin, without those removed"),
@@ -36,6 +38,7 @@ _NUMBERS: Final = (
     ("records", "records read"),
     ("torn_lines", "last lines torn by a crash, skipped"),
     ("nodes", "nodes whose logs were read"),
+    ("starts", "starts of these nodes of which there are logs"),
     ("seconds", "from the first message queued to the last one committed"),
     ("messages_per_second", "delivered over seconds"),
 )
@@ -80,7 +83,7 @@ def write_report(
         path.write_text(_page(verdict, timeline, command), encoding="utf-8", errors="backslashreplace")
         with path.with_name(VIOLATIONS).open("w", encoding="utf-8") as file:
             every = verdict.findings if violations is None else violations
-            file.writelines(json.dumps(asdict(finding)) + "\n" for finding in every)
+            file.writelines(escaped_json(json.dumps(asdict(finding))) + "\n" for finding in every)
     except OSError as error:
         raise ReplayError(f"cannot write the report {path}: {error.strerror}") from error
 
@@ -88,11 +91,15 @@ def write_report(
 def _page(verdict: Verdict, timeline: Timeline, command: str) -> str:
     import jinja2
 
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, finalize=_finalize
+    )
     found = _shown(verdict.findings)
     return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
         verdict=verdict,
         broken=sum(verdict.violations.values()),
+        files=list(verdict.files.items())[:_FILES_SHOWN],
+        unread=list(verdict.unread.items())[:_FILES_SHOWN],
         timeline=timeline,
         command=command,
         missing=[timeline.told(said) for said in verdict.missing],
@@ -119,6 +126,11 @@ def _page(verdict: Verdict, timeline: Timeline, command: str) -> str:
         latency=_latency(timeline),
         **_plots(timeline, found),
     )
+
+
+def _finalize(value: object) -> object:
+    """Return what a page shows of a value: of text that others may have made only what is seen; markup is ours."""
+    return escaped(value) if type(value) is str else value
 
 
 def _plots(timeline: Timeline, found: list[Violation]) -> dict[str, str]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from functools import lru_cache
 from typing import ClassVar, Final
 
+from triack.base.printable import printable
 from triack.tools.replay.findings import Output, Record
 from triack.tools.replay.ranges import RangeSet
 from triack.tools.replay.schema import POLICY_SHOWN
 
+_shown: Final = lru_cache(4096)(printable)
+"""The same few names come again and again."""
 RUNS_MAX: Final = 4096
 """Bursts of a session whose times are known: an ack that answers an older one tells nothing of the round trip."""
 TIERS: Final = ("in session", "tier 1-3", "tier 4-6", "tier 7-9", "tier 10 on")
@@ -60,6 +64,8 @@ class Charts:
     ``lane ORIGIN LANE QUEUE``, ``name NODE NAME``, and ``alias NODE NAME`` for what a peer calls it. Who is at the
     other end of a session, the conclusion knows.
 
+    What a record calls a node or a queue has no tab in it from here on, and nothing else that is not seen.
+
     Args:
         out: takes the series and the numbers.
     """
@@ -84,13 +90,13 @@ class Charts:
         self._out.count(name + what, value)
 
     def _queue(self, record: Record, what: str, place: str, value: int) -> None:
-        self._out.count(f"queue\t{what}\t{place}\t{record['queue']}", value)
+        self._out.count(f"queue\t{what}\t{_shown(place)}\t{_shown(record['queue'])}", value)
 
     def _started(self, record: Record) -> None:
-        self._out.count(f"name\t{record['node']}\t{record['name']}", 1)
+        self._out.count(f"name\t{record['node']}\t{_shown(record['name'])}", 1)
 
     def _opened(self, record: Record) -> None:
-        self._out.count(f"alias\t{record['peer']}\t{record['peer_name']}", 1)
+        self._out.count(f"alias\t{record['peer']}\t{_shown(record['peer_name'])}", 1)
         self._out.chart("window", record["wall_ns"], record["window"], "max")
         for name, limit in (("ack_timeout_min_ns", "least"), ("ack_timeout_max_ns", "longest")):
             if name in record:
@@ -151,7 +157,7 @@ class Charts:
         self._out.chart("resend_wait", record["wall_ns"], record["interval_ns"], "max")
 
     def _lane(self, record: Record) -> None:
-        self._out.count(f"lane\t{record['origin']}\t{record['lane']}\t{record['queue']}", 1)
+        self._out.count(f"lane\t{record['origin']}\t{record['lane']}\t{_shown(record['queue'])}", 1)
 
     def _queued(self, record: Record) -> None:
         self._lane(record)

@@ -16,7 +16,8 @@ from threading import Event
 from typing import TYPE_CHECKING, Final
 
 from triack.base.errors import ReplayError
-from triack.tools.replay.files import find_logs, segments_of, size_bytes
+from triack.tools.replay.files import in_order
+from triack.tools.replay.listing import is_remote, list_logs, local_path
 from triack.tools.replay.local_engine import replay_local
 from triack.tools.replay.schema import Timeline, Verdict, Violation
 
@@ -45,18 +46,18 @@ def replay(
     """Read session logs and say whether every promise was kept.
 
     Args:
-        paths: directories with logs of any number of nodes, or single segments; or one of them. Spark takes all
-            names of files that it knows, with schemes and patterns.
-        engine: ``spark``; ``local`` for plain Python without Spark; ``auto`` for what suits the size. All give the same
-            verdict, which says which one it was.
+        paths: directories with logs of any number of nodes, or single segments; or one of them. Spark takes names with
+            schemes, too, and patterns in these.
+        engine: ``spark``; ``local`` for plain Python without Spark; ``auto`` for what suits the size, and is installed.
+            All read the same files and give the same verdict, which says which one it was.
         master: the Spark cluster; None for a session that is open, for what ``spark-submit`` says, or else for all
             processors of this machine.
         report: where to write the HTML page; the violations go beside it. None for no report.
         say: called now and then with how far it is, in words, perhaps in another thread.
 
     Raises:
-        ReplayError: there are no logs, a log is damaged, the report cannot be written, or what the engine or the
-            report needs is not installed.
+        ReplayError: there are no logs, one is there twice, the report cannot be written, or what the engine or the
+            report needs is not installed. What cannot be read of the logs is in the verdict.
     """
     if engine not in ENGINES:
         raise ReplayError(f"no engine {engine!r}; there are {', '.join(ENGINES[:-1])} and {ENGINES[-1]}")
@@ -66,7 +67,7 @@ def replay(
         make_way(report)
     given = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     if engine == "auto":
-        engine = "local" if master is None and _is_small(given) else "spark"
+        engine = _choose(given, master)
 
     def finish(verdict: Verdict, violations: Iterable[Violation]) -> None:
         if report is not None:
@@ -82,9 +83,18 @@ def replay(
                 return replay_spark(spark, given, finish)
 
         return _on_spark(master, work)
-    verdict = replay_local(find_logs([_local(path) for path in given]), say)
+    listing = list_logs(map(local_path, given))
+    verdict = replay_local(in_order(listing), say, listing)
     finish(verdict, verdict.findings)
     return verdict
+
+
+def _choose(paths: list[str], master: str | None) -> str:
+    """Return the engine that suits the logs. Where there is no Spark, large logs take their time, and are judged."""
+    if master is not None or any(map(is_remote, paths)):
+        return "spark"
+    size_bytes = sum(listed.size for listed in list_logs(map(local_path, paths)).logs)
+    return "local" if size_bytes < LOCAL_BYTES_MAX or missing_of_spark() is not None else "spark"
 
 
 def write_page(verdict: Verdict, paths: Iterable[str], report: Path, violations: Iterable[Violation]) -> None:
@@ -108,24 +118,6 @@ def write_page(verdict: Verdict, paths: Iterable[str], report: Path, violations:
 def _command(paths: Iterable[str], engine: str, report: Path) -> str:
     """Return what makes a report again."""
     return shlex.join(["triack", "replay", *paths, "--engine", engine, "--report", str(report)])
-
-
-def _local(path: str) -> Path:
-    """Return a path of this machine.
-
-    Raises:
-        ReplayError: only Spark can read it.
-    """
-    if "://" in path:
-        raise ReplayError(f"{path} is not of this machine: --engine spark reads it")
-    return Path(path.removeprefix("file:"))
-
-
-def _is_small(paths: list[str]) -> bool:
-    if any("://" in path for path in paths):
-        return False
-    files = (file for path in paths for file in segments_of(_local(path)))
-    return sum(map(size_bytes, files)) < LOCAL_BYTES_MAX
 
 
 def follow_on_spark(
@@ -153,7 +145,7 @@ def follow_on_spark(
         ReplayError: there are no logs, a log is damaged, the report cannot be written, or what Spark or the report
             needs is not installed.
     """
-    given = [str(_local(path)) for path in paths]
+    given = list(map(local_path, paths))
     if _is_connect(master):
         raise ReplayError("--follow on Spark needs a master, and not Spark Connect: what judges a batch runs here")
 

@@ -116,12 +116,14 @@ class Verdict:
         duplicates_on_wire: packets that arrived again and were recognised; normal after a loss.
         resends: packets that left again, in the same session or in a later one.
         sessions_closed: sessions that ended for one of the reasons that are failures.
-        records, torn_lines, nodes: what was read.
+        records, torn_lines, nodes, starts: what was read.
+        files: each file that was read, and how many of its records were judged.
+        unread: what looked like a log and was not read, or not to its end, and why: a sentence with the name before it.
         seconds: wall time from the first message queued to the last one committed.
         missing: logs that were not given, though others speak of what they must hold.
         unfinished: nodes whose last log does not end with their stop: they were killed, run on, or the log was cut.
         violations: how many violations each check found; checks without any are absent.
-        late: the same of limits of time that were missed while a process stood still, and said so: no promise is broken.
+        late: the same for limits of time that a process missed because it stood still, and said so.
         engine: ``spark`` or ``local``.
         findings: the violations themselves, sorted, without those that are late.
         report: where the page was written, if it was.
@@ -140,6 +142,9 @@ class Verdict:
     records: int = 0
     torn_lines: int = 0
     nodes: int = 0
+    starts: int = 0
+    files: dict[str, int] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     missing: list[str] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
@@ -159,8 +164,11 @@ class Verdict:
     def verdict(self) -> str:
         """``fail`` if a promise was broken, ``incomplete`` if logs are missing that could show it, else ``pass``.
 
-        Logs without a record show nothing at all.
+        Logs without a record show nothing at all. What was not read might show why a promise only seems broken, so with
+        something unread it is ``incomplete``, whatever was found in the rest.
         """
+        if self.unread:
+            return "incomplete"
         if self.violations:
             return "fail"
         return "incomplete" if self.missing or not self.records else "pass"

@@ -7,6 +7,7 @@ of a unit that is in several pieces, the last one counts.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby
@@ -16,7 +17,7 @@ from pyspark.sql import functions as f
 
 from triack.tools.replay.checkpoint import freeze, revive
 from triack.tools.replay.dealing import deal, in_order
-from triack.tools.replay.files import OPEN_SUFFIX
+from triack.tools.replay.listing import OPEN_SUFFIX
 from triack.tools.replay.spark_engine import (
     DEALT,
     PENDING,
@@ -59,7 +60,7 @@ def judge_batch(grown: Sequence[Grown], before: DataFrame, merged: DataFrame | N
     import pyarrow as pa
 
     tasks = 1 + sum(more for _, _, more in grown) // TASK_BYTES
-    rows = [("segment", path.removesuffix(OPEN_SUFFIX), "", 0, size, 0, path.encode()) for path, size, _ in grown]
+    rows = [("segment", _unit_of(path), "", 0, size, 0, path) for path, size, _ in grown]
     # Of a table of Arrow Spark makes rows in its plan, without a job.
     news = before.sparkSession.createDataFrame(pa.Table.from_batches([pack(rows)]), DEALT)
     frames: list[DataFrame] = []
@@ -73,6 +74,11 @@ def judge_batch(grown: Sequence[Grown], before: DataFrame, merged: DataFrame | N
     known.write.mode("overwrite").partitionBy("kind").parquet(to)
     for frame in frames:
         frame.unpersist()
+
+
+def _unit_of(path: bytes) -> str:
+    """Return the name of a segment's unit: that of its file when it is complete, each byte of it as a character."""
+    return path.removesuffix(OPEN_SUFFIX.encode()).decode("latin-1")
 
 
 def in_force(table: DataFrame) -> DataFrame:
@@ -138,7 +144,7 @@ def _grow(segment: Growing, rows: Iterable[dict[str, Any]]) -> Iterator[Row]:
     """Deal out what is new in a segment."""
     # It may have been renamed, and have grown more than once.
     last = max(rows, key=lambda row: (row["n"], not row["data"].endswith(OPEN_SUFFIX.encode())))
-    yield from rows_of(deal(segment.grow(last["data"].decode(), last["n"])))
+    yield from rows_of(deal(segment.grow(os.fsdecode(last["data"]), last["n"])))
     yield from told(segment.out)
 
 

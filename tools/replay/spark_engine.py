@@ -1,14 +1,15 @@
 """The Spark engine: deals records out to the judges on any number of machines, and brings home what they find.
 
-Spark finds and reads the files, and every step is a function from DataFrame to DataFrame. Python runs the same judges
-as the local engine, partition by partition and chunk by chunk, so neither a giant session nor a giant lane has to fit
-into memory; nor do violations, of which the driver takes the first of each check.
+The driver lists the files, the workers read them, and every step is a function from DataFrame to DataFrame. Python runs
+the same judges as the local engine, partition by partition and chunk by chunk, so neither a giant session nor a giant
+lane has to fit into memory; nor do violations, of which the driver takes the first of each check.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import os
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple, fields
@@ -22,15 +23,17 @@ from pyspark.sql.window import Window
 from triack.base.errors import ReplayError
 from triack.tools.replay.at_once import AtOnce
 from triack.tools.replay.checkpoint import freeze, revive
-from triack.tools.replay.conclusion import World, accuse, decide, place, summarize
+from triack.tools.replay.conclusion import Read, World, accuse, cover, decide, place, summarize
 from triack.tools.replay.dealing import Chunk, deal, in_order, unpack_chunk
-from triack.tools.replay.files import OPEN_SUFFIX, read_content
+from triack.tools.replay.files import Reading, split
 from triack.tools.replay.findings import DisorderError, Due, Finding, Life, Opening, Output, Record
 from triack.tools.replay.journal import Journal, Segment, Unit, join_segments
+from triack.tools.replay.listing import OPEN_SUFFIX, Listing
 from triack.tools.replay.parting import Part
 from triack.tools.replay.schema import BROKEN, Verdict, Violation
 from triack.tools.replay.series import Series
-from triack.tools.replay.spark_files import find_files, outermost, require_files
+from triack.tools.replay.spark_files import list_files, tabulate_files
+from triack.tools.replay.validity import complaint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,7 +73,7 @@ _RENAMED: Final = re.compile(rf"FILE_NOT_EXIST\b.*{re.escape(OPEN_SUFFIX)}\b")
 """What Spark says of a segment that was complete before a task came to it."""
 Row = tuple[str, str, str, int, int, int, bytes]
 _DECODE: Final[dict[str, Callable[[Any], Any]]] = {
-    "file": str,
+    "file": lambda it: Read(*it),
     "segment": lambda it: Segment(*it),
     "life": lambda it: Life(*it),
     "opening": lambda it: Opening(*it),
@@ -82,11 +85,11 @@ def deal_files(files: DataFrame, *, at_once: bool = True) -> DataFrame:
     """Return the records of segments, dealt out in chunks, and what reading them found.
 
     Args:
-        files: ``path`` and ``content`` of each segment.
+        files: a table of ``spark_files.FILES``.
         at_once: whether what can be judged is judged while it is read, and parts take the place of its records. Logs
             that are out of order fail with ``DisorderError`` then, here or where they are judged.
     """
-    return files.select("path", "content").mapInArrow(each(partial(_deal_segments, at_once=at_once)), DEALT)
+    return files.mapInArrow(each(partial(_deal_files, at_once=at_once)), DEALT)
 
 
 def deal_records(records: DataFrame) -> DataFrame:
@@ -158,13 +161,13 @@ def pack(rows: Sequence[Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, [column.split()[0] for column in DEALT.split(", ")])
 
 
-def _deal_segments(rows: Iterator[dict[str, Any]], *, at_once: bool) -> Iterator[Row]:
+def _deal_files(rows: Iterator[dict[str, Any]], *, at_once: bool) -> Iterator[Row]:
     for row in rows:
-        records, torn = read_content(row["path"], row["content"])
-        yield from _deal_segment(row["path"], records, at_once=at_once)
-        yield found_row("file", row["path"])
-        if torn:
-            yield "found", "number torn_lines", "", 0, 1, 0, b""
+        path = os.fsdecode(row["name"])
+        reading = Reading(path, row["content"])
+        records = yield from _deal_segments(path, reading.segments(), at_once=at_once)
+        reading.compare(row["size"])
+        yield found_row("file", Read(path, records, reading.torn, reading.fault))
 
 
 def _deal_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
@@ -172,22 +175,44 @@ def _deal_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
 
     rows = (row for batch in batches for row in unpack_rows(batch))
     for path, mine in groupby(rows, key=lambda row: row[0]):
-        yield from _deal_segment(path, (record for _, record in mine), at_once=False)
+        records = yield from _deal_segments(path, split(_checked(path, mine)), at_once=False)
+        yield found_row("file", Read(path, records))
 
 
-def _deal_segment(path: str, records: Iterable[Record], *, at_once: bool) -> Iterator[Row]:
-    out = Output()
-    journal = Journal(path, out)
-    judging = AtOnce(journal)
-    yield from rows_of(deal((judging if at_once else journal).read(records)))
+def _checked(path: str, rows: Iterable[tuple[str, int, Record]]) -> Iterator[Record]:
+    """Yield the records of rows; a table may have been written, joined and filtered by anybody."""
+    for _, line, record in rows:
+        if said := complaint(record):
+            raise ReplayError(f"{path} line {line} {said}")
+        yield record
+
+
+def _deal_segments(
+    path: str, segments: Iterable[tuple[int, Iterable[Record]]], *, at_once: bool
+) -> Generator[Row, None, int]:
+    """Deal out the segments of a file; return how many records they have."""
+    count = 0
+    for line, records in segments:
+        out = Output()
+        journal = Journal(path, out, line)
+        judging = AtOnce(journal)
+        yield from rows_of(deal((judging if at_once else journal).read(records)))
+        yield from _parts_of(journal, judging)
+        yield from results(out)
+        count += journal.records
+    return count
+
+
+def _parts_of(journal: Journal, judging: AtOnce) -> Iterator[Row]:
+    """Yield what is known of a segment as a whole, and of the units that were judged while it was read."""
     segment = journal.segment()
-    if segment is not None:
-        yield found_row("segment", segment)
-        for unit, (n, part) in judging.parts.items():
-            yield from results(part.out)
-            part.out.clear()
-            yield unit[0], "/".join(unit[1:]), segment.node, segment.incarnation, n, STATE, freeze(part)
-    yield from results(out)
+    if segment is None:
+        return
+    yield found_row("segment", segment)
+    for unit, (n, part) in judging.parts.items():
+        yield from results(part.out)
+        part.out.clear()
+        yield unit[0], "/".join(unit[1:]), segment.node, segment.incarnation, n, STATE, freeze(part)
 
 
 def _judge_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
@@ -293,7 +318,8 @@ class Found:
         rows: everything of kind ``found``; the caller keeps it in Spark's cache.
 
     Attributes:
-        segments: what was read, as wholes.
+        files: what was read.
+        segments: the same, as wholes.
         world: what findings may depend on.
         any: whether there may be violations.
         violations: those that hold, each once, as a DataFrame of ``VIOLATIONS``.
@@ -302,6 +328,7 @@ class Found:
     def __init__(self, rows: DataFrame) -> None:
         gathered = self._gathered = _gather(rows)
         joining = Output()
+        self.files: list[Read] = _collect(gathered, "file")
         self.segments: list[Segment] = _collect(gathered, "segment")
         self.world = World(join_segments(self.segments, joining), _collect(gathered, "opening"))
         findings = rows.where("unit = 'finding'").select("data")
@@ -311,15 +338,16 @@ class Found:
         self.any = bool(more) or any(row["unit"] == "finding" for row in gathered)
         self.violations = decided(findings, self.world, self.segments)
 
-    def files(self) -> list[str]:
-        """What was read."""
-        return _collect(self._gathered, "file")
+    def summarize(self, verdict: Verdict, listing: Listing) -> None:
+        """Fill in all but the violations.
 
-    def summarize(self, verdict: Verdict) -> None:
-        """Fill in all but the violations."""
+        Args:
+            verdict: gets it.
+            listing: what there was to read.
+        """
         gathered = self._gathered
         numbers = {row["unit"].partition(" ")[2]: row["n"] for row in gathered if row["unit"].startswith("number ")}
-        verdict.torn_lines = numbers.pop("torn_lines", 0)
+        cover(verdict, listing, self.files)
         summarize(verdict, self.world, numbers, _merge(gathered))
         times = {row["unit"]: row["n"] for row in gathered if row["unit"] in ("begin", "end")}
         verdict.time(times.get("begin", 0), times.get("end", 0))
@@ -368,19 +396,21 @@ def replay_spark(
 
     Args:
         spark: the Spark session.
-        paths: directories with logs (searched in depth), or single segments, as Spark names files.
+        paths: directories with logs (searched in depth), or single files, of this machine and mounted on all that work;
+            or with a scheme that Spark knows.
         finish: called with the verdict, which has the first violations of each check, and with all of them, in order,
             one by one as Spark has them.
 
     Raises:
-        ReplayError: the logs cannot be read.
+        ReplayError: there are no logs, or one is there twice.
     """
-    given, at_once, finds = outermost(paths), True, FINDS_MAX
+    given, at_once, finds = list(paths), True, FINDS_MAX
     while True:
-        files = find_files(spark, given)
+        listing = list_files(spark, given)
+        files = tabulate_files(spark, listing)
         finds -= 1
         try:
-            return judge_dealt(deal_files(files, at_once=at_once), finish, given)
+            return judge_dealt(deal_files(files, at_once=at_once), finish, listing)
         except Exception as error:
             if at_once and DisorderError.__name__ in str(error):
                 at_once = False
@@ -391,23 +421,21 @@ def replay_spark(
 def judge_dealt(
     dealt: DataFrame,
     finish: Callable[[Verdict, Iterable[Violation]], None] | None = None,
-    paths: Iterable[str] = (),
+    listing: Listing | None = None,
 ) -> Verdict:
     """Judge what was dealt out.
 
     Args:
         dealt: as ``deal_files`` or ``deal_records`` return it.
         finish: as of ``replay_spark``.
-        paths: where something must have been found.
+        listing: what there was to read; None for a table, which has all that there is.
 
     Raises:
-        ReplayError: a log cannot be read, or there is none.
+        ReplayError: a segment is there twice, or a record of a table is not as the schema says.
     """
     kept: list[DataFrame] = []
     try:
-        found = Found(keep_found(dealt, kept))
-        require_files(paths, found.files())
-        return conclude_found(found, kept, finish)
+        return conclude_found(Found(keep_found(dealt, kept)), listing or Listing(), kept, finish)
     except Exception as error:
         raise explain(error) from error
     finally:
@@ -436,17 +464,21 @@ def keep_found(dealt: DataFrame, kept: list[DataFrame]) -> DataFrame:
 
 
 def conclude_found(
-    found: Found, kept: list[DataFrame], finish: Callable[[Verdict, Iterable[Violation]], None] | None
+    found: Found,
+    listing: Listing,
+    kept: list[DataFrame],
+    finish: Callable[[Verdict, Iterable[Violation]], None] | None,
 ) -> Verdict:
     """Return the verdict over what was found.
 
     Args:
         found: that.
+        listing: what there was to read.
         kept: takes the frames that are in Spark's cache from now on.
         finish: as of ``replay_spark``.
     """
     verdict = Verdict(engine="spark")
-    found.summarize(verdict)
+    found.summarize(verdict, listing)
     violations = found.violations
     counts = []
     if found.any:

@@ -22,11 +22,12 @@ from triack.base.errors import ReplayError
 from triack.tools.replay.checkpoint import load, save
 from triack.tools.replay.findings import DisorderError
 from triack.tools.replay.follow import POLL_S
+from triack.tools.replay.listing import Listing, list_growing
 from triack.tools.replay.pieces import merged_by, pieces_of
 from triack.tools.replay.schema import BROKEN, Timeline, Verdict, Violation
 from triack.tools.replay.spark_batch import KNOWN, in_force, judge_batch
 from triack.tools.replay.spark_engine import Found, conclude_found, explain, first_of_each
-from triack.tools.replay.spark_files import name_of, outermost
+from triack.tools.replay.spark_files import name_of
 from triack.tools.replay.spark_growth import watch
 from triack.tools.replay.spark_session import gone
 
@@ -72,10 +73,8 @@ def follow_spark(
     Raises:
         ReplayError: a path does not exist, a log is damaged, or the checkpoint is something else.
     """
-    given = [Path(path) for path in outermost(paths)]
-    for path in given:
-        if not path.exists():
-            raise ReplayError(f"no such directory: {path}")
+    given = list(map(Path, paths))
+    list_growing(given, ())
     with nullcontext(str(checkpoint)) if checkpoint else TemporaryDirectory(prefix="triack-replay-") as folder:
         stream = Stream(spark, given, Kept(Path(folder), given))
         try:
@@ -112,11 +111,12 @@ class Kept:
         forgets: whether what is settled is kept as sums only.
 
     Raises:
-        ReplayError: there is something else in it.
+        ReplayError: there is something else in it, or its name is one that Spark misreads.
     """
 
     def __init__(self, path: Path, paths: list[Path]) -> None:
         self._path = path.resolve()
+        name_of(str(self._path))
         self._paths = [str(path.resolve()) for path in paths]
         self._path.mkdir(parents=True, exist_ok=True)
         about = self._path / "about"
@@ -154,7 +154,7 @@ class Kept:
     @property
     def stream(self) -> str:
         """Where Spark keeps how far it is."""
-        return name_of(self._path / str(self._generation) / "stream")
+        return name_of(str(self._path / str(self._generation) / "stream"))
 
     @property
     def _told_before(self) -> Path:
@@ -244,7 +244,7 @@ class Stream:
         try:
             merging = merged_by(batch)
             merged = self._in_force(merging) if merging else None
-            to = name_of(self._kept.piece(batch))
+            to = name_of(str(self._kept.piece(batch)))
             news = [(row["path"], row["size"], row["grown"]) for row in grown.collect()]
             judge_batch(news, self._pieces(pieces_of(batch - 1)), merged, to, forgets=self._kept.forgets)
         except Exception as error:
@@ -258,8 +258,8 @@ class Stream:
     def _pieces(self, pieces: list[int]) -> DataFrame:
         if not pieces:
             return self._spark.createDataFrame([], KNOWN)
-        reader = self._spark.read.schema(KNOWN).option("basePath", name_of(self._kept.judged))
-        return reader.parquet(*(name_of(self._kept.piece(piece)) for piece in pieces))
+        reader = self._spark.read.schema(KNOWN).option("basePath", name_of(str(self._kept.judged)))
+        return reader.parquet(*(name_of(str(self._kept.piece(piece))) for piece in pieces))
 
     def _in_force(self, pieces: list[int]) -> DataFrame:
         """Return the rows of some pieces that none of them has made invalid: of a single one, all."""
@@ -347,7 +347,7 @@ class Stream:
         rows = self._found(last).persist()
         try:
             found, verdict = Found(rows), Verdict()
-            found.summarize(verdict)
+            found.summarize(verdict, Listing())
             broken = f.col("standing") == BROKEN
             violations = first_of_each(found.violations.where(broken)) if found.any else []
         finally:
@@ -366,7 +366,10 @@ class Stream:
         """
         kept: list[DataFrame] = []
         try:
-            return conclude_found(Found(self._found(self._last)), kept, finish)
+            found = Found(self._found(self._last))
+            listing = list_growing(self._paths, ())
+            read = {it.path for it in found.files}
+            return conclude_found(found, Listing([], listing.without_packed(read).unread), kept, finish)
         finally:
             for frame in kept:
                 frame.unpersist()

@@ -7,21 +7,23 @@ So a batch that Spark runs once more after a crash finds the same.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-from triack.tools.replay.files import OPEN_SUFFIX, segments_of, size_bytes, there
+from triack.tools.replay.files import size_bytes
+from triack.tools.replay.listing import OPEN_SUFFIX, list_growing, there
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-GROWN: Final = "path string, size bigint, grown bigint"
-"""A segment, its size, and how much of that is new, both in bytes."""
-Row = tuple[str, int, int]
+GROWN: Final = "path binary, size bigint, grown bigint"
+"""A segment, its size, and how much of that is new, both in bytes. Its name is bytes, as not each name is text."""
+Row = tuple[bytes, int, int]
 
 
 def watch(spark: SparkSession, paths: Iterable[Path]) -> DataFrame:
@@ -61,6 +63,7 @@ class GrowthReader(SimpleDataSourceStreamReader):
 
     def __init__(self, paths: list[Path]) -> None:
         self._paths = paths
+        self._known: set[str] = set()
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - as Spark calls it
         """Nothing was there."""
@@ -70,18 +73,19 @@ class GrowthReader(SimpleDataSourceStreamReader):
         """Return what has grown since an offset, and the offset of now.
 
         Raises:
-            ReplayError: a path does not exist.
+            ReplayError: a path does not exist, or a log is one that does not grow.
         """
         # Sizes are asked for when all names are known: a segment that has a next one is complete by then.
-        listed = [path for given in self._paths for path in segments_of(given, following=True)]
-        sizes = {str(path): size_bytes(path) for path in sorted(map(there, listed))}
+        listing = list_growing(self._paths, self._known)
+        self._known = {path for path, _ in listing.logs}
+        sizes = {path: size_bytes(Path(path)) for path in sorted(map(there, self._known))}
         now = {path: size for path, size in sizes.items() if size}
         return self.readBetweenOffsets(start, now), now
 
     def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[Row]:  # noqa: N802
         """Return what has grown between two offsets."""
-        rows = [(path, size, size - _before(path, start)) for path, size in end.items() if start.get(path) != size]
-        return iter(rows)
+        grown = [(path, size, size - _before(path, start)) for path, size in end.items() if start.get(path) != size]
+        return iter([(os.fsencode(path), size, more) for path, size, more in grown])
 
 
 def _before(path: str, start: dict[str, int]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from triack.tools.replay.conclusion import Read
 from triack.tools.replay.files import Tail
 from triack.tools.replay.findings import DisorderError, Output, Record
 from triack.tools.replay.journal import Journal, Unit
@@ -44,15 +45,13 @@ class Growing:
         return self._journal.read(self._tail.read(size))
 
     def now(self) -> Output:
-        """Return what is true for now: it is whole but for a torn last line."""
-        now = Output()
-        if self._tail.is_torn(self._size_bytes):
-            now.count("torn_lines", 1)
-        return now
+        """Return what is true for now beside its records: nothing."""
+        return Output()
 
     def parts(self) -> Iterator[tuple[str, object]]:
         """Yield what Spark's driver has to know of it as a whole."""
-        yield "file", self._journal.path
+        torn = self._tail.is_torn(self._size_bytes)
+        yield "file", Read(self._journal.path, self._journal.records, torn)
         segment = self._journal.segment()
         if segment is not None:
             yield "segment", segment

@@ -104,9 +104,9 @@ def test_a_line_of_the_log_says_nothing_twice() -> None:
 
 def test_a_line_of_json_can_always_be_written() -> None:
     """People read letters of any script, and half of a character, which a label may have, does not stop the command."""
-    told = common.json_line({"label": "gr\u00f6\u00dfe \ud800"})
-    assert told.encode() == '{"label": "gr\u00f6\u00dfe \\ud800"}'.encode()
-    assert json.loads(told) == {"label": "gr\u00f6\u00dfe \ud800"}
+    told = common.json_line({"label": "gr\u00f6\u00dfe \ud800\x9b\u202e\u2028"})
+    assert told.encode() == '{"label": "gr\u00f6\u00dfe \\ud800\\u009b\\u202e\\u2028"}'.encode()
+    assert json.loads(told) == {"label": "gr\u00f6\u00dfe \ud800\x9b\u202e\u2028"}
 
 
 @pytest.mark.parametrize("command", [("keygen",), ("trust", "list"), ("receive", "orders"), ("queue", "list")])

@@ -38,10 +38,32 @@ def test_the_verdict_is_that_of_the_logs(records: "DataFrame", logs: Path) -> No
     assert judged == local
 
 
-def test_other_tables_and_paths_are_refused(spark: "SparkSession", tmp_path: Path) -> None:
+def test_other_tables_and_paths_are_refused(spark: "SparkSession", records: "DataFrame", tmp_path: Path) -> None:
     from triack import replay
 
-    with pytest.raises(UsageError, match=r"lacks event, file, line, node$"):
+    with pytest.raises(UsageError, match=r"lacks ack_at_once, ack_bytes, .*, window$"):
         replay.verdict(spark.range(1))
+    with pytest.raises(UsageError, match=r"lacks previous, queue$"):
+        replay.verdict(records.drop("queue", "previous"))
     with pytest.raises(ReplayError, match=f"no such directory: {tmp_path}/nowhere$"):
         replay.load(spark, f"{tmp_path}/nowhere")
+    (tmp_path / "a.jsonl").touch()
+    with pytest.raises(ReplayError, match=r"a\.jsonl is empty, as no complete segment is"):
+        replay.load(spark, str(tmp_path))
+
+
+def test_a_table_that_somebody_has_changed_is_judged_or_refused(spark: "SparkSession", records: "DataFrame") -> None:
+    """Two starts may be in one file of it; a record that is none is named with its line."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.window import Window
+
+    from triack import replay
+
+    line = f.row_number().over(Window.orderBy("node", "incarnation", "n")).cast("bigint")
+    together = records.withColumn("line", line).withColumn("file", f.lit("all"))
+    judged = replay.verdict(together)
+    assert judged.verdict == "fail"
+    assert judged.violations == replay.verdict(records).violations
+    assert judged.files == {"all": judged.records}
+    with pytest.raises(ReplayError, match=r"-000001\.jsonl.* line \d+ is damaged: \w+ with the fields"):
+        replay.verdict(records.withColumn("queue", f.lit(None).cast("string")))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.tools.replay.builder import healthy
 from triack.base.errors import ReplayError
-from triack.tools.replay.files import find_logs, read_content, read_records
+from triack.tools.replay.files import Reading, columns_of, find_logs, read_records
 
 pytest.importorskip("pyarrow")
 
@@ -39,14 +39,44 @@ def test_a_file_that_is_not_one_is_named(content: bytes, said: str) -> None:
         pq.write_table(pa.table({"a": [1]}), out)
         content = out.getvalue()
     with pytest.raises(ReplayError, match=f"^x.parquet {said}"):
-        read_content("x.parquet", content)
+        columns_of("x.parquet", content)
 
 
-def test_a_record_that_is_none_is_named_with_its_line() -> None:
-    from triack.tools.replay.columns import write_parquet
+def parquet(**columns: list[object]) -> bytes:
+    """A file that anybody may have written."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     out = io.BytesIO()
-    write_parquet(iter([{"v": 2, "event": "queue", "node": "a"}]), out)
-    records, _ = read_content("x.parquet", out.getvalue())
-    with pytest.raises(ReplayError, match=r"^x\.parquet line 1 is damaged: "):
-        next(records)
+    pq.write_table(pa.table(columns), out)
+    return out.getvalue()
+
+
+STOPPED: dict[str, list[object]] = {
+    "v": [2], "event": ["node_stopped"], "node": ["a" * 32], "incarnation": [1], "n": [1], "at_ns": [0], "wall_ns": [0],
+}  # fmt: skip
+ACKED: dict[str, list[object]] = {**STOPPED, "event": ["ack_received"], "session": ["b" * 16]}
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (STOPPED, ""),
+        ({**ACKED, "ranges": [[[1, 2]]]}, ""),
+        ({**ACKED, "ranges": [[]]}, ""),
+        ({**STOPPED, "event": ["queue"]}, "line 1 is damaged: unknown event 'queue'"),
+        ({**STOPPED, "event": [None]}, "line 1 is damaged: field 'v' is missing or of the wrong type"),
+        ({**STOPPED, "node": [7]}, "line 1 is damaged: field 'node' is '7', and not 32 hex digits"),
+        ({**STOPPED, "n": ["one"]}, "is damaged: Failed to parse string: 'one' as a scalar of type int64"),
+        (ACKED, "line 1 is damaged: ack_received with the fields session"),
+        ({**ACKED, "ranges": [[[1], [2, 3, 4]]]}, "line 1 is damaged: field 'ranges' is not made of pairs"),
+        ({**ACKED, "ranges": [[[1, None]]]}, "line 1 is damaged: field 'ranges' is not made of pairs"),
+        ({**ACKED, "ranges": [[1, 2]]}, "is damaged: Unsupported cast"),
+    ],
+)
+def test_what_anybody_wrote_is_read_or_named(columns: dict[str, list[object]], said: str) -> None:
+    """With other types, lists of something else, or without a column."""
+    reading = Reading("x.parquet", parquet(**columns))
+    count = sum(1 for _, records in reading.segments() for _ in records)
+    assert reading.fault[: len(said)] == said
+    assert (reading.fault == "") == (count == 1)

@@ -1,6 +1,9 @@
 """``triack replay``: what a person reads, what a program reads, and how it ends."""
 
 import json
+import os
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 
@@ -8,8 +11,10 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from tests.machine import PATIENCE_S
 from tests.tools.replay.builder import healthy
 from tests.tools.replay.faults import FAULTS, ready
+from triack.tools.replay import command as module
 from triack.tools.replay.catalogue import CHECKS
 from triack.tools.replay.command import command, show
 from triack.tools.replay.schema import Timeline, Verdict, Violation
@@ -122,3 +127,81 @@ def shown(verdict: Verdict) -> str:
     out = StringIO()
     show(verdict, Console(file=out, width=200))
     return out.getvalue()
+
+
+EVIL = "n\x1b[31m\u202e\u2028\x9b\x07\t"
+"""What acts on a terminal instead of being seen."""
+
+
+def evil(directory: Path) -> None:
+    """Logs with that in every name that others may give, and with a broken promise."""
+    world = ready()
+    FAULTS["order_ack_too_early"](world)
+    for record in (*world.alpha.records, *world.beta.records):
+        record.update({name: EVIL for name in ("name", "queue", "peer_name") if name in record})
+    world.save(directory / EVIL)
+    (directory / f"{EVIL}.jsonl.gz").touch()
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--follow", "--until-idle", "0"]])
+def test_nothing_in_a_log_acts_on_a_terminal(tmp_path: Path, options: list[str]) -> None:
+    """Neither names in it, nor those of files; and the report is a page that shows them."""
+    evil(tmp_path)
+    result = CliRunner().invoke(command, [str(tmp_path), "--report", str(tmp_path / "page.html"), *options])
+    assert result.exit_code == 2
+    page = (tmp_path / "page.html").read_text()
+    violations = (tmp_path / "violations.jsonl").read_text()
+    for text in (result.stdout, result.stderr, page, violations):
+        assert all(char.isprintable() or char == "\n" for char in text)
+    for text in (result.stdout, page):
+        assert "u202e" in text
+        assert "gz" in text
+
+
+def test_what_was_read_is_said_and_what_was_not(tmp_path: Path) -> None:
+    """Over what was not read nobody is accused, and nothing is a pass; a program learns all names."""
+    world = ready()
+    FAULTS["order_ack_too_early"](world)
+    world.save(tmp_path)
+    for number in range(12):
+        (tmp_path / f"{number:02d}.jsonl.gz").touch()
+    result = CliRunner().invoke(command, [str(tmp_path), "--engine", "local"])
+    assert result.exit_code == 2
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("INCOMPLETE")
+    assert "read: 4 files with 2 starts of nodes" in lines
+    assert sum(line.startswith("not read: ") for line in lines) == 10
+    assert "... and 2 more; --json names all of them" in lines
+    assert lines.index("what was not read may explain the following:") < len(lines) - 2
+    told = json.loads(CliRunner().invoke(command, [str(tmp_path), "--json"]).stdout)
+    assert (told["verdict"], len(told["unread"]), len(told["files"]), told["starts"]) == ("incomplete", 12, 4, 2)
+
+
+def test_a_fault_of_the_replay_is_no_broken_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is a system that fails: nothing but a broken promise ends with 1."""
+    for error in (KeyError("queue"), OSError(28, "No space left on device")):
+
+        def fail(*_: object, error: Exception = error, **__: object) -> Verdict:
+            raise error
+
+        monkeypatch.setattr(module, "replay", fail)
+        result = CliRunner().invoke(command, [str(tmp_path)])
+        assert result.exit_code == 2
+        assert str(error) in result.stderr
+
+
+@pytest.mark.slow
+def test_a_reader_that_goes_away_changes_no_verdict(tmp_path: Path) -> None:
+    """As ``head`` does; and Python has nothing to say of it."""
+    healthy().save(tmp_path)
+    read, write = os.pipe()
+    os.close(read)
+    ended = subprocess.run(
+        [sys.executable, "-m", "triack", "replay", tmp_path],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (0, b"")

@@ -2,10 +2,11 @@
 
 import pytest
 
-from triack.tools.replay.conclusion import World, decide, missing_logs, place, unfinished_logs
+from triack.tools.replay.conclusion import Read, World, cover, decide, missing_logs, place, unfinished_logs
 from triack.tools.replay.findings import Due, Finding, Life, Opening, given
 from triack.tools.replay.journal import Segment
-from triack.tools.replay.schema import Violation
+from triack.tools.replay.listing import Listed, Listing
+from triack.tools.replay.schema import Verdict, Violation
 
 LIVES = [
     Life("a", 1, 0, 1000, True, "alpha", 10, True),
@@ -88,3 +89,14 @@ def test_a_violation_is_placed_in_its_file() -> None:
     violations = [Violation("lost", "a", incarnation=1, n=n) for n in (10, 12, 30)]
     place(violations, segments)
     assert [(it.file, it.line) for it in violations] == [("one", 10), ("two", 2), ("", 0)]
+
+
+def test_of_all_that_was_listed_nothing_is_left_out() -> None:
+    """What no engine tells of was not read; a name that would act on a terminal is told with that escaped."""
+    listing = Listing([Listed(name, 7) for name in ("a", "b\x1b", "c", "d")], {"e": "is packed"})
+    verdict = Verdict()
+    cover(verdict, listing, [Read("a", 3, torn=True), Read("b\x1b", 2), Read("c", 0, fault="line 1 is damaged")])
+    assert verdict.files == {"a": 3, "b\\x1b": 2, "c": 0}
+    assert verdict.unread == {"c": "line 1 is damaged", "d": "was not read", "e": "is packed"}
+    assert verdict.torn_lines == 1
+    assert verdict.verdict == "incomplete"

@@ -1,26 +1,17 @@
 """Finding logs, and reading lines that are whole."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.tools.replay.builder import ALPHA, close_segments, healthy
+from tests.tools.replay.builder import ALPHA, BETA, close_segments, healthy
 from triack.base.errors import ReplayError
-from triack.tools.replay.files import (
-    VIOLATIONS,
-    by_either_name,
-    complaint,
-    find_logs,
-    parse_records,
-    read_records,
-    segments_of,
-    size_bytes,
-)
+from triack.base.session_log import SETTINGS
+from triack.tools.replay import files
+from triack.tools.replay.files import Reading, Tail, find_logs, parse_records, read_records, size_bytes, split
 from triack.tools.replay.local_engine import replay_local
 from triack.tools.replay.run import replay
-from triack.tools.replay.version1 import modernize
 
 
 def test_a_torn_last_line_is_skipped(tmp_path: Path) -> None:
@@ -33,33 +24,24 @@ def test_a_torn_last_line_is_skipped(tmp_path: Path) -> None:
 
 
 def test_a_damaged_line_names_its_file_and_number(tmp_path: Path) -> None:
-    """Damage in the middle ends the replay: a verdict over half a record would prove nothing."""
+    """What is before the damage is judged; over half a record no verdict is a pass, nor is anybody accused."""
     directories = healthy().save(tmp_path)
-    damage(tmp_path / "alpha" / "alpha-000001-000001.jsonl", 3, '{"v": 1, "ev\n')
-    with pytest.raises(ReplayError, match=r"alpha-000001-000001\.jsonl line 3 is damaged"):
-        replay(directories, engine="local")
+    file = tmp_path / "alpha" / "alpha-000001-000001.jsonl"
+    damage(file, 3, '{"v": 1, "ev\n')
+    verdict = replay(directories, engine="local")
+    assert (verdict.verdict, verdict.unread) == (
+        "incomplete",
+        {str(file): "line 3 is damaged: no JSON from character 13 on"},
+    )
+    assert verdict.files[str(file)] == 2
 
 
 def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
     """A log of a later schema is not guessed at."""
     world = healthy()
     world.beta.records[5]["v"] = 3
-    with pytest.raises(ReplayError, match="has schema version 3"):
-        replay(world.save(tmp_path), engine="local")
-
-
-@pytest.mark.parametrize(("name", "said"), [("empty", "no session log"), ("nowhere", "no such directory")])
-def test_no_logs_is_an_error(tmp_path: Path, name: str, said: str) -> None:
-    """Nothing to read is no pass."""
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ReplayError, match=said):
-        replay([tmp_path / name], engine="local")
-
-
-def test_no_path_is_an_error() -> None:
-    """A library user may have found nothing to give."""
-    with pytest.raises(ReplayError, match=r"^no directory with session logs was given$"):
-        replay([], engine="local")
+    (why,) = replay(world.save(tmp_path), engine="local").unread.values()
+    assert "has schema version 3; this replay reads versions 1 and 2" in why
 
 
 @pytest.mark.parametrize(
@@ -70,13 +52,12 @@ def test_no_path_is_an_error() -> None:
     ],
 )
 def test_a_first_line_that_does_not_fit_is_refused(tmp_path: Path, text: str, reason: str) -> None:
-    """It says where the segment belongs, so both engines look at it before they start."""
+    """It says where the segment belongs; nothing of it is read then."""
     directories = healthy().save(tmp_path)
     file = tmp_path / "alpha" / "alpha-000001-000001.jsonl"
     damage(file, 1, f"{text}\n")
-    with pytest.raises(ReplayError) as refused:
-        replay(directories, engine="local")
-    assert str(refused.value) == f"{file} line 1 is damaged: {reason}"
+    verdict = replay(directories, engine="local")
+    assert (verdict.unread, verdict.files[str(file)]) == ({str(file): f"line 1 is damaged: {reason}"}, 0)
 
 
 @pytest.mark.parametrize("text", ['{"level": "info", "at": 7}', '{"n": 4}', "[1]", "a line of text", "\x00\x01"])
@@ -85,109 +66,20 @@ def test_a_file_of_something_else_is_not_called_damaged(tmp_path: Path, text: st
     directories = healthy().save(tmp_path)
     other = tmp_path / "alpha" / "application.jsonl"
     other.write_text(f"{text}\n" * 3)
-    with pytest.raises(ReplayError) as refused:
-        replay(directories, engine="local")
-    assert str(refused.value) == f"{other} is no session log: its first line does not begin one"
-
-
-def test_the_violations_of_an_earlier_report_are_no_log(tmp_path: Path) -> None:
-    """``--report`` may write its page among the logs, and they may be replayed again."""
-    directories = healthy().save(tmp_path)
-    (tmp_path / "alpha" / VIOLATIONS).write_text('{"check": "lost"}\n')
-    assert replay(directories, engine="local").verdict == "pass"
-
-
-@pytest.mark.parametrize("packer", ["gz", "bz2", "xz", "zst", "open.gz", "open.zst"])
-def test_a_packed_segment_is_not_missed(tmp_path: Path, packer: str) -> None:
-    """Whatever rotates files may pack them, those of killed nodes as well: the rest is no whole record."""
-    directories = healthy().save(tmp_path)
-    packed = tmp_path / "alpha" / f"alpha-000001-000003.jsonl.{packer}"
-    packed.write_bytes(b"packed")
-    for paths in (directories, [packed]):
-        with pytest.raises(ReplayError) as refused:
-            replay(paths, engine="local")
-        assert str(refused.value).startswith(f"{packed} is packed: unpack it; `triack log compact` makes")
-
-
-def test_an_empty_segment_is_not_missed(tmp_path: Path) -> None:
-    """Nothing completes one without a record. One that is open may have been begun a moment before a crash."""
-    directories = healthy().save(tmp_path)
-    (tmp_path / "alpha" / "alpha-000002-000003.jsonl.open").touch()
-    assert replay(directories, engine="local").verdict == "pass"
-    empty = tmp_path / "alpha" / "alpha-000002-000004.jsonl"
-    empty.touch()
-    for paths in (directories, [empty]):
-        with pytest.raises(ReplayError) as refused:
-            replay(paths, engine="local")
-        assert str(refused.value).startswith(f"{empty} is empty, as no complete segment is: restore it")
-
-
-def test_a_log_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """Here it is a directory that is called like a log."""
-    directories = healthy().save(tmp_path)
-    (tmp_path / "alpha" / "alpha-000009-000001.jsonl").mkdir()
-    with pytest.raises(ReplayError) as refused:
-        replay(directories, engine="local")
-    assert str(refused.value) == f"cannot read {tmp_path}/alpha/alpha-000009-000001.jsonl: Is a directory"
-
-
-def test_a_directory_that_cannot_be_looked_into_is_named(tmp_path: Path) -> None:
-    """What is in it would be missed without a word. This one is deeper than a path can say, so that nobody may."""
-    healthy().save(tmp_path)
-    here = os.open(tmp_path / "alpha", os.O_RDONLY)
-    for _ in range(20):
-        os.mkdir("d" * 250, dir_fd=here)
-        deeper = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = deeper
-    os.close(here)
-    with pytest.raises(ReplayError, match=rf"^cannot read {tmp_path}/alpha/d.*: File name too long$"):
-        find_logs([tmp_path])
-
-
-def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
-    loop = tmp_path / "a.jsonl"
-    loop.symlink_to(loop)
-    with pytest.raises(ReplayError, match=rf"^cannot read {loop}: Too many levels of symbolic links$"):
-        find_logs([tmp_path])
-
-
-@pytest.mark.parametrize("both", [False, True])
-def test_a_segment_that_is_renamed_while_its_directory_is_listed_is_found_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, both: bool
-) -> None:
-    """A listing may have it by its old name, and by the new one as well."""
-    healthy().save(tmp_path)
-    walk = os.walk
-
-    def walking(top: Path, **how: object) -> list[tuple[str, list[str], list[str]]]:
-        listed = list(walk(top))
-        close_segments(tmp_path)
-        return listed + list(walk(top)) * both
-
-    monkeypatch.setattr(os, "walk", walking)
-    found = segments_of(tmp_path)
-    assert len(found) == 8
-    assert {path.suffix for path in found} == {".jsonl"}
+    verdict = replay(directories, engine="local")
+    assert verdict.unread == {str(other): "is no session log: its first line does not begin one"}
 
 
 def test_a_segment_that_is_renamed_after_it_was_listed_is_read(tmp_path: Path) -> None:
     """Whenever that is: a replay of many logs takes longer than a node with its segment."""
     healthy().save(tmp_path)
     wanted = replay_local(find_logs([tmp_path]))
-    listed, logs = segments_of(tmp_path), find_logs([tmp_path])
+    logs = find_logs([tmp_path])
     close_segments(tmp_path)
-    assert all(size_bytes(path) for path in listed)
+    assert all(size_bytes(log.path) == log.size for log in logs)
+    assert size_bytes(tmp_path / "gone.jsonl.open") == 0
     judged = replay_local(logs)
     assert (judged.verdict, judged.records) == ("pass", wanted.records)
-
-
-def test_a_segment_that_was_removed_is_missed(tmp_path: Path) -> None:
-    """By neither name there is anything, and that is said."""
-    gone = tmp_path / "a.jsonl.open"
-    assert size_bytes(gone) == 0
-    with pytest.raises(FileNotFoundError):
-        by_either_name(str(gone), os.stat)
 
 
 def damage(file: Path, line: int, text: str) -> None:
@@ -216,17 +108,20 @@ def test_segments_come_in_the_order_in_which_they_were_written(tmp_path: Path) -
     assert found[0].order == (ALPHA, 1, 1)
 
 
-def test_a_torn_line_is_kept_whole(tmp_path: Path) -> None:
-    """However long it is; it may even be all that there is of a log."""
+def test_a_torn_line_is_no_record(tmp_path: Path) -> None:
+    """However long it is, and whole or not; it may even be all that there is of a log."""
     (tmp_path / "a.jsonl").write_text('{"v": 1' + " " * 70_000)
     healthy().save(tmp_path)
     (file,) = tmp_path.glob("alpha/*-000002-000002.jsonl.open")
     whole = json.dumps({"v": 1, "event": "node_started"})
     with file.open("a") as log:
         log.write(whole)
-    torn, *_, last = find_logs([tmp_path / "a.jsonl", tmp_path / "alpha"])
-    assert (len(torn.torn), list(read_records(torn))) == (70_007, [])
-    assert last.torn == whole
+    for path in (tmp_path / "a.jsonl", file):
+        reading = Reading(str(path))
+        assert all(record["n"] for _, records in reading.segments() for record in records)
+        assert (reading.torn, reading.fault) == (True, "")
+        reading.compare(path.stat().st_size)
+        assert reading.fault == ""
 
 
 @pytest.mark.parametrize(
@@ -267,20 +162,8 @@ def test_a_time_of_its_own_is_judged_in_each_line(tmp_path: Path) -> None:
     lines = [first, {**like, "wall_ns": 7}, {**like, "wall_ns": 1 << 62}]
     log = tmp_path / "a.jsonl"
     log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    with pytest.raises(ReplayError, match=r"line 3 is damaged: field 'wall_ns' is"):
-        replay(tmp_path, engine="local")
-
-
-def test_a_class_is_one_of_three() -> None:
-    """And a position is what its class has."""
-    world = healthy()
-    world.number()
-    recovered = modernize(world.beta.one("position_recovered"))
-    assert complaint(recovered) == ""
-    assert complaint({**recovered, "class": "magic"}) == "is damaged: unknown class 'magic'"
-    assert complaint({**recovered, "class": "recoverable"}).endswith(
-        "a position of class 'recoverable' that is not one"
-    )
+    (why,) = replay(tmp_path, engine="local").unread.values()
+    assert why.startswith("line 3 is damaged: field 'wall_ns' is")
 
 
 def test_a_log_in_memory_is_read_alike(tmp_path: Path) -> None:
@@ -291,3 +174,79 @@ def test_a_log_in_memory_is_read_alike(tmp_path: Path) -> None:
     assert parse_records(b"") == []
     with pytest.raises(ValueError, match="Expecting"):
         parse_records(b'{"v": 1\n{"v": 1}\n')
+
+
+@pytest.mark.parametrize("fields", [{"node": BETA}, {"incarnation": 2}, {"event": "node_started"}])
+def test_two_starts_in_one_file_cannot_be_read(tmp_path: Path, fields: dict[str, object]) -> None:
+    """Whoever put them together broke no promise of a node; version 1 says in each line whose it is."""
+    alpha, _ = healthy().save(tmp_path / "logs")
+    log = tmp_path / "a.jsonl"
+    lines = [json.loads(line) for line in (alpha / "alpha-000001-000001.jsonl").read_text().splitlines()[:4]]
+    started = lines[0] if "event" in fields else lines[3]
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in [*lines[:3], {**started, **fields, "n": 4}]))
+    verdict = replay(log, engine="local")
+    assert verdict.verdict == "incomplete"
+    assert verdict.unread == {str(log): "line 4 begins another segment: a file has one, so cut it there"}
+
+
+def test_segments_behind_each_other_in_one_file_cannot_be_read(tmp_path: Path) -> None:
+    """Also those of one start, or where a single line says that it is another node's."""
+    first = {"v": 2, "node": ALPHA, "incarnation": 1, "n": 1, "at_ns": 0, "wall_ns": 0, "event": "node_stopped"}
+    like = {"n": 2, "t": 1, "event": "dropped", "reason": "too-short", "count": 1}
+    log = tmp_path / "a.jsonl"
+    continued = {**first, "n": 3, "event": "node_continued", "name": "a", **dict.fromkeys(SETTINGS, 1)}
+    for other in (continued, {**like, "n": 3, "node": BETA}):
+        log.write_text("".join(f"{json.dumps(line)}\n" for line in [first, like, other]))
+        (why,) = replay(log, engine="local").unread.values()
+        assert why == "line 3 begins another segment: a file has one, so cut it there"
+
+
+def test_records_are_cut_into_segments() -> None:
+    """Where a start or a node changes, or a start goes on in its next segment."""
+    common = {"node": "a", "incarnation": 1, "event": "dropped"}
+    records = [
+        {**common, "event": "node_started"}, common, {**common, "event": "node_continued"}, common,
+        {**common, "incarnation": 2}, {**common, "node": "b"},
+    ]  # fmt: skip
+    assert [(line, len(list(part))) for line, part in split(records)] == [(1, 2), (3, 2), (5, 1), (6, 1)]
+    assert list(split([])) == []
+
+
+def test_a_file_that_ends_before_its_end_is_named(tmp_path: Path) -> None:
+    """It was cut, or removed, since it was listed."""
+    healthy().save(tmp_path)
+    log = next(log for log in find_logs([tmp_path]) if log.path.name == "alpha-000001-000001.jsonl")
+    whole = log.path.read_bytes()
+    log.path.write_bytes(whole[: len(whole) // 2])
+    reading = Reading(str(log.path))
+    records = [record for _, some in reading.segments() for record in some]
+    reading.compare(log.size)
+    assert records
+    assert reading.fault == f"had {len(whole):,} bytes when it was listed, of which {len(whole) // 2:,} were read"
+    log.path.unlink()
+    gone = Reading(str(log.path))
+    assert [list(some) for _, some in gone.segments()] == [[]]
+    assert gone.fault == "cannot be read: No such file or directory"
+
+
+def test_a_line_without_an_end_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is: no record is so long, and memory has an end."""
+    healthy().save(tmp_path)
+    log = tmp_path / "alpha" / "alpha-000002-000002.jsonl.open"
+    lines = log.read_bytes().count(b"\n")
+    with log.open("ab") as file:
+        file.write(b"x" * 3_000)
+    monkeypatch.setattr(files, "LINE_BYTES_MAX", 2_000)
+    with pytest.raises(ReplayError, match=rf"line {lines + 1} is damaged: it is longer than 2,000 bytes$"):
+        list(Tail(log).read())
+
+
+def test_a_clock_may_begin_before_1970(tmp_path: Path) -> None:
+    """One that was never set, or set wrongly: its node's log is judged as any other."""
+    world = healthy()
+    for record in (*world.alpha.records, *world.beta.records):
+        record["wall_ns"] -= 80 * 365 * 86_400 * 10**9
+    verdict = replay(world.save(tmp_path / "then"), engine="local", report=tmp_path / "page.html")
+    assert (verdict.verdict, verdict.unread) == ("pass", {})
+    assert verdict.seconds == replay(healthy().save(tmp_path / "now"), engine="local").seconds
+    assert "Ran from 19" in (tmp_path / "page.html").read_text()

@@ -24,8 +24,9 @@ from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.run import run_plan
 from triack.tools.replay import follow as module
 from triack.tools.replay.checkpoint import load, save
-from triack.tools.replay.files import parse_records, segments_of
+from triack.tools.replay.files import parse_records
 from triack.tools.replay.follow import Follower, follow
+from triack.tools.replay.listing import Listed, Listing, complete, list_growing
 from triack.tools.replay.run import replay
 from triack.tools.replay.schema import Timeline, Violation
 
@@ -236,18 +237,22 @@ def test_a_segment_may_be_renamed_or_removed_before_it_is_read(tmp_path: Path, m
     """A renamed one is read at once, and what is damaged in it is told; one that is gone ends nothing."""
     healthy().save(tmp_path / "logs")
     (log,) = tmp_path.glob("logs/beta/*-000002-000002.jsonl.open")
-    late: list[Path] = []
+    late: list[Listed] = []
 
-    def listing(path: Path, *, following: bool = False) -> list[Path]:
-        found = segments_of(path, following=following) + late
+    def listing(paths: list[Path], known: set[str]) -> Listing:
+        found = list_growing(paths, known)
+        found.logs += late
         close_segments(tmp_path)
         return found
 
-    monkeypatch.setattr(module, "segments_of", listing)
+    monkeypatch.setattr(module, "list_growing", listing)
     follower = Follower([tmp_path / "logs"])
     assert follower.read()
-    assert follower.verdict() == replay(tmp_path / "logs", engine="local")
-    late.append(tmp_path / "logs" / "gone.jsonl.open")
+    judged, wanted = follower.verdict(), replay(tmp_path / "logs", engine="local")
+    assert [*map(complete, judged.files)] == [*wanted.files]
+    judged.files = wanted.files
+    assert judged == wanted
+    late.append(Listed(str(tmp_path / "logs" / "gone.jsonl.open"), 7))
     assert not follower.read()
     log.with_suffix("").rename(log)
     with log.open("a") as file:
@@ -322,10 +327,3 @@ def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
         out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert "FAIL" in out
-
-
-def test_columns_are_not_followed(tmp_path: Path) -> None:
-    """They are made of logs that are complete: that is said, and not that they are damaged."""
-    (tmp_path / "a.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ReplayError, match=r"cannot follow .*a\.parquet: Parquet is made of logs that are complete"):
-        Follower([tmp_path]).read()

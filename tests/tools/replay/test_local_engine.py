@@ -30,4 +30,4 @@ def test_how_far_it_is_is_told(tmp_path: Path) -> None:
     ready().save(tmp_path)
     logs, told = find_logs([tmp_path]), list[str]()
     assert replay_local(logs, told.append) == replay_local(logs)
-    assert told == [f"segment {at} of {len(logs)}, 0 records of it judged" for at in range(1, len(logs) + 1)]
+    assert told == [f"file {at} of {len(logs)}, 0 records of it judged" for at in range(1, len(logs) + 1)]

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.machine import PATIENCE_S
 from tests.tools.replay.builder import close_segments, healthy
 from triack.base.errors import ReplayError
 from triack.tools.replay import run
-from triack.tools.replay.files import segments_of
+from triack.tools.replay.listing import Listing, list_logs
 from triack.tools.replay.run import reason_of, replay
 
 
@@ -136,13 +137,21 @@ def test_small_logs_are_judged_here(tmp_path: Path) -> None:
     assert replay(str(tmp_path)).engine == "local"
 
 
+def test_large_logs_are_judged_here_where_there_is_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that runs each night does not end on the day on which its logs have grown."""
+    monkeypatch.setattr(run, "LOCAL_BYTES_MAX", 1)
+    monkeypatch.setattr(run, "missing_of_spark", lambda: "replay on Spark needs PySpark")
+    healthy().save(tmp_path)
+    assert replay(tmp_path).engine == "local"
+
+
 def test_a_segment_may_be_renamed_before_the_engine_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     healthy().save(tmp_path)
 
-    def listing(path: Path) -> list[Path]:
-        found = segments_of(path)
+    def listing(paths: Iterable[str | Path]) -> Listing:
+        found = list_logs(paths)
         close_segments(tmp_path)
         return found
 
-    monkeypatch.setattr(run, "segments_of", listing)
+    monkeypatch.setattr(run, "list_logs", listing)
     assert replay(tmp_path).verdict == "pass"

@@ -15,13 +15,15 @@ def test_failures_are_what_the_sessions_call_so() -> None:
 
 
 def test_a_verdict_is_one_of_three() -> None:
-    """A broken promise outweighs a missing log; without a record there is nothing to go by."""
+    """A broken promise outweighs a missing log, not one that is there; without a record there is nothing to go by."""
     assert Verdict().verdict == "incomplete"
     assert Verdict(records=1).verdict == "pass"
     assert Verdict(records=1, resends=1, duplicates_on_wire=1, pending=1, sessions_closed=1).verdict == "pass"
     assert Verdict(records=1, torn_lines=1).verdict == "pass"
     assert Verdict(missing=["node b"]).verdict == "incomplete"
     assert Verdict(missing=["node b"], violations={"lost": 1}).verdict == "fail"
+    assert Verdict(records=1, unread={"a.jsonl.gz": "is packed"}).verdict == "incomplete"
+    assert Verdict(records=1, unread={"a.jsonl.gz": "is packed"}, violations={"lost": 1}).verdict == "incomplete"
 
 
 def test_json_has_all_but_the_single_findings() -> None:

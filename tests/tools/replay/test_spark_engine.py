@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proof.lies.engines import compare
+from proof.lies.engines import compare, unlike
 from tests.tools.replay.builder import close_segments
 from tests.tools.replay.faults import rename
 from tests.tools.replay.harmless import HARMLESS
@@ -13,6 +13,7 @@ from tests.tools.replay.judging import PLANTED, plant
 from triack.base.errors import ReplayError
 from triack.tools.replay.compact import compact
 from triack.tools.replay.files import LogFile, find_logs
+from triack.tools.replay.listing import Listing
 from triack.tools.replay.local_engine import replay_local
 from triack.tools.replay.schema import Verdict, Violation
 
@@ -78,26 +79,6 @@ def of(check: str, verdict: Verdict) -> list[Violation]:
     return [it for it in verdict.findings if it.check == check]
 
 
-def test_damage_is_named_by_the_worker_that_met_it(spark: "SparkSession", tmp_path: Path) -> None:
-    from triack.tools.replay.spark_engine import replay_spark
-
-    HARMLESS["healthy"]().save(tmp_path)
-    (file,) = tmp_path.glob("alpha/*-000001-000001.jsonl")
-    lines = file.read_text().splitlines(keepends=True)
-    file.write_text("".join([*lines[:2], '{"v": 1, "ev\n', *lines[3:]]))
-    with pytest.raises(ReplayError, match=r"alpha-000001-000001\.jsonl line 3 is damaged"):
-        replay_spark(spark, [str(tmp_path)])
-
-
-def test_a_packed_segment_is_named_by_the_worker_that_met_it(spark: "SparkSession", tmp_path: Path) -> None:
-    from triack.tools.replay.spark_engine import replay_spark
-
-    HARMLESS["healthy"]().save(tmp_path)
-    (tmp_path / "alpha" / "alpha-000001-000002.jsonl.gz").write_bytes(b"packed")
-    with pytest.raises(ReplayError, match=r"alpha-000001-000002\.jsonl\.gz is packed: unpack it"):
-        replay_spark(spark, [str(tmp_path)])
-
-
 def test_logs_and_what_was_made_of_them_are_not_judged_together(spark: "SparkSession", tmp_path: Path) -> None:
     from triack.tools.replay.spark_engine import replay_spark
 
@@ -107,24 +88,62 @@ def test_logs_and_what_was_made_of_them_are_not_judged_together(spark: "SparkSes
         replay_spark(spark, [str(tmp_path)])
 
 
-def test_segments_that_are_renamed_before_a_task_reads_them_are_looked_for_again(
+def test_damage_is_named_as_the_local_engine_does(spark: "SparkSession", tmp_path: Path) -> None:
+    """And what is before it is judged alike."""
+    from triack.tools.replay.spark_engine import replay_spark
+
+    HARMLESS["healthy"]().save(tmp_path)
+    (file,) = tmp_path.glob("alpha/*-000001-000001.jsonl")
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([*lines[:2], '{"v": 1, "ev\n', *lines[3:]]))
+    judged, local = replay_spark(spark, [str(tmp_path)]), replay_local(find_logs([tmp_path]))
+    assert unlike(local, judged) == []
+    assert judged.unread == {str(file): "line 3 is damaged: no JSON from character 13 on"}
+    assert judged.verdict == "incomplete"
+
+
+def test_segments_that_are_renamed_or_removed_before_a_task_reads_them(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So often as is worth it; what was not there at all is said."""
-    from triack.tools.replay import spark_engine
-    from triack.tools.replay.spark_files import find_files
+    """A renamed one is read by its new name; one that is gone is named, and no verdict is a pass without it."""
+    from triack.tools.replay import spark_engine, spark_files
 
-    def finding(spark: "SparkSession", paths: list[str]) -> "DataFrame":
-        found = find_files(spark, paths)
+    tabulate = spark_files.tabulate_files
+
+    def tabulating(spark: "SparkSession", listing: Listing) -> "DataFrame":
         close_segments(tmp_path)
-        return found
+        return tabulate(spark, listing)
 
-    monkeypatch.setattr(spark_engine, "find_files", finding)
+    monkeypatch.setattr(spark_engine, "tabulate_files", tabulating)
     HARMLESS["healthy"]().save(tmp_path)
-    logs = find_logs([tmp_path])
-    judged, local = spark_engine.replay_spark(spark, [str(tmp_path)]), replay_local(logs)
-    assert (judged.verdict, judged.records) == ("pass", local.records)
-    HARMLESS["healthy"]().save(tmp_path / "more")
-    monkeypatch.setattr(spark_engine, "FINDS_MAX", 1)
-    with pytest.raises(Exception, match=r"FILE_NOT_EXIST.*\.jsonl\.open"):
-        spark_engine.replay_spark(spark, [str(tmp_path / "more")])
+    records = replay_local(find_logs([tmp_path])).records
+    judged = spark_engine.replay_spark(spark, [str(tmp_path)])
+    assert (judged.verdict, judged.records) == ("pass", records)
+    monkeypatch.setattr(spark_engine, "tabulate_files", lambda spark, listing: gone(tabulate(spark, listing), tmp_path))
+    judged = spark_engine.replay_spark(spark, [str(tmp_path)])
+    assert judged.verdict == "incomplete"
+    assert [*judged.unread.values()] == ["cannot be read: No such file or directory"]
+
+
+def gone(files: "DataFrame", directory: Path) -> "DataFrame":
+    next(directory.glob("beta/*-000001-000001.jsonl")).unlink()
+    return files
+
+
+def test_a_file_that_no_worker_tells_of_is_no_pass(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever loses it on the way: what was listed and what was read are compared."""
+    from pyspark.sql import functions as f
+
+    from triack.tools.replay import spark_engine, spark_files
+
+    tabulate = spark_files.tabulate_files
+    HARMLESS["healthy"]().save(tmp_path)
+    (lost,) = tmp_path.glob("beta/*-000001-000001.jsonl")
+    monkeypatch.setattr(
+        spark_engine,
+        "tabulate_files",
+        lambda spark, listing: tabulate(spark, listing).where(~(f.col("name") == f.lit(bytes(lost)))),
+    )
+    assert spark_engine.replay_spark(spark, [str(tmp_path)]).unread == {str(lost): "was not read"}

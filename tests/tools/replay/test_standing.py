@@ -6,6 +6,7 @@ import pytest
 
 from tests.tools.replay.builder import healthy
 from triack.tools.replay.checkpoint import freeze, revive
+from triack.tools.replay.conclusion import Read
 from triack.tools.replay.findings import DisorderError
 from triack.tools.replay.standing import Growing, Standing
 from triack.tools.replay.version1 import modernize
@@ -18,14 +19,15 @@ def test_a_segment_is_read_on_from_where_it_was(tmp_path: Path) -> None:
     size = log.stat().st_size
     whole = [record["n"] for _, record in Growing().grow(str(log), size)]
     segment = Growing()
+    lines = log.read_bytes().count(b"\n")
     first = [record["n"] for _, record in segment.grow(str(log), size - 5)]
-    assert segment.now().numbers == {"torn_lines": 1}
+    assert dict(segment.parts())["file"] == Read(str(log), lines - 1, torn=True)
     segment = revive(freeze(segment), Growing)
     renamed = log.rename(tmp_path / "renamed.jsonl")
     rest = [record["n"] for _, record in segment.grow(str(renamed), size)]
     assert set(rest) == {whole[-1]}
     assert first + rest == whole
-    assert segment.now().numbers == {}
+    assert dict(segment.parts())["file"] == Read(str(renamed), lines)
     assert [what for what, _ in segment.parts()] == ["file", "segment"]
 
 
