@@ -30,6 +30,7 @@ from triack.session.frames import (
     PingFrame,
     ProbedFrame,
     ProbeFrame,
+    RoundTripFrame,
     StoreAckFrame,
     decode_frames,
 )
@@ -191,6 +192,8 @@ def _describe(frame: Frame) -> str:
             return type(frame).__name__.removesuffix("Frame").lower()
         case CloseFrame():
             return f"goodbye: {frame.reason.value}"
+        case RoundTripFrame():
+            return f"a round trip of {frame.rtt_ns} ns"
         case PieceFrame():
             return f"bytes {frame.offset} to {frame.offset + len(frame.content)} of packet {frame.number}"
 
