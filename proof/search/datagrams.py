@@ -188,12 +188,10 @@ def _describe(frame: Frame) -> str:
             return f"session ack {_numbers(frame.cumulative, frame.ranges)}"
         case StoreAckFrame():
             return f"store ack {_numbers(frame.cumulative, frame.ranges)}"
-        case PingFrame() | ProbeFrame() | ProbedFrame():
+        case PingFrame() | ProbeFrame() | ProbedFrame() | RoundTripFrame():
             return type(frame).__name__.removesuffix("Frame").lower()
         case CloseFrame():
             return f"goodbye: {frame.reason.value}"
-        case RoundTripFrame():
-            return f"a round trip of {frame.rtt_ns} ns"
         case PieceFrame():
             return f"bytes {frame.offset} to {frame.offset + len(frame.content)} of packet {frame.number}"
 

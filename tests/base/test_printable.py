@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from triack.base.printable import SHOWN_LETTERS_MAX, counted, printable
+from triack.base.printable import SHOWN_LETTERS_MAX, counted, printable, written
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,16 @@ def test_numbers_go_with_their_nouns() -> None:
         "2 messages",
         "2,500 messages",
     ]
+
+
+def test_whole_numbers_are_written_with_all_their_digits() -> None:
+    """However large: nobody counts powers of ten."""
+    assert [written(number) for number in (0, 64, 2**31 - 1, 1e6, 0.25, -3.0)] == [
+        "0",
+        "64",
+        "2147483647",
+        "1000000",
+        "0.25",
+        "-3",
+    ]
+    assert written(float("inf")) == "inf"
