@@ -4,7 +4,8 @@ Drive it with three kinds of input, then drain its outputs until each returns No
 
 - ``handle_*``: a hello, a datagram, a commit, the clock;
 - ``poll_event``: what happened, for the owner;
-- ``poll_transmit``: the next datagram to send;
+- ``poll_run`` until it returns None, and then ``poll_transmit``: the next datagrams to send. A packet that is longer
+  than a datagram leaves by ``poll_run`` alone, in pieces: an owner that does not call it must hand over none;
 - ``next_deadline``: when to call ``handle_timer`` if nothing happens before. An early call does nothing.
 
 It promises that every packet handed to ``send_packet`` is delivered and reported acknowledged, or that the session
@@ -200,7 +201,7 @@ class Session:
 
         Args:
             delivery: its class.
-            content: at most ``content_limit_bytes``; a longer one leaves in pieces.
+            content: at most ``content_limit_bytes``; a longer one leaves in pieces, by ``poll_run`` alone.
             context: anything; it comes back in ``PacketsAcked`` and ``PacketsStored``.
             asks: ask the peer to acknowledge at once.
 
@@ -363,7 +364,10 @@ class Session:
         return self._events.pop(0) if self._events else None
 
     def poll_transmit(self, now_ns: int) -> Transmit | None:
-        """The next datagram to send, or None."""
+        """The next datagram to send, or None.
+
+        It never holds a packet that is longer than a datagram, nor one behind that: see ``poll_run``.
+        """
         if self.state in (State.OPEN, State.DRAINING):
             return self._transmit_frames(now_ns)
         if self._goodbye is not None:
@@ -374,7 +378,11 @@ class Session:
         return self._transmit_hello(now_ns)
 
     def poll_run(self, now_ns: int) -> TransmitRun | None:
-        """The next datagrams to send with packets and nothing else; None: ``poll_transmit`` says what."""
+        """The next datagrams to send with packets and nothing else; None: ``poll_transmit`` says what.
+
+        Packets that are longer than a datagram leave here alone, in pieces; without this call they wait until the
+        session ends.
+        """
         run = self._composing.run(self.mark, now_ns) if self.state in (State.OPEN, State.DRAINING) else None
         if run is not None:
             self._handle_departed(run.packets, now_ns)

@@ -189,7 +189,7 @@ async def _receive(order: _Order, count: int | None, timeout: float | None) -> i
         if count is None:
             return 0
         came = f"only {output.written} of {counted(count, 'message')}"
-        raise WaitTimeout(f"{came}: none came to queue {order.queue} for {written(timeout)} s{gone}") from None
+        raise WaitTimeout(f"{came}: none came to queue {order.queue} for {written(timeout or 0)} s{gone}") from None
     except _OutputLost as lost:
         if not isinstance(lost.__cause__, BrokenPipeError):
             raise TriackError(f"write to standard output: {lost.__cause__}") from lost

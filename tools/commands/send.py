@@ -207,7 +207,7 @@ async def _send(order: _Order, timeout: float | None, *, as_json: bool = False) 
     try:
         await _transfer(order, tally, timeout)
     except TimeoutError:
-        why = f"not after {written(timeout)} s"
+        why = f"not after {written(timeout or 0)} s"
     except TriackError as error:
         if not tally.read:
             raise
