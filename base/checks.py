@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Any, get_args, get_origin
 
 from triack.base.errors import UsageError
+from triack.base.printable import written
 from triack.base.units import in_ns
 
 __all__ = [
@@ -104,7 +105,7 @@ def _check_seconds(what: str, seconds: object, *, zero: bool) -> None:
 def check_between(name: str, value: object, least: float, most: float) -> None:
     """Raises UsageError for what is no number, or beyond the limits."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        wanted = f"between {least:g} and {most:g}" if isfinite(most) else f"at least {least:g}"
+        wanted = f"between {written(least)} and {written(most)}" if isfinite(most) else f"at least {written(least)}"
         raise UsageError(f"{name} must be {wanted}, not {value!r}")
 
 

@@ -1,9 +1,10 @@
-"""Text for people: that of others made safe to show (one line, no control over a terminal, no secret), and counts."""
+"""Text for people: that of others made safe to show (one line, no control over a terminal, no secret), and numbers."""
 
 import json
 import re
+from math import isfinite
 
-__all__ = ["counted", "escaped", "escaped_json", "printable"]
+__all__ = ["counted", "escaped", "escaped_json", "printable", "written"]
 
 SHOWN_LETTERS_MAX = 1_000
 """A line of a log that is longer is not read, and anyone could make it long."""
@@ -53,3 +54,8 @@ def _escape_json(char: str) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, as people say it: ``1 message``, ``2,500 messages``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def written(number: float) -> str:
+    """A number as people write it: a whole one with all its digits."""
+    return str(int(number)) if isfinite(number) and number == int(number) else f"{number:g}"

@@ -85,7 +85,7 @@ class Awaiting:
         if run[-1].sends == 1:
             self._probing.begin_anew()
         if self.store_wait.add(run) and not self._timers.runs(Timer.STORE_ACK_LIMIT):
-            self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self.store_wait.timeout_ns)
+            self._await_store(now_ns)
         if not self._timers.runs(Timer.ACK_LIMIT):
             self._timers.start(Timer.ACK_LIMIT, now_ns + self.timeout_ns)
         self.arm_probe(now_ns)
@@ -159,8 +159,17 @@ class Awaiting:
         if not self.store_wait:
             self._timers.stop(Timer.STORE_ACK_LIMIT)
         elif stored:
-            self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + self.store_wait.timeout_ns)
+            self._await_store(now_ns)
         return stored
+
+    def _await_store(self, now_ns: int) -> None:
+        """Begin the wait for the next store ack.
+
+        It is for a peer that answers, and stores nothing. How long one may be silent says the ack timeout alone, so
+        this one ends no sooner, as far as its own limits let it.
+        """
+        silence_ns = min(self.timeout_ns, self.policy.store_ack_timeout_max_ns)
+        self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + max(self.store_wait.timeout_ns, silence_ns))
 
     def handle_freed(self, numbers: list[int]) -> None:
         """Nobody wants store acks any more for these packets."""

@@ -10,6 +10,7 @@ from triack.session import frames as wire
 from triack.session.answering import Answering
 from triack.session.departing import Departing
 from triack.session.events import Transmit, TransmitKind, TransmitRun
+from triack.session.opening import Opening
 from triack.session.pieces import count, cut
 from triack.session.probing import Probing
 from triack.session.sending import SendWindow, SessionPacket
@@ -28,10 +29,11 @@ class Composing:
         answering: has the acks.
         probing: has pings.
         sizing: has probes of the path, and says how long a datagram may be.
+        opening: has what stands in each datagram until the peer is known to be open; nothing leaves alone until then.
         take_counter: gives the connection id, and the first of so many counters.
     """
 
-    __slots__ = ("_answering", "_departing", "_probing", "_sizing", "_take_counter", "_window")
+    __slots__ = ("_answering", "_departing", "_opening", "_probing", "_sizing", "_take_counter", "_window")
 
     def __init__(
         self,
@@ -40,6 +42,7 @@ class Composing:
         answering: Answering,
         probing: Probing,
         sizing: Sizing,
+        opening: Opening,
         take_counter: Callable[[int], tuple[int, int]],
     ) -> None:
         self._window = window
@@ -47,6 +50,7 @@ class Composing:
         self._answering = answering
         self._probing = probing
         self._sizing = sizing
+        self._opening = opening
         self._take_counter = take_counter
 
     def goodbye(self, reason: CloseReason, mark: int, now_ns: int) -> Transmit:
@@ -62,6 +66,8 @@ class Composing:
 
     def run(self, mark: int, now_ns: int) -> TransmitRun | None:
         """Datagrams with packets and nothing else, or None."""
+        if self._opening.figure:
+            return None
         larger = self._departing.next_larger(now_ns)
         if larger is not None:
             return self._pieces_of(larger, mark, now_ns)
@@ -86,22 +92,22 @@ class Composing:
 
     def datagram(self, mark: int, now_ns: int) -> Transmit | None:
         """The next datagram, whatever it holds, or None."""
-        answering, sizing = self._answering, self._sizing
-        if (probe := sizing.poll_probe(now_ns)) is not None:
+        answering, sizing, figure = self._answering, self._sizing, self._opening.figure
+        if not figure and (probe := sizing.poll_probe(now_ns)) is not None:
             return Transmit(TransmitKind.DATA, *self._take_counter(1), probe)
         sent = self._departing.next_packet(now_ns)
-        if sent is not None and not sizing.fits(sent):
+        if sent is not None and not sizing.fits(sent, len(figure)):
             sent = None
         ack, store_ack = answering.leaving(now_ns, with_packet=sent is not None)
         if sent is None and not ack and not store_ack and not self._probing.ping_due and not sizing.owes:
             return None
-        room = sizing.room_bytes if sent is None else sizing.size_bytes - sent.size_bytes
+        room = (sizing.room_bytes if sent is None else sizing.size_bytes - sent.size_bytes) - len(figure)
         owed_bytes = answering.due_bytes
         if sent is not None and owed_bytes and room < owed_bytes:
             # Owed acks with many ranges need a datagram of their own; the packet follows in the next.
-            sent, room = None, sizing.room_bytes
+            sent, room = None, sizing.room_bytes - len(figure)
         transmit = Transmit(TransmitKind.DATA, *self._take_counter(1), b"", sent)
-        frames: list[bytes] = []
+        frames = [figure]
         if ack:
             room -= answering.put_ack(transmit, frames, room, now_ns)
         if store_ack:

@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from triack.session.answering import Answering
 from triack.session.frames import PACKET_HEADER_BYTES, Ask
-from triack.session.pacing import NetworkShare, RunRoom
+from triack.session.pacing import ASKS, NetworkShare, RunRoom
 from triack.session.probing import Probing
 from triack.session.rtt import RoundTrip
 from triack.session.sending import PacketState, SendWindow, SessionPacket
@@ -19,6 +19,11 @@ from triack.session.sizing import Sizing
 from triack.session.timers import Timer, Timers
 
 __all__ = ["Departing"]
+
+EARLY_ASKS = 2
+"""Of a window, until as many packets are acknowledged as the peer acknowledges by itself at once."""
+EARLY_PACKETS = 128
+"""Or so many: some windows that have only begun to grow. What a path takes that carries more is to be known soon."""
 
 
 class Departing:
@@ -103,13 +108,29 @@ class Departing:
         share, terms, spare_bytes = self._share, self._answering.terms, self._window.spare_bytes
         # What the pacer did not hold back holds nothing back: many probes are more than a slow flow earns for seconds.
         spent = (not probes and share is not None) and share.handle_sent(
-            last.size_bytes, terms, before_bytes=before_bytes, spare_bytes=spare_bytes
+            last.size_bytes,
+            terms,
+            before_bytes=before_bytes,
+            spare_bytes=spare_bytes,
+            asks=self._asks_of_window,
         )
         waits = spent or self.stands_still
         at_once = probes or last.sends > 1 or (waits and not self.peer_acks)
         asks = Ask.AT_ONCE if at_once else last.asks
         self._probing.last_asked = asks
         return asks
+
+    @property
+    def _asks_of_window(self) -> int:
+        """How often a window's worth is to be acknowledged, whatever the peer's terms are.
+
+        A window that is still small is spent before the peer has as much as it acknowledges by itself. It need not
+        hear of each part of that: the first ack shows that the path lives, and each after it doubles the window.
+        """
+        if not self._window.acked_order:
+            return 1
+        early = min(self._answering.terms.count or 0, EARLY_PACKETS)
+        return EARLY_ASKS if self._window.cumulative < early else ASKS
 
     @property
     def stands_still(self) -> bool:

@@ -14,6 +14,7 @@ than a few frames; an ACK and a REFUSING are of one kind. A packet, if there is 
     PROBED     type u8, zero u8, zero u16, number u32: the probe with that number has come
     PIECE      type u8, flags u8, length u16, number u64, mark u64, total u16, offset u16, content: of a packet that is
                longer than the path's datagrams (``pieces``)
+    ROUND_TRIP type u8, zero u8, zero u16, round trip u64 in ns: what the initiator has measured with its connect
 
 ``echo`` is the counter of the newest datagram that brought a packet, and the ack delay the time since it arrived: as
 numbers are kept on a resend, only the counter tells which sending was answered. Range bounds are relative to the
@@ -61,6 +62,7 @@ __all__ = [
     "PingFrame",
     "ProbeFrame",
     "ProbedFrame",
+    "RoundTripFrame",
     "StoreAckFrame",
     "ack_bytes",
     "ack_ranges",
@@ -74,6 +76,7 @@ __all__ = [
     "encode_ping",
     "encode_probe",
     "encode_probed",
+    "encode_round_trip",
     "encode_store_ack",
 ]
 
@@ -85,6 +88,7 @@ _SHORT = Struct("!BB")
 _HELLO = Struct("!QQQI")
 _PROBE = Struct("!BBHI")
 _PIECE = Struct("!BBHQQHH")
+_ROUND_TRIP = Struct("!BBHQ")
 
 PACKET_HEADER_BYTES = _PACKET.size
 """Before the content of a packet."""
@@ -105,7 +109,7 @@ MARK_MAX = 2**63 - 1
 """What everything that may keep a mark takes as one signed integer, SQLite among them."""
 
 _TYPE_PACKET, _TYPE_ACK, _TYPE_STORE_ACK, _TYPE_PING, _TYPE_CLOSE, _TYPE_REFUSING = 1, 2, 3, 4, 5, 6
-_TYPE_PROBE, _TYPE_PROBED, _TYPE_PIECE = 7, 8, 9
+_TYPE_PROBE, _TYPE_PROBED, _TYPE_PIECE, _TYPE_ROUND_TRIP = 7, 8, 9, 10
 _KIND_OF = {_TYPE_REFUSING: _TYPE_ACK}
 """Types that are of the kind of another one."""
 _FLAG_ASK, _FLAG_PATIENT = 0x80, 0x40
@@ -230,7 +234,24 @@ class PieceFrame:
     mark: int = 0
 
 
-Frame = PacketFrame | AckFrame | StoreAckFrame | PingFrame | CloseFrame | ProbeFrame | ProbedFrame | PieceFrame
+@dataclass(slots=True)
+class RoundTripFrame:
+    """What the initiator has measured, for delays that both ends reckon by it ([MS-MQQB] 3.1.5.3.2)."""
+
+    rtt_ns: int
+
+
+Frame = (
+    PacketFrame
+    | AckFrame
+    | StoreAckFrame
+    | PingFrame
+    | CloseFrame
+    | ProbeFrame
+    | ProbedFrame
+    | PieceFrame
+    | RoundTripFrame
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +376,11 @@ def encode_piece(piece: PieceFrame) -> bytes:
     flags = piece.delivery | _ASK_FLAGS[piece.ask]
     place = piece.total_bytes, piece.offset
     return _PIECE.pack(_TYPE_PIECE, flags, len(piece.content), piece.number, piece.mark, *place) + piece.content
+
+
+def encode_round_trip(rtt_ns: int) -> bytes:
+    """A ROUND_TRIP frame."""
+    return _ROUND_TRIP.pack(_TYPE_ROUND_TRIP, 0, 0, rtt_ns)
 
 
 def encode_close(reason: CloseReason) -> bytes:
@@ -499,6 +525,11 @@ def _decode_probed(payload: bytes, at: int) -> tuple[Frame, int]:
     return ProbedFrame(number), at + _PROBE.size
 
 
+def _decode_round_trip(payload: bytes, at: int) -> tuple[Frame, int]:
+    _, _, _, rtt_ns = _ROUND_TRIP.unpack_from(payload, at)
+    return RoundTripFrame(rtt_ns), at + _ROUND_TRIP.size
+
+
 def _decode_piece(payload: bytes, at: int) -> tuple[Frame, int]:
     _, flags, length, number, mark, total_bytes, offset = _PIECE.unpack_from(payload, at)
     start = at + _PIECE.size
@@ -520,4 +551,5 @@ _DECODERS = {
     _TYPE_PROBE: _decode_probe,
     _TYPE_PROBED: _decode_probed,
     _TYPE_PIECE: _decode_piece,
+    _TYPE_ROUND_TRIP: _decode_round_trip,
 }

@@ -7,13 +7,15 @@ stranger could have faked the connect, and would make us send to somebody else (
     DUE --said--> SAID --initiator: resend timer | something new; acceptor: another connect--> DUE
 
 An initiator that opens has heard the acceptor, which does not know that yet, and will not open before it does. So the
-initiator asks until it hears again.
+initiator asks until it hears again. Where delays are reckoned in round trips, it says until then in each datagram what
+the echo of its connect has measured: an acceptor that was asked more than once cannot tell which time was answered.
+MSMQ's initiator sends the same figure in its connection parameters ([MS-MQQB] 3.1.5.3.2).
 """
 
 from dataclasses import replace
 
 from triack.base.units import MS
-from triack.session.frames import Hello
+from triack.session.frames import Hello, encode_round_trip
 
 __all__ = ["Opening"]
 
@@ -47,10 +49,11 @@ class Opening:
         said_at_ns: when it was said last.
     """
 
-    __slots__ = ("_spacing_ns", "due", "hello", "initiator", "said_at_ns", "times_said", "unconfirmed")
+    __slots__ = ("_figure", "_spacing_ns", "due", "hello", "initiator", "said_at_ns", "times_said", "unconfirmed")
 
     def __init__(self, hello: Hello, peer: Hello | None, spacing_ns: int = 0) -> None:
         self.initiator = peer is None
+        self._figure = b""
         self._spacing_ns = spacing_ns
         self.hello = hello if peer is None else replace(hello, sent_at_ns=peer.sent_at_ns)
         self.due = True
@@ -94,6 +97,21 @@ class Opening:
             return None
         wait_ns = min(CONNECT_RESEND_NS + (self.times_said - 1) * CONNECT_RESEND_MORE_NS, CONNECT_RESEND_MAX_NS)
         return max(wait_ns, self._spacing_ns)
+
+    def handle_measured(self, rtt_ns: int, *, tells: bool) -> None:
+        """An accept has come for this initiator, so long after the connect that it answers.
+
+        Args:
+            rtt_ns: how long.
+            tells: whether the acceptor has to know it.
+        """
+        self.unconfirmed = True
+        self._figure = encode_round_trip(rtt_ns) if tells else b""
+
+    @property
+    def figure(self) -> bytes:
+        """The frame that stands in each datagram that leaves now; empty for none."""
+        return self._figure if self.unconfirmed else b""
 
     def handle_opened(self, now_ns: int) -> int:
         """The session is open here: the introduction is not said again.

@@ -16,7 +16,7 @@ from triack.session.sending import UNBOUNDED_BYTES
 from triack.session.settings import SessionSettings
 from triack.session.stream_window import StreamWindow
 
-__all__ = ["NetworkShare", "Pacer", "RunRoom", "network_share"]
+__all__ = ["ASKS", "NetworkShare", "Pacer", "RunRoom", "network_share"]
 
 BURST_PACKETS = 10
 """What may go at once: the initial congestion window (RFC 9002 7.7, 7.2)."""
@@ -116,7 +116,7 @@ class NetworkShare:
         window: how much may be on the wire.
     """
 
-    __slots__ = ("_datagram_bytes", "_paced", "_pacer", "_unasked_bytes", "window")
+    __slots__ = ("_datagram_bytes", "_paced", "_pacer", "_passed_bytes", "_unasked_bytes", "window")
 
     def __init__(
         self, settings: SessionSettings, datagram_bytes: int, seed: int, now_ns: int, *, is_stream: bool = False
@@ -129,6 +129,7 @@ class NetworkShare:
             self._paced = Bbr(self._datagram_bytes, seed) if is_bbr else NewReno(self._datagram_bytes)
         self.window: Congestion = self._paced or StreamWindow(self._datagram_bytes)
         self._unasked_bytes = 0
+        self._passed_bytes = 0
 
     def handle_size(self, datagram_bytes: int) -> None:
         """The path carries larger datagrams than before, or smaller ones."""
@@ -160,26 +161,35 @@ class NetworkShare:
             return RunRoom(until_ask_bytes)
         return RunRoom(until_ask_bytes, self._pacer.credit_bytes)
 
-    def handle_sent(self, last_bytes: int, terms: AckTerms, *, before_bytes: int = 0, spare_bytes: int = 0) -> bool:
+    def handle_sent(
+        self, last_bytes: int, terms: AckTerms, *, before_bytes: int = 0, spare_bytes: int = 0, asks: int = ASKS
+    ) -> bool:
         """A packet was sent, or several as ``run_room`` said. Returns whether it is time to ask for an ack.
 
         A sender that hears nothing before its window is spent stands still for a round trip, and a peer that waits for
         more than fits into half of it lets that happen. Who has nothing more to send and half of the window left is
-        not held back by it.
+        not held back by it. Where one ack is enough for a window, the peer may wait for the whole of it.
 
         Args:
             last_bytes: of the packet, the last of a run; how many fit goes by its size.
             terms: when the peer acknowledges by itself.
             before_bytes: of those of the run before it.
             spare_bytes: how much of the window is left, if nothing more is to be sent.
+            asks: how often a window's worth is acknowledged, at least.
         """
         self._pacer.spend(before_bytes + last_bytes)
         self._unasked_bytes += before_bytes + last_bytes
-        half_bytes = self.window.window_bytes // 2
-        if self._unasked_bytes * ASKS < self.window.window_bytes or spare_bytes > half_bytes:
+        window_bytes = self.window.window_bytes
+        if self._unasked_bytes * ASKS < window_bytes or spare_bytes > window_bytes // 2:
             return False
+        self._passed_bytes += self._unasked_bytes
         self._unasked_bytes = 0
-        return not terms.reached(half_bytes // last_bytes, half_bytes)
+        # The next time that this is looked at, so much more may have left; that must not be more than the window.
+        if self._passed_bytes * asks + window_bytes // ASKS + self._datagram_bytes <= window_bytes:
+            return False
+        self._passed_bytes = 0
+        without_bytes = window_bytes if asks == 1 else window_bytes // 2
+        return not terms.reached(without_bytes // last_bytes, without_bytes)
 
 
 def network_share(

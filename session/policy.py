@@ -84,6 +84,11 @@ class Policy:
         )
         return _shared(stated.bounded(stated))
 
+    @property
+    def reckons_by_rtt(self) -> bool:
+        """Whether a delay depends on the round trip, which both ends must then know alike."""
+        return self.session_ack.delay_rtts is not None or self.store_ack.delay_rtts is not None
+
     def bounded(self, other: "Policy") -> "Policy":
         """This policy within what another one can bear: its window, and half of the timeouts of both."""
         ack_ns = min(self.ack_timeout_min_ns, other.ack_timeout_min_ns) // 2

@@ -4,7 +4,8 @@ Drive it with three kinds of input, then drain its outputs until each returns No
 
 - ``handle_*``: a hello, a datagram, a commit, the clock;
 - ``poll_event``: what happened, for the owner;
-- ``poll_transmit``: the next datagram to send;
+- ``poll_run`` until it returns None, and then ``poll_transmit``: the next datagrams to send. A packet that is longer
+  than a datagram leaves by ``poll_run`` alone, in pieces: an owner that does not call it must hand over none;
 - ``next_deadline``: when to call ``handle_timer`` if nothing happens before. An early call does nothing.
 
 It promises that every packet handed to ``send_packet`` is delivered and reported acknowledged, or that the session
@@ -155,7 +156,7 @@ class Session:
             idle=self.idle,
         )
         self._composing = Composing(
-            self.window, self._departing, self.answering, self._probing, self.sizing, self.take_counter
+            self.window, self._departing, self.answering, self._probing, self.sizing, self._opening, self.take_counter
         )
         self._counter = 0
         self._goodbye: CloseReason | None = None
@@ -205,7 +206,7 @@ class Session:
 
         Args:
             delivery: its class.
-            content: at most ``content_limit_bytes``; a longer one leaves in pieces.
+            content: at most ``content_limit_bytes``; a longer one leaves in pieces, by ``poll_run`` alone.
             context: anything; it comes back in ``PacketsAcked`` and ``PacketsStored``.
             asks: ask the peer to acknowledge at once.
 
@@ -285,10 +286,11 @@ class Session:
         """Take the peer's hello: the accept (initiator) or one more connect (acceptor)."""
         if self.state is State.CONNECTING:
             self._take_peer(peer)
-            self.rtt.update(now_ns - peer.sent_at_ns)
-            self._open(Move.ACCEPTED, now_ns)
+            rtt_ns = max(1, now_ns - peer.sent_at_ns)
+            self.rtt.update(rtt_ns)
+            self._open(Move.ACCEPTED, now_ns, rtt_ns)
             # The acceptor waits for our first datagram, so anything must go, and go again until it is answered.
-            self._opening.unconfirmed = True
+            self._opening.handle_measured(rtt_ns, tells=self.policy.reckons_by_rtt)
             self.answering.session_ack.debt.handle_request()
             self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
             # It is open here, so that nobody gives it up sooner than any open session.
@@ -318,7 +320,7 @@ class Session:
             raise
         if self.state is State.ACCEPTING:
             # A connect alone opens nothing: it may be a late copy. Whoever sends this has got our accept.
-            self._open(Move.CONFIRMED, now_ns)
+            self._open(Move.CONFIRMED, now_ns, self._told_rtt_ns(frames))
         if self._opening.unconfirmed:
             self._confirm()
         self._awaiting.handle_heard(now_ns)
@@ -381,7 +383,10 @@ class Session:
         return self._events.pop(0) if self._events else None
 
     def poll_transmit(self, now_ns: int) -> Transmit | None:
-        """The next datagram to send, or None."""
+        """The next datagram to send, or None.
+
+        It never holds a packet that is longer than a datagram, nor one behind that: see ``poll_run``.
+        """
         if self.state in (State.OPEN, State.DRAINING):
             return self._transmit_frames(now_ns)
         if self._goodbye is not None:
@@ -392,7 +397,11 @@ class Session:
         return self._transmit_hello(now_ns)
 
     def poll_run(self, now_ns: int) -> TransmitRun | None:
-        """The next datagrams to send with packets and nothing else; None: ``poll_transmit`` says what."""
+        """The next datagrams to send with packets and nothing else; None: ``poll_transmit`` says what.
+
+        Packets that are longer than a datagram leave here alone, in pieces; without this call they wait until the
+        session ends.
+        """
         run = self._composing.run(self.mark, now_ns) if self.state in (State.OPEN, State.DRAINING) else None
         if run is not None:
             self._keep_alive.sent_at_ns = now_ns
@@ -434,9 +443,15 @@ class Session:
         self.window.peer_window = peer.policy.window
         self.sizing.agree(peer.max_datagram_bytes)
 
-    def _open(self, move: Move, now_ns: int) -> None:
+    def _told_rtt_ns(self, frames: Sequence[wire.Frame]) -> int:
+        """The round trip that the initiator says it has measured; no opening takes longer. 0 when it says nothing."""
+        told_ns = next((frame.rtt_ns for frame in frames if isinstance(frame, wire.RoundTripFrame)), 0)
+        return min(told_ns, in_ns(self._settings.connect_timeout_s))
+
+    def _open(self, move: Move, now_ns: int, told_ns: int) -> None:
         self.state = next_state(self.state, move)
-        rtt_ns = self._opening.handle_opened(now_ns)
+        measured_ns = self._opening.handle_opened(now_ns)
+        rtt_ns = told_ns or measured_ns
         self.rtt.begin(rtt_ns)
         self.answering.agree(self.policy, rtt_ns)
         self._timers.stop(Timer.CONNECT_LIMIT)
@@ -513,6 +528,9 @@ class Session:
             return
         self.peer_mark = max(self.peer_mark, frame.mark)
         self._events.append(PacketsStored(self._awaiting.handle_store_ack(frame.cumulative, frame.ranges, now_ns)))
+
+    def _on_round_trip(self, _frame: wire.RoundTripFrame, _counter: int, _now_ns: int) -> None:
+        """It counts when the session opens, and never again."""
 
     def _on_ping(self, _frame: wire.PingFrame, _counter: int, _now_ns: int) -> None:
         self.answering.session_ack.debt.handle_request()
@@ -652,6 +670,7 @@ _HANDLERS: dict[type, Callable[..., None]] = {
     wire.ProbeFrame: Session._on_probe_frame,
     wire.ProbedFrame: Session._on_probed,
     wire.PieceFrame: Session._on_piece,
+    wire.RoundTripFrame: Session._on_round_trip,
 }
 
 _EXPIRIES: dict[Timer, Callable[[Session, int], None]] = {

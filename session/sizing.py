@@ -121,9 +121,9 @@ class Sizing:
         """Whether there may be packets that no datagram holds."""
         return self.longest_bytes > self.size_bytes
 
-    def fits(self, sent: SessionPacket) -> bool:
-        """Whether a datagram holds the packet."""
-        return sent.size_bytes <= self.size_bytes
+    def fits(self, sent: SessionPacket, beside_bytes: int = 0) -> bool:
+        """Whether a datagram holds the packet, and so much beside it."""
+        return sent.size_bytes + beside_bytes <= self.size_bytes
 
     # ---- what happens
 

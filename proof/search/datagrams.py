@@ -30,6 +30,7 @@ from triack.session.frames import (
     PingFrame,
     ProbedFrame,
     ProbeFrame,
+    RoundTripFrame,
     StoreAckFrame,
     decode_frames,
 )
@@ -187,7 +188,7 @@ def _describe(frame: Frame) -> str:
             return f"session ack {_numbers(frame.cumulative, frame.ranges)}"
         case StoreAckFrame():
             return f"store ack {_numbers(frame.cumulative, frame.ranges)}"
-        case PingFrame() | ProbeFrame() | ProbedFrame():
+        case PingFrame() | ProbeFrame() | ProbedFrame() | RoundTripFrame():
             return type(frame).__name__.removesuffix("Frame").lower()
         case CloseFrame():
             return f"goodbye: {frame.reason.value}"

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from triack.base.printable import SHOWN_LETTERS_MAX, counted, escaped, escaped_json, printable
+from triack.base.printable import SHOWN_LETTERS_MAX, counted, escaped, escaped_json, printable, written
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,16 @@ def test_what_is_not_printable_is_escaped_in_json(ascii_only: bool) -> None:
     assert json.loads(line) == {"label": text}
     assert line.isprintable()
     assert ("s\u00fcd \u6ce8" in line) == (not ascii_only)
+
+
+def test_whole_numbers_are_written_with_all_their_digits() -> None:
+    """However large: nobody counts powers of ten."""
+    assert [written(number) for number in (0, 64, 2**31 - 1, 1e6, 0.25, -3.0)] == [
+        "0",
+        "64",
+        "2147483647",
+        "1000000",
+        "0.25",
+        "-3",
+    ]
+    assert written(float("inf")) == "inf"

@@ -108,8 +108,21 @@ def session_frames() -> list[bytes]:
     first = frames.PieceFrame(4, Delivery.TRANSACTIONAL, frames.Ask.NO, 8, 0, b"four", 5)
     last = frames.PieceFrame(4, Delivery.TRANSACTIONAL, frames.Ask.WITH_STORE, 8, 4, b"more", 5)
     pieces = [frames.encode_piece(first), frames.encode_piece(last)]
+    round_trip = frames.encode_round_trip(8_000)
     probe, probed = frames.encode_probe(3, 40), frames.encode_probed(3)
-    return [packet, ack, store_ack, ping, close, packet + ack + store_ack + ping, refusing, *pieces, probe, probed]
+    return [
+        packet,
+        ack,
+        store_ack,
+        ping,
+        close,
+        packet + ack + store_ack + ping,
+        refusing,
+        *pieces,
+        probe,
+        probed,
+        round_trip,
+    ]
 
 
 def runs() -> list[bytes]:

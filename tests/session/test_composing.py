@@ -1,6 +1,7 @@
 """What stands in a datagram, and what stands alone."""
 
-from tests.session.pair import OVERHEAD_BYTES, Pair
+from tests.session.pair import OVERHEAD_BYTES, Pair, make_hello, make_session
+from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.session.frames import (
@@ -11,7 +12,9 @@ from triack.session.frames import (
     PingFrame,
     ProbedFrame,
     ProbeFrame,
+    RoundTripFrame,
     decode_frames,
+    encode_ping,
     encode_probe,
 )
 from triack.session.settings import SessionSettings
@@ -118,3 +121,20 @@ def test_a_goodbye_says_what_came() -> None:
     goodbye = pair.b.poll_transmit(pair.now_ns)
     assert goodbye is not None
     assert [type(frame) for frame in decode_frames(goodbye.payload)] == [AckFrame, CloseFrame]
+
+
+def test_what_an_initiator_has_measured_stands_in_every_datagram_until_it_is_answered() -> None:
+    """Whichever arrives first opens the session with it; packets that fill a datagram, and probes, wait for that."""
+    settings = SessionSettings(store_ack_trigger=AckTrigger(delay_rtts=8), max_datagram_bytes=9_000)
+    a, now_ns = make_session(1, settings), 600 * MS
+    assert a.poll_transmit(0) is not None
+    a.handle_hello(make_hello(2, settings), now_ns)
+    a.send_packets(Delivery.EXPRESS, [bytes(1_100)] * 3 + [bytes(1_300)], [None] * 4, [0] * 4)
+    assert a.poll_run(now_ns) is None
+    sent = [decode_frames(transmit.payload) for transmit in iter(lambda: a.poll_transmit(now_ns), None)]
+    assert [any(isinstance(frame, PacketFrame) for frame in frames) for frames in sent] == [True] * 3
+    assert [frames[0] for frames in sent] == [RoundTripFrame(600 * MS)] * 3
+    a.handle_datagram(encode_ping(), 1, now_ns)
+    run = a.poll_run(now_ns)
+    assert run is not None
+    assert {type(frame) for payload in run.payloads for frame in decode_frames(payload)} == {PieceFrame}

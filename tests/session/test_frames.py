@@ -68,6 +68,7 @@ ONE_OF_EACH = [
     frames.encode_ping(),
     frames.encode_close(CloseReason.DRAINED),
     frames.encode_probed(3),
+    frames.encode_round_trip(10**9),
     frames.encode_piece(PieceFrame(4, Delivery.EXPRESS, Ask.NO, 8, 0, b"four")),
     frames.encode_packet(9, Delivery.EXPRESS, False, b""),
 ]
@@ -81,6 +82,13 @@ def test_no_datagram_has_two_frames_of_a_kind(frame: bytes) -> None:
             decode_frames(frame + others + frame + b"\xff")
         assert caught.value.reason == "repeated-frame"
     assert len(decode_frames(b"".join(ONE_OF_EACH))) == len(ONE_OF_EACH)
+
+
+def test_a_round_trip_reads_back() -> None:
+    """In nanoseconds, after four bytes of which three are zero."""
+    frame = frames.encode_round_trip(2**40)
+    assert decode_frames(frame) == [frames.RoundTripFrame(2**40)]
+    assert frame.hex() == "0a0000000000010000000000"
 
 
 def test_an_ack_that_names_the_refused_is_an_ack() -> None:

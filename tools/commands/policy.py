@@ -5,7 +5,7 @@ import json
 import click
 
 from triack import policies
-from triack.base.printable import counted
+from triack.base.printable import counted, written
 from triack.queues.session_settings import largest_window
 from triack.tools.commands.common import json_option, write_table
 
@@ -58,4 +58,4 @@ def _summary(name: str) -> dict[str, object]:
 
 
 def _cell(value: object) -> str:
-    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return "-" if value is None else written(value) if isinstance(value, float) else str(value)

@@ -12,7 +12,7 @@ import click
 import triack
 from triack.base.errors import ProtocolError, TriackError, UsageError, WaitTimeout
 from triack.base.names import check_name, nearest
-from triack.base.printable import counted
+from triack.base.printable import counted, written
 from triack.base.reasons import DropReason
 from triack.node import operator_log
 from triack.node.control.frames import VERSION, Header, Link, cut, number_of
@@ -189,7 +189,7 @@ async def _receive(order: _Order, count: int | None, timeout: float | None) -> i
         if count is None:
             return 0
         came = f"only {output.written} of {counted(count, 'message')}"
-        raise WaitTimeout(f"{came}: none came to queue {order.queue} for {timeout:g} s{gone}") from None
+        raise WaitTimeout(f"{came}: none came to queue {order.queue} for {written(timeout or 0)} s{gone}") from None
     except _OutputLost as lost:
         if not isinstance(lost.__cause__, BrokenPipeError):
             raise TriackError(f"write to standard output: {lost.__cause__}") from lost

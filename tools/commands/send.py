@@ -12,6 +12,7 @@ import click
 
 import triack
 from triack.base.errors import ProtocolError, TriackError
+from triack.base.printable import written
 from triack.base.reasons import DropReason
 from triack.node import operator_log
 from triack.node.control.frames import VERSION, Link, number_of
@@ -206,7 +207,7 @@ async def _send(order: _Order, timeout: float | None, *, as_json: bool = False) 
     try:
         await _transfer(order, tally, timeout)
     except TimeoutError:
-        why = f"not after {timeout:g} s"
+        why = f"not after {written(timeout or 0)} s"
     except TriackError as error:
         if not tally.read:
             raise

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from triack.base.errors import TriackError, WaitTimeout
+from triack.base.printable import written
 from triack.node.control.tasks import first_of
 from triack.node.keys import KeyKind, encode_key, open_identity
 from triack.node.private_files import PrivateFiles
@@ -224,6 +225,6 @@ async def _patience(plan: Plan, progress: Transfer) -> None:
         if state != before:
             before, moved = state, now
         if now >= end or now - moved >= STALLED_S:
-            why = f"not done after {plan.timeout:g} s" if now >= end else f"no progress for {STALLED_S:g} s"
+            why = f"not done after {written(plan.timeout)} s" if now >= end else f"no progress for {STALLED_S:g} s"
             counts = f"{state[0]} of {plan.messages} sent, {state[1]} ordered, {state[2]} delivered"
             raise WaitTimeout(f"demo given up: {why}; {counts}")

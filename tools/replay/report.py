@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from triack.base.errors import ReplayError
-from triack.base.printable import counted, escaped, escaped_json
+from triack.base.printable import counted, escaped, escaped_json, written
 from triack.tools.replay.catalogue import CHECKS
 from triack.tools.replay.listing import VIOLATIONS
 from triack.tools.replay.report_tables import SHARES, latency_totals, percentile_ms
@@ -198,13 +198,13 @@ def _policy(values: tuple[int, ...]) -> tuple[int, str, str, str]:
     """What was in force as people say it: window, when session and store acks leave, and when silence ends it."""
     window, *acks, least_ns, most_ns = values
     session, store = _due(*acks[:3]), _due(*acks[3:])
-    silence = f"{least_ns / 1e9:g} s" + (f" to {most_ns / 1e9:g} s" if most_ns != least_ns else "")
+    silence = f"{written(least_ns / 1e9)} s" + (f" to {written(most_ns / 1e9)} s" if most_ns != least_ns else "")
     return window, session, store, silence if most_ns else "not known"
 
 
 def _due(packets: int, size_bytes: int, delay_ns: int) -> str:
     parts = [counted(packets, "packet")] * bool(packets) + [counted(size_bytes, "byte")] * bool(size_bytes)
-    return " or ".join([*parts, f"{delay_ns / 1e9:g} s"])
+    return " or ".join([*parts, f"{written(delay_ns / 1e9)} s"])
 
 
 def _latency(timeline: Timeline) -> list[tuple[str, float]]:

@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from triack.base.checks import check_timeout
 from triack.base.errors import TriackError, UsageError, WaitTimeout
+from triack.base.printable import written
 from triack.node import platform as real
 from triack.node.stats import NodeStats
 from triack.testing.errors import MachineCrashed
@@ -131,7 +132,7 @@ class Machine(Hardware):
                 await asyncio.gather(*(asyncio.shield(work.outcome) for work in running), return_exceptions=True)
         except TimeoutError:
             left = ", ".join(work.name for work in running if not work.outcome.done())
-            raise WaitTimeout(f"{left}: still running {timeout:g} s of virtual time after stop()") from None
+            raise WaitTimeout(f"{left}: still running {written(timeout)} s of virtual time after stop()") from None
 
     def __enter__(self) -> Self:
         self._check_up("open nodes")

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 from triack.base.checks import LONGEST_LIFE_S, check_between, check_timeout
 from triack.base.errors import UsageError, WaitTimeout
 from triack.base.names import check_name, what_else
+from triack.base.printable import written
 from triack.base.units import SECOND
 from triack.node.platform import PLATFORM
 from triack.testing.check import check_logs
@@ -159,7 +160,7 @@ class World(Ground):
         except TimeoutError:
             died = "".join(f"; {line}" for line in self._deaths())
             seen = "".join(f"\n  {line}" for line in describe_nodes(self.machines))
-            raise WaitTimeout(f"still not true after {timeout:g} s of virtual time{died}{seen}") from None
+            raise WaitTimeout(f"still not true after {written(timeout)} s of virtual time{died}{seen}") from None
 
     # ---- the network
 
