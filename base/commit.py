@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from triack.base.in_hand import Marks
+
 __all__ = [
     "HEAD_BYTES",
     "Commit",
@@ -182,6 +184,8 @@ class StoreContent:
         room_bytes: how much more the disk takes, or None when nobody can tell.
         peers: what is remembered of other stores, by node id.
         addresses: where peers said that they listen, by their names.
+        left: what of messages in hand the start before has left, of which no commit has told.
+        in_hand: where this start notes what is in hand; None for nowhere.
     """
 
     node_id: bytes
@@ -198,6 +202,8 @@ class StoreContent:
     messages: Iterable[MessageIndex] = ()
     positions: list[PositionRow] = field(default_factory=list)
     state: dict[str, bytes] = field(default_factory=dict)
+    left: Marks = field(default_factory=dict)
+    in_hand: memoryview | None = None
 
 
 @dataclass(slots=True)

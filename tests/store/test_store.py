@@ -27,6 +27,7 @@ from triack.base.errors import StoreDamaged, StoreFailed, StoreInUse, StoreMoved
 from triack.queues.packing import pack
 from triack.store.ballast import BALLAST_FILE
 from triack.store.folder import STORE_FILE
+from triack.store.hands_file import HANDS_FILE
 from triack.store.store import Store
 
 LOG_FILE = f"{STORE_FILE}-wal"
@@ -397,7 +398,7 @@ def killed_store(folder: Path) -> None:
 def test_a_killed_store_comes_back_with_its_log(tmp_path: Path) -> None:
     """All that returned is there; an orderly end leaves one file, beside the ballast."""
     killed_store(tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, LOG_FILE, BALLAST_FILE}
+    assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, LOG_FILE, BALLAST_FILE, HANDS_FILE}
     store = Store(tmp_path)
     assert store.load(b"n" * 16, 2).queues == [(1, "orders")]
     store.close()
