@@ -4,8 +4,7 @@
                queue length u8, queue, body
     ORDER_ACK  kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, number u64
     REJECT     the same, then reason length u8, reason
-    HOLD       kind u8, flags u8, origin 16 bytes, lane u32, turn u64, reason length u8, reason; flag 1 says stop, none
-               says go
+    HOLD       kind u8, flags u8, origin 16 bytes, lane u32, turn u64, reason; flag 1 says stop, none says go
 
 ``origin`` and ``lane`` name a stream for ever; ``sequence`` only grows; ``number`` counts from 1 within it. No
 stream has lane 0, which nodes give their dead letters.
@@ -38,7 +37,7 @@ __all__ = [
 
 _DATA = Struct("!BB16sIQQQB")
 _ACK = Struct("!BB16sIQQ")
-_HOLD = Struct("!BB16sIQB")
+_HOLD = Struct("!BB16sIQ")
 _KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT, _KIND_HOLD = 1, 2, 3, 4
 _DATA_BEGIN = bytes([_KIND_DATA])
 _FLAG_ASK = 0x01
@@ -46,6 +45,8 @@ _FLAG_ASK = 0x01
 _FLAG_STOP = 0x01
 """The only flag of a hold."""
 
+REASON_BYTES_MAX = 255
+"""Of a hold, as of a rejection, whose reason has one byte for its length."""
 NUMBER_MAX = 2**63 - 1
 """What SQLite keeps as one integer; no stream gets there."""
 
@@ -143,8 +144,7 @@ def encode_reject(header: SequenceHeader, reason: str) -> bytes:
 
 def encode_hold(origin: bytes, lane: int, turn: int, *, stop: bool, reason: str = "") -> bytes:
     """A hold as the content of an express packet."""
-    name = reason.encode()
-    return _HOLD.pack(_KIND_HOLD, _FLAG_STOP if stop else 0, origin, lane, turn, len(name)) + name
+    return _HOLD.pack(_KIND_HOLD, _FLAG_STOP if stop else 0, origin, lane, turn) + reason.encode()
 
 
 def decode(content: bytes) -> SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket:
@@ -197,9 +197,9 @@ def _decode_reject(content: bytes) -> RejectPacket:
 
 
 def _decode_hold(content: bytes) -> HoldPacket:
-    _, flags, origin, lane, turn, length = _HOLD.unpack_from(content)
+    _, flags, origin, lane, turn = _HOLD.unpack_from(content)
     reason = content[_HOLD.size :]
-    if flags & ~_FLAG_STOP or not turn or len(reason) != length:
+    if flags & ~_FLAG_STOP or not turn or len(reason) > REASON_BYTES_MAX:
         raise ProtocolError(DropReason.BAD_PACKET, "hold out of range")
     return HoldPacket(origin, lane, turn, bool(flags & _FLAG_STOP), reason.decode())
 

@@ -486,6 +486,7 @@ class Mailbox:
 
     def acknowledge(self, lease: Lease) -> None:
         """A message is done; a second time does nothing."""
+        self._notices.in_hand.let_go(lease.packet, 1 << lease.index)
         self.acknowledge_many([(lease.packet, 1 << lease.index)])
 
     def acknowledge_many(self, done: list[tuple[QueuedPacket, int]]) -> None:

@@ -55,14 +55,15 @@ def list_queues(*, data: Path, as_json: bool) -> int:
             for row in rows:
                 click.echo(json_line(row))
             return 0
+        in_hand = any(it["in_hand"] for it in rows)
         write_table(
-            ("QUEUE", "", "MESSAGES", "IN HAND", "BYTES", "OLDEST", "WAITS FOR"),
+            ("QUEUE", "", "MESSAGES", *(["IN HAND"] if in_hand else []), "BYTES", "OLDEST", "WAITS FOR"),
             [
                 [
                     it["queue"],
                     it["kind"],
                     str(it["messages"]),
-                    str(it["in_hand"]) if it["in_hand"] else "-",
+                    *([str(it["in_hand"] or "-")] if in_hand else []),
                     str(it["bytes"]),
                     age_of(it["oldest_s"]),
                     it["waits_for"] or "-",

@@ -339,7 +339,7 @@ class _HandedOver:
                 failures = [(int(first), int(last), str(reason)) for first, last, reason in header["failures"]]
                 self._tally.handle_finished(number_of(header, "last"), failures)
             elif header["op"] == "forgotten":
-                self._tally.waits_for = str(header["waits_for"])
+                self._tally.waits_for = str(header.get("waits_for") or "")
                 self._forgotten.set()
                 return
 
