@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         PeerUnknown,
         QueueOverQuota,
         StoreLow,
+        StreamHeld,
     )
     from triack.node.acknowledgements import Acknowledgements
     from triack.node.consumer import AckMode, Consumer
@@ -40,14 +41,23 @@ if TYPE_CHECKING:
     from triack.node.outgoing_message import MessageProperties
     from triack.node.receipt import Receipt
     from triack.node.receipts import Receipts
-    from triack.node.stats import AckStats, LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
+    from triack.node.stats import (
+        AckStats,
+        HolderStats,
+        HoldStats,
+        LinkStats,
+        NodeStats,
+        OutgoingStats,
+        QueueStats,
+        SessionStats,
+    )
     from triack.node.transaction import Transaction
     from triack.ordering.settings import OrderSettings
     from triack.queues.accepted_keys import KeySettings
     from triack.queues.ack_events import AckEvent, AckKind
     from triack.queues.blocking import Blocking
     from triack.queues.browse import BrowsedMessage
-    from triack.queues.quotas import Limits, Quota
+    from triack.queues.quotas import DeadLetters, Limits, Quota
     from triack.queues.reconnect import Reconnect
     from triack.queues.redelivery import Redelivery
     from triack.queues.settings import NodeSettings
@@ -75,10 +85,13 @@ __all__ = [
     "BrowsedMessage",
     "Client",
     "Consumer",
+    "DeadLetters",
     "Delivery",
     "EnrolledPeer",
     "Events",
     "GapFound",
+    "HoldStats",
+    "HolderStats",
     "KeySettings",
     "Limits",
     "LinkDown",
@@ -107,6 +120,7 @@ __all__ = [
     "SessionStats",
     "Stage",
     "StoreLow",
+    "StreamHeld",
     "Tls",
     "Transaction",
     "connect",
@@ -127,9 +141,12 @@ _HOMES = {
     "BrowsedMessage": "triack.queues.browse:BrowsedMessage",
     "Client": "triack.node.control.client:Client",
     "Consumer": "triack.node.consumer:Consumer",
+    "DeadLetters": "triack.queues.quotas:DeadLetters",
     "EnrolledPeer": "triack.node.enrolling:EnrolledPeer",
     "Events": "triack.node.events:Events",
     "GapFound": "triack.base.news:GapFound",
+    "HoldStats": "triack.node.stats:HoldStats",
+    "HolderStats": "triack.node.stats:HolderStats",
     "KeySettings": "triack.queues.accepted_keys:KeySettings",
     "Limits": "triack.queues.quotas:Limits",
     "LinkDown": "triack.base.news:LinkDown",
@@ -158,6 +175,7 @@ _HOMES = {
     "SessionStats": "triack.node.stats:SessionStats",
     "Stage": "triack.queues.stages:Stage",
     "StoreLow": "triack.base.news:StoreLow",
+    "StreamHeld": "triack.base.news:StreamHeld",
     "Tls": "triack.transport.endpoint:Tls",
     "Transaction": "triack.node.transaction:Transaction",
     "connect": "triack.node.control.client:connect_to",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from triack.base.clock import ClockJump
+from triack.base.in_hand import Marks
 
 __all__ = [
     "HEAD_BYTES",
@@ -188,6 +189,8 @@ class StoreContent:
         room_bytes: how much more the disk takes, or None when nobody can tell.
         peers: what is remembered of other stores, by node id.
         addresses: where peers said that they listen, by their names.
+        left: what of messages in hand the start before has left, of which no commit has told.
+        in_hand: where this start notes what is in hand; None for nowhere.
     """
 
     node_id: bytes
@@ -206,6 +209,8 @@ class StoreContent:
     state: dict[str, bytes] = field(default_factory=dict)
     clock: bytes = b""
     jump: ClockJump | None = None
+    left: Marks = field(default_factory=dict)
+    in_hand: memoryview | None = None
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ TriackError
 │   ├── NotLoopback           insecure=True beyond the loopback interface
 │   └── KeyUnreadable         a text that is no key, or was mistyped
 ├── NodeClosed                a call on a node, consumer or transaction that has ended
+├── HandOverEnded             a message was taken back from its reader before it was acknowledged
 ├── WouldBlock                send_nowait found no room
 ├── TooManyKeys               this node keeps no more keys of messages at a time
 ├── NoRoom                    the disk of this node has less room than its reserve
@@ -40,6 +41,7 @@ __all__ = [
     "DeliveryFailed",
     "EnrolmentFailed",
     "GapDetected",
+    "HandOverEnded",
     "IdentityError",
     "KeyUnreadable",
     "MessageTooLarge",
@@ -97,6 +99,13 @@ class KeyUnreadable(UsageError):
 
 class NodeClosed(TriackError):
     """A call on a node, consumer or transaction that has already ended."""
+
+
+class HandOverEnded(TriackError):
+    """A message was taken back from its reader, who acknowledges it too late: it comes again, perhaps to another one.
+
+    What a transaction has received was taken back: then nothing of the transaction happens.
+    """
 
 
 class WouldBlock(TriackError):

@@ -12,6 +12,7 @@ __all__ = [
     "PeerUnknown",
     "QueueOverQuota",
     "StoreLow",
+    "StreamHeld",
 ]
 
 
@@ -138,5 +139,28 @@ class StoreLow:
     room_bytes: int
 
 
-NodeEvent = LinkUp | LinkDown | PeerSilent | PeerUnknown | PeerHalted | GapFound | QueueOverQuota | StoreLow
+@dataclass(frozen=True, slots=True)
+class StreamHeld:
+    """Messages to a queue wait where they come from, as their destination has no room; or wait no more.
+
+    Told once for all queues of a peer that wait for one reason, and for each queue where that is the reason.
+
+    Attributes:
+        peer: the node at the other end, by name.
+        queue: the destination queue; the first of them, where all of the peer's wait.
+        reason: why, by the names of docs/reasons.md: ``queue-full``, ``peer-quota``, ``store-low`` and others.
+        here: True when this node lets the peer's messages wait, False when the peer lets this node's wait.
+        is_held: False when the wait is over.
+    """
+
+    peer: str
+    queue: str
+    reason: str
+    here: bool
+    is_held: bool
+
+
+NodeEvent = (
+    LinkUp | LinkDown | PeerSilent | PeerUnknown | PeerHalted | GapFound | QueueOverQuota | StoreLow | StreamHeld
+)
 """Everything that ``Node.events`` gives."""

@@ -6,7 +6,7 @@ The names are counted in ``Node.stats``, written to the session log, and listed 
 from enum import StrEnum
 from typing import Self
 
-__all__ = ["DeadReason", "DropReason", "Reason", "RejectReason"]
+__all__ = ["DeadReason", "DropReason", "HoldReason", "Reason", "RejectReason"]
 
 
 class Reason(StrEnum):
@@ -86,6 +86,9 @@ class DropReason(Reason):
     CONTROL_OVERFLOW = "control-overflow", "An order ack or a rejection found too many waiting for the same peer."
     PARTIAL_OVERFLOW = "partial-overflow", "An unfinished large express message gave way to newer ones."
     HALTED_OVERFLOW = "halted-overflow", "A halted peer was refused and not remembered, as too many are."
+    DEAD_LETTERS_FULL = "dead-letters-full", "A message found the quota of dead letters full, and is gone."
+    DEAD_LETTER_REPLACED = "dead-letter-replaced", "A dead letter that nobody read gave way to newer ones, and is gone."
+    EXPIRED_DISCARDED = "expired-discarded", "A message expired, and is gone, as its node keeps no such letters."
     # What nobody waits for any more.
     LATE_ANSWER = "late-answer", "An answer came to a request for which nobody waits any more."
     REQUEST_ENDED = "request-ended", "A request ran out of time on its way, or was refused; whoever waited was told."
@@ -107,12 +110,29 @@ class RejectReason(Reason):
     TOO_MANY_STREAMS = "too-many-streams", "The destination keeps as many streams of this origin as it may."
 
 
+class HoldReason(Reason):
+    """Why a destination lets a stream wait."""
+
+    QUEUE_FULL = "queue-full", "Its queue has reached its quota."
+    PEER_QUOTA = "peer-quota", "All that its origin has in the destination's queues has reached the quota of a peer."
+    NODE_QUOTA = (
+        "node-quota",
+        "The destination's queues have as much as they may, and its origin its share of that.",
+    )
+    PEER_MEMORY = "peer-memory", "Its origin has as many express messages in the destination's memory as it may."
+    STORE_LOW = "store-low", "The disk of the destination has less room than its reserve."
+    STORE_BUSY = "store-busy", "As much as may be in memory waits for the disk of the destination."
+    UNKNOWN = "unknown", "The destination has named a reason that this node does not know."
+
+
 class DeadReason(Reason):
     """Why a message is in the dead-letter queue, beside the reasons for which a destination rejects it."""
 
     REACH_QUEUE_TIMEOUT = "reach-queue-timeout", "Its time to reach the queue ran out."
     RECEIVE_TIMEOUT = "receive-timeout", "Its time to be received ran out."
     MAX_REDELIVERIES = "max-redeliveries", "It was given back as failed too often."
+    READER_DIED = "reader-died", "It failed too often, and the last time its reader's process died with it in hand."
+    HAND_OVER_TIMEOUT = "hand-over-timeout", "It failed too often, and the last time its reader had it for too long."
     BAD_BODY = "bad-body", "Its parts do not make a message."
     SESSION_LOST = "session-lost", "Its session was lost before it was acknowledged, and it is not to be sent again."
     PURGED = "purged", "It was taken out of its outgoing queue by hand."

@@ -327,8 +327,8 @@ EVENTS: Final[dict[str, Event]] = {
         (*_STREAM, "queue", "number", "place", "counts", "redelivered"),
     ),
     "purged": Event(
-        "messages of one or more packets were taken out of their queue by hand: given up, or moved to where they were "
-        "going. A process that dies before its next commit has them again",
+        "messages of one or more packets were taken out of their queue: given up or moved by hand, or, of the "
+        "dead-letter queue, lost to newer letters. A process that dies before its next commit has them again",
         (*_STREAM, "queue", "number", "place", "counts"),
     ),
     "expired": Event(

@@ -7,15 +7,17 @@ from functools import partial
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
-from triack.base.checks import check_kind, check_most, check_timeout
+from triack.base.checks import LONGEST_LIFE_S, check_kind, check_most, check_timeout
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
+from triack.base.units import in_ns
 from triack.node.hands import Hands, Keeping
+from triack.node.holding import Reader
 from triack.node.message import Keeper, Message
 from triack.node.port import Port
-from triack.queues.mailbox import Mailbox
+from triack.queues.mailbox import Lease, Mailbox
 from triack.queues.redelivery import Redelivery
 
-__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "AckMode", "Consumer", "in_time"]
+__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "AckMode", "Consumer", "check_hand_over", "in_time"]
 
 T = TypeVar("T")
 
@@ -43,18 +45,30 @@ class Consumer:
     Several consumers may share a queue; each message goes to one of them.
     """
 
-    def __init__(self, port: Port, mailbox: Mailbox, ack: AckMode, redelivery: Redelivery | None) -> None:
+    def __init__(
+        self,
+        port: Port,
+        mailbox: Mailbox,
+        ack: AckMode,
+        redelivery: Redelivery | None,
+        hand_over_timeout: float | None = None,
+        *,
+        reader: Reader | None = None,
+    ) -> None:
         if ack not in ("auto", "manual"):
             raise UsageError(f"receive from {mailbox.name}: ack must be 'auto' or 'manual', not {ack!r}")
         check_kind(f"receive from {mailbox.name}: redelivery", redelivery, Redelivery | None)
         self._port = port
         self._mailbox = mailbox
         self._auto = ack == "auto"
+        self._commits = self._auto and port.blocking.acknowledge
         self._keeper = None if self._auto else Keeper()
         self._draw: Draw = _draw_nothing
         self._turn = 0
         self._arrived = asyncio.Event()
-        self._hands = Hands(port, mailbox, self._arrived.set, redelivery)
+        timeout_ns = check_hand_over(mailbox.name, hand_over_timeout)
+        listener = self._arrived.set
+        self._hands = Hands(port, mailbox, listener, redelivery, reader=reader, timeout_ns=timeout_ns)
         self._finalizer = weakref.finalize(self._keeper or self, self._hands.empty_at_home)
 
     def __repr__(self) -> str:
@@ -64,8 +78,12 @@ class Consumer:
         return self
 
     async def __anext__(self) -> Message:
-        await self._end_turn()
-        return await self._next()
+        self._turn += 1
+        if self._turn >= TURN_MESSAGES or self._commits:
+            await self._end_turn()
+        elif self._auto:
+            self._hands.acknowledge_all()
+        return self._draw() or await self._next()
 
     async def get(self, timeout: float | None = None) -> Message:
         """The next message.
@@ -78,10 +96,14 @@ class Consumer:
 
         Raises:
             WaitTimeout: none came in time; the consumer goes on.
+            HandOverEnded: with ``ack="auto"``, the message before it had been taken back; the consumer goes on.
             NodeClosed: the node or this consumer has ended.
             StoreFailed: the node's store has failed.
         """
+        if timeout is None:
+            return await self.__anext__()
         check_timeout(f"receive from {self._mailbox.name}", timeout)
+        self._turn += 1
         await self._end_turn()
         return await in_time(timeout, self._mailbox, self._arrived, self._next)
 
@@ -104,18 +126,18 @@ class Consumer:
         """
         check_most(self._mailbox.name, most)
         check_timeout(f"receive from {self._mailbox.name}", timeout)
+        self._turn += 1
         await self._end_turn()
         return await in_time(timeout, self._mailbox, self._arrived, partial(self._next_many, most))
 
     async def _end_turn(self) -> None:
         """What was received before is done, and now and then others may run."""
-        self._turn += 1
         if self._turn >= TURN_MESSAGES:
             self._turn = 0
             await asyncio.sleep(0)
         if self._auto:
             self._hands.acknowledge_all()
-            if self._port.blocking.acknowledge:
+            if self._commits:
                 await self._port.commit()
 
     async def _next(self) -> Message:
@@ -151,6 +173,14 @@ class Consumer:
         self._draw = partial(held.draw, held if self._keeper is None else Keeping(held, self._keeper))
         return self._draw
 
+    def handle_death(self, message: Message | None = None) -> None:
+        """The process that reads through this consumer died; for the control socket. See ``Hands.handle_death``."""
+        self._hands.handle_death(message)
+
+    def on_take_back(self, call: Callable[[list[Lease]], None]) -> None:
+        """Have something called with messages that are taken back; for the control socket."""
+        self._hands.on_take_back = call
+
     def close(self) -> None:
         """Give back what is unacknowledged and take no more. A second call does nothing."""
         if self._finalizer.detach() is not None:
@@ -163,12 +193,13 @@ class Consumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._auto:
-            if kind is None:
+        try:
+            if self._auto and kind is None:
                 self._hands.acknowledge_all()
-            else:
-                self._hands.give_back_all(failed=issubclass(kind, Exception))
-        self.close()
+            elif self._auto:
+                self._hands.give_back_all(failed=kind is not None and issubclass(kind, Exception))
+        finally:
+            self.close()
 
 
 async def in_time(
@@ -199,6 +230,18 @@ async def in_time(
         # No longer than the store's next job, if nobody else takes it all.
         await arrived.wait()
         timeout = 0
+
+
+def check_hand_over(queue: str, timeout: object) -> int:
+    """How many nanoseconds a message may be in hand, 0 for any time. Raises UsageError for what is no such timeout."""
+    if timeout is None:
+        return 0
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST_LIFE_S:
+        raise UsageError(
+            f"receive from {queue}: hand_over_timeout must be a number of seconds, above 0 and at most "
+            f"{LONGEST_LIFE_S}, not {timeout!r}"
+        )
+    return in_ns(timeout)
 
 
 def _draw_nothing() -> None:

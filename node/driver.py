@@ -25,14 +25,16 @@ from triack.base.news import (
     PeerUnknown,
     QueueOverQuota,
     StoreLow,
+    StreamHeld,
 )
-from triack.base.reasons import DropReason
+from triack.base.reasons import DropReason, HoldReason
 from triack.base.units import MS, in_ns
 from triack.node import operator_log
 from triack.node.enrolling import Enrolling
 from triack.node.events import EventFeed
 from triack.node.platform import Log, Platform
 from triack.node.worker import Worker
+from triack.queues.admission import DEAD_LETTER_QUEUE
 from triack.queues.closing import Departure, count_by, left_behind, way_made
 from triack.queues.effects import Effect, Job, Release, Send, StartJob, Tell, TellRollback, Vouch, WriteRecords
 from triack.queues.engine import Engine
@@ -64,6 +66,7 @@ CATCH_UP_S = 0.02
 """How long what arrived waits for a store that is behind: longer than a disk takes for what makes it so, and short
 beside what peers wait for acknowledgements. A disk that hangs stops nobody: then so much is taken each time."""
 _SENDER_OF = attrgetter("sender")
+_TOLD_APART = (HoldReason.QUEUE_FULL, HoldReason.STORE_LOW)  # by lines of their own, at the node that has no room
 _ENROL = int(Kind.ENROL)  # compared with the first byte of each datagram
 
 
@@ -249,6 +252,11 @@ class Driver:
                 log(f"gap found: {cause}; {then}", node=self._name, peer=peer)
             case QueueOverQuota(queue, messages, size_bytes):
                 why = f"queue {queue} is over its quota"
+                if queue == DEAD_LETTER_QUEUE:
+                    keeps = self.engine.settings.limits.dead_letters.when_full == "keep"
+                    why += (
+                        f": {'new letters are' if keeps else 'the oldest letters are'} lost until somebody reads them"
+                    )
                 operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=size_bytes)
             case StoreLow(True, room_bytes):
                 self._look_later()
@@ -259,7 +267,22 @@ class Driver:
                 operator_log.error(why, node=self._name, room_bytes=room_bytes)
             case StoreLow(False, room_bytes):
                 operator_log.warning("the disk has room again", node=self._name, room_bytes=room_bytes)
+            case StreamHeld():
+                self._tell_held(event)
         self.events.put(event)
+
+    def _tell_held(self, event: StreamHeld) -> None:
+        """What waits is a warning, unless another line says the same, or it is over with the disk's next turn."""
+        minor = event.reason == HoldReason.STORE_BUSY or (event.here and event.reason in _TOLD_APART)
+        log = operator_log.info if minor or not event.is_held else operator_log.warning
+        of_queue = event.reason == HoldReason.QUEUE_FULL
+        if event.here:
+            what = f"messages of {event.peer} to queue {event.queue}" if of_queue else f"messages of {event.peer}"
+        else:
+            what = f"messages to {event.peer}/{event.queue}" if of_queue else f"messages to {event.peer}"
+        wait = f"wait for room {'here' if event.here else 'there'}" if event.is_held else "wait no more"
+        why = f"{what} {wait}: {event.reason}"
+        log(why, node=self._name, peer=event.peer, queue=event.queue, reason=event.reason)
 
     def _handle_trouble(self, address: str, cause: str) -> None:
         self.engine.news.handle_trouble(address, cause)

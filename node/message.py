@@ -61,7 +61,8 @@ class Message:
         self._name_of = name_of
 
     @property
-    def _lease(self) -> Lease:
+    def lease(self) -> Lease:
+        """What the queue knows it by; for the node's own parts."""
         return Lease(self._packet, self._index, self.redelivered)
 
     def __repr__(self) -> str:
@@ -73,10 +74,11 @@ class Message:
         A second call does nothing, nor does one after ``reject`` or after its reader was closed.
 
         Raises:
+            HandOverEnded: it was taken back from its reader (``Node.release``, ``hand_over_timeout``): it comes again.
             UsageError: a transaction received it, and acknowledges it with its commit; or this is another thread, or
                 another event loop, than its reader's.
         """
-        self._holder.acknowledge(self._lease)
+        self._holder.acknowledge(self.lease)
 
     def reject(self, *, failed: bool = True, delay: float | None = None) -> None:
         """Give the message back: it comes again, before anything younger, with ``redelivered`` set.
@@ -93,7 +95,7 @@ class Message:
             UsageError: the delay is no number of seconds; a transaction received the message, and gives it back with
                 its rollback; or as ``ack``.
         """
-        self._holder.give_back(self._lease, failed=failed, delay_ms=None if delay is None else _delay_ms(delay))
+        self._holder.give_back(self.lease, failed=failed, delay_ms=None if delay is None else _delay_ms(delay))
 
     def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
         """The same message, with another who answers for it: made of the present one."""

@@ -26,6 +26,7 @@ from triack.node.control import handover
 from triack.node.control.server import ControlServer
 from triack.node.driver import Driver
 from triack.node.events import Events
+from triack.node.holding import reader_of
 from triack.node.keys import IDENTITY_FILE
 from triack.node.life import Life, LifeState
 from triack.node.outgoing_message import MessageProperties
@@ -549,22 +550,33 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
 
     # ---- receiving
 
-    def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> Consumer:
+    def receive(
+        self,
+        queue: str,
+        *,
+        ack: AckMode = "auto",
+        redelivery: Redelivery | None = None,
+        hand_over_timeout: float | None = None,
+        name: str | None = None,
+    ) -> Consumer:
         """Read a queue of this node: ``async for message in node.receive("orders")``.
 
         Args:
             queue: its name; made when it does not exist, unless the node was opened with a fixed set of queues.
             ack: ``auto`` acknowledges a message when the next one is asked for, ``manual`` leaves that to the caller.
             redelivery: when messages that fail with this consumer come again, in place of what the settings say.
+            hand_over_timeout: seconds that a message may be in this consumer's hands; then it is taken back, which is a
+                failure, and to acknowledge it raises HandOverEnded. None: any time.
+            name: what ``stats`` calls the consumer while it has messages in hand; None: as the task that reads.
 
         Raises:
             AddressError: no queue can have that name.
             QueueNotFound: the node has a fixed set of queues, and this is none of them.
-            UsageError: there is no such ``ack``.
+            UsageError: there is no such ``ack``, or a timeout or a name that cannot be.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
-        return Consumer(port, port.mailbox(queue), ack, redelivery)
+        return Consumer(port, port.mailbox(queue), ack, redelivery, hand_over_timeout, reader=reader_of(queue, name))
 
     def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue of this node, those in the hands of readers included.
@@ -642,6 +654,24 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         return await self._steering.purge(queue, as_ids(ids))
+
+    async def release(self, queue: str) -> int:
+        """Take the messages of a queue back that readers have in hand, such as one that hangs.
+
+        They come again, marked ``redelivered``, which counts as no failure. Whoever had one and acknowledges it later
+        gets HandOverEnded, and of a transaction that received one nothing happens.
+
+        Args:
+            queue: a queue of this node.
+
+        Returns:
+            How many messages were taken back.
+
+        Raises:
+            QueueNotFound: there is no such queue.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return await self._steering.release(queue)
 
     def stats(self) -> NodeStats:
         """Everything that can be counted, at this moment.

@@ -30,6 +30,7 @@ from triack.node.access import Access
 from triack.node.driver import Driver
 from triack.node.enrolling import Enrolling
 from triack.node.events import Events
+from triack.node.holding import Holding
 from triack.node.life import Life
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
 from triack.node.platform import Platform
@@ -102,6 +103,8 @@ class Port:
         turn: messages sent since others were let run.
         sender: the task that ended the turn before, if it is still there.
         enrolling: its enrolments.
+        clock: the monotonic clock.
+        holding: who has messages in hand.
     """
 
     def __init__(
@@ -124,7 +127,8 @@ class Port:
         self.name = name
         self._engine = engine
         self._driver = driver
-        self._clock = platform.monotonic_ns
+        self.clock = platform.monotonic_ns
+        self.holding = Holding()
         self._access = access
         self._fixed_queues = fixed_queues
         self._state = {key: value for key, value in state.items() if not key.startswith(OWN_STATE)}
@@ -182,7 +186,7 @@ class Port:
     def handle_directory_changed(self) -> None:
         """The node knows others than before."""
         self._outgoing.clear()
-        self._engine.handle_directory_changed(self._clock())
+        self._engine.handle_directory_changed(self.clock())
         self.wake()
 
     async def change_trust(self, change: Callable[[TrustFile], T]) -> T:
@@ -272,7 +276,7 @@ class Port:
             )
 
     def _wall_ms(self) -> int:
-        return self._engine.wall_ms(self._clock())
+        return self._engine.wall_ms(self.clock())
 
     def has_room(self, prepared: Prepared) -> bool:
         """Whether its outgoing queue takes the message; one that was accepted before needs no room."""
@@ -340,7 +344,7 @@ class Port:
 
     def submit_once(self, outgoing: OutgoingQueue, message: Outgoing, size_bytes: int) -> Accepted:
         """Accept a message with a key, unless one was accepted with it before. Returns that which was."""
-        accepted = self._engine.submit_once(outgoing, message, size_bytes, self._clock())
+        accepted = self._engine.submit_once(outgoing, message, size_bytes, self.clock())
         self.wake()
         return accepted
 
@@ -366,6 +370,12 @@ class Port:
     def halted(self, outgoing: OutgoingQueue) -> RollbackDetected | None:
         """Why nothing is sent to that peer as long as this process runs, or None."""
         return outgoing.stages.halted
+
+    def waits_for(self, outgoing: OutgoingQueue) -> str:
+        """What is missing for what there is for a queue to arrive, as stats have it; empty when nothing is known."""
+        link = self._engine.outbox.links.get(outgoing.peer)
+        missing = None if link is None else self._engine.handshakes.waits_for(link)
+        return missing or self._engine.outbox.holds.of(outgoing) or ""
 
     def watch(self, outgoing: OutgoingQueue, trigger: AckTrigger | None, wake: Callable[[], None]) -> AckEvents:
         """Make the events of a new reader of an outgoing queue; ``wake`` is called when there are some."""
@@ -464,7 +474,7 @@ class Port:
         Who gets None is told by the queue's listeners when to ask again.
         """
         self.check_alive()
-        run = self._engine.open_run(mailbox, self._clock())
+        run = self._engine.open_run(mailbox, self.clock())
         if run is None:
             # There may be bodies to fetch, and expired messages to commit.
             self.wake()
@@ -473,18 +483,34 @@ class Port:
     def draw_runs(self, mailbox: Mailbox, most: int, most_bytes: int) -> list[tuple[Run, range]]:
         """The next messages of a queue, in order, drawn from their runs; as ``open_run``."""
         self.check_alive()
-        drawn = self._engine.draw_runs(mailbox, most, most_bytes, self._clock())
+        drawn = self._engine.draw_runs(mailbox, most, most_bytes, self.clock())
         self.wake()  # as above
         return drawn
 
     def acknowledge(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """Messages of packets are done, message i if bit i is set; durable with the next commit."""
+        self._engine.acknowledge(mailbox, done)
+        self.wake()
+
+    def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
+        """The same for what a transaction received: nothing says that it is done but the commit of all of it."""
+        for packet, bits in done:
+            self._engine.in_hand.let_go(packet, bits)
         mailbox.acknowledge_many(done)
         self.wake()
 
+    @property
+    def words(self) -> memoryview | None:
+        """Where it is noted what is in hand, see ``InHand``."""
+        return self._engine.in_hand.words
+
+    def note_in_hand(self, packet: QueuedPacket, bits: int) -> None:
+        """Messages are in the hands of an application of this process."""
+        self._engine.in_hand.hold(packet, bits)
+
     def give_back(self, leases: Iterable[tuple[Mailbox, Lease]], way: Return) -> None:
         """Messages come again, those that failed alike at one time, or are dead when they failed too often."""
-        now_ns = self._clock()
+        now_ns = self.clock()
         for mailbox, lease in leases:
             self._engine.give_back(mailbox, lease, way, now_ns)
         self.wake()
@@ -546,7 +572,7 @@ class Port:
 
     def stats(self) -> NodeStats:
         """See ``Node.stats``."""
-        return gather(self._engine, self._driver.drops, self._clock())
+        return gather(self._engine, self._driver.drops, self.holding, self.clock())
 
     async def close(self, timeout_ns: int) -> None:
         """Let sessions finish for at most ``timeout_ns``, and close everything."""
@@ -555,7 +581,7 @@ class Port:
     def tell_everyone(self) -> None:
         """Whoever still waits for something of the node is told that it has ended."""
         # Who asked for a commit after the last one was begun gets this instead.
-        self._engine.stop(NodeClosed(f"node {self.name} was closed"), self._clock())
+        self._engine.stop(NodeClosed(f"node {self.name} was closed"), self.clock())
         for outgoing in self._engine.outbox.queues:
             outgoing.stages.fail_all("node closed")
         for mailbox in self._engine.inbox.mailboxes.values():

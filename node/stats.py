@@ -5,14 +5,16 @@ The names are documented in docs/operations.md and are there to stay: what measu
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from triack.base.ack_trigger import AckTerms
 from triack.base.delivery import Delivery
 from triack.base.paths import address_in
+from triack.base.reasons import HoldReason
 from triack.base.survival import Survives
 from triack.base.units import SECOND
+from triack.node.holding import HeldPacket, Holding, Reader
 from triack.queues.calling import WaitsFor
 from triack.queues.engine import Engine
 from triack.queues.link import Conversation, Link
@@ -21,6 +23,8 @@ from triack.session.states import State
 
 __all__ = [
     "AckStats",
+    "HoldStats",
+    "HolderStats",
     "LinkStats",
     "NodeStats",
     "OutgoingStats",
@@ -33,17 +37,35 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
+class HolderStats:
+    """A reader that has messages of a queue in hand.
+
+    Attributes:
+        name: the task, thread or program that reads.
+        pid: its process, when that is another one than the node's; None when it is not, or nobody can tell.
+        messages: how many it has.
+        since_s: seconds since it was handed the one that it has had for longest.
+    """
+
+    name: str
+    pid: int | None
+    messages: int
+    since_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class QueueStats:
     """One queue of this node.
 
     Attributes:
         messages: how many are not acknowledged, those in the hands of readers included.
         bytes: of the packets that hold them.
-        oldest_s: seconds since the oldest that waits was sent, by the clocks of its sender and of this node; None when
-            none waits.
+        oldest_s: seconds since the oldest of them was sent, by the clocks of its sender and of this node; None when
+            there are none.
         is_full: whether it has reached its quota, so that senders wait or are refused.
         arrived: how many messages have come into it since the node started.
         left: how many have gone from it since: acknowledged, expired, moved or purged.
+        holders: who has messages in hand.
     """
 
     messages: int
@@ -52,6 +74,12 @@ class QueueStats:
     is_full: bool
     arrived: int
     left: int
+    holders: list[HolderStats] = field(default_factory=list)
+
+    @property
+    def in_hand(self) -> int:
+        """How many messages are in the hands of readers."""
+        return sum(holder.messages for holder in self.holders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +94,7 @@ class OutgoingStats:
         packets: how many are not freed yet by the ack of their class; what is still to be packed counts as one.
         bytes: of their bodies.
         accepted: how many messages were accepted since the node started.
+        held: why the destination has no room for them now, by the names of docs/reasons.md; None when it has.
     """
 
     peer: str
@@ -75,6 +104,24 @@ class OutgoingStats:
     packets: int
     bytes: int
     accepted: int
+    held: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HoldStats:
+    """Messages of a peer to one queue of this node, in one class, for which there is no room now: they wait there.
+
+    Attributes:
+        peer: whose they are, by name.
+        queue: the queue.
+        delivery: the class.
+        reason: why, by the names of docs/reasons.md.
+    """
+
+    peer: str
+    queue: str
+    delivery: Delivery
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +218,7 @@ class NodeStats:
         room_bytes: how much more the disk takes, as it was looked at last; None when nobody could tell.
         survives: what the node's store survives: ``power loss``, unless a setting or the lack of a data directory says
             something else.
+        holds: what peers have for this node, and there is no room for.
     """
 
     queues: dict[str, QueueStats]
@@ -184,21 +232,25 @@ class NodeStats:
     store_low: bool
     room_bytes: int | None
     survives: Survives
+    holds: list[HoldStats] = field(default_factory=list)
 
 
-def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
+def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: int) -> NodeStats:
     """Look at an engine.
 
     Args:
         engine: the node's.
         drops: what its endpoints dropped.
+        holding: who has messages in hand.
         now_ns: the monotonic clock.
     """
     dropped = Counter({str(reason): count for reason, count in engine.drops.items()})
     dropped.update(drops)
     now_ms = engine.wall_ms(now_ns)
     return NodeStats(
-        queues={name: _queue(mailbox, now_ms) for name, mailbox in sorted(engine.inbox.mailboxes.items())},
+        queues={
+            name: _queue(mailbox, holding, now_ms, now_ns) for name, mailbox in sorted(engine.inbox.mailboxes.items())
+        },
         outgoing=[
             OutgoingStats(
                 outgoing.peer,
@@ -208,6 +260,7 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
                 outgoing.unacknowledged,
                 outgoing.pending_bytes + outgoing.unacked_bytes,
                 outgoing.submitted - outgoing.recovered,
+                _name_of(engine.outbox.holds.of(outgoing)),
             )
             for outgoing in engine.outbox.queues
             if outgoing.peer
@@ -216,6 +269,7 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
             peer: _link(link, engine.handshakes.waits_for(link), engine.outbox.links.resuming.gaps[peer])
             for peer, link in engine.outbox.links.items()
         },
+        holds=[HoldStats(*it[:3], it.reason.value) for it in engine.inbox.admission.holds.streams],
         sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],
         drops=dict(dropped),
         closes=dict(engine.closes),
@@ -230,12 +284,16 @@ def gather(engine: Engine, drops: Mapping[str, int], now_ns: int) -> NodeStats:
 def describe_stats(stats: NodeStats) -> dict[str, Any]:
     """A node's stats as JSON has them: ``dataclasses.asdict``, but for thousands of queues while others wait."""
     found = _fields(stats)
-    found["queues"] = {name: _fields(queue) for name, queue in stats.queues.items()}
+    found["queues"] = {
+        name: _fields(queue) | {"holders": [_fields(holder) for holder in queue.holders]}
+        for name, queue in stats.queues.items()
+    }
     found["outgoing"] = [_fields(outgoing) for outgoing in stats.outgoing]
     found["links"] = {
         name: _fields(link) | {"session": None if link.session is None else _describe_session(link.session)}
         for name, link in stats.links.items()
     }
+    found["holds"] = [_fields(hold) for hold in stats.holds]
     found["sessions"] = [_describe_session(session) for session in stats.sessions]
     return found
 
@@ -259,9 +317,13 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         return SessionStats(**(it | acks))
 
     return NodeStats(
-        queues={name: QueueStats(**queue) for name, queue in found["queues"].items()},
+        queues={
+            name: QueueStats(**(queue | {"holders": [HolderStats(**holder) for holder in queue["holders"]]}))
+            for name, queue in found["queues"].items()
+        },
         outgoing=[OutgoingStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["outgoing"]],
         links={name: LinkStats(**(it | {"session": session(it["session"])})) for name, it in found["links"].items()},
+        holds=[HoldStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["holds"]],
         sessions=[read for it in found["sessions"] if (read := session(it)) is not None],
         drops=found["drops"],
         closes=found["closes"],
@@ -273,11 +335,29 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
     )
 
 
-def _queue(mailbox: Mailbox, now_ms: int) -> QueueStats:
-    oldest_ms = mailbox.oldest_ms
-    age_s = None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1_000
-    arrived = mailbox.left + mailbox.length - mailbox.restored
-    return QueueStats(mailbox.length, mailbox.size_bytes, age_s, mailbox.fill.is_full, arrived, mailbox.left)
+def _queue(mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> QueueStats:
+    held = holding.of(mailbox.name)
+    sent_ms = [one.packet.sent_at_ms for _, packets in held for one in packets]
+    oldest_ms = min([*sent_ms, *([] if mailbox.oldest_ms is None else [mailbox.oldest_ms])], default=None)
+    return QueueStats(
+        mailbox.length,
+        mailbox.size_bytes,
+        None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1_000,
+        mailbox.fill.is_full,
+        arrived=mailbox.left + mailbox.length - mailbox.restored,
+        left=mailbox.left,
+        holders=[_holder(reader, packets, now_ns) for reader, packets in held],
+    )
+
+
+def _holder(reader: Reader, held: list[HeldPacket], now_ns: int) -> HolderStats:
+    messages = sum([one.bits.bit_count() for one in held])
+    since_ns = min([one.since_ns for one in held])
+    return HolderStats(reader.name, reader.pid, messages, max(0, now_ns - since_ns) / SECOND)
+
+
+def _name_of(reason: HoldReason | None) -> str | None:
+    return None if reason is None else reason.value
 
 
 def _is_open(conversation: Conversation | None) -> bool:

@@ -123,7 +123,11 @@ class Steering:
         """A queue of this node. Raises QueueNotFound; UsageError for what is on its way to another."""
         mailbox = self._find(queue)
         if not isinstance(mailbox, Mailbox):
-            raise UsageError(f"{queue} is on its way to another node: purge it, and requeue the dead letters")
+            raise UsageError(
+                f"{queue} is on its way to another node. To send it elsewhere, purge it, which makes dead letters of "
+                f"it, and move those whose destination is {queue} (triack queue move {DEAD_LETTER_QUEUE} DEST --id ID "
+                f"for each, as triack queue browse {DEAD_LETTER_QUEUE} shows them); requeue would send them to {queue}"
+            )
         return mailbox
 
     def _canonical(self, queue: str) -> str:
@@ -208,6 +212,13 @@ class Steering:
             purged += len(mailbox.withdraw({(it.position[0], it.position[1]) for it in page}))
             await self._port.commit()
         return purged
+
+    async def release(self, queue: str) -> int:
+        """See ``Node.release``."""
+        await self._port.commit()
+        taken = self._port.holding.take_back(self._own(queue).name)
+        await self._port.commit()
+        return taken
 
     async def _pages(
         self, queue: str, ids: Collection[str] | None

@@ -4,6 +4,7 @@ A node, or a client of one, runs in an event loop in a thread of its own; each c
 The parts are those of ``triack`` itself, with the same names, arguments, promises and errors. Any thread may call.
 """
 
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -228,12 +229,24 @@ class _Face(Generic[N]):
         loop, node = self._parts
         loop.wait(node.drain(timeout))
 
-    def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> SyncConsumer:
-        """Read a queue of the node: ``for message in node.receive("orders")``; see ``Node.receive``."""
+    def receive(
+        self,
+        queue: str,
+        *,
+        ack: AckMode = "auto",
+        redelivery: Redelivery | None = None,
+        hand_over_timeout: float | None = None,
+        name: str | None = None,
+    ) -> SyncConsumer:
+        """Read a queue of the node: ``for message in node.receive("orders")``; see ``Node.receive``.
+
+        Without a name, it is called by this thread's.
+        """
         loop, node = self._parts
+        reader = threading.current_thread().name if name is None else name
 
         async def begin() -> Consumer | ClientConsumer:
-            return node.receive(queue, ack=ack, redelivery=redelivery)
+            return node.receive(queue, ack=ack, redelivery=redelivery, hand_over_timeout=hand_over_timeout, name=reader)
 
         return SyncConsumer(loop, loop.wait(begin()))
 
@@ -262,6 +275,11 @@ class _Face(Generic[N]):
         """Take what waits out of a queue; see ``Node.purge``."""
         loop, node = self._parts
         return loop.wait(node.purge(queue, ids))
+
+    def release(self, queue: str) -> int:
+        """Take the messages of a queue back that readers have in hand; see ``Node.release``."""
+        loop, node = self._parts
+        return loop.wait(node.release(queue))
 
     def transaction(self) -> SyncTransaction:
         """A new transaction; see ``Transaction``."""

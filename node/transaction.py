@@ -2,38 +2,34 @@
 
 import asyncio
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
-from itertools import chain
 from types import TracebackType
 from typing import Any, Self, Unpack
 
 from triack.base.checks import check_most, check_timeout
 from triack.base.delivery import DURABLE, Delivery
-from triack.base.errors import NodeClosed, UsageError, WaitTimeout
+from triack.base.errors import HandOverEnded, NodeClosed, UsageError, WaitTimeout
 from triack.base.printable import counted
 from triack.node.consumer import BATCH_BYTES, BATCH_MESSAGES, in_time
-from triack.node.event_loop import run_at_home
+from triack.node.holding import Reader
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import MESSAGE_OVERHEAD_BYTES, Port, Prepared, PreparedList
 from triack.node.receipt import Receipt, Waits, accept, check_bounded, check_stage
 from triack.node.receipts import Receipts
+from triack.node.taken import Taken
 from triack.queues.accepted_keys import OWN_STATE
 from triack.queues.mailbox import Lease, Mailbox, Run
 from triack.queues.queued_packet import bits_of
 from triack.queues.redelivery import Return
 from triack.queues.stages import Stage, as_stage
 
-__all__ = ["LISTS_BYTES", "ONLY_THE_TRANSACTION", "Transaction", "add_listed", "all_reached"]
+__all__ = ["DONE", "LISTS_BYTES", "ONLY_THE_TRANSACTION", "Done", "Transaction", "add_listed", "all_reached"]
 
 LISTS_BYTES = 4 * 1024 * 1024
 """What the lists of one transaction hold: a commit takes all of it in one go, while nothing else runs. By default an
 outgoing queue takes as much before a sender waits (``NodeSettings.pending_limit_bytes``)."""
-
-
-_Taken = dict[int, list[tuple[Mailbox, Run, range]]]
-"""Messages in the hands of a transaction, by the step that received them."""
 
 
 class Transaction:
@@ -49,11 +45,11 @@ class Transaction:
     happened or nothing.
     """
 
-    def __init__(self, port: Port) -> None:
+    def __init__(self, port: Port, *, reader: Reader | None = None) -> None:
         self._port = port
-        # What each step sends, or has taken.
+        # What each step sends.
         self._sends: dict[int, Prepared | PreparedList] = {}
-        self._taken: _Taken = {}
+        self._taken = Taken(port, reader)
         self._steps = 0
         self._state: dict[str, bytes | None] = {}
         self._listed_bytes = 0
@@ -178,22 +174,25 @@ class Transaction:
         mailbox = self._port.mailbox(queue)
         run: Run | None = await self._await_run(mailbox, timeout)
         if self._finalizer is None:
-            give_back = partial(_give_back, self._port, self._taken, failed=False)
-            self._finalizer = weakref.finalize(self, run_at_home, asyncio.get_running_loop(), give_back)
+            self._finalizer = weakref.finalize(self, self._taken.drop, asyncio.get_running_loop())
             self._finalizer.atexit = False
-        drawn_from = self._taken[self._next_step()] = []
+        step = self._next_step()
+        self._taken.begin(step, queue)
         taken: list[Message] = []
         size_bytes = 0
         while run is not None:
-            drawn = run.draw_many(most - len(taken))
-            drawn_from.append((mailbox, run, drawn))
+            killed = run.packet.deaths_of(run.next) > 0
+            if killed and taken:
+                break  # what may have killed its reader comes by itself: others are not to die with it
+            drawn = run.draw_many(1 if killed else most - len(taken))
+            self._taken.add(step, mailbox, run, drawn)
             bodies, packet, redelivered = run.packet.open().bodies, run.packet, run.redelivered
             taken += [
                 Message(bodies[at], queue, packet, at, redelivered, ONLY_THE_TRANSACTION, self._port.name_of)
                 for at in drawn
             ]
             size_bytes += run.size_of(drawn)
-            enough = len(taken) == most or size_bytes >= BATCH_BYTES
+            enough = killed or len(taken) == most or size_bytes >= BATCH_BYTES
             run = None if enough else self._port.open_run(mailbox)
         return taken
 
@@ -237,10 +236,13 @@ class Transaction:
         prepared = self._sends.pop(step, None)
         if isinstance(prepared, PreparedList):
             self._listed_bytes -= sum(_counted(map(len, prepared.bodies)))
-        _give_back(self._port, {step: self._taken.pop(step, [])}, failed=False)
+        self._taken.give_back_step(step)
 
-    def remember(self, key: str, value: bytes | None) -> None:
+    def remember(self, key: str, value: bytes | None) -> "Done":
         """Keep a value of the application's own with the commit; None removes it. ``Node.recall`` reads it.
+
+        Returns:
+            What may be awaited and need not be, on the node and over a client: there is nothing to wait for.
 
         Raises:
             UsageError: the key is no text or empty, or begins with ``$``, which the node's own do; or the value is
@@ -250,6 +252,7 @@ class Transaction:
         self._check_open()
         check_state(key, value)
         self._state[key] = value
+        return DONE
 
     async def commit(self, *, until: Stage | str | None = None, timeout: float | None = None) -> list[Receipt]:
         """Make it all durable.
@@ -263,11 +266,15 @@ class Transaction:
 
         Raises:
             NodeClosed: this transaction or the node had ended; nothing of it happened.
+            HandOverEnded: something that it received was taken back (``Node.release``); nothing of it happens.
             StoreFailed: the node has stopped; all of it happened or nothing, which the next start tells.
             UsageError: a message sent has no such stage, or there is a timeout and no stage; nothing of it happened,
                 and the transaction goes on.
             WaitTimeout, DeliveryFailed, RollbackDetected: of ``until``, see ``Receipt``; all of it has happened.
         """
+        if self._taken.lost is not None and not self._ended:
+            self.rollback(failed=False)
+            raise self._taken.lost
         self._check_open()
         check_bounded(until, timeout)
         if until is not None:
@@ -284,8 +291,8 @@ class Transaction:
                 receipts += Receipts(port, prepared.outgoing, port.accept_all(prepared))
             else:
                 receipts.append(accept(port, prepared))
-        for mailbox, run, drawn in chain(*self._taken.values()):
-            port.acknowledge(mailbox, [(run.packet, bits_of(drawn))])
+        for mailbox, run, drawn in self._taken.take_all():
+            port.take_with_commit(mailbox, [(run.packet, bits_of(drawn))])
         for key, value in self._state.items():
             port.remember(key, value)
         await port.commit()
@@ -293,16 +300,25 @@ class Transaction:
             await all_reached(receipts, until, timeout)
         return receipts
 
-    def rollback(self, *, failed: bool = True) -> None:
+    def rollback(self, *, failed: bool = True) -> "Done":
         """Send nothing, and put back what was received. A second call does nothing.
 
         Args:
             failed: count this as a failure of each message received, which waits then, see ``Message.reject``.
+
+        Returns:
+            What may be awaited and need not be, as of ``remember``.
         """
-        if self._ended:
-            return
-        self._end()
-        _give_back(self._port, self._taken, failed=failed)
+        if not self._ended:
+            self._end()
+            self._taken.give_back(Return(failed))
+        return DONE
+
+    def handle_death(self) -> None:
+        """The process whose transaction it is died, in the middle of it; for the control socket."""
+        if not self._ended:
+            self._end()
+            self._taken.handle_death()
 
     def _end(self) -> None:
         self._ended = True
@@ -314,6 +330,8 @@ class Transaction:
     def _check_open(self) -> None:
         if self._ended:
             raise NodeClosed("this transaction has ended")
+        if self._taken.lost is not None:
+            raise HandOverEnded(str(self._taken.lost))
 
     async def __aenter__(self) -> Self:
         return self
@@ -327,9 +345,19 @@ class Transaction:
             await self.commit()
 
 
-def _give_back(port: Port, taken: _Taken, *, failed: bool) -> None:
-    leases = ((mailbox, run.lease(index)) for mailbox, run, drawn in chain(*taken.values()) for index in drawn)
-    port.give_back(leases, Return(failed))
+class Done:
+    """What is done already; to await it does nothing."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        """Wait for nothing."""
+        return
+        yield
+
+
+DONE = Done()
+"""What calls return that a node does at once, so that the same code awaits them on a node and over a client."""
 
 
 async def all_reached(receipts: Sequence[Waits], stage: Stage | str, timeout: float | None) -> None:

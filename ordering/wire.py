@@ -4,7 +4,7 @@
                queue length u8, queue, body
     ORDER_ACK  kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, number u64
     REJECT     the same, then reason length u8, reason
-    HOLD       kind u8, flags u8, origin 16 bytes, lane u32, turn u64; flag 1 says stop, none says go
+    HOLD       kind u8, flags u8, origin 16 bytes, lane u32, turn u64, reason; flag 1 says stop, none says go
 
 ``origin`` and ``lane`` name a stream for ever; ``sequence`` only grows; ``number`` counts from 1 within it. No
 stream has lane 0, which nodes give their dead letters.
@@ -45,6 +45,8 @@ _FLAG_ASK = 0x01
 _FLAG_STOP = 0x01
 """The only flag of a hold."""
 
+REASON_BYTES_MAX = 255
+"""Of a hold, as of a rejection, whose reason has one byte for its length."""
 NUMBER_MAX = 2**63 - 1
 """What SQLite keeps as one integer; no stream gets there."""
 
@@ -92,13 +94,15 @@ class RejectPacket:
 class HoldPacket:
     """The destination has no room for a stream (``stop``), or has some again.
 
-    Nothing that it has not acknowledged of the stream is there. ``turn`` grows with each change of mind.
+    Nothing that it has not acknowledged of the stream is there. ``turn`` grows with each change of mind. ``reason``
+    names what there is no room in.
     """
 
     origin: bytes
     lane: int
     turn: int
     stop: bool
+    reason: str = ""
 
 
 def encode_run(
@@ -138,9 +142,9 @@ def encode_reject(header: SequenceHeader, reason: str) -> bytes:
     return head + bytes([len(name)]) + name
 
 
-def encode_hold(origin: bytes, lane: int, turn: int, *, stop: bool) -> bytes:
+def encode_hold(origin: bytes, lane: int, turn: int, *, stop: bool, reason: str = "") -> bytes:
     """A hold as the content of an express packet."""
-    return _HOLD.pack(_KIND_HOLD, _FLAG_STOP if stop else 0, origin, lane, turn)
+    return _HOLD.pack(_KIND_HOLD, _FLAG_STOP if stop else 0, origin, lane, turn) + reason.encode()
 
 
 def decode(content: bytes) -> SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket:
@@ -193,10 +197,11 @@ def _decode_reject(content: bytes) -> RejectPacket:
 
 
 def _decode_hold(content: bytes) -> HoldPacket:
-    _, flags, origin, lane, turn = _HOLD.unpack(content)
-    if flags & ~_FLAG_STOP or not turn:
+    _, flags, origin, lane, turn = _HOLD.unpack_from(content)
+    reason = content[_HOLD.size :]
+    if flags & ~_FLAG_STOP or not turn or len(reason) > REASON_BYTES_MAX:
         raise ProtocolError(DropReason.BAD_PACKET, "hold out of range")
-    return HoldPacket(origin, lane, turn, bool(flags & _FLAG_STOP))
+    return HoldPacket(origin, lane, turn, bool(flags & _FLAG_STOP), reason.decode())
 
 
 _DECODERS: dict[int, Callable[[bytes], SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket]] = {

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from proof.lies.harmless import HARMLESS
-from triack.base.reasons import DeadReason, DropReason, Reason, RejectReason
+from triack.base.reasons import DeadReason, DropReason, HoldReason, Reason, RejectReason
 from triack.base.session_log import COMMON, EVENTS, FIELDS, Event, Field
 from triack.session.states import FAILURES, CloseReason
 from triack.tools.replay.catalogue import CHECKS, MACHINES
@@ -37,6 +37,13 @@ Why something was dropped, refused, given up or closed: each reason by the name 
 sent to the origin, which moves the packet's messages to its dead-letter queue.
 
 {rejections}
+
+## Streams that wait for room
+
+`base/reasons.py`, `HoldReason`. The `reason` of `StreamHeld`, in the stats `outgoing[...].held` of the node that waits
+and `holds` of the one that has no room.
+
+{holds}
 
 ## Messages in the dead-letter queue
 
@@ -134,6 +141,7 @@ def _reasons() -> str:
     return REASONS.format(
         drops=_named(DropReason),
         rejections=_named(RejectReason),
+        holds=_named(HoldReason),
         deaths=_named(DeadReason),
         closes=_table(("reason", "failure", "meaning"), closes),
     )

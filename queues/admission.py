@@ -13,11 +13,12 @@ from collections.abc import Callable
 
 from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import DURABLE
-from triack.base.news import QueueOverQuota, StoreLow
+from triack.base.news import QueueOverQuota, StoreLow, StreamHeld
 from triack.base.peers import Directory
-from triack.base.reasons import RejectReason
+from triack.base.reasons import HoldReason, RejectReason
 from triack.ordering.wire import SequenceHeader, encode_hold
 from triack.queues.control import Control
+from triack.queues.holds import HeldStream, Holds
 from triack.queues.incoming_transfer import STREAM_BYTES, IncomingTransfer
 from triack.queues.link import Conversation
 from triack.queues.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox, Notices
@@ -60,6 +61,7 @@ class Admission:
         waiting: what waits for its commit, in memory.
         streams: the streams themselves, in memory.
         queues: those that peers have made since the start, and that are still there; their number.
+        holds: the streams that wait, and why.
         store_low: whether the disk has so little room that nothing is taken.
         room_bytes: how much more it takes, by the last look at it; None when nobody could tell.
     """
@@ -94,6 +96,7 @@ class Admission:
         self.room_bytes: int | None = None
         self._news: list[StoreLow] = []
         self._stopped: dict[IncomingTransfer, Conversation] = {}
+        self.holds = Holds(here=True)
         self._makers: dict[str, bytes] = {}
         # Whether some stream waits as its queue may not be made: any that becomes idle makes room for it.
         self._wants_queues = False
@@ -250,6 +253,20 @@ class Admission:
         full = mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox)
         return full or account.is_full(transfer.origin)
 
+    def _why(self, transfer: IncomingTransfer) -> HoldReason:
+        """What there is no room in for a stream that waits."""
+        durable, mailbox = transfer.delivery in DURABLE, self._mailboxes.get(transfer.queue)
+        if durable and self.store_low:
+            return HoldReason.STORE_LOW
+        if mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox):
+            return HoldReason.QUEUE_FULL
+        account = self.disk if durable else self.express
+        if not account.is_full(transfer.origin):
+            return HoldReason.STORE_BUSY
+        if not durable:
+            return HoldReason.PEER_MEMORY
+        return HoldReason.PEER_QUOTA if account.has_share(transfer.origin) else HoldReason.NODE_QUOTA
+
     def _is_left(self, mailbox: Mailbox) -> bool:
         """Whether all that a queue has was begun by those who are gone: nobody could make room by reading."""
         begun = mailbox.partials
@@ -289,6 +306,8 @@ class Admission:
         told = self._tell(transfer, conversation, refuses)
         if told:
             self._stopped[transfer] = conversation
+            held = HeldStream(conversation.peer_label, transfer.queue, transfer.delivery, self._why(transfer))
+            self.holds.hold(transfer, held)
         elif not again:
             transfer.turn -= 1
         return told
@@ -305,6 +324,7 @@ class Admission:
         for transfer in [transfer for transfer, told_by in self._stopped.items() if told_by is conversation]:
             transfer.turn += 1
             del self._stopped[transfer]
+            self.holds.free(transfer)
 
     def stop_express(self, transfer: IncomingTransfer, conversation: Conversation) -> None:
         """Express packets were taken; ask for no more of them if these were some of the last."""
@@ -324,6 +344,7 @@ class Admission:
             transfer.turn += 1
             if self._tell(transfer, conversation, ()):
                 del self._stopped[transfer]
+                self.holds.free(transfer)
             else:
                 transfer.turn -= 1
                 self._notices.relieved = True
@@ -332,12 +353,17 @@ class Admission:
         if conversation.session.is_closed:
             # A session that ends takes the hold with it.
             return True
-        content = encode_hold(transfer.origin, transfer.lane, transfer.turn, stop=transfer.stopped)
+        reason = self._why(transfer) if transfer.stopped else ""
+        content = encode_hold(transfer.origin, transfer.lane, transfer.turn, stop=transfer.stopped, reason=reason)
         return conversation.put_control((transfer.lane, HOLD_KEY), Control(content, refuses))
 
-    def take_news(self) -> list[QueueOverQuota | StoreLow]:
+    def take_news(self) -> list[QueueOverQuota | StoreLow | StreamHeld]:
         """What the operator must know, since the last call."""
-        news: list[QueueOverQuota | StoreLow] = [*self._news, *self._notices.filled]
+        news: list[QueueOverQuota | StoreLow | StreamHeld] = [
+            *self._news,
+            *self._notices.filled,
+            *self.holds.take_news(),
+        ]
         self._news.clear()
         self._notices.filled.clear()
         return news

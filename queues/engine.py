@@ -20,10 +20,11 @@ from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollbac
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes
 from triack.queues.history import Peers
+from triack.queues.in_hand import InHand
 from triack.queues.inbox import Inbox
 from triack.queues.jobs import Jobs, Look
 from triack.queues.link import Conversation, Links
-from triack.queues.mailbox import Lease, Mailbox, Run
+from triack.queues.mailbox import Lease, Mailbox, QueuedPacket, Run
 from triack.queues.news import News
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue, Row
@@ -130,7 +131,16 @@ class Engine:
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
         self._record("node_started", now_ns, name=name, **start_record(address, settings))
         peers = Peers(content.peers.values(), content.addresses)
-        self.inbox = Inbox(settings, queues, directory, wall_offset_ns, self.drops, self._record, peers.payer_of)
+        self.inbox = Inbox(
+            settings,
+            queues,
+            directory,
+            wall_offset_ns,
+            self.drops,
+            self._record,
+            peers.payer_of,
+            words=content.in_hand,
+        )
         self.outbox = Outbox(
             content.node_id,
             content.incarnation,
@@ -182,6 +192,11 @@ class Engine:
         self.outbox.links.keep_touch(self._directory)
 
     # ---- the application
+
+    @property
+    def in_hand(self) -> InHand:
+        """Where it is noted what applications have in hand."""
+        return self.inbox.in_hand
 
     def peer_at(self, where: str) -> str:
         """The peer that a name or an address means; empty for this node.
@@ -251,16 +266,26 @@ class Engine:
             its way from the disk; the queue's listeners are told when to ask again.
         """
         now_ms = self.wall_ms(now_ns)
-        while (run := mailbox.open_run(now_ms)) is not None:
+        while not self.inbox.settles and (run := mailbox.open_run(now_ms)) is not None:
             if run.packet.has_expired(now_ms):
                 self.inbox.expiry.expire(mailbox, [run.packet])
                 continue
-            try:
-                run.packet.open()
-            except ProtocolError:
-                self.inbox.dead_letter(mailbox, run.lease(run.draw()), DeadReason.BAD_BODY, now_ns, self.jobs.group)
-            else:
+            reason = self._why_dead(mailbox, run)
+            if reason is None:
                 return run
+            self.inbox.dead_letter(mailbox, run.lease(run.draw()), reason, now_ns, self.jobs.group)
+        return None
+
+    def _why_dead(self, mailbox: Mailbox, run: Run) -> DeadReason | None:
+        """Why the next message of a run is not handed out, or None."""
+        packet, index = run.packet, run.next
+        try:
+            packet.open()
+        except ProtocolError:
+            return DeadReason.BAD_BODY
+        # What was given back too often is dead since then; of deaths only the next start knows.
+        if packet.deaths_of(index) and self.inbox.is_over(mailbox, packet.failures_of(index)):
+            return DeadReason.READER_DIED
         return None
 
     def draw_runs(self, mailbox: Mailbox, most: int, most_bytes: int, now_ns: int) -> list[tuple[Run, range]]:
@@ -277,16 +302,33 @@ class Engine:
         """
         drawn: list[tuple[Run, range]] = []
         while most > 0 and most_bytes > 0 and (run := self.open_run(mailbox, now_ns)) is not None:
-            indices = run.draw_many(most)
+            killed = run.packet.deaths_of(run.next) > 0
+            if killed and drawn:
+                break
+            # What may have killed its reader comes by itself: others are not to die with it.
+            indices = run.draw_many(1 if killed else most)
             drawn.append((run, indices))
-            most -= len(indices)
+            most = 0 if killed else most - len(indices)
             most_bytes -= run.size_of(indices)
         return drawn
 
     def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
         """The next message of a queue, for those who read one at a time; see ``open_run``."""
         run = self.open_run(mailbox, now_ns)
-        return None if run is None else run.lease(run.draw())
+        if run is None:
+            return None
+        lease = run.lease(run.draw())
+        self.in_hand.hold(lease.packet, 1 << lease.index)
+        return lease
+
+    def acknowledge(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
+        """Messages of packets are done, message i if bit i is set; durable with the next commit.
+
+        It outlives the process at once if all that was asked for before is on the disk: else what a handler has sent
+        might be lost, and what it has handled not come again.
+        """
+        self.in_hand.settle(done, is_safe=not (self.jobs.adds_any or self.outbox.unfinished))
+        mailbox.acknowledge_many(done)
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
         """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
@@ -514,7 +556,12 @@ class Engine:
         self._start_job(effects, now_ns)
         self._write_records(effects, now_ns)
         effects += self.news.take()
-        if news := (*self.inbox.admission.take_news(), *self.outbox.links.resuming.take_news()):
+        outbox = self.outbox
+        if news := (
+            *self.inbox.admission.take_news(),
+            *outbox.links.resuming.take_news(),
+            *outbox.holds.take_news(),
+        ):
             effects += [Tell(event) for event in news]
         if detected := self.handshakes.halted.take_detected():
             effects += [TellRollback(error) for error in detected]
@@ -574,6 +621,7 @@ class Engine:
         """The store is finished: nothing more is acknowledged, every session closes, everyone who waits is told."""
         self._look(now_ns)
         self.failure = error
+        self.in_hand.handle_end()
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.STORE_FAILED, now_ns)
         self.jobs.fail(job, error)
@@ -628,6 +676,7 @@ class Engine:
         If it is not, who still waits for that gets the error, and nothing of it ever happens.
         """
         self._look(now_ns)
+        self.in_hand.handle_end()
         self.jobs.interrupt(error)
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.LOCAL_STOP, now_ns)

@@ -7,9 +7,10 @@ from triack.ordering.outgoing import Entry, EntryState
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Properties, Unpacked, unpack_pieces
 
-__all__ = ["GivenUp"]
+__all__ = ["EXPIRED", "GivenUp"]
 
-_EXPIRED = (DeadReason.REACH_QUEUE_TIMEOUT, DeadReason.RECEIVE_TIMEOUT)
+EXPIRED = (DeadReason.REACH_QUEUE_TIMEOUT, DeadReason.RECEIVE_TIMEOUT)
+"""Why time ran out."""
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ class GivenUp:
     @property
     def has_expired(self) -> bool:
         """Whether time ran out, and nobody is to blame."""
-        return self.reason in _EXPIRED
+        return self.reason in EXPIRED
 
     def open(self) -> Unpacked:
         """What they hold. Tells, too, which of its two times ran out: only the packet itself knows."""

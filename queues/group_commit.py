@@ -47,12 +47,14 @@ class Arrivals:
             body, or neighbouring batches, with None.
         stored: received packets by conversation whose content or position it holds: store-acknowledge them.
         refused: received packets whose rejections are on the disk with it: tell their origins.
+        settled: packets of queues of which it says that all is done: nobody has any of them in hand.
     """
 
     accepted: dict[IncomingTransfer, list[AcceptedRun]] = field(default_factory=dict)
     queued: list[tuple[Mailbox, list[QueuedPacket], bytes | None]] = field(default_factory=list)
     stored: dict[Conversation, list[int]] = field(default_factory=dict)
     refused: list[tuple[Arrival, SequenceHeader, str]] = field(default_factory=list)
+    settled: list[QueuedPacket] = field(default_factory=list)
 
     def store_ack(self, conversation: Conversation, packet: int) -> None:
         """Let a packet be store-acknowledged when the commit has returned."""

@@ -22,9 +22,11 @@ from triack.queues.arrival_records import Record, record_accepted, record_recove
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
-from triack.queues.expiry import Expiry
+from triack.queues.expiry import LETTERS_MAX, Expiry
+from triack.queues.given_up import EXPIRED
 from triack.queues.group_commit import REFUSED, GroupCommit
 from triack.queues.handed import as_runs, handed_fields
+from triack.queues.in_hand import InHand
 from triack.queues.incoming_run import IncomingRun
 from triack.queues.incoming_transfer import STREAM_BYTES, Arrival, IncomingTransfer
 from triack.queues.line import Cache
@@ -40,8 +42,9 @@ from triack.queues.packing import (
     write_properties,
 )
 from triack.queues.positions import Positions
-from triack.queues.quotas import NO_LIMIT, Account, PayerOf, Quota
-from triack.queues.redelivery import Return, Wait, wait_ms
+from triack.queues.queued_packet import indices_of
+from triack.queues.quotas import Account, PayerOf, Quota
+from triack.queues.redelivery import Return, Wait, wait_after_death_ms, wait_ms
 from triack.queues.settings import NodeSettings
 
 __all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Record"]
@@ -61,8 +64,10 @@ class Inbox:
         drops: counts what is dropped, by reason.
         record: writes to the session log.
         payer_of: who is charged for what a node sends.
+        words: where it is noted what applications have in hand; None for nowhere.
 
     Attributes:
+        in_hand: these notes.
         mailboxes: the queues of this node, by name.
         admission: who may put what into them, and when.
         expiry: what nobody received in time.
@@ -79,11 +84,14 @@ class Inbox:
         drops: Counter[DropReason],
         record: Record,
         payer_of: PayerOf,
+        *,
+        words: memoryview | None = None,
     ) -> None:
         self._settings = settings
         self._wall_offset_ns = wall_offset_ns
         self._drops = drops
         self._record = record
+        self.in_hand = InHand(words)
         self.mailboxes: dict[str, Mailbox] = {}
         self._next_queue_id = 1
         self._transfers: dict[bytes, dict[int, IncomingTransfer]] = {}
@@ -93,6 +101,7 @@ class Inbox:
             disk=Account(settings.limits.peer_quota_bytes, settings.limits.node_quota_bytes, payer_of),
             express=Account(settings.limits.peer_memory_bytes // 4, settings.limits.memory_bytes // 4, payer_of),
             cache=Cache(settings.body_cache_bytes),
+            in_hand=self.in_hand,
         )
         self._removed: list[int] = []
         self.admission = Admission(
@@ -146,12 +155,42 @@ class Inbox:
             )
             if index.progress is not None:
                 packet.decode_progress(index.progress, self._wall_ms(now_ns), jumps.by_ms)
-                if (progress := packet.encode_progress()) != index.progress:
-                    # What the clock would have made of a wait, it makes of it no more, nor for any further start.
-                    group.commit.progress[index.key] = progress
+            is_left = index.key in content.left
+            if is_left:
+                self._count_left(mailbox.name, packet, *content.left[index.key], now_ns)
+                self._notices.settles = True
+            if (is_left or index.progress) and (progress := packet.encode_progress()) != index.progress:
+                # What the clock would have made of a wait, it makes of it no more, nor for any further start.
+                group.commit.progress[index.key] = progress
             mailbox.put(packet, jumps.move_queued(index.head))
         for mailbox in self.mailboxes.values():
             mailbox.restored = mailbox.length
+        if self._notices.settles:
+            group.waiters.append(self._handle_settled)
+        else:
+            self.in_hand.forget_left()
+
+    def _count_left(self, queue: str, packet: QueuedPacket, held: int, acked: int, now_ns: int) -> None:
+        """The process that had messages of a packet in hand died: which of them are done, and which failed."""
+        packet.acked |= acked
+        redelivery = self._settings.redelivery_of(queue)
+        for index in indices_of(held & ~packet.acked):
+            length_ms = wait_after_death_ms(redelivery, packet.count_death(index))
+            if length_ms:
+                packet.keep_back(index, Wait(self._wall_ms(now_ns) + length_ms, length_ms, redelivery.keep_order))
+
+    def _handle_settled(self, error: Exception | None) -> None:
+        """What the start before has left is on the disk: from here on messages are handed out."""
+        if error is None:
+            self._notices.settles = False
+            self.in_hand.forget_left()
+            for mailbox in self.mailboxes.values():
+                mailbox.wake()
+
+    @property
+    def settles(self) -> bool:
+        """Whether nothing is handed out yet, see ``Notices``."""
+        return self._notices.settles
 
     def _delivery_of(self, origin: bytes, lane: int) -> Delivery:
         if lane == DEAD_LETTER_LANE:
@@ -195,8 +234,10 @@ class Inbox:
         return mailbox
 
     def _new_mailbox(self, queue_id: int, name: str) -> Mailbox:
-        quota = Quota(NO_LIMIT, NO_LIMIT) if name == DEAD_LETTER_QUEUE else self._settings.limits.quota_of(name)
-        return Mailbox(queue_id, name, self._notices, quota)
+        if name == DEAD_LETTER_QUEUE:
+            letters = self._settings.limits.dead_letters
+            return Mailbox(queue_id, name, self._notices, Quota(letters.messages, letters.size_bytes), is_apart=True)
+        return Mailbox(queue_id, name, self._notices, self._settings.limits.quota_of(name))
 
     def _make_room(self) -> None:
         """Remove the queues that are empty and that nobody waits for."""
@@ -238,12 +279,30 @@ class Inbox:
         if NO_DEAD_LETTER in properties and origin == self.admission.disk.own:
             self._drops[DropReason.REQUEST_ENDED] += 1
             return
-        self.dead_letters[str(properties["dead_reason"])] += 1
+        reason = str(properties["dead_reason"])
+        self.dead_letters[reason] += 1
+        if self._settings.limits.dead_letters.when_full == "discard expired" and reason in EXPIRED:
+            self._drops[DropReason.EXPIRED_DISCARDED] += 1
+            return
         if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
             message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
         body = pack_one(message, ordinal, now_ms)
+        letters = self.mailboxes[DEAD_LETTER_QUEUE]
+        if self._settings.limits.dead_letters.when_full == "keep" and not letters.fill.fits(1, len(body)):
+            self._drops[DropReason.DEAD_LETTERS_FULL] += 1
+            return
         packet = QueuedPacket((), origin, DEAD_LETTER_LANE, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
         self.put_local(DEAD_LETTER_QUEUE, packet, body, group)
+
+    def _drop_oldest_letters(self) -> None:
+        """Let the oldest dead letters give way to those that a commit has brought; all of these are there by now."""
+        mailbox = self.mailboxes[DEAD_LETTER_QUEUE]
+        messages = mailbox.fill.messages
+        while not mailbox.fill.fits(0, 0):
+            dropped = mailbox.drop_oldest(max(1, min(messages.value - messages.limit, LETTERS_MAX)))
+            if not dropped:
+                return  # readers have them all in hand
+            self._drops[DropReason.DEAD_LETTER_REPLACED] += len(dropped)
 
     def _add_rows(self, mailbox: Mailbox, packets: list[QueuedPacket], head: bytes | None, group: GroupCommit) -> None:
         """Put packets that were counted, and follow each other, into the next commit; see ``Arrivals.queued``."""
@@ -443,6 +502,8 @@ class Inbox:
             for packet in changed:
                 if packet.done:
                     gone += packet.keys
+                    if packet.cell:
+                        group.arrivals.settled.append(packet)
                 else:
                     group.commit.progress[packet.keys[0]] = packet.encode_progress()
             group.commit.message_deletes += as_ranges(sorted(gone))
@@ -521,9 +582,12 @@ class Inbox:
                 self.positions.handle_committed(transfer)
                 self.order_acks.owe(transfer)
         record_accepted(self._record, group.arrivals.accepted, now_ns)
+        for packet in group.arrivals.settled:
+            self.in_hand.close(packet)
         for mailbox, packets, head in group.arrivals.queued:
             self.admission.waiting.add(packets[0].origin, -sum([packet.size_bytes for packet in packets]))
             mailbox.put_all(packets, head)
+        self._drop_oldest_letters()
         self._notices.relieved = self._notices.relieved or bool(group.arrivals.queued)
         for arrival, header, reason in group.arrivals.refused:
             self._tell_rejected(arrival, header, reason)
@@ -593,16 +657,21 @@ class Inbox:
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int, group: GroupCommit) -> None:
         """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
-        failures = mailbox.count_failure(lease) if way.failed else 0
-        if failures > self._settings.max_redeliveries and mailbox.name != DEAD_LETTER_QUEUE:
-            self.dead_letter(mailbox, lease, DeadReason.MAX_REDELIVERIES, now_ns, group)
+        died = way.reason is DeadReason.READER_DIED
+        failures = mailbox.count_failure(lease, died=died) if way.failed else 0
+        if self.is_over(mailbox, failures):
+            self.dead_letter(mailbox, lease, way.reason, now_ns, group)
             return
         redelivery = way.redelivery or self._settings.redelivery_of(mailbox.name)
-        length_ms = wait_ms(redelivery, failures) if failures else 0
+        length_ms = (wait_after_death_ms if died else wait_ms)(redelivery, failures) if failures else 0
         if way.delay_ms is not None:
             length_ms = way.delay_ms
         wait = Wait(self._wall_ms(now_ns) + length_ms, length_ms, redelivery.keep_order) if length_ms else None
         mailbox.give_back(lease, wait)
+
+    def is_over(self, mailbox: Mailbox, failures: int) -> bool:
+        """Whether a message of a queue has failed so often that it is handed out no more."""
+        return failures > self._settings.max_redeliveries and mailbox.name != DEAD_LETTER_QUEUE
 
     def dead_letter(self, mailbox: Mailbox, lease: Lease, reason: str, now_ns: int, group: GroupCommit) -> None:
         """Move a message from a queue to the dead-letter queue, in one commit."""

@@ -53,6 +53,7 @@ class Jobs:
         "_number",
         "_outbox",
         "_read_next",
+        "_runs_adding",
         "_stops",
         "group",
         "running",
@@ -69,6 +70,7 @@ class Jobs:
         self._looks: deque[Look] = deque()
         self._stops = False
         self._ended = False
+        self._runs_adding = False
 
     def look(self, look: Look) -> None:
         """Fetch bodies for somebody who looks."""
@@ -104,6 +106,7 @@ class Jobs:
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(now_ns))):
             return self._next_read()
+        self._runs_adding = self.adds_any
         self.group = GroupCommit()
         self._lazy_until_ns = None
         if group.commit:
@@ -129,6 +132,7 @@ class Jobs:
     def handle_done(self, job: Job, now_ns: int) -> None:
         """The store has done a job: what it holds is durable."""
         self.running = None
+        self._runs_adding = False
         if isinstance(job, GroupCommit):
             self._outbox.handle_committed(job, now_ns)
             self._inbox.handle_committed(job, now_ns)
@@ -174,6 +178,12 @@ class Jobs:
             waiters = group_waiters + waiters
         for waiter in waiters:
             waiter(error)
+
+    @property
+    def adds_any(self) -> bool:
+        """Whether a commit that fills, or that the store has in hand, has what an application may have sent."""
+        commit = self.group.commit
+        return self._runs_adding or bool(commit.outgoing or commit.messages or commit.state)
 
     def _take_looking(self) -> list[Callable[[Exception | None], None]]:
         looks, self._looks = self._looks, deque()

@@ -14,12 +14,13 @@ is given back with a ``Wait`` comes no earlier than that ends, and nothing young
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from heapq import merge as merge_sorted
-from itertools import groupby, takewhile
+from itertools import groupby, islice, takewhile
 
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.news import QueueOverQuota
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
+from triack.queues.in_hand import InHand
 from triack.queues.incoming_run import IncomingRun
 from triack.queues.line import CACHE_BYTES, Cache, Line
 from triack.queues.packing import count_of, fragment_range, receive_by_of, sent_at_of
@@ -58,6 +59,8 @@ class Notices:
         cache: what the packets of all queues take of memory.
         relieved: whether some queue has become shorter since somebody looked.
         idled: queues that may have become idle since somebody looked.
+        in_hand: where it is noted what applications have in hand.
+        settles: whether nothing is handed out yet, as no commit tells of what the start before has left in hand.
     """
 
     __slots__ = (
@@ -69,10 +72,12 @@ class Notices:
         "express",
         "filled",
         "idled",
+        "in_hand",
         "purged",
         "read",
         "relieved",
         "resuming",
+        "settles",
         "wanting",
     )
 
@@ -82,6 +87,7 @@ class Notices:
         disk: Account | None = None,
         express: Account | None = None,
         cache: Cache | None = None,
+        in_hand: InHand | None = None,
     ) -> None:
         self.dirty: dict[Mailbox, None] = {}
         self.wanting: dict[Mailbox, None] = {}
@@ -96,6 +102,8 @@ class Notices:
         self.cache = cache or Cache()
         self.relieved = False
         self.idled: dict[Mailbox, None] = {}
+        self.in_hand = in_hand or InHand(None)
+        self.settles = False
 
 
 class Mailbox:
@@ -106,6 +114,7 @@ class Mailbox:
         name: its name.
         notices: where it tells its owner what it has.
         quota: how much it takes.
+        is_apart: whether what is in it counts for nobody, as of dead letters.
 
     Attributes:
         next_position: where in the store the next packet goes.
@@ -130,6 +139,7 @@ class Mailbox:
         "_runs",
         "fetching",
         "fill",
+        "is_apart",
         "left",
         "length",
         "listeners",
@@ -141,7 +151,9 @@ class Mailbox:
         "size_bytes",
     )
 
-    def __init__(self, queue_id: int, name: str, notices: Notices, quota: Quota | None = None) -> None:
+    def __init__(
+        self, queue_id: int, name: str, notices: Notices, quota: Quota | None = None, *, is_apart: bool = False
+    ) -> None:
         self.queue_id = queue_id
         self.name = name
         self.next_position = 1
@@ -152,6 +164,7 @@ class Mailbox:
         self.fetching = False
         self.listeners: list[Callable[[], None]] = []
         self.fill = Fill(quota or Quota())
+        self.is_apart = is_apart
         self._notices = notices
         self._changed: dict[int, QueuedPacket] = {}
         self._orphans: list[int] = []
@@ -234,6 +247,8 @@ class Mailbox:
             fill.is_told = True
             self._notices.filled.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))
         if not size_bytes:
+            return
+        if self.is_apart:
             return
         if packet.delivery in DURABLE:
             self._notices.disk.add(packet.origin, size_bytes)
@@ -342,7 +357,9 @@ class Mailbox:
     @property
     def oldest_ms(self) -> int | None:
         """When the oldest message that waits was sent, by its sender's clock; None when none waits."""
-        first = self._line.first()
+        run = self._run
+        ahead = (it for it in self._line.walk(0) if run is None or run.packet is not it or run.next < it.count)
+        first = next(ahead, None)
         waiting = self._returned.oldest() + ([first] if first else [])
         return min((packet.sent_at_ms for packet in waiting), default=None)
 
@@ -366,7 +383,7 @@ class Mailbox:
     @property
     def awaits_disk(self) -> bool:
         """Whether somebody wants what waits here, and its bodies come from the disk; the listeners are told then."""
-        return self.fetching or self in self._notices.wanting
+        return self.fetching or self in self._notices.wanting or self._notices.settles
 
     def _look_ahead(self) -> None:
         """Bodies are fetched for who reads, not for queues that nobody looks at."""
@@ -407,6 +424,7 @@ class Mailbox:
             self.end_run()
         run = self._run = self._next_run(now_ms)
         if run is not None:
+            self._notices.in_hand.open(run.packet)
             if not self._runs:
                 self._notices.read[self] = None
             self._runs.append(run)
@@ -468,10 +486,14 @@ class Mailbox:
 
     def acknowledge(self, lease: Lease) -> None:
         """A message is done; a second time does nothing."""
+        self._notices.in_hand.let_go(lease.packet, 1 << lease.index)
         self.acknowledge_many([(lease.packet, 1 << lease.index)])
 
     def acknowledge_many(self, done: list[tuple[QueuedPacket, int]]) -> None:
         """Messages of packets are done, message i if bit i is set; a second time does nothing."""
+        if len(done) == 1:  # as of a reader who takes one after the other
+            self._acknowledge(done)
+            return
         for _, some in groupby(done, key=_account_of):
             self._acknowledge(list(some))
 
@@ -497,10 +519,10 @@ class Mailbox:
             self.left += messages
             self._release(done[0][0], messages, charged_bytes, packets)
 
-    def count_failure(self, lease: Lease) -> int:
+    def count_failure(self, lease: Lease, *, died: bool = False) -> int:
         """A message could not be processed. Returns how often that happened to it."""
         packet, index = lease.packet, lease.index
-        failures = packet.count_failure(index)
+        failures = packet.count_death(index) if died else packet.count_failure(index)
         self._note_change(packet)
         return failures
 
@@ -515,6 +537,7 @@ class Mailbox:
         if packet.acked >> index & 1:
             return
         self.end_run()
+        self._notices.in_hand.let_go(packet, 1 << index)
         self._returned.put(packet, index, wait)
         if packet.receive_by_ms:
             self._set_deadline(packet, packet.receive_by_ms)
@@ -568,6 +591,11 @@ class Mailbox:
             self.acknowledge(lease)
         self._forget_done()
         return taken
+
+    def drop_oldest(self, most: int) -> list[Lease]:
+        """Take out for good the oldest messages that nobody has in hand. Returns them; none when there are none."""
+        oldest = list(islice(self.waiting(), most))
+        return self.withdraw({(packet.place, index) for packet, index in oldest})
 
     def _forget_done(self) -> None:
         """What was taken out is not to be handed out, nor fetched from the disk."""

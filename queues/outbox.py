@@ -14,8 +14,9 @@ from operator import attrgetter
 from triack.base.commit import Commit, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
 from triack.base.ranges import as_ranges
-from triack.base.reasons import DeadReason
+from triack.base.reasons import DeadReason, HoldReason
 from triack.base.units import MS
+from triack.ordering.hold import HoldState
 from triack.ordering.outgoing import Entry, EntryState
 from triack.ordering.wire import SequenceHeader, encode_run
 from triack.queues.accepted_keys import Accepted, AcceptedKeys
@@ -26,6 +27,7 @@ from triack.queues.departure_records import DepartureRecords
 from triack.queues.expiry import LETTERS_MAX
 from triack.queues.giving_up import GivingUp
 from triack.queues.group_commit import GroupCommit
+from triack.queues.holds import HeldStream, Holds
 from triack.queues.inbox import Inbox
 from triack.queues.link import Link, Links
 from triack.queues.mailbox import QueuedPacket
@@ -45,6 +47,7 @@ FETCH_AHEAD_BYTES = 8 * 1024 * 1024
 """The same for large packets: two windows of the largest, and little beside ``body_cache_bytes``."""
 
 _OUTGOING_OF = attrgetter("outgoing")
+_HOLD_REASONS = {str(reason): reason for reason in HoldReason}
 
 
 @dataclass(slots=True)
@@ -74,6 +77,7 @@ class Outbox:
         cached_bytes: bodies of packets that are in memory and on the disk.
         keys: of messages that are accepted once.
         giving_up: what is sent no more, until its letters are made.
+        holds: the outgoing queues that wait for room at their destinations, and why.
     """
 
     def __init__(
@@ -106,6 +110,7 @@ class Outbox:
         self._wanting: dict[OutgoingQueue, None] = {}
         self._deadlines = Deadlines[OutgoingQueue | Link]()
         self._jumps = ClockJumps()
+        self.holds = Holds(here=False)
         self.keys = AcceptedKeys(settings.keys)
         self.giving_up = GivingUp(node_id, self._records, self.keys, inbox.put_dead_letter)
 
@@ -389,11 +394,16 @@ class Outbox:
             return
         self._forget_sent(outgoing, self.giving_up.reject(outgoing, entry, reason))
 
-    def handle_hold(self, lane: int, turn: int, now_ns: int, *, stop: bool) -> None:
-        """The destination has no room for a stream, or has some again."""
+    def handle_hold(self, lane: int, turn: int, now_ns: int, *, stop: bool, reason: str = "") -> None:
+        """The destination has no room for a stream, for a named reason, or has some again."""
         outgoing = self._by_lane[lane]
         self._records.hold(outgoing, now_ns, stop=stop)
         sendings = outgoing.sequence.handle_word(turn, now_ns, stop=stop)
+        if outgoing.sequence.hold.state is HoldState.GOING:
+            self.holds.free(outgoing)
+        else:
+            why = _HOLD_REASONS.get(reason, HoldReason.UNKNOWN)
+            self.holds.hold(outgoing, HeldStream(outgoing.peer, outgoing.queue, outgoing.delivery, why))
         conversation = self.links[outgoing.peer].conversation
         if conversation is not None:
             conversation.session.handle_freed(sendings)
@@ -473,6 +483,7 @@ class Outbox:
                 for entry in outgoing.sequence.unconfirmed():
                     self.giving_up.give_up(outgoing, entry, DeadReason.SESSION_LOST)
             outgoing.sequence.handle_session_closed(idle=link.idle, untaken=untaken)
+            self.holds.free(outgoing)  # its destination says so again, if it is so
             self._look_at(outgoing)
 
     # ---- giving up

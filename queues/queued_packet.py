@@ -21,13 +21,15 @@ class QueuedPacket:
         pieces: bodies of its rows; empty while only the disk has them.
         next_index: the first message that was never handed out; while a run is open, where that run began.
         acked: bit i is set when message i is done.
-        failures: how often message i was given back as failed; None as long as none was.
+        failures: how often message i was given back as failed, or its reader died; None as long as none was.
+        deaths: how many of those were deaths of its reader; None as long as none was.
         waits: what keeps message i back, or did so last; None as long as nothing did.
         redelivered: whether its messages may have been handed out before, in an earlier life of the process.
         place: where it stands in the queue; nothing else in the queue has that number, ever.
         sent_at_ms: wall clock of its sender.
         receive_by_ms: wall clock at which what waits of it expires; 0 for never.
         charged_bytes: what it counts for in quotas; 0 while it does not.
+        cell: where it is noted which of its messages are in hand; 0 while nothing is, see ``InHand``.
     """
 
     keys: Sequence[int]
@@ -43,6 +45,7 @@ class QueuedPacket:
     acked: int = 0
     # Hardly any packet comes back, and two empty dictionaries for each of the others are work for the collector.
     failures: dict[int, int] | None = None
+    deaths: dict[int, int] | None = None
     waits: dict[int, Wait] | None = None
     redelivered: bool = False
     place: int = 0
@@ -50,6 +53,7 @@ class QueuedPacket:
     sent_at_ms: int = 0
     receive_by_ms: int = 0
     charged_bytes: int = 0
+    cell: int = 0
 
     @property
     def done(self) -> bool:
@@ -68,14 +72,15 @@ class QueuedPacket:
 
     def encode_progress(self) -> bytes:
         """What must survive a restart of a packet that is partly done."""
-        return json.dumps([hex(self.acked), self.failures or {}, self.waits or {}]).encode()
+        return json.dumps([hex(self.acked), self.failures or {}, self.deaths or {}, self.waits or {}]).encode()
 
     def decode_progress(self, progress: bytes, now_ms: int, moved_ms: int = 0) -> None:
         """Take what ``encode_progress`` wrote, before the clock was moved. Raises StoreDamaged."""
         try:
-            acked, failures, waits = json.loads(progress)
+            acked, failures, deaths, waits = json.loads(progress)
             self.acked = int(acked, 16)
             self.failures = {int(index): times for index, times in failures.items()}
+            self.deaths = {int(index): times for index, times in deaths.items()}
             self.waits = {int(index): Wait(*wait).after_restart(now_ms, moved_ms) for index, wait in waits.items()}
         except (ValueError, TypeError, AttributeError, RecursionError) as cause:
             raise StoreDamaged(f"progress of packet {self.number} cannot be read") from cause
@@ -83,27 +88,39 @@ class QueuedPacket:
     def next_waiting(self) -> tuple[int, int]:
         """The next neighbours that are not acknowledged: the first of them, and the index behind the last.
 
-        Those that are acknowledged were so before a restart. One that had to wait before it begins neighbours of its
-        own.
+        Those that are acknowledged were so before a restart. One that had to wait before it, or whose reader died,
+        is handed out by itself.
         """
         first = self.next_index
-        if not (self.acked or self.waits):
+        if not (self.acked or self.waits or self.deaths):
             return first, self.count
         rest = self.acked >> first
         while rest & 1:
             first, rest = first + 1, rest >> 1
         end = first + (rest & -rest).bit_length() - 1 if rest else self.count
-        return first, min((index for index in self.waits or () if first < index < end), default=end)
+        apart = (self.waits or {}).keys() | (self.deaths or {}).keys()
+        if first in apart:
+            end = min(end, first + 1)
+        return first, min((index for index in apart if first < index < end), default=end)
 
     def failures_of(self, index: int) -> int:
         """How often a message was given back as failed."""
         return self.failures.get(index, 0) if self.failures else 0
 
     def count_failure(self, index: int) -> int:
-        """A message was given back as failed. Returns how often that happened to it."""
+        """A message was given back as failed, or its reader died. Returns how often that happened to it."""
         failures = self.failures_of(index) + 1
         self.failures = {**(self.failures or {}), index: failures}
         return failures
+
+    def count_death(self, index: int) -> int:
+        """The reader of a message died, which is a failure as well. Returns how many failures there were."""
+        self.deaths = {**(self.deaths or {}), index: self.deaths_of(index) + 1}
+        return self.count_failure(index)
+
+    def deaths_of(self, index: int) -> int:
+        """How often the reader of a message died."""
+        return self.deaths.get(index, 0) if self.deaths else 0
 
     def keep_back(self, index: int, wait: Wait) -> None:
         """A message has to wait."""
@@ -155,6 +172,7 @@ def merge(rows: list[QueuedPacket], charged_bytes: int) -> QueuedPacket:
         pieces=[piece for row in rows for piece in row.pieces] if whole else [],
         acked=first.acked,
         failures=first.failures,
+        deaths=first.deaths,
         waits=first.waits,
         redelivered=first.redelivered,
         sent_at_ms=first.sent_at_ms,

@@ -12,7 +12,7 @@ from triack.base.checks import check_kind, check_settings
 from triack.base.errors import UsageError
 from triack.base.names import check_name
 
-__all__ = ["NO_LIMIT", "Account", "Fill", "Level", "Limits", "Payer", "PayerOf", "Quota", "WhenFull"]
+__all__ = ["NO_LIMIT", "Account", "DeadLetters", "Fill", "Level", "Limits", "Payer", "PayerOf", "Quota", "WhenFull"]
 
 NO_LIMIT = 2**62
 """More than any disk has."""
@@ -44,15 +44,43 @@ class Quota:
             raise UsageError(f"Quota: when_full must be hold or reject, not {self.when_full!r}")
 
 
+WhenLettersFull = Literal["drop oldest", "keep", "discard expired"]
+"""What becomes of dead letters when their quota is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """How many dead letters a node keeps. They count for no other quota, so that no other queue waits for them.
+
+    Attributes:
+        messages: at most.
+        size_bytes: of the packets that hold them, at most.
+        when_full: ``drop oldest`` lets the oldest letters go that nobody has in hand; ``keep`` keeps those that are
+            there, and new ones are lost; ``discard expired`` keeps no letter of a message whose time ran out, and is
+            ``drop oldest`` for the others. Each message that is lost is counted in ``NodeStats.drops``.
+    """
+
+    messages: int = 10_000_000
+    size_bytes: int = 1024**3
+    when_full: WhenLettersFull = "drop oldest"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if self.when_full not in get_args(WhenLettersFull):
+            known = ", ".join(get_args(WhenLettersFull))
+            raise UsageError(f"DeadLetters: when_full must be one of {known}, not {self.when_full!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How much may lie in a node, and what its peers may fill of it.
 
     Attributes:
-        quota: how much each queue takes. The dead-letter queue has no quota but that of the node.
+        quota: how much each queue takes, but for the dead-letter queue.
         queue_quota: the same for some queues, by name.
-        node_quota_bytes: of all queues together.
-        peer_quota_bytes: of what one peer has in them, dead letters included.
+        dead_letters: how many letters are kept in the dead-letter queue, and what becomes of more.
+        node_quota_bytes: of all other queues together.
+        peer_quota_bytes: of what one peer has in them.
         peer_memory_bytes: memory that one peer can fill: half with express messages that nobody reads, the rest with
             packets that came too early, and with those that wait for the disk.
         memory_bytes: memory that all peers can fill.
@@ -62,6 +90,7 @@ class Limits:
 
     quota: Quota = field(default_factory=Quota)
     queue_quota: Mapping[str, Quota] = field(default_factory=dict)
+    dead_letters: DeadLetters = field(default_factory=DeadLetters)
     node_quota_bytes: int = 8 * 1024**3
     peer_quota_bytes: int = 2 * 1024**3
     peer_memory_bytes: int = 16 * 1024 * 1024
@@ -71,6 +100,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("disk_reserve_bytes",))
+        check_kind("Limits: dead_letters", self.dead_letters, DeadLetters)
         for queue, quota in self.queue_quota.items():
             check_kind(f"Limits: queue_quota of {check_name(queue)}", quota, Quota)
 
@@ -132,6 +162,12 @@ class Fill:
     def takes(self, messages: int, size_bytes: int) -> bool:
         """Whether it is not full, and would not be with so much more."""
         return self.messages.takes(messages) and self.bytes.takes(size_bytes)
+
+    def fits(self, messages: int, size_bytes: int) -> bool:
+        """Whether it would not be above its quota with so much more."""
+        return (
+            self.messages.value + messages <= self.messages.limit and self.bytes.value + size_bytes <= self.bytes.limit
+        )
 
     def is_full_with(self, messages: int) -> bool:
         """Whether it takes no more, beside so many messages that were accepted and are in no packet yet."""
@@ -226,6 +262,11 @@ class Account:
         if level is None:
             return False
         return level.is_full or self._is_crowded(level, self._all_bytes // 2)
+
+    def has_share(self, node_id: bytes) -> bool:
+        """Whether a peer has reached what one peer may have, whatever the others have."""
+        level = self._level(node_id)
+        return level is not None and level.is_full
 
     def has_enough(self, node_id: bytes) -> bool:
         """The same, of things that come and go one by one: there is room for one as soon as one has gone."""

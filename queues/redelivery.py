@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from triack.base.checks import check_settings
 from triack.base.errors import UsageError
+from triack.base.reasons import DeadReason
 from triack.base.units import MS, in_ns
 
-__all__ = ["Redelivery", "Return", "Wait", "wait_ms"]
+__all__ = ["Redelivery", "Return", "Wait", "wait_after_death_ms", "wait_ms"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,14 @@ def wait_ms(redelivery: Redelivery, failures: int) -> int:
     return -(-min(wait_ns, most_ns) // MS)
 
 
+def wait_after_death_ms(redelivery: Redelivery, failures: int) -> int:
+    """How many milliseconds a message waits that has failed so often, the last time by the death of its reader.
+
+    As after one failure fewer: one death may be anybody's fault, and a new process has taken its time to start.
+    """
+    return wait_ms(redelivery, failures - 1) if failures > 1 else 0
+
+
 class Wait(NamedTuple):
     """What keeps a message back.
 
@@ -69,8 +78,10 @@ class Return(NamedTuple):
         failed: whether that counts as a failure.
         delay_ms: how long it waits; None for what its failures ask for.
         redelivery: what the consumer wants, None for what the queue has.
+        reason: why it is dead when it has failed too often.
     """
 
     failed: bool
     delay_ms: int | None = None
     redelivery: Redelivery | None = None
+    reason: DeadReason = DeadReason.MAX_REDELIVERIES

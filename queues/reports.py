@@ -200,7 +200,7 @@ class Reports:
             self._depend(conversation)
             self._outbox.handle_order_ack(packet.lane, packet.sequence, packet.number, self._jobs.group, now_ns)
         elif isinstance(packet, wire.HoldPacket):
-            self._outbox.handle_hold(packet.lane, packet.turn, now_ns, stop=packet.stop)
+            self._outbox.handle_hold(packet.lane, packet.turn, now_ns, stop=packet.stop, reason=packet.reason)
         else:
             self._outbox.handle_reject(packet.lane, packet.sequence, packet.number, packet.reason)
 

@@ -251,6 +251,6 @@ def _records(block: bytearray) -> list[_Record]:
 def _is_plain(packet: QueuedPacket) -> bool:
     """Whether a record says all of a packet, but for its body."""
     keys = packet.keys
-    if not keys or len(keys) > ROWS_MAX or packet.acked or packet.failures or packet.waits:
+    if not keys or len(keys) > ROWS_MAX or packet.acked or packet.failures or packet.waits or packet.cell:
         return False
     return len(keys) == 1 or list(keys) == list(range(keys[0], keys[0] + len(keys)))

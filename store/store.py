@@ -43,6 +43,7 @@ from triack.base.printable import counted
 from triack.store.ballast import Ballast, free_bytes
 from triack.store.brief import is_brief
 from triack.store.folder import STORE_FILE, check_private, make_folder, open_private, sync_folder
+from triack.store.hands_file import Hands, HandsFile
 from triack.store.owner import OWNER_FILE, Owner
 from triack.store.place import Place
 from triack.store.rows import META, TABLES, UNREADABLE, Tallies
@@ -113,6 +114,7 @@ class Store:
         page_bytes: the size of the pages of a new store, a power of two from 512 to 65,536.
         checkpoint_pages: a log of so many pages is brought into the database.
         free: how much more the disk below the folder takes; by default, what the system says of its own disks.
+        hands: where it is noted what applications have in hand; by default, a file in the folder.
 
     Raises:
         StoreInUse: another process has it open.
@@ -128,6 +130,7 @@ class Store:
         page_bytes: int = PAGE_BYTES,
         checkpoint_pages: int = CHECKPOINT_PAGES,
         free: Callable[[Path], int] | None = None,
+        hands: Hands | None = None,
     ) -> None:
         self.path = ":memory:" if folder is None else str(folder / STORE_FILE)
         self.in_memory = folder is None
@@ -136,6 +139,7 @@ class Store:
         self._folder = folder
         self._free = free or (free_bytes if vfs is None else None)
         self._ballast = Ballast(folder if vfs is None else None, self._least_log_bytes(page_bytes))
+        self._hands = hands or HandsFile(folder if vfs is None else None)
         self._failure: StoreError | None = None
         self._meta = _Meta()
         self._tallies = Tallies()
@@ -340,6 +344,7 @@ class Store:
         except StoreError:
             self._sound = False
             raise
+        before = self._meta.start
         with self._writing("begin an incarnation"):
             self._check_place("begin an incarnation")
             with self._transaction():
@@ -359,6 +364,7 @@ class Store:
             with self._opening():
                 self._owner.take(meta.node_id.hex())
         self._ballast.lay()
+        content.left, content.in_hand = self._hands.begin(before, start)
         room_bytes = self.room_bytes()
         return replace(content, node_id=meta.node_id, incarnation=meta.incarnation, start=start, room_bytes=room_bytes)
 
@@ -606,6 +612,7 @@ class Store:
 
     def close(self) -> None:
         """Close the file. Nothing that was committed depends on it."""
+        self._hands.end()
         with suppress(apsw.Error, StoreError):
             # SQLite removes the log by its name, which must not be that of another store's.
             if self._sound:

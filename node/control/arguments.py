@@ -105,6 +105,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Kind]] = {
     "requeue": _IDS,
     "move": {"queue": Kind.TEXT, "destination": Kind.TEXT, **_IDS},
     "purge": {"queue": Kind.TEXT, **_IDS},
+    "release": {"queue": Kind.TEXT},
 }
 """The verbs, and what each is told; an argument with a question mark may be null."""
 

@@ -4,6 +4,9 @@
     cancel(n): the caller waits no more; what the call has put into a transaction is taken back
     ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
     leave(reader), leave(transaction): its last reference is gone; no answer
+    taken_back(messages, why): what the caller has in hand it has no more; late(why): an ack came too late, and without
+    ``told``, which says that the application knows
+    bye: the caller goes in good order; whoever goes without that has died with what it had in hand
 
 Calls run at once and are answered as they end; what one frame does not take of an answer goes ahead in parts. Each has
 a number that no other call has meanwhile. A caller that does not read its answers gets no more of them: what it asks
@@ -34,11 +37,13 @@ from triack.node.control.host import Host
 from triack.node.control.told import describe_event, describe_news, describe_receipts, read_every
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.events import Events
+from triack.node.holding import Reader
 from triack.node.message import Message
 from triack.node.receipt import Receipt
 from triack.node.receipts import Receipts
 from triack.node.stats import describe_stats
 from triack.node.transaction import Transaction
+from triack.queues.mailbox import Lease
 from triack.queues.packing import Outgoing, pack_one
 from triack.queues.redelivery import Redelivery
 
@@ -103,6 +108,8 @@ class Calls:
         self._steps: dict[int, tuple[Transaction, int]] = {}
         self._invitations: dict[int, OpenInvitation] = {}
         self._watches: dict[int, Acknowledgements | Events] = {}
+        # What was taken back, and its caller may not have heard of: why.
+        self._taken_back: dict[int, str] = {}
 
     async def run(self) -> None:
         """Answer until the connection ends."""
@@ -111,7 +118,16 @@ class Calls:
         try:
             while True:
                 header, body = await self._link.receive()
+                if header["op"] == "bye":
+                    return
                 await self._take(header, body)
+        except ConnectionError:
+            await self._stop_tasks()
+            for transaction in self._transactions.values():
+                transaction.handle_death()
+            for reader in self._readers.values():
+                reader.handle_death()
+            raise
         finally:
             await self._end()
 
@@ -168,6 +184,9 @@ class Calls:
         delay = None if header.get("delay_ms") is None else number_of(header, "delay_ms") / 1_000
         for number in range(first, first + count):
             _, message = self._messages.pop(number, (0, None))
+            late = self._taken_back.pop(number, None)
+            if late is not None and header["op"] == "ack" and not header.get("told"):
+                self._link.post("late", why=late)
             if message is not None and header["op"] == "ack":
                 message.ack()
             elif message is not None:
@@ -264,11 +283,14 @@ class Calls:
         except OSError as cause:  # the process may have no descriptors left
             raise TriackError(f"{verb}: {cause.strerror or cause}") from cause
 
-    async def _end(self) -> None:
+    async def _stop_tasks(self) -> None:
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _end(self) -> None:
+        await self._stop_tasks()
         for transaction in self._transactions.values():
             transaction.rollback(failed=False)
         for reader in self._readers.values():
@@ -365,10 +387,32 @@ class Calls:
     async def _read(self, header: Header, _body: bytes) -> Answer:
         _check_room(f"receive from {header['queue']}", self._readers, READERS_MAX, "readers")
         redelivery = None if header["redelivery"] is None else Redelivery(**header["redelivery"])
-        reader = self._node.receive(header["queue"], ack="manual", redelivery=redelivery)
-        number = self._number()
-        self._readers[number] = reader
+        port, number = self._node._port, self._number()
+        reader = self._reader_of(header)
+        consumer = self._readers[number] = Consumer(
+            port, port.mailbox(header["queue"]), "manual", redelivery, header.get("hand_over_timeout"), reader=reader
+        )
+        consumer.on_take_back(lambda leases: self._handle_taken_back(number, leases))
         return {"reader": number}, b""
+
+    def _reader_of(self, header: Header) -> Reader:
+        """Who reads: another process, by what it is called there."""
+        return Reader(str(header.get("name") or ""), self._link.peer_pid, is_here=False)
+
+    def _handle_taken_back(self, reader: int, leases: list[Lease]) -> None:
+        """Messages of a reader are in its hands no more: tell it, so that it can tell its application."""
+        gone = {(lease.packet, lease.index) for lease in leases}
+        taken = [
+            (number, message)
+            for number, (holder, message) in self._messages.items()
+            if holder == reader and (message.lease.packet, message.lease.index) in gone
+        ]
+        for number, message in taken:
+            del self._messages[number]
+            self._taken_back[number] = f"message {message.id} of queue {message.queue} was taken back: it comes again"
+        for at in range(0, len(taken), BATCH_MESSAGES):
+            some = [number for number, _ in taken[at : at + BATCH_MESSAGES]]
+            self._link.post("taken_back", messages=some, why=[self._taken_back[number] for number in some])
 
     async def _get(self, header: Header, _body: bytes) -> Answer:
         message = await self._reader(header).get(header["timeout"])
@@ -408,10 +452,13 @@ class Calls:
 
     # ---- transactions
 
-    async def _begin(self, _header: Header, _body: bytes) -> Answer:
+    async def _begin(self, header: Header, _body: bytes) -> Answer:
         _check_room("begin a transaction", self._transactions, TRANSACTIONS_MAX, "open ones")
         number = self._number()
-        self._transactions[number] = self._node.transaction()
+        port = self._node._port
+        port.check_alive()
+        reader = self._reader_of(header)
+        self._transactions[number] = Transaction(port, reader=reader)
         return {"transaction": number}, b""
 
     def _transaction(self, header: Header) -> Transaction:
@@ -529,8 +576,10 @@ class Calls:
         return {"page": [it.describe() for it in page], "sizes": sizes}, b"".join([it.body for it in page])
 
     async def _steer(self, header: Header, _body: bytes) -> Answer:
-        steering, ids = self._node._steering, header["ids"]
+        steering, ids = self._node._steering, header.get("ids")
         wanted = None if ids is None else frozenset(ids)
+        if header["do"] == "release":
+            return {"count": await steering.release(header["queue"])}, b""
         if header["do"] == "requeue":
             return {"count": await steering.requeue(wanted)}, b""
         if header["do"] == "move":
@@ -615,6 +664,7 @@ _VERBS: dict[str, Callable[[Calls, Header, bytes], Awaitable[Answer]]] = {
     "requeue": Calls._steer,
     "move": Calls._steer,
     "purge": Calls._steer,
+    "release": Calls._steer,
 }
 
 _AT_ONCE = {

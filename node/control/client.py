@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -17,10 +17,11 @@ from typing import Any, Self, Unpack
 from triack.base import errors
 from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError
+from triack.base.errors import HandOverEnded, NodeClosed, ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
-from triack.node.consumer import AckMode
+from triack.node.consumer import AckMode, check_hand_over
 from triack.node.control import handover
+from triack.node.control.at_once import begin_now
 from triack.node.control.client_acknowledgements import ClientAcknowledging
 from triack.node.control.client_consumer import ClientConsumer
 from triack.node.control.client_events import ClientEvents
@@ -30,6 +31,7 @@ from triack.node.control.client_transaction import ClientTransaction
 from triack.node.control.frames import CALLS_MAX, VERSION, Header, Link, check_sayable, cut
 from triack.node.enrolling import EnrolledPeer
 from triack.node.event_loop import check_home
+from triack.node.holding import reader_of
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
 from triack.node.platform import PLATFORM
@@ -42,6 +44,9 @@ from triack.queues.stages import Stage
 from triack.store.folder import as_folder
 
 __all__ = ["Client", "ClientInvitation", "connect_to"]
+
+GOODBYE_S = 2.0
+"""How long a client that closes waits for the node to see it: one that runs does in milliseconds."""
 
 
 def connect_to(data: str | Path) -> "Client":
@@ -70,6 +75,10 @@ class Client(ClientAcknowledging):
         self._free = asyncio.Semaphore(CALLS_MAX)
         self._welcome: Header = {}
         self._handlers: set[asyncio.Task[None]] = set()
+        # Why what was handed to it is not in its hands any more, by number.
+        self._taken_back: dict[int, str] = {}
+        # What an acknowledgement that came too late is answered with, for the next call.
+        self._late: HandOverEnded | None = None
 
     def __repr__(self) -> str:
         return f"<Client of node {self.name}>" if self.name else f"<Client of the node of {self._data}, not connected>"
@@ -114,6 +123,9 @@ class Client(ClientAcknowledging):
     async def close(self) -> None:
         """End the connection; the node goes on. A second call does nothing."""
         if self._hearing is not None:
+            if self._link is not None and not self._hearing.done():
+                self._link.post("bye")  # the node then closes, and takes nobody for dead
+                await asyncio.wait([self._hearing], timeout=GOODBYE_S)
             self._hearing.cancel()
             await asyncio.gather(self._hearing, return_exceptions=True)
         link, self._link = self._link, None
@@ -150,9 +162,7 @@ class Client(ClientAcknowledging):
         try:
             while True:
                 header, body = await link.receive()
-                if header["op"] == "part":
-                    if header["n"] in self._waiting:
-                        self._parts.setdefault(header["n"], []).append(body)
+                if self._is_aside(header, body):
                     continue
                 waiting = self._waiting.pop(header["n"], None)
                 body = b"".join([*self._parts.pop(header["n"], ()), body])
@@ -162,6 +172,7 @@ class Client(ClientAcknowledging):
                     _refuse(link, header)
         except asyncio.CancelledError:
             ended = NodeClosed(f"the client of {self._data} is closed")
+            link.post("bye")
         except TriackError as error:
             ended = error
         except OSError:
@@ -175,6 +186,16 @@ class Client(ClientAcknowledging):
                     future.set_exception(ended)
                     future.exception()  # nobody may be left to look
 
+    def _is_aside(self, header: Header, body: bytes) -> bool:
+        """Whether a frame is not the end of an answer; it is taken then."""
+        if header["op"] == "taken_back":
+            self._taken_back.update(zip(header["messages"], header["why"], strict=True))
+        elif header["op"] == "late":
+            self._late = HandOverEnded(str(header["why"]))
+        elif header["op"] == "part" and header["n"] in self._waiting:
+            self._parts.setdefault(header["n"], []).append(body)
+        return header["op"] in ("taken_back", "late", "part")
+
     def _connected(self) -> Link:
         if self._link is None:
             what = "the client was not started" if self._hearing is None else "it has ended, or the client is closed"
@@ -186,9 +207,13 @@ class Client(ClientAcknowledging):
 
         Raises:
             NodeClosed: the process, or this client, has ended.
+            HandOverEnded: something was acknowledged before, and too late; nothing is done.
             TriackError: what the call raised there, by its own class.
         """
         self._connected()
+        if self._late is not None:
+            late, self._late = self._late, None
+            raise late
         check_home(f"the client of {self._data}", self._home)
         async with self._free:
             return await self._ask(do, body, fields)
@@ -219,10 +244,24 @@ class Client(ClientAcknowledging):
         return header, content
 
     def post(self, op: str, **fields: Any) -> None:
-        """Tell the node something, for the parts of a client; nothing when it has ended, as that gives all back."""
-        if self._link is not None:
-            check_home(f"the client of {self._data}", self._home)
-            self._link.post(op, **fields)
+        """Tell the node something, for the parts of a client; nothing when it has ended, as that gives all back.
+
+        Raises:
+            HandOverEnded: of messages that are acknowledged, one was taken back; the others are done.
+        """
+        if self._link is None:
+            return
+        check_home(f"the client of {self._data}", self._home)
+        late: list[str] = []
+        if op == "ack" and self._taken_back:
+            first = fields["message"]
+            done = range(first, first + fields.get("count", 1))
+            late = [self._taken_back.pop(number) for number in done if number in self._taken_back]
+        if late:
+            fields["told"] = True
+        self._link.post(op, **fields)
+        if late:
+            raise HandOverEnded(late[-1])
 
     # ---- sending
 
@@ -364,13 +403,24 @@ class Client(ClientAcknowledging):
 
     # ---- receiving and looking
 
-    def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> ClientConsumer:
+    def receive(
+        self,
+        queue: str,
+        *,
+        ack: AckMode = "auto",
+        redelivery: Redelivery | None = None,
+        hand_over_timeout: float | None = None,
+        name: str | None = None,
+    ) -> ClientConsumer:
         """Read a queue of the node; see ``Node.receive``."""
         if ack not in ("auto", "manual"):
             raise UsageError(f"receive from {queue}: ack must be 'auto' or 'manual', not {ack!r}")
         check_kind(f"receive from {queue}: redelivery", redelivery, Redelivery | None)
+        check_hand_over(queue, hand_over_timeout)
+        reader_of(queue, name)
         self._connected()
-        return ClientConsumer(self, queue, redelivery, auto=ack == "auto")
+        auto = ack == "auto"
+        return ClientConsumer(self, queue, redelivery, auto=auto, hand_over_timeout=hand_over_timeout, name=name)
 
     async def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue of the node."""
@@ -407,6 +457,11 @@ class Client(ClientAcknowledging):
         """Take what waits out of a queue; see ``Node.purge``."""
         return await self._steer("purge", ids, queue=queue)
 
+    async def release(self, queue: str) -> int:
+        """Take the messages of a queue back that readers have in hand; see ``Node.release``."""
+        header, _ = await self.call("release", queue=queue)
+        return int(header["count"])
+
     async def _steer(self, do: str, ids: Collection[str] | None, **fields: Any) -> int:
         wanted = as_ids(ids)
         header, _ = await self.call(do, ids=None if wanted is None else list(wanted), **fields)
@@ -429,8 +484,11 @@ class ClientInvitation:
         header, _ = await self._client.call("enrolled", invitation=self._number, timeout=timeout)
         return _peer_of(header)
 
-    async def withdraw(self) -> None:
-        """Let nobody use it any more; does nothing when it is used already."""
+    def withdraw(self) -> Awaitable[None]:
+        """Let nobody use it any more; does nothing when it is used already. It is done also for who does not wait."""
+        return begin_now(self._withdraw())
+
+    async def _withdraw(self) -> None:
         await self._client.call("withdraw", invitation=self._number)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import weakref
+from collections.abc import Awaitable
 from dataclasses import asdict
 from functools import partial
 from types import TracebackType
@@ -11,11 +12,14 @@ from typing import Any, Self
 from triack.base.checks import check_most, check_timeout
 from triack.base.errors import NodeClosed
 from triack.node.consumer import BATCH_MESSAGES
+from triack.node.control.at_once import begin_now
 from triack.node.control.client_messages import ClientHolder, message_of
 from triack.node.control.client_receipts import Caller
 from triack.node.control.frames import Header, cut
 from triack.node.event_loop import run_at_home
+from triack.node.holding import task_name
 from triack.node.message import Keeper, Message
+from triack.node.transaction import DONE
 from triack.queues.redelivery import Redelivery
 
 __all__ = ["ClientConsumer"]
@@ -24,9 +28,20 @@ __all__ = ["ClientConsumer"]
 class ClientConsumer:
     """An async iterator over the messages of one queue of the node; also an async context manager. See ``Consumer``."""
 
-    def __init__(self, client: Caller, queue: str, redelivery: Redelivery | None, *, auto: bool) -> None:
+    def __init__(
+        self,
+        client: Caller,
+        queue: str,
+        redelivery: Redelivery | None,
+        *,
+        auto: bool,
+        hand_over_timeout: float | None,
+        name: str | None,
+    ) -> None:
         self._client = client
         self._queue = queue
+        self._hand_over_timeout = hand_over_timeout
+        self._name = name
         self._redelivery = None if redelivery is None else asdict(redelivery)
         self._keeper = None if auto else Keeper()
         self._number: int | None = None
@@ -61,14 +76,20 @@ class ClientConsumer:
         if self._closed:
             raise NodeClosed(f"receive from {self._queue}: the consumer is closed")
         if self._number is None:  # whoever is cancelled leaves no reader behind that nobody knows
-            await asyncio.shield(self._begin())
+            await asyncio.shield(self._begin(self._name or task_name()))
         self._acknowledge_last()
         return await self._client.call(do, reader=self._number, timeout=timeout, **fields)
 
-    async def _begin(self) -> None:
+    async def _begin(self, name: str) -> None:
         async with self._beginning:  # whoever asks twice at once is one reader, too
             if self._number is None:
-                begun, _ = await self._client.call("read", queue=self._queue, redelivery=self._redelivery)
+                begun, _ = await self._client.call(
+                    "read",
+                    queue=self._queue,
+                    redelivery=self._redelivery,
+                    hand_over_timeout=self._hand_over_timeout,
+                    name=name,
+                )
                 self._number = begun["reader"]
                 self._leave_when_forgotten(asyncio.get_running_loop(), begun["reader"])
 
@@ -92,15 +113,22 @@ class ClientConsumer:
         if last:
             self._client.post("ack", message=self._first_of_last, count=len(last))
 
-    async def close(self) -> None:
-        """Give back what is unacknowledged and take no more. A second call does nothing."""
+    def close(self) -> Awaitable[None]:
+        """Give back what is unacknowledged and take no more. A second call does nothing.
+
+        It is done also for who does not wait: to await it is to know that the node has heard of it.
+        """
         self._closed = True
         number, self._number = self._number, None
-        if number is not None:
-            if self._finalizer is not None:
-                self._finalizer.detach()
-            with contextlib.suppress(NodeClosed):
-                await self._client.call("close", reader=number)
+        if number is None:
+            return DONE
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        return begin_now(self._close(number))
+
+    async def _close(self, number: int) -> None:
+        with contextlib.suppress(NodeClosed):
+            await self._client.call("close", reader=number)
 
     async def __aenter__(self) -> Self:
         return self
@@ -108,9 +136,11 @@ class ClientConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self._acknowledge_last()
-        else:
-            for message in self._last:
-                message.reject(failed=issubclass(kind, Exception))
-        await self.close()
+        try:
+            if kind is None:
+                self._acknowledge_last()
+            else:
+                for message in self._last:
+                    message.reject(failed=issubclass(kind, Exception))
+        finally:
+            await self.close()

@@ -38,7 +38,7 @@ class ClientHolder:
         self._keeper = keeper
 
     def acknowledge(self, _lease: Lease) -> None:
-        """It is done."""
+        """It is done. Raises HandOverEnded if it was taken back."""
         self._settle("ack")
 
     def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
@@ -46,9 +46,10 @@ class ClientHolder:
         self._settle("reject", failed=failed, delay_ms=delay_ms)
 
     def _settle(self, op: str, **fields: Any) -> None:
-        if self._number is not None:
-            self._client.post(op, message=self._number, **fields)
-            self._number = self._keeper = None
+        number, self._number = self._number, None
+        if number is not None:
+            self._keeper = None
+            self._client.post(op, message=number, **fields)
 
 
 def name_of(destination: object, delivery: object) -> str:

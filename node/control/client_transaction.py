@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -12,14 +12,16 @@ from triack.base.checks import check_most, check_timeout
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed, UsageError
 from triack.node.consumer import BATCH_MESSAGES
+from triack.node.control.at_once import begin_now
 from triack.node.control.client_messages import frames_of, message_of, name_of
 from triack.node.control.client_receipts import Caller, ClientReceipt, check_until
 from triack.node.control.frames import Header, cut
 from triack.node.control.told import read_receipts
 from triack.node.event_loop import run_at_home
+from triack.node.holding import task_name
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
-from triack.node.transaction import ONLY_THE_TRANSACTION, add_listed, all_reached, check_state
+from triack.node.transaction import DONE, ONLY_THE_TRANSACTION, Done, add_listed, all_reached, check_state
 from triack.queues.stages import Stage
 
 __all__ = ["ClientTransaction"]
@@ -38,6 +40,8 @@ class ClientTransaction:
         self._beginning = asyncio.Lock()
         self._classes: set[Delivery] = set()
         self._listed_bytes = 0
+        # What the commit is to remember.
+        self._state: dict[str, bytes | None] = {}
         # The calls by which something was sent or received last.
         self._last: list[int] = []
         self._ended = False
@@ -47,15 +51,18 @@ class ClientTransaction:
 
     async def _call(self, do: str, body: bytes = b"", *, ends: bool = False, **fields: Any) -> tuple[Header, bytes]:
         if self._number is None:  # whoever is cancelled leaves no transaction behind that nobody knows
-            await asyncio.shield(self._begin())
-        if self._ended:
-            raise NodeClosed("this transaction has ended")
+            await asyncio.shield(self._begin(task_name()))
+        self._check_open()
         self._ended = ends
         header, content = await self._client.call(do, body, transaction=self._number, **fields)
         self._last = [header["n"]]
         if ends and self._finalizer is not None:
             self._finalizer.detach()
         return header, content
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise NodeClosed("this transaction has ended")
 
     def undo_last(self) -> Callable[[], None]:
         """What takes back, at any later time, what was sent or received last; see ``Transaction.undo``."""
@@ -65,10 +72,10 @@ class ClientTransaction:
         for number in calls:
             self._client.post("cancel", n=number)
 
-    async def _begin(self) -> None:
+    async def _begin(self, name: str) -> None:
         async with self._beginning:  # several calls at once are of one transaction, too
             if self._number is None and not self._ended:
-                self._number = (await self._client.call("begin"))[0]["transaction"]
+                self._number = (await self._client.call("begin", name=name))[0]["transaction"]
                 leave = partial(self._client.post, "leave", transaction=self._number)
                 self._finalizer = weakref.finalize(self, run_at_home, asyncio.get_running_loop(), leave)
                 self._finalizer.atexit = False
@@ -139,15 +146,22 @@ class ClientTransaction:
         header, content = await self._call("tx_receive", queue=queue, timeout=timeout)
         return message_of(header, content, ONLY_THE_TRANSACTION)
 
-    async def remember(self, key: str, value: bytes | None) -> None:
-        """Keep a value of the application's own with the commit; None removes it."""
+    def remember(self, key: str, value: bytes | None) -> Done:
+        """Keep a value of the application's own with the commit; None removes it. See ``Transaction.remember``."""
+        self._check_open()
         check_state(key, value)
-        await self._call("tx_remember", value or b"", key=key, forget=value is None)
+        self._state[key] = value
+        return DONE
 
     async def commit(self, *, until: Stage | str | None = None, timeout: float | None = None) -> list[ClientReceipt]:
         """Make it all durable; see ``Transaction.commit``."""
         for delivery in self._classes:
             check_until(until, delivery, timeout)
+        while self._state:
+            key, value = next(iter(self._state.items()))
+            await self._call("tx_remember", value or b"", key=key, forget=value is None)
+            if self._state.get(key) is value:
+                del self._state[key]
         header, _ = await self._call("commit", ends=True)
         told = {"receipt": header["receipt"], **read_receipts(header["origin"], header["runs"])}
         receipts = [ClientReceipt(self._client, told, at) for at in range(len(told["ids"]))]
@@ -155,13 +169,24 @@ class ClientTransaction:
             await all_reached(receipts, until, timeout)
         return receipts
 
-    async def rollback(self, *, failed: bool = True) -> None:
-        """Send nothing, and put back what was received. A second call does nothing."""
+    def rollback(self, *, failed: bool = True) -> Awaitable[None]:
+        """Send nothing, and put back what was received. A second call does nothing.
+
+        From here on the transaction has ended, also for who does not wait: to await it is to know that the node has
+        heard of it.
+        """
+        if self._ended:
+            return DONE
+        self._ended = True
+        return begin_now(self._rollback(failed=failed))
+
+    async def _rollback(self, *, failed: bool) -> None:
         async with self._beginning:  # perhaps for one who was cancelled
             begun = self._number is not None
-        if begun and not self._ended:
-            await self._call("rollback", ends=True, failed=failed)
-        self._ended = True
+        if begun:
+            await self._client.call("rollback", transaction=self._number, failed=failed)
+            if self._finalizer is not None:
+                self._finalizer.detach()
 
     async def __aenter__(self) -> Self:
         return self
@@ -171,7 +196,7 @@ class ClientTransaction:
     ) -> None:
         if kind is not None:
             with contextlib.suppress(NodeClosed):  # whose end has rolled it back
-                await asyncio.shield(self.rollback(failed=issubclass(kind, Exception)))
+                await self.rollback(failed=issubclass(kind, Exception))
         elif not self._ended:
             await self.commit()
 

@@ -9,6 +9,7 @@ trusted beyond its bounds.
 import asyncio
 import contextlib
 import json
+import os
 import socket
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -34,7 +35,7 @@ __all__ = [
     "words_of",
 ]
 
-VERSION = 6
+VERSION = 7
 """Of the conversations: both ends must say the same, as neither knows another."""
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 """The largest message, 4 MiB, and then some."""
@@ -50,6 +51,7 @@ BUSY_S = 0.02
 BUSY_TRIES = 500
 """Ten seconds of them: a process that runs comes to it sooner."""
 _LENGTH = Struct("!I")
+_PEER = Struct("3i")  # of SO_PEERCRED: pid, uid, gid
 
 Header = dict[str, Any]
 
@@ -79,6 +81,16 @@ class Link:
     def abort(self) -> None:
         """End the connection at once; what was not sent is lost to the other end."""
         self._writer.transport.abort()
+
+    @property
+    def peer_pid(self) -> int | None:
+        """The process at the other end; None when that is this one, or the system does not tell."""
+        end = self._writer.get_extra_info("socket")
+        try:
+            pid, _, _ = _PEER.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+        except (AttributeError, OSError):  # not on Linux
+            return None
+        return None if pid == os.getpid() else int(pid)
 
     async def send(self, op: str, body: bytes = b"", **fields: Any) -> None:
         """Send one frame, as ``post``; waits while the other end does not read."""
@@ -127,6 +139,14 @@ class Link:
             kind = UsageError if header.get("usage") is True else TriackError
             raise kind(str(header.get("message")))
         return header, body
+
+    async def part(self) -> None:
+        """Say ``bye`` and wait, not long, until the other end closes: so that it does not take this one for dead."""
+        with contextlib.suppress(OSError, TriackError, TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self.send("bye")
+                while True:
+                    await self.receive()
 
     async def close(self) -> None:
         """Close the connection, whatever state it is in; what the other end does not read in time is lost to it."""

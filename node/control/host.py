@@ -6,7 +6,6 @@ from typing import Protocol, Unpack
 from triack.base.delivery import Delivery
 from triack.base.errors import TriackError
 from triack.node.acknowledgements import Acknowledgements, Every
-from triack.node.consumer import AckMode, Consumer
 from triack.node.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.events import Events
 from triack.node.message import Message
@@ -18,7 +17,6 @@ from triack.node.requesting import REQUEST_TIMEOUT_S
 from triack.node.stats import NodeStats
 from triack.node.steering import Steering
 from triack.node.transaction import Transaction
-from triack.queues.redelivery import Redelivery
 
 __all__ = ["Host"]
 
@@ -79,9 +77,6 @@ class Host(Protocol):
         **properties: Unpack[MessageProperties],
     ) -> Message:
         """See ``Node.request``."""
-
-    def receive(self, queue: str, *, ack: AckMode = "auto", redelivery: Redelivery | None = None) -> Consumer:
-        """See ``Node.receive``."""
 
     def transaction(self) -> Transaction:
         """See ``Node.transaction``."""

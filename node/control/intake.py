@@ -167,6 +167,11 @@ class Intake:
             transaction.remember(self._key, None)
             await transaction.commit()
 
+    @property
+    def waits_for(self) -> str:
+        """What is missing for the lines to arrive, as far as is known; see ``Port.waits_for``."""
+        return self._port.waits_for(self._outgoing)
+
     def _known(self) -> int:
         known = self._node.recall(self._key) if self._key is not None else None
         return self.accepted if known is None else int(json.loads(known)[0])

@@ -3,14 +3,16 @@
 A connection is one conversation, opened by a ``hello`` frame that says which:
 
     call     hello -> welcome; see ``triack.node.control.calls``
-    send     hello -> welcome(accepted); chunk... -> safe(last)..., finished(last, failures)...; forget -> forgotten
+    send     hello -> welcome(accepted); chunk... -> safe(last)..., finished(last, failures)...;
+             forget -> forgotten(waits_for)
     receive  hello(most) -> welcome; messages(serial, ids, sizes, about)..., empty...;
-             ack(serial, most)... -> confirmed(serial)...
+             ack(serial, most)... -> confirmed(serial)...; bye
     claim    hello -> welcome; a process that is but passing gives way to the one that asks
 
 ``most`` is how many messages a receiver wants in hand, by its last word: what it has, no other reader gets. To whoever
 may come back after a loss, ``welcome`` says besides whether the process is but ``passing``; see
-``triack.node.control.handover``. An error ends the conversation with an ``error`` frame.
+``triack.node.control.handover``. An error ends the conversation with an ``error`` frame. A receiver that goes without
+``bye`` has died: the message that it was writing has failed by that, the others of its messages have not.
 
 Only processes of the node's own user, and of root, are served (``socket_file.py``). A socket that somebody has removed
 is made again.
@@ -25,7 +27,7 @@ from pathlib import Path
 from typing import cast
 
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed, ProtocolError, StoreError, TriackError, UsageError
+from triack.base.errors import HandOverEnded, NodeClosed, ProtocolError, StoreError, TriackError, UsageError
 from triack.base.reasons import DropReason
 from triack.node import operator_log
 from triack.node.consumer import BATCH_MESSAGES, Consumer
@@ -37,6 +39,7 @@ from triack.node.control.host import Host
 from triack.node.control.intake import Chunk, Failure, Intake
 from triack.node.control.socket_file import check_peer, is_there, make_socket_path, remove
 from triack.node.control.tasks import first_of
+from triack.node.holding import Reader
 from triack.node.message import Message
 from triack.node.notes import folder_of
 from triack.node.outgoing_message import MessageProperties
@@ -279,7 +282,7 @@ class _Sending:
             header, body = await self._link.receive()
             if header["op"] == "forget":
                 await self._intake.forget()
-                await self._link.send("forgotten")
+                await self._link.send("forgotten", waits_for=self._intake.waits_for)
                 continue
             chunk = _read_chunk(header, body)
             await self._intake.accept(chunk)
@@ -308,13 +311,27 @@ class _Receiving:
         self._acked = 0
         self._changed = asyncio.Event()
         self._to_confirm = asyncio.Event()
+        self._taken_back = asyncio.Event()
 
     async def run(self, *, passing: bool) -> None:
         if not self._create:
             check_queue(self._node, self._queue)
-        async with self._node.receive(self._queue, ack="manual") as consumer:
+        port = self._node._port  # noqa: SLF001 - see ``Host``
+        reader = Reader("triack receive", self._link.peer_pid, is_here=False)
+        async with Consumer(port, port.mailbox(self._queue), "manual", None, reader=reader) as consumer:
+            consumer.on_take_back(lambda _: self._taken_back.set())
             await self._link.send("welcome", v=VERSION, passing=passing)
-            await first_of(self._hand_out(consumer), self._take_acks(), self._confirm())
+            try:
+                await first_of(self._hand_out(consumer), self._take_acks(), self._confirm(), self._end_if_taken())
+            except ConnectionError:
+                if self._out:
+                    consumer.handle_death(self._out[0])
+                raise
+
+    async def _end_if_taken(self) -> None:
+        """What it still has of the messages that were taken back it is not to write: it ends."""
+        await self._taken_back.wait()
+        raise HandOverEnded(f"receive from {self._queue}: what was in hand was taken back, and comes again")
 
     async def _hand_out(self, consumer: Consumer) -> None:
         while True:
@@ -340,6 +357,8 @@ class _Receiving:
     async def _take_acks(self) -> None:
         while True:
             header, _ = await self._link.receive()
+            if header["op"] == "bye":
+                return
             serial = number_of(header, "serial")
             if header["op"] != "ack" or not self._acked <= serial <= self._handed:
                 raise ProtocolError(DropReason.BAD_FRAME, f"op {header['op']} with serial {serial}")

@@ -18,7 +18,7 @@ VERBS = {
     *("key", "trust", "revoke", "invite", "enrol"),
     *("send", "send_many", "send_nowait", "transaction", "flush", "drain", "recall", "reply", "request"),
     *("receive", "queue_lengths", "stats", "events", "acknowledgements"),
-    *("browse", "requeue", "move", "purge"),
+    *("browse", "requeue", "move", "purge", "release"),
 }
 
 

@@ -51,6 +51,8 @@ def test_acks_and_rejections_read_back() -> None:
     assert decode(CONTENTS[1]) == OrderAckPacket(ORIGIN, 1, 3, 9)
     assert decode(CONTENTS[2]) == RejectPacket(ORIGIN, 1, 3, 9, "queue-not-found")
     assert decode(CONTENTS[3]) == wire.HoldPacket(ORIGIN, 1, 5, stop=True)
+    full = wire.HoldPacket(ORIGIN, 1, 5, stop=True, reason="queue-full")
+    assert decode(wire.encode_hold(ORIGIN, 1, 5, stop=True, reason="queue-full")) == full
     assert decode(wire.encode_hold(ORIGIN, 1, 6, stop=False)) == wire.HoldPacket(ORIGIN, 1, 6, stop=False)
 
 

@@ -27,6 +27,7 @@ from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse
 from triack.queues.packing import pack
 from triack.store.ballast import BALLAST_FILE
 from triack.store.folder import STORE_FILE
+from triack.store.hands_file import HANDS_FILE
 from triack.store.owner import OWNER_FILE
 from triack.store.store import Store
 
@@ -401,7 +402,7 @@ def killed_store(folder: Path) -> None:
 def test_a_killed_store_comes_back_with_its_log(tmp_path: Path) -> None:
     """All that returned is there; an orderly end leaves one file, beside the ballast and the name of its owner."""
     killed_store(tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, LOG_FILE, BALLAST_FILE, OWNER_FILE}
+    assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, LOG_FILE, BALLAST_FILE, OWNER_FILE, HANDS_FILE}
     store = Store(tmp_path)
     assert store.load(b"n" * 16, 2).queues == [(1, "orders")]
     store.close()

@@ -1,7 +1,7 @@
 """What seeds have got since they were drawn first.
 
 Addresses of both transports, narrow paths, changing permissions, middle boxes that forget, second openers of a store,
-and clocks that are set between two starts.
+clocks that are set between two starts, messages that kill, and dead letters beside little quotas.
 
 Each draws from a chance of its own, so that a seed does what it always did, and the addition besides.
 """
@@ -10,9 +10,10 @@ from dataclasses import replace
 from random import Random
 
 from triack.base.units import SECOND
+from triack.queues.redelivery import Redelivery
 from triack.tools.chaos.plan import DISHONEST, LASTING_MS, Fault, HostPlan, Plan
 
-__all__ = ["hide", "mix_transports", "narrow", "set_clocks", "visit", "waver"]
+__all__ = ["fill_with_letters", "hide", "mix_transports", "narrow", "poison", "set_clocks", "visit", "waver"]
 
 MIXED_SHARE = 0.6
 """Of the plans in which somebody moves."""
@@ -34,6 +35,14 @@ WAVERING_SHARE = 1 / 12
 """Of the plans that can have it: a block of 250 seeds has it more than ten times."""
 WAVERS_MAX = 3
 """Times that a permission is taken away."""
+POISON_SHARE = 1 / 12
+"""Of the plans that can have it, as of those that waver."""
+POISON_MAX = 2
+"""Messages of a stream that kill: each of them costs as many starts as it has tries."""
+LETTERS_SHARE = 1 / 2
+"""Of the plans in which messages have to be received in time: few enough as it is."""
+LETTERS_QUOTA_BYTES = 2_000
+"""Of one peer, in all queues: twenty small messages, or one packet of them. Dead letters are not to count for it."""
 
 VISITED_SHARE = 1 / 6
 """Of the plans."""
@@ -155,3 +164,42 @@ def set_clocks(plan: Plan, random: Random) -> Plan:
 
 def _by_time(faults: list[Fault]) -> tuple[Fault, ...]:
     return tuple(sorted(faults, key=lambda fault: fault.at_ns))
+
+
+def poison(plan: Plan, random: Random) -> Plan:
+    """A stream some of whose messages end the process of whoever handles them, as often as they may be tried."""
+    is_honest = not any(fault.kind in DISHONEST for fault in plan.faults)
+    forwarded = {stream.source for stream in plan.streams}
+    own = [
+        index
+        for index, stream in enumerate(plan.streams)
+        if stream.source < 0 and index not in forwarded and stream.is_read and stream.delivery != "express"
+    ]
+    if not is_honest or not own or random.random() >= POISON_SHARE:
+        return plan
+    index = random.choice(own)
+    stream = plan.streams[index]
+    killing = frozenset(random.randrange(stream.count) for _ in range(random.randint(1, POISON_MAX)))
+    streams = [replace(one, poison=killing) if one is stream else one for one in plan.streams]
+    hosts = [*plan.hosts]
+    receiver = hosts[stream.receiver]
+    settings = replace(
+        receiver.settings,
+        max_redeliveries=random.choice([0, 1, 3]),
+        redelivery=Redelivery(first_wait_s=random.choice([0, 0.05]), max_wait_s=0.2),
+    )
+    # What fails for another reason must not die of it.
+    hosts[stream.receiver] = replace(receiver, settings=settings, failure_rate=0.0)
+    return replace(plan, streams=tuple(streams), hosts=tuple(hosts))
+
+
+def fill_with_letters(plan: Plan, random: Random) -> Plan:
+    """A machine whose peers may have little in its queues, and where messages die: their letters are to stop nobody."""
+    ends = [stream.receiver for stream in plan.streams if stream.read_ms]
+    if not ends or random.random() >= LETTERS_SHARE:
+        return plan
+    hosts = [*plan.hosts]
+    host = hosts[random.choice(ends)]
+    limits = replace(host.settings.limits, peer_quota_bytes=LETTERS_QUOTA_BYTES)
+    hosts[hosts.index(host)] = replace(host, settings=replace(host.settings, limits=limits))
+    return replace(plan, hosts=tuple(hosts))

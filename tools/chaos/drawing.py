@@ -4,7 +4,16 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from triack.base.units import MS, SECOND
-from triack.tools.chaos.additions import hide, mix_transports, narrow, set_clocks, visit, waver
+from triack.tools.chaos.additions import (
+    fill_with_letters,
+    hide,
+    mix_transports,
+    narrow,
+    poison,
+    set_clocks,
+    visit,
+    waver,
+)
 from triack.tools.chaos.machines import draw_host, draw_streams
 from triack.tools.chaos.plan import DISHONEST, Fault, Plan
 from triack.tools.chaos.rarities import add_rarities
@@ -64,6 +73,7 @@ def draw(seed: int) -> Plan:
     plan = narrow(waver(plan, world.chance("wavering")), world.chance("narrow paths"))
     plan = hide(plan, world.chance("middle boxes"))
     plan = set_clocks(visit(plan, world.chance("second openers")), world.chance("clocks"))
+    plan = fill_with_letters(poison(plan, world.chance("poison")), world.chance("dead letters"))
     return _with_packets(plan, world.chance("packets"))
 
 

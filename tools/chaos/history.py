@@ -9,11 +9,14 @@ are those of section "What is promised" in docs/proof.md:
 - in time: what has to be received by a time is handed out before it, or is a dead letter;
 - refusals: what its destination refuses is a dead letter, for a reason that the plan knows, and never handed out; only
   an express message may have been taken by an earlier process there, and its letter says so;
+- poison: what kills its reader is handed out as often as it may be tried again, and then a dead letter, and nothing
+  else becomes one for that;
 - unknown outcomes: a batch whose commit never returned is there as a whole or not at all, and never twice;
 - hand-over: what comes again was not acknowledged for good, and says so; a reader that keeps its position in the store
   sees every message exactly once.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import IntEnum
 from hashlib import blake2b
@@ -60,6 +63,8 @@ class StreamHistory:
         expires: whether its messages may become dead letters, as one of their times ran out.
         refusals: for which reasons its destination may refuse them.
         forbidden: whether its destination has to refuse all of them.
+        poison: numbers of messages that end the process of whoever handles them.
+        kills: how often each of these did, as far as its machine can know.
         fates: by number, as far as submitted.
         handed: how often each number was handed out as fresh.
         newest: the greatest number handed out.
@@ -72,6 +77,7 @@ class StreamHistory:
         hands_back: whether its sender hands back what was on its way when a session was lost.
         read_by_ms: by number, when they have to be received, where that is limited.
         is_strict: whether repetition can be judged, which it cannot on a machine that was taken back.
+        knows_kills: whether ``kills`` is complete, which it is not after a loss of power.
     """
 
     name: str
@@ -80,6 +86,8 @@ class StreamHistory:
     expires: bool
     refusals: frozenset[str] = frozenset()
     forbidden: bool = False
+    poison: frozenset[int] = frozenset()
+    kills: Counter[int] = field(default_factory=Counter)
     fates: dict[int, Fate] = field(default_factory=dict)
     handed: dict[int, int] = field(default_factory=dict)
     newest: int = -1
@@ -93,6 +101,7 @@ class StreamHistory:
     hands_back: bool = False
     read_by_ms: dict[int, int] = field(default_factory=dict)
     is_strict: bool = True
+    knows_kills: bool = True
 
     @property
     def is_whole(self) -> bool:
@@ -203,6 +212,19 @@ class History:
             if seen.fates.get(skipped) is Fate.ACCEPTED and skipped not in seen.undone:
                 self._found("prefix", stream, f"{number} comes before {skipped}, which was accepted")
 
+    def killed(self, stream: int, number: int, further_tries: int) -> None:
+        """A message has ended the process that handled it, of a machine that tries a message so often again."""
+        seen = self.streams[stream]
+        seen.kills[number] += 1
+        if seen.kills[number] > further_tries + 1:
+            self._found("poison", stream, f"{number} has killed {seen.kills[number]} times, and is handed out still")
+
+    def lost_power(self, stream: int) -> None:
+        """The machine that reads a stream was without power: what it noted of messages in hand is gone."""
+        seen = self.streams[stream]
+        seen.kills.clear()
+        seen.knows_kills = False
+
     def gave_back(self, stream: int, number: int) -> None:
         """The reader could not use a message: it comes again, before anything younger."""
         self.streams[stream].returned.add(number)
@@ -237,6 +259,9 @@ class History:
         elif seen.hands_back and reason == DeadReason.SESSION_LOST:
             if not maybe_delivered:
                 self._found("total-queue", stream, f"{number} was lost with a session, and called not delivered")
+        elif number in seen.poison and reason == DeadReason.READER_DIED:
+            if seen.knows_kills and not seen.kills[number]:
+                self._found("poison", stream, f"{number} is said to have killed, and was never handed out")
         elif not seen.excused and not self._may_expire(seen, number, reason):
             self._found("total-queue", stream, f"{number} became a dead letter without a reason, as {reason}")
         seen.buried.add(number)

@@ -134,8 +134,14 @@ class Host(SimHost):
 
     def open_store(self) -> Store:
         """The store on its disk, as planned."""
-        plan = self.plan
-        return Store(FOLDER, vfs=self.disk.vfs, page_bytes=plan.page_bytes, checkpoint_pages=plan.checkpoint_pages)
+        plan, disk = self.plan, self.disk
+        return Store(
+            FOLDER,
+            vfs=disk.vfs,
+            page_bytes=plan.page_bytes,
+            checkpoint_pages=plan.checkpoint_pages,
+            hands=disk.hands_of(FOLDER),
+        )
 
     def make_engine(self, content: StoreContent) -> Engine:
         """The node; the application looks at what it had kept."""

@@ -80,6 +80,7 @@ class StreamPlan:
         source: index of the stream whose messages this one forwards, exactly once; -1 if it has its own.
         forbidden: whether the sender may not send there.
         wavers: whether it may not now and then.
+        poison: numbers of messages that end the process of whoever handles them.
     """
 
     sender: int
@@ -97,10 +98,12 @@ class StreamPlan:
     source: int = -1
     forbidden: bool = False
     wavers: bool = False
+    poison: frozenset[int] = frozenset()
 
     def describe(self) -> str:
         """In a few words."""
         more = " forbidden" if self.forbidden else " forbidden now and then" if self.wavers else ""
+        more += f" poison {sorted(self.poison)}" if self.poison else ""
         more += (f" read in {self.read_ms} ms" if self.read_ms else "") + ("" if self.is_read else " unread")
         return f"{self.sender}>{self.receiver} {self.delivery} x{self.count} {self.size_bytes}B{more}"
 

@@ -101,8 +101,9 @@ class _Scene:
         self.hosts = [Host(self.world, self.network, host, keys=keys) for host in plan.hosts]
         self.clones: list[Host] = []
         self.nonces = Nonces()
-        for each in self.hosts:
+        for index, each in enumerate(self.hosts):
             each.identity.suite = self.nonces.suite
+            each.on_power_loss = lambda index=index: self._lose_notes(index)  # type: ignore[misc]
         self.work = Workload(plan.streams, self.hosts, self.world)
         self.trust = Trust(plan, self.hosts, self.world)
         strange = any(fault.kind in STRANGE for fault in plan.faults)
@@ -111,6 +112,11 @@ class _Scene:
         self.seen: Counter[str] = Counter()
         self.tainted: set[int] = set()
         self._random = self.world.chance("scene")
+
+    def _lose_notes(self, index: int) -> None:
+        """A machine was without power: nobody knows what was in hand there."""
+        for stream in self._read_at(index):
+            self.work.history.lost_power(stream)
 
     # ---- the two phases
 

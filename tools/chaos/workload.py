@@ -17,6 +17,7 @@ from triack.queues.stages import STAGES, Stage
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import LASTING_MS, StreamPlan
+from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.world import World
 
 __all__ = ["Reader", "Sender", "Workload"]
@@ -145,6 +146,7 @@ class Reader:
         self._forward = forward
         self._keeps = host.plan.transactional or forward is not None
         self._ordered = hist.streams[index].ordered
+        self._poison = hist.streams[index].poison
         self._random: Random = world.chance(f"reader {index}")
         self._world = world
         self._history = hist
@@ -168,13 +170,17 @@ class Reader:
     def _read(self, engine: Engine) -> None:
         mailbox = engine.make_queue(self._queue)
         taken: list[tuple[Lease, int]] = []
-        for _ in range(self._random.choice(READ_MOST)):
+        # What is taken together is in hand together: one message by itself kills no other.
+        for _ in range(1 if self._poison else self._random.choice(READ_MOST)):
             if self._forward is not None and not self._has_room(engine):
                 break
             lease = engine.take(mailbox, self._world.now_ns)
             if lease is None:
                 break
             number = self._look(lease, engine.wall_ms(self._world.now_ns))
+            if number in self._poison:
+                self._history.killed(self.index, number, self.host.settings.max_redeliveries)
+                raise ProcessCrashed
             if not self._keeps and self._random.random() < self.host.plan.failure_rate:
                 way = Return(failed=True, delay_ms=self._random.choice(DELAYS_MS))
                 engine.give_back(mailbox, lease, way, self._world.now_ns)
@@ -290,6 +296,7 @@ def _history_of(index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...], hos
         expires=0 < ttl < LASTING_MS,
         refusals=_refusals_of(plan, to),
         forbidden=plan.forbidden,
+        poison=plan.poison,
         hands_back=host.settings.reconnect.after_session_lost == "hand back",
     )
 

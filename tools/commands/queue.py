@@ -8,6 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Awaitable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,13 +19,13 @@ import triack
 from triack.base.errors import QueueNotFound
 from triack.base.printable import counted
 from triack.tools.commands.common import existing_data_option, json_line, json_option, run, verbose_option, write_table
+from triack.tools.commands.status import age_of
 from triack.tools.commands.visiting import Host, stats_of, visit
 
 __all__ = ["queue"]
 
 PREVIEW_CHARACTERS = 40
 """As much of a body as a line has room for."""
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 
 
 @click.group(no_args_is_help=False)
@@ -54,15 +55,17 @@ def list_queues(*, data: Path, as_json: bool) -> int:
             for row in rows:
                 click.echo(json_line(row))
             return 0
+        in_hand = any(it["in_hand"] for it in rows)
         write_table(
-            ("QUEUE", "", "MESSAGES", "BYTES", "OLDEST", "WAITS FOR"),
+            ("QUEUE", "", "MESSAGES", *(["IN HAND"] if in_hand else []), "BYTES", "OLDEST", "WAITS FOR"),
             [
                 [
                     it["queue"],
                     it["kind"],
                     str(it["messages"]),
+                    *([str(it["in_hand"] or "-")] if in_hand else []),
                     str(it["bytes"]),
-                    _age(it["oldest_s"]),
+                    age_of(it["oldest_s"]),
                     it["waits_for"] or "-",
                 ]
                 for it in rows
@@ -93,6 +96,9 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
                 reasons[message.reason, message.destination or "-"] += 1
         here = (await stats_of(node)).queues.get(name)
         shown["in_hands"] = 0 if here is None else max(0, here.messages - shown["waiting"])
+        shown["holders"] = [] if here is None else [asdict(holder) for holder in here.holders]
+        if here is not None:
+            shown["oldest_s"] = here.oldest_s
         dead: list[dict[str, Any]] = [
             {"reason": reason, "destination": to, "messages": times} for (reason, to), times in reasons.most_common()
         ]
@@ -101,8 +107,16 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
             return 0
         readers = f", {shown['in_hands']} in the hands of readers" if shown["in_hands"] else ""
         delayed = f", {shown['delayed']} of them until their next attempt" if shown["delayed"] else ""
-        oldest = f", the oldest for {_age(shown['oldest_s'])}" if shown["waiting"] else ""
+        oldest = "" if shown["oldest_s"] is None else f", the oldest for {age_of(shown['oldest_s'])}"
         click.echo(f"{name}: {shown['waiting']} waiting, {shown['bytes']} bytes{oldest}{delayed}{readers}")
+        if shown["holders"]:
+            write_table(
+                ("IN THE HANDS OF", "PID", "MESSAGES", "SINCE"),
+                [
+                    [it["name"] or "-", str(it["pid"] or "-"), str(it["messages"]), age_of(it["since_s"])]
+                    for it in shown["holders"]
+                ],
+            )
         if dead:
             write_table(
                 ("REASON", "DESTINATION", "MESSAGES"),
@@ -162,7 +176,10 @@ def export(*, data: Path, name: str, path: Path | None) -> int:
 def requeue(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) -> int:
     """Send dead letters again. They go to their destinations, or to the queues in which they failed."""
     if name != "dead-letter":
-        raise click.UsageError(f"requeue {name}: only dead letters have been anywhere; use `triack queue move`")
+        raise click.UsageError(
+            f"requeue {name}: only dead letters are sent again, to where they were going; `triack queue move` sends "
+            "what waits in another queue of the node elsewhere"
+        )
     wanted = _wanted(ids, everything=everything)
     return run(visit(data, lambda node: _steer("sent again", ids, node.requeue(wanted))))
 
@@ -190,6 +207,23 @@ def purge(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) -> i
     """Remove messages from a queue. What is on its way to another node becomes a dead letter, anything else is gone."""
     wanted = _wanted(ids, everything=everything)
     return run(visit(data, lambda node: _steer("removed", ids, node.purge(name, wanted))))
+
+
+@queue.command()
+@verbose_option
+@_queue_argument
+@existing_data_option
+def release(*, data: Path, name: str) -> int:
+    """Take the messages of a queue back that readers have in hand, such as one that hangs.
+
+    They come again, to whoever reads the queue. A reader that acknowledges one of them later is told so by an error.
+    """
+
+    async def work(node: Host) -> int:
+        click.echo(f"{counted(await node.release(name), 'message')} taken back")
+        return 0
+
+    return run(visit(data, work))
 
 
 # ---- steering
@@ -220,7 +254,8 @@ async def _steer(done: str, ids: tuple[str, ...], work: Awaitable[int]) -> int:
 
 def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
     rows = {
-        name: _row(name, "in") | {"messages": it.messages, "bytes": it.bytes, "oldest_s": it.oldest_s}
+        name: _row(name, "in")
+        | {"messages": it.messages, "in_hand": it.in_hand, "bytes": it.bytes, "oldest_s": it.oldest_s}
         for name, it in stats.queues.items()
     }
     for it in stats.outgoing:
@@ -229,12 +264,16 @@ def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
         row["messages"] += it.messages
         row["bytes"] += it.bytes
         if it.messages:
-            row["waits_for"] = stats.links[it.peer].waits_for
+            row["waits_for"] = stats.links[it.peer].waits_for or _room(it.held) or row["waits_for"]
     return list(rows.values())
 
 
 def _row(name: str, kind: str) -> dict[str, Any]:
-    return {"queue": name, "kind": kind, "messages": 0, "bytes": 0, "oldest_s": None, "waits_for": None}
+    return {"queue": name, "kind": kind, "messages": 0, "in_hand": 0, "bytes": 0, "oldest_s": None, "waits_for": None}
+
+
+def _room(held: str | None) -> str | None:
+    return None if held is None else f"room: {held}"
 
 
 def _as_json(message: triack.BrowsedMessage) -> str:
@@ -246,7 +285,7 @@ def _as_json(message: triack.BrowsedMessage) -> str:
 
 
 def _as_line(message: triack.BrowsedMessage) -> str:
-    words = [message.id, _age(_seconds_since(message.sent_at)), f"attempts {message.attempts}"]
+    words = [message.id, age_of(_seconds_since(message.sent_at)), f"attempts {message.attempts}"]
     if message.wait_until is not None:
         words.append(f"again in {max(0.0, message.wait_until - time.time()):.0f}s")
     if message.reason is not None:
@@ -259,12 +298,3 @@ def _as_line(message: triack.BrowsedMessage) -> str:
 
 def _seconds_since(sent_at: float) -> float:
     return max(0.0, time.time() - sent_at)
-
-
-def _age(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    for length, unit in _UNITS:
-        if seconds >= length:
-            return f"{seconds / length:.1f}{unit}"
-    return f"{seconds:.0f}s"

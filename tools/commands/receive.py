@@ -155,9 +155,12 @@ def receive(
     A queue or a directory that does not exist is refused, unless --create, or --listen, says that it is to be made.
 
     Ends with 0 when --count messages were written, or after --timeout seconds without one if there is no --count. If
-    another process serves the data directory, its queue is read, and no message is written twice even if that process
-    is killed and started again meanwhile; if it was another command, which has ended, this one goes on with a node of
-    its own. A server that begins meanwhile gets the directory, and its queue is read from then on.
+    another process serves the data directory, its queue is read, and this command writes no message twice even if that
+    process is killed and started again meanwhile; if it was another command, which has ended, this one goes on with a
+    node of its own. A server that begins meanwhile gets the directory, and its queue is read from then on.
+
+    What was written and not acknowledged when this command, or the process that serves the directory, was killed may be
+    written again by the next command, or by another one that reads the queue; --json marks it as "redelivered".
 
     Into a pipe goes one message at a time, and it leaves the queue when it was read there: `triack receive QUEUE | head
     -1` takes one.
@@ -258,6 +261,7 @@ class _HandedOver:
             else:
                 break
             finally:
+                await link.part()
                 await link.close()
             link = await self._find_again()
         if self._output.left != 0:

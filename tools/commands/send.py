@@ -160,9 +160,9 @@ def send(
     server that begins meanwhile gets the directory, and the lines go on through it; only express lines end first.
 
     Ends with 0 when every line has come as far as --until says; otherwise it tells which lines have not, and why. It
-    ends with 3 when all of them are on the disk of the node by then: they are sent when it runs, and must not be sent
-    again. It ends with 1 when some were not accepted, or will never arrive. Whoever wants to repeat a command without
-    looking gives it a --key: what was accepted with a key is not accepted again, for a day.
+    ends with 3 when all of them are on the disk of the node by then: they must not be sent again, and what they wait
+    for is told. It ends with 1 when some were not accepted, or will never arrive. Whoever wants to repeat a command
+    without looking gives it a --key: what was accepted with a key is not accepted again, for a day.
     """
     delivery = triack.Delivery[class_name.upper()]
     until = STAGES[delivery] if stage_name is None else triack.Stage[stage_name.upper()]
@@ -340,6 +340,7 @@ class _HandedOver:
                 failures = [(int(first), int(last), str(reason)) for first, last, reason in header["failures"]]
                 self._tally.handle_finished(number_of(header, "last"), failures)
             elif header["op"] == "forgotten":
+                self._tally.waits_for = str(header.get("waits_for") or "")
                 self._forgotten.set()
                 return
 

@@ -14,8 +14,9 @@ from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.tools.commands.common import existing_data_option, json_option, run, verbose_option, write_table
 from triack.tools.commands.visiting import Host, stats_of, visit
 
-__all__ = ["size_of", "status"]
+__all__ = ["age_of", "size_of", "status"]
 
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -39,6 +40,16 @@ def status(*, data: Path, as_json: bool) -> int:
         rows = _rows(stats)
         if rows:
             write_table(("PEER", "LINK", "ADDRESS", "ON THE WAY", "WAITS FOR"), rows)
+        if stats.holds:
+            held = [[it.peer, it.queue, it.delivery.label, it.reason] for it in stats.holds]
+            write_table(("NO ROOM FOR", "TO QUEUE", "CLASS", "AS"), held)
+        hands = [
+            [name, it.name or "-", str(it.pid or "-"), str(it.messages), age_of(it.since_s)]
+            for name, queue in stats.queues.items()
+            for it in queue.holders
+        ]
+        if hands:
+            write_table(("QUEUE", "IN THE HANDS OF", "PID", "MESSAGES", "SINCE"), hands)
         return 0
 
     return run(visit(data, work))
@@ -71,9 +82,20 @@ def _rows(stats: triack.NodeStats) -> list[list[str]]:
         link, session = stats.links.get(peer), sessions.get(peer)
         state = "halted" if link is not None and link.halted else "down" if session is None else "up"
         address = "-" if session is None else session.address
-        waits_for = None if link is None else link.waits_for
+        held = sorted({it.held for it in stats.outgoing if it.peer == peer and it.held is not None})
+        waits_for = (None if link is None else link.waits_for) or (f"room: {', '.join(held)}" if held else None)
         rows.append([peer, state, address, str(on_the_way[peer]), waits_for or "-"])
     return rows
+
+
+def age_of(seconds: float | None) -> str:
+    """A number of seconds as people say it."""
+    if seconds is None:
+        return "-"
+    for length, unit in _UNITS:
+        if seconds >= length:
+            return f"{seconds / length:.1f}{unit}"
+    return f"{seconds:.0f}s"
 
 
 def size_of(size_bytes: int) -> str:

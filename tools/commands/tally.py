@@ -4,15 +4,30 @@ import asyncio
 from typing import Any
 
 import triack
+from triack.base.reasons import HoldReason
 from triack.node.control.intake import Chunk, Failure, add_failure
+from triack.queues.calling import WaitsFor
 from triack.tools.commands.pipes import LineTooLong
 
-__all__ = ["Tally"]
+__all__ = ["Tally", "stored_but"]
 
 RANGES_SHOWN = 20
 """What fits into a few lines of a terminal."""
 STORED = "on the node's disk, and sent when it runs: do not send this again"
 """What to know of lines that are late."""
+_STORED_BUT: dict[str, str] = {
+    WaitsFor.KEY: "sent when this node trusts the peer (triack trust add)",
+    WaitsFor.ADDRESS: "sent when the peer calls this node, which has no address of it",
+    WaitsFor.RESTART: "not sent to that peer until the right stores are there and both nodes were started again",
+    **{reason: f"sent when there is room for it at its destination ({reason})" for reason in HoldReason},
+}
+"""Where that is not all that it takes."""
+
+
+def stored_but(waits_for: str) -> str:
+    """What to know of lines that are late, when something else is missing than that the node runs."""
+    what = _STORED_BUT.get(waits_for)
+    return STORED if what is None else f"on the node's disk, and {what}: do not send this again"
 
 
 class Tally:
@@ -27,6 +42,7 @@ class Tally:
         stored: the last line up to which all are on the disk of the node.
         finished: the last line up to which all are decided.
         done: set when the input has ended and every line is decided.
+        waits_for: what is missing for lines that are late, by the names of the stats; empty when nothing is known.
     """
 
     def __init__(self, until: triack.Stage, unit: str = "line") -> None:
@@ -39,6 +55,7 @@ class Tally:
         self.stored = 0
         self.finished = 0
         self.done = asyncio.Event()
+        self.waits_for = ""
 
     def handle_input(self, item: Chunk | LineTooLong | None) -> None:
         """Lines were read, or the input has ended."""
@@ -93,7 +110,7 @@ class Tally:
         found = [f"{_ranges(self._unit, ranges)} not {self._stage}: {reason}" for reason, ranges in by_reason.items()]
         if self.finished < late:
             lines = _ranges(self._unit, [(self.finished + 1, late)])
-            found.append(f"{lines} not yet {self._stage}: {why_not_yet}; {STORED}")
+            found.append(f"{lines} not yet {self._stage}: {why_not_yet}; {stored_but(self.waits_for)}")
         if self._too_long is not None:
             line = self._too_long.line
             found.append(

@@ -101,16 +101,29 @@ def _waits(stats: NodeStats) -> Iterator[Sample]:
     return (((peer, it.waits_for), 1) for peer, it in stats.links.items() if it.waits_for is not None)
 
 
+def _held(stats: NodeStats) -> Iterator[Sample]:
+    return (((it.peer, it.queue, it.delivery.label, it.held), 1) for it in stats.outgoing if it.held is not None)
+
+
+def _holds(stats: NodeStats) -> Iterator[Sample]:
+    return (((it.peer, it.queue, it.delivery.label, it.reason), 1) for it in stats.holds)
+
+
+_STREAM_LABELS = ("peer", "queue", "delivery", "reason")
+
 FAMILIES: Final = (
     _queue("messages", "Messages that are not acknowledged.", lambda it: it.messages),
+    _queue("in_hand", "Messages in the hands of readers.", lambda it: it.in_hand),
     _queue("bytes", "Of the packets that hold them.", lambda it: it.bytes),
-    _queue("oldest_seconds", "Since the oldest that waits was sent; nothing when none waits.", lambda it: it.oldest_s),
+    _queue("oldest_seconds", "Since the oldest was sent, in hand or not; nothing without one.", lambda it: it.oldest_s),
     _queue("full", "1 when the queue has reached its quota.", lambda it: it.is_full),
     _queue("arrived", "Messages that came into the queue.", lambda it: it.arrived, counter=True),
     _queue("left", "Messages acknowledged, expired, moved or purged.", lambda it: it.left, counter=True),
     _outgoing("messages", "Messages that have not arrived yet.", lambda it: it.messages),
     _outgoing("packets", "Packets that the ack of their class has not freed.", lambda it: it.packets),
     _outgoing("bytes", "Of their bodies.", lambda it: it.bytes),
+    Family("outgoing_held", "1 while the destination has no room, with the reason.", _STREAM_LABELS, _held),
+    Family("held", "1 while this node has no room for what a peer has for it.", _STREAM_LABELS, _holds),
     _outgoing("accepted", "Messages accepted for the queue there.", lambda it: it.accepted, counter=True),
     _link("up", "1 when a session is open.", lambda it: it.is_up),
     _link("sessions", "Sessions that were opened.", lambda it: it.sessions, counter=True),

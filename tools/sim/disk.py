@@ -9,14 +9,17 @@ something SQLite never hears, except from a deletion.
 What it does not know: locks between machines, the time, and reordering of syncs.
 """
 
+from array import array
 from collections.abc import Iterable
 from hashlib import sha256
 from itertools import count, pairwise
+from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 import apsw
 
+from triack.base.in_hand import Marks, begin_words, read_marks
 from triack.tools.sim.disk_file import Process
 from triack.tools.sim.medium import Change, DiskFaults, FailAt, File, Medium, ProcessCrashed, put
 
@@ -45,6 +48,26 @@ class Snapshot(NamedTuple):
     unsynced: tuple[tuple[str, str, int, int, bytes], ...]
 
 
+class MemoryHands:
+    """What applications have in hand, noted in the memory of the machine: a killed process leaves it behind."""
+
+    def __init__(self) -> None:
+        self._words: array[int] | None = None
+
+    def begin(self, before: int, start: int) -> tuple[Marks, memoryview | None]:
+        """See ``triack.store.hands_file.Hands``."""
+        left = {} if self._words is None else read_marks(self._words, before)
+        self._words = begin_words(start, left)
+        return left, memoryview(self._words)
+
+    def end(self) -> None:
+        """See ``triack.store.hands_file.Hands``."""
+
+    def freeze(self) -> None:
+        """The process is dead: what its objects still do when they are collected changes nothing."""
+        self._words = None if self._words is None else self._words[:]
+
+
 class Disk(Medium):
     """A disk, and the one process that uses it.
 
@@ -64,6 +87,7 @@ class Disk(Medium):
         self.tears = True
         self.free_bytes = 2**40
         self.boots = 1
+        self._hands: dict[Path, MemoryHands] = {}
         self._process = self._start()
 
     # ---- processes
@@ -80,6 +104,8 @@ class Disk(Medium):
 
     def kill(self) -> None:
         """The process is gone: its files are closed and its locks free; what it wrote stays visible."""
+        for hands in self._hands.values():
+            hands.freeze()
         self._process.end()
         self._process = self._start()
 
@@ -111,6 +137,7 @@ class Disk(Medium):
         """The machine stops, and just these changes have become durable, in this order."""
         self.boots += 1
         changes, self.unsynced = self.unsynced, []
+        self._hands.clear()
         for place, start, end in kept:
             change = changes[place]
             if change.kind == "write":
@@ -120,6 +147,10 @@ class Disk(Medium):
         for file in self.visible.values():
             file.visible[:] = file.durable
         self.kill()
+
+    def hands_of(self, folder: Path | None) -> MemoryHands | None:
+        """What applications have in hand of the node whose data directory that is; None for one in memory."""
+        return None if folder is None else self._hands.setdefault(folder, MemoryHands())
 
     def close(self) -> None:
         """End the process, take the disk's name from SQLite and let go of all it holds."""
@@ -193,6 +224,7 @@ class Disk(Medium):
 
     def restore(self, snapshot: Snapshot) -> None:
         """The disk is as it was, or as another disk was; its process ends."""
+        self._hands.clear()
         files = [File(bytearray(visible), bytearray(durable)) for visible, durable in snapshot.contents]
         self.visible = {path: files[number] for path, number in snapshot.visible}
         self.durable = {path: files[number] for path, number in snapshot.durable}

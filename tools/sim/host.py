@@ -215,7 +215,10 @@ class SimHost(EngineHost):
 
     def open_store(self) -> Store:
         """The store on its disk."""
-        return Store(FOLDER, vfs=self.disk.vfs, page_bytes=PAGE_BYTES, checkpoint_pages=CHECKPOINT_PAGES)
+        disk = self.disk
+        return Store(
+            FOLDER, vfs=disk.vfs, page_bytes=PAGE_BYTES, checkpoint_pages=CHECKPOINT_PAGES, hands=disk.hands_of(FOLDER)
+        )
 
     def make_engine(self, content: StoreContent) -> Engine:
         """The node, as it begins on what its store holds."""

@@ -1,0 +1,79 @@
+"""The layout of what a node notes of messages in hand: words of 64 bits that the process writes and no commit does.
+
+The words outlive the process but not the machine: whoever keeps them lets them be read only by the start that follows
+the one which wrote them, in the same boot of the system (``store/hands_file.py``).
+
+    header  the start that wrote them, words of the section LEFT, where the section LIVE begins
+    LEFT    cells of earlier starts of which no commit has told yet
+    LIVE    cells of this start
+    cell    key of the packet's first row (0: free), how many words each of the two sets has,
+            the set of messages in hand, the set of messages acknowledged; message i is bit i
+"""
+
+from array import array
+from collections.abc import Iterator
+
+__all__ = [
+    "CELL_HEAD",
+    "LEFT_AT",
+    "LIVE_AT",
+    "LIVE_WORDS",
+    "START_AT",
+    "WORD_BITS",
+    "Marks",
+    "begin_words",
+    "read_marks",
+]
+
+WORD_BITS = 64
+"""Of a memoryview's format ``Q``."""
+START_AT, LEFT_AT, LIVE_AT = range(3)
+"""Words of the header."""
+HEADER_WORDS = 3
+"""All of them."""
+CELL_HEAD = 2
+"""Words of a cell before its sets."""
+LIVE_WORDS = 32 * 1024
+"""256 KiB, which each start writes: 8,192 packets of up to 64 messages, in hand or done since the last commit."""
+
+Marks = dict[int, tuple[int, int]]
+"""By the key of a packet: its messages that were in hand when the process ended, and those that were acknowledged."""
+
+
+def begin_words(start: int, left: Marks) -> "array[int]":
+    """The words of a new start, with what earlier ones have left."""
+    cells = [word for key, marks in left.items() for word in _cell(key, *marks)]
+    return array("Q", [start, len(cells), HEADER_WORDS + len(cells), *cells]) + array("Q", [0]) * LIVE_WORDS
+
+
+def read_marks(words: "memoryview | array[int]", start: int) -> Marks:
+    """What the words of a start say; nothing if they are of another one."""
+    found: Marks = {}
+    if len(words) < HEADER_WORDS or words[START_AT] != start:
+        return found
+    left_end, live_at = HEADER_WORDS + words[LEFT_AT], words[LIVE_AT]
+    for first, end in ((HEADER_WORDS, left_end), (live_at, len(words))):
+        for key, held, acked in _cells(words, first, end):
+            before = found.get(key, (0, 0))
+            found[key] = (before[0] | held) & ~acked, before[1] | acked
+    return {key: marks for key, marks in found.items() if any(marks)}
+
+
+def _cell(key: int, held: int, acked: int) -> list[int]:
+    size = -(-max(held.bit_length(), acked.bit_length()) // WORD_BITS)
+    mask = (1 << WORD_BITS) - 1
+    sets = [bits >> at * WORD_BITS & mask for bits in (held, acked) for at in range(size)]
+    return [key, size, *sets]
+
+
+def _cells(words: "memoryview | array[int]", at: int, end: int) -> Iterator[tuple[int, int, int]]:
+    while at + CELL_HEAD <= end and words[at + 1]:
+        key, size = words[at], words[at + 1]
+        held_at, acked_at = at + CELL_HEAD, at + CELL_HEAD + size
+        if key:
+            yield key, _set(words, held_at, size), _set(words, acked_at, size)
+        at = acked_at + size
+
+
+def _set(words: "memoryview | array[int]", at: int, size: int) -> int:
+    return sum(words[at + index] << index * WORD_BITS for index in range(size))

@@ -1,0 +1,45 @@
+"""Calls of a client that are begun when they are made, whether anybody waits for them or not.
+
+A coroutine that is never awaited does nothing, and says so too late. What must not be lost by a forgotten ``await`` -
+the end of a transaction, of a reader, of an invitation - is begun at once.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Generator
+from typing import Any
+
+from triack.base.errors import TriackError
+
+__all__ = ["Begun", "begin_now"]
+
+_begun: set["asyncio.Task[None]"] = set()
+"""The event loop keeps no task that nobody else does."""
+
+
+class Begun:
+    """Something that goes on, whether anybody waits for it or not."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self, task: "asyncio.Task[None]") -> None:
+        self._task = task
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Wait for its end, and raise its error; who is cancelled here does not end it."""
+        return asyncio.shield(self._task).__await__()
+
+
+def begin_now(work: Coroutine[Any, Any, None]) -> Begun:
+    """Begin something."""
+    task = asyncio.create_task(work, name="triack-client")
+    _begun.add(task)
+    task.add_done_callback(_end)
+    return Begun(task)
+
+
+def _end(task: "asyncio.Task[None]") -> None:
+    _begun.discard(task)
+    if not task.cancelled() and not isinstance(task.exception(), TriackError | None):
+        task.get_loop().call_exception_handler(
+            {"message": "a call of a client failed", "exception": task.exception(), "task": task}
+        )

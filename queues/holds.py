@@ -1,0 +1,88 @@
+"""Which streams wait for room at their destination, and why: what stats show, and what is told of it.
+
+Promise: each wait is told when it begins and when it is over, once for all streams of a peer that wait for the same
+reason; where a queue is the reason, once for each queue. Both ends of a link have one of these.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+from triack.base.delivery import Delivery
+from triack.base.news import StreamHeld
+from triack.base.reasons import HoldReason
+
+__all__ = ["HeldStream", "Holds"]
+
+
+class HeldStream(NamedTuple):
+    """A stream that waits.
+
+    Attributes:
+        peer: the node at its other end, by name.
+        queue: its destination queue.
+        delivery: the class of its messages.
+        reason: why it waits.
+    """
+
+    peer: str
+    queue: str
+    delivery: Delivery
+    reason: HoldReason
+
+    @property
+    def told_as(self) -> tuple[str, HoldReason, str]:
+        """What is alike in all streams of which one event tells."""
+        return self.peer, self.reason, self.queue if self.reason is HoldReason.QUEUE_FULL else ""
+
+
+class Holds:
+    """The streams of one end that wait.
+
+    Args:
+        here: whether it is this node that lets them wait.
+    """
+
+    __slots__ = ("_here", "_news", "_streams", "_told")
+
+    def __init__(self, *, here: bool) -> None:
+        self._here = here
+        self._streams: dict[object, HeldStream] = {}
+        self._told: Counter[tuple[str, HoldReason, str]] = Counter()
+        self._news: list[StreamHeld] = []
+
+    def hold(self, stream: object, held: HeldStream) -> None:
+        """A stream waits, or goes on waiting for another reason."""
+        if self._streams.get(stream) != held:
+            self.free(stream)
+            self._streams[stream] = held
+            self._told[held.told_as] += 1
+            if self._told[held.told_as] == 1:
+                self._tell(held, is_held=True)
+
+    def free(self, stream: object) -> None:
+        """A stream waits no more, if it did."""
+        held = self._streams.pop(stream, None)
+        if held is None:
+            return
+        self._told[held.told_as] -= 1
+        if not self._told[held.told_as]:
+            del self._told[held.told_as]
+            self._tell(held, is_held=False)
+
+    def _tell(self, held: HeldStream, *, is_held: bool) -> None:
+        self._news.append(StreamHeld(held.peer, held.queue, held.reason.value, self._here, is_held))
+
+    def of(self, stream: object) -> HoldReason | None:
+        """Why a stream waits, or None."""
+        held = self._streams.get(stream)
+        return None if held is None else held.reason
+
+    @property
+    def streams(self) -> list[HeldStream]:
+        """All that wait."""
+        return list(self._streams.values())
+
+    def take_news(self) -> list[StreamHeld]:
+        """What has begun or ended since the last call."""
+        news, self._news = self._news, []
+        return news

@@ -1,0 +1,111 @@
+"""The file ``hands`` of a data directory: which messages applications have in hand, shared with the system.
+
+Promise: what the process wrote into these words is there for the next one, however the process ended, as long as the
+system lives: nothing is synced, and after a loss of power or a restart of the machine nobody reads it. What a death of
+the machine interrupts is no handler's fault. A file that cannot be made costs the notes and nothing else.
+"""
+
+import mmap
+import os
+from array import array
+from contextlib import suppress
+from pathlib import Path
+from stat import S_ISREG
+from typing import Protocol
+
+from triack.base.in_hand import Marks, begin_words, read_marks
+
+__all__ = ["HANDS_FILE", "Hands", "HandsFile", "boot_id"]
+
+HANDS_FILE = "hands"
+"""The name that operators see in a data directory."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_BYTES = 40
+"""Before the words: the boot, 36 characters, and what makes the words' addresses multiples of eight."""
+
+
+class Hands(Protocol):
+    """Where a store keeps what is in hand."""
+
+    def begin(self, before: int, start: int) -> tuple[Marks, memoryview | None]:
+        """Begin the notes of a start.
+
+        Args:
+            before: the start before it.
+            start: the id of this one.
+
+        Returns:
+            What that start has left, and where this one writes; None for nowhere.
+        """
+
+    def end(self) -> None:
+        """The store is closed in good order: keep no more than there is to tell the next start."""
+
+
+def boot_id() -> bytes:
+    """Names the time since the system began, for ever; empty where nobody can tell, which is not on Linux."""
+    with suppress(OSError):
+        return _BOOT_ID.read_bytes().strip()[:_BOOT_BYTES].ljust(_BOOT_BYTES)
+    return b""
+
+
+class HandsFile:
+    """The file of one data directory.
+
+    Args:
+        folder: the directory; None for a store that is in memory, or on a disk of no system.
+    """
+
+    __slots__ = ("_path", "_start", "_words")
+
+    def __init__(self, folder: Path | None) -> None:
+        self._path = None if folder is None else folder / HANDS_FILE
+        self._start = 0
+        self._words: memoryview | None = None
+
+    def begin(self, before: int, start: int) -> tuple[Marks, memoryview | None]:
+        """See ``Hands``. Never raises: without the file, deaths are not counted."""
+        boot = boot_id()
+        if self._path is None or not boot:
+            return {}, None
+        left = self._read(self._path, boot, before)
+        with suppress(OSError, ValueError):
+            self._start, self._words = start, self._make(self._path, boot + begin_words(start, left).tobytes())
+        return left, self._words
+
+    def end(self) -> None:
+        """See ``Hands``."""
+        words, self._words = self._words, None
+        if words is not None and self._path is not None and not read_marks(words, self._start):
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
+
+    @staticmethod
+    def _read(path: Path, boot: bytes, start: int) -> Marks:
+        try:
+            # A pipe in its place is not waited for, and a link leads nowhere.
+            opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with os.fdopen(opened, "rb") as file:
+                content = file.read() if S_ISREG(os.fstat(opened).st_mode) else b""
+        except OSError:
+            return {}
+        words = array("Q")
+        if content[:_BOOT_BYTES] == boot and not len(content) % words.itemsize:
+            words.frombytes(content[_BOOT_BYTES:])
+        return read_marks(words, start)
+
+    @staticmethod
+    def _make(path: Path, content: bytes) -> memoryview:
+        """A new file under the name: whoever has the old one keeps it, and no half of one is ever seen."""
+        new = path.with_name(f"{path.name}.new")
+        new.unlink(missing_ok=True)
+        opened = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            # All of it is written, so that no disk can turn out to be full when a word changes.
+            if os.write(opened, content) != len(content):
+                raise OSError(f"write {new}: the disk is full")
+            shared = mmap.mmap(opened, len(content))
+        finally:
+            os.close(opened)
+        new.replace(path)
+        return memoryview(shared)[_BOOT_BYTES:].cast("Q")

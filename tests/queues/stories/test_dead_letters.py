@@ -1,0 +1,143 @@
+"""Dead letters that nobody reads stop nobody, have a quota of their own, and each wait for room has a name."""
+
+from typing import get_args
+
+import pytest
+
+from tests.queues.world import SimNode, World, numbered
+from triack.base.delivery import Delivery
+from triack.base.news import QueueOverQuota, StreamHeld
+from triack.base.reasons import DropReason, HoldReason
+from triack.base.units import SECOND
+from triack.queues.packing import Outgoing
+from triack.queues.quotas import DeadLetters, Limits, Quota, WhenLettersFull
+from triack.queues.settings import NodeSettings
+
+
+def limited(**more: object) -> NodeSettings:
+    return NodeSettings(limits=Limits(**more), messages_per_packet=1)  # type: ignore[arg-type]
+
+
+def let_expire(sender: SimNode, to: SimNode, count: int, size_bytes: int = 900) -> None:
+    """Messages that nobody reads in a second."""
+    outgoing = sender.live.outgoing_queue(to.address, "unread", Delivery.TRANSACTIONAL)
+    by_ms = sender.world.now_ms + 1_000
+    for body in numbered(0, count, size_bytes):
+        sender.live.submit(outgoing, Outgoing(body, None, receive_by_ms=by_ms), len(body))
+    sender.drain()
+    sender.world.run(20 * SECOND)
+
+
+def test_expired_messages_of_a_peer_stop_none_of_its_queues() -> None:
+    """Three times as much as it may have in all queues has expired."""
+    world = World(1)
+    a, b = world.node("a", limited()), world.node("b", limited(peer_quota_bytes=20_000))
+    for _ in range(3):
+        let_expire(a, b, 20)
+    assert b.length("dead-letter") == 60
+    a.send(b, "orders", *numbered(0, 5))
+    assert world.run(5 * SECOND, lambda: b.length("orders") == 5)
+    assert b.live.inbox.admission.holds.streams == []
+
+
+@pytest.mark.parametrize("when_full", get_args(WhenLettersFull))
+def test_letters_have_a_quota_of_their_own(when_full: WhenLettersFull) -> None:
+    """Of twenty there is room for eight. What is lost is counted, and told once."""
+    world = World(1)
+    b = world.node("b", limited(dead_letters=DeadLetters(messages=8, when_full=when_full)))
+    a = world.node("a", limited())
+    let_expire(a, b, 20)
+    there = {"keep": numbered(0, 8, 900), "drop oldest": numbered(12, 20, 900), "discard expired": []}[when_full]
+    lost = {
+        "keep": DropReason.DEAD_LETTERS_FULL,
+        "drop oldest": DropReason.DEAD_LETTER_REPLACED,
+        "discard expired": DropReason.EXPIRED_DISCARDED,
+    }[when_full]
+    assert b.live.drops[lost] == 20 - len(there)
+    assert b.live.inbox.dead_letters == {"receive-timeout": 20}
+    told = [event.queue for event in b.news if isinstance(event, QueueOverQuota)]
+    assert told == (["dead-letter"] if there else [])
+    b.restart()
+    assert b.read_all("dead-letter") == there
+    a.send(b, "orders", b"1")
+    assert world.run(5 * SECOND, lambda: b.length("orders") == 1)
+
+
+def test_letters_are_kept_by_their_bytes_as_well() -> None:
+    world = World(1)
+    a, b = world.node("a", limited()), world.node("b", limited(dead_letters=DeadLetters(size_bytes=5_000)))
+    let_expire(a, b, 20)
+    assert b.length("dead-letter") == 4
+    assert b.read_all("dead-letter") == numbered(16, 20, 900)
+
+
+def test_a_letter_that_is_read_makes_room_for_the_next() -> None:
+    world = World(1)
+    kept = DeadLetters(messages=4, when_full="keep")
+    a, b = world.node("a", limited()), world.node("b", limited(dead_letters=kept))
+    let_expire(a, b, 4)
+    assert len(b.read_all("dead-letter")) == 4
+    let_expire(a, b, 4)
+    assert b.length("dead-letter") == 4
+    assert not b.live.drops[DropReason.DEAD_LETTERS_FULL]
+
+
+REASONS = [
+    (HoldReason.QUEUE_FULL, {"queue_quota": {"q": Quota(5)}}),
+    (HoldReason.PEER_QUOTA, {"peer_quota_bytes": 5_000}),
+    (HoldReason.NODE_QUOTA, {"node_quota_bytes": 5_000, "peer_quota_bytes": 1_000_000}),
+]
+
+
+@pytest.mark.parametrize(("reason", "limits"), REASONS)
+def test_a_wait_for_room_has_a_name_at_both_ends(reason: HoldReason, limits: dict[str, object]) -> None:
+    """As long as it lasts, and in the events that tell of its beginning and its end."""
+    world = World(1)
+    a, b = world.node("a", limited()), world.node("b", limited(**limits))
+    outgoing, _ = a.send(b, "q", *numbered(0, 20, 900))
+    assert world.run(5 * SECOND, lambda: a.outbox.holds.of(outgoing) is not None)
+    assert a.outbox.holds.of(outgoing) is reason
+    assert [(it.queue, it.reason) for it in b.live.inbox.admission.holds.streams] == [("q", reason)]
+    for node, here in ((a, False), (b, True)):
+        held = [event for event in node.news if isinstance(event, StreamHeld)]
+        assert [(it.queue, it.reason, it.here, it.is_held) for it in held] == [("q", reason.value, here, True)]
+    assert b.read_all("q")
+    assert world.run(60 * SECOND, lambda: b.read_all("q") == numbered(0, 20, 900))
+    assert a.outbox.holds.streams == b.live.inbox.admission.holds.streams == []
+    assert [event.is_held for event in a.news if isinstance(event, StreamHeld)][-1] is False
+
+
+def test_a_disk_without_room_has_a_name_at_the_sender() -> None:
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"first")
+    world.run(SECOND)
+    b.live.inbox.admission.handle_room(0)
+    outgoing, _ = a.send(b, "q", b"second")
+    assert world.run(5 * SECOND, lambda: a.outbox.holds.of(outgoing) is HoldReason.STORE_LOW)
+
+
+def test_a_wait_ends_with_its_session() -> None:
+    """The destination says so again, if it is so."""
+    world = World(1)
+    a, b = world.node("a", limited()), world.node("b", limited(queue_quota={"q": Quota(5)}))
+    outgoing, _ = a.send(b, "q", *numbered(0, 20, 900))
+    assert world.run(5 * SECOND, lambda: a.outbox.holds.of(outgoing) is not None)
+    b.end()
+    assert world.run(120 * SECOND, lambda: a.outbox.holds.of(outgoing) is None)
+
+
+def test_a_reason_that_is_not_known_is_said_to_be_that() -> None:
+    """Of a peer that is newer."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    outgoing, _ = a.send(b, "q", b"1")
+    a.outbox.handle_hold(outgoing.lane, 1, world.now_ns, stop=True, reason="no-mood")
+    assert a.outbox.holds.of(outgoing) is HoldReason.UNKNOWN
+
+
+def test_a_policy_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="DeadLetters: when_full must be one of drop oldest, keep"):
+        DeadLetters(when_full="burn")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="Limits: dead_letters"):
+        Limits(dead_letters=5)  # type: ignore[arg-type]
