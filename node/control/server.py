@@ -215,9 +215,9 @@ async def converse(node: Host, link: Link, give_way: Callable[[], None] | None, 
     except OSError as error:
         operator_log.info(f"control socket: a conversation ended: {error}")
     except (LookupError, TypeError, ValueError) as cause:  # what a frame holds
-        error = ProtocolError(DropReason.BAD_FRAME, f"{type(cause).__name__} {cause}")
+        refusal = ProtocolError(DropReason.BAD_FRAME, f"{type(cause).__name__} {cause}")
         with contextlib.suppress(OSError):
-            await link.send("error", message=words_of(error), usage=False)
+            await link.send("error", message=words_of(refusal), usage=False)
     finally:
         await link.close()
 
