@@ -6,7 +6,6 @@ a few at a time, and each has a deadline; one that says nothing gives its place 
 """
 
 import asyncio
-import contextlib
 import http
 import socket
 import time
@@ -156,6 +155,8 @@ class _Exporter:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in self._connections:  # of tasks that had not begun
+            writer.transport.abort()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._connections) >= CONNECTIONS_MAX:
@@ -169,15 +170,18 @@ class _Exporter:
         task.add_done_callback(self._tasks.discard)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, EOFError):  # it has gone, or was too slow: TimeoutError is such
+        try:
             page = await self._answer(reader, writer)
             async with asyncio.timeout(ANSWER_S):
                 writer.write(_encode(*page))
                 await writer.drain()
                 writer.close()
                 await writer.wait_closed()
-        writer.transport.abort()
-        self._connections.pop(writer, None)
+        except (OSError, EOFError):  # it has gone, or was too slow: TimeoutError is such
+            return
+        finally:
+            writer.transport.abort()
+            self._connections.pop(writer, None)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> _Page:
         try:
