@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from triack.node.ownership import open_plain, users_of
+from triack.node.ownership import open_plain, users_of, why_refused
 
 __all__ = ["Note", "decode_note", "folder_of", "read_note", "write_note"]
 
@@ -58,7 +58,7 @@ def read_note(data: Path, kind: type[N], told: Callable[[str], object] | None = 
         note, folder = decode_note(kind, _content_of(data, data / kind.FILE)), folder_of(data)
     except PermissionError as error:
         if told is not None:
-            told(f"note not used: {error.strerror}")
+            told(f"note not used: {why_refused(error)}")
         return None
     except OSError:
         return None

@@ -20,6 +20,7 @@ __all__ = [
     "trusted_users",
     "users_of",
     "why_exposed",
+    "why_refused",
 ]
 
 ROOT = 0
@@ -165,6 +166,11 @@ def why_exposed(found: os.stat_result, *, secret: bool) -> str | None:
     if secret and found.st_mode & (stat.S_IROTH | group):
         return f"other users may read it {mode}: chmod 600 it"
     return None
+
+
+def why_refused(error: PermissionError) -> str:
+    """The sentence of such an error, also of one that the system has raised."""
+    return f"{error.filename}: {error.strerror}" if error.filename is not None else str(error.strerror)
 
 
 def refused(why: str) -> PermissionError:

@@ -158,7 +158,13 @@ class ControlServer:
         has_room = len(self._tasks) < _connections_max()
         task = asyncio.create_task(self._converse(link) if has_room else _refuse(link))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            operator_log.error(f"control socket: a conversation ended by a bug: {error!r}")
 
     async def _converse(self, link: Link) -> None:
         await converse(self._node, link, self._give_way, HELLO_S)
