@@ -19,7 +19,7 @@ from triack.base.errors import StoreInUse, TriackError
 from triack.node import operator_log
 from triack.node.control import socket_file
 from triack.node.control.frames import VERSION, Link, dial
-from triack.node.notes import Note, read_note, write_note
+from triack.node.notes import Note, read_note, read_signed_note, write_note
 from triack.node.ownership import why_refused
 
 __all__ = [
@@ -110,9 +110,9 @@ async def find(data: Path, told: Told = operator_log.warning) -> Link | None:
 
 
 async def _dial(data: Path, told: Told = _tell_nobody) -> Link | None:
-    served = read_note(data, Served)
+    found = read_signed_note(data, Served)
     try:
-        return None if served is None else await dial(Path(served.control), data)
+        return None if found is None else await dial(Path(found[0].control), found[1])
     except PermissionError as error:
         told(f"control socket of {data} not used: {why_refused(error)}")
     except OSError:
