@@ -7,6 +7,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 FOLDERS := api base session ordering transport queues store node tools
+# Tools that look at the dependencies, with dozens of their own, away from those that are tested with.
+SUPPLY := $(VENV)/supply
+# When the sources are of: what is built of them says so.
+EPOCH = $${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 315532800)}
 # Folders are listed too: their time changes when a file is removed from them.
 SOURCES := pyproject.toml setup.py LICENSE README.md $(shell find $(FOLDERS) -name '__pycache__' -prune -o -print)
 
@@ -15,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup compiled demo check test test-all test-rest docs paths lint format lock build clean planted lies exhaustive disk figures drains window real fuzz flood channel hundred bench-quick
+.PHONY: help setup compiled demo check test test-all test-rest docs paths lint format lock build sbom audit clean planted lies exhaustive disk figures drains window real fuzz flood channel hundred bench-quick
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,12 +120,23 @@ lock: $(VENV)/lock.stamp  ## resolve the dependencies again and write requiremen
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --constraints requirements/lock.txt requirements/build.in \
 		--output-file requirements/build.txt
 	$(BIN)/uv pip compile $(LOCK_FLAGS) --group pyproject.toml:fuzz --output-file requirements/fuzz.txt
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --group pyproject.toml:supply --output-file requirements/supply.txt
 
+# The same sources give the same files, bit by bit: see setup.py.
 build: $(VENV)/lock.stamp  ## make the wheel and the source archive in dist
 	rm -rf build/lib* build/temp* build/bdist.* triack.egg-info dist
-	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || echo 315532800)} \
-		$(BIN)/python -m build --no-isolation
+	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m build --no-isolation
 	rm -rf build/lib* build/temp* build/bdist.* triack.egg-info
+
+# What a user may install with every extra, and what the tests are run with: all of it is in the lock.
+sbom: $(SUPPLY)/supply.stamp  ## write what Triack is made of, as the lock has it, to dist/triack.cdx.json (CycloneDX)
+	@mkdir -p dist
+	SOURCE_DATE_EPOCH=$(EPOCH) $(SUPPLY)/bin/cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml \
+		--mc-type library --output-file dist/triack.cdx.json requirements/lock.txt
+
+# --strict: a package that could not be looked up is no package without a fault. It asks pypi.org, so no part of .ci/run.
+audit: $(SUPPLY)/supply.stamp  ## look each package of the lock up among known vulnerabilities; needs pypi.org
+	$(SUPPLY)/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements/lock.txt
 
 clean:  ## remove everything that make made, .venv included
 	rm -rf $(VENV) build dist triack.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -147,6 +162,11 @@ $(VENV)/spark.jsa: $(VENV)/lock.stamp tests/java.py | setup
 # Not in every .venv: a large package with wheels for few machines, which only `make fuzz` needs.
 $(VENV)/fuzz.stamp: requirements/fuzz.txt $(VENV)/lock.stamp
 	$(PIP) install --quiet --require-hashes -r requirements/fuzz.txt
+	@touch $@
+
+$(SUPPLY)/supply.stamp: requirements/supply.txt | $(VENV)/pyvenv.cfg
+	$(BIN)/python -m venv $(SUPPLY)
+	$(SUPPLY)/bin/python -m pip --disable-pip-version-check --no-input install --quiet --require-hashes -r requirements/supply.txt
 	@touch $@
 
 # The stamp carries the time from before the build, so that a file saved meanwhile is not missed. What an earlier

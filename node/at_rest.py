@@ -7,8 +7,8 @@ from triack.node.access import DEFAULT_SUITE, Keyless, Secured
 from triack.node.keys import IDENTITY_FILE
 from triack.node.log_file import Recorded
 from triack.node.node import Node
-from triack.node.notes import read_note
-from triack.node.ownership import is_folder_of, users_of
+from triack.node.notes import read_signed_note
+from triack.node.ownership import is_folder_of
 from triack.queues.settings import NodeSettings
 from triack.store.folder import STORE_FILE, as_folder
 
@@ -33,9 +33,9 @@ def open_at_rest(data: str | Path) -> Node:
     folder = as_folder("open: data", data)
     if not (folder / STORE_FILE).exists():
         raise UsageError(f"there is no node in {folder}: it has no {STORE_FILE}")
-    recorded = read_note(folder, Recorded)
-    name = UNKNOWN if recorded is None else recorded.name
-    log = None if recorded is None else Path(recorded.log)
+    recorded = read_signed_note(folder, Recorded)
+    name = UNKNOWN if recorded is None else recorded[0].name
+    log = None if recorded is None or not is_folder_of(Path(recorded[0].log), recorded[1]) else Path(recorded[0].log)
     return Node(
         name,
         Secured({}, DEFAULT_SUITE) if (folder / IDENTITY_FILE).exists() else Keyless(name, {}),
@@ -43,7 +43,7 @@ def open_at_rest(data: str | Path) -> Node:
         listen=None,
         announce=None,
         tls=None,
-        log=log if log is not None and is_folder_of(log, users_of(folder)) else None,
+        log=log,
         queues=None,
         settings=NodeSettings(),
         at_rest=True,

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from triack.node.ownership import open_plain, users_of
+from triack.node.ownership import open_plain, users_by, users_of, why_refused
 
-__all__ = ["Note", "decode_note", "folder_of", "read_note", "write_note"]
+__all__ = ["Note", "decode_note", "folder_of", "read_note", "read_signed_note", "write_note"]
 
 NOTE_BYTES_MAX = 65_536
 """The longest paths and names take a tenth of it; of what is longer, the beginning is no note."""
@@ -47,28 +47,37 @@ def folder_of(data: Path) -> str:
 
 
 def read_note(data: Path, kind: type[N], told: Callable[[str], object] | None = None) -> N | None:
-    """What the directory says of itself, be it stale or not.
+    """What the directory says of itself, be it stale or not; see ``read_signed_note``."""
+    found = read_signed_note(data, kind, told)
+    return None if found is None else found[0]
+
+
+def read_signed_note(
+    data: Path, kind: type[N], told: Callable[[str], object] | None = None
+) -> tuple[N, frozenset[int] | None] | None:
+    """What the directory says of itself, be it stale or not, and whose things it may name.
 
     Args:
         data: the directory.
         kind: of the note.
         told: called with a sentence when there is a file that is not acted by, as another user may have written it.
+
+    Returns:
+        The note, and the users of ``users_by``; None if there is none.
     """
     try:
-        note, folder = decode_note(kind, _content_of(data, data / kind.FILE)), folder_of(data)
+        with os.fdopen(open_plain(data / kind.FILE, users_of(data)), "rb") as file:
+            writer = os.fstat(file.fileno()).st_uid if os.name == "posix" else None
+            note = decode_note(kind, file.read(NOTE_BYTES_MAX))
+        if note is None or note.folder != folder_of(data):
+            return None
+        return note, users_by(writer, data)
     except PermissionError as error:
         if told is not None:
-            told(f"note not used: {error.strerror}")
-        return None
+            told(f"note not used: {why_refused(error)}")
     except OSError:
-        return None
-    return note if note is not None and note.folder == folder else None
-
-
-def _content_of(data: Path, path: Path) -> bytes:
-    opened = open_plain(path, users_of(data))
-    with os.fdopen(opened, "rb") as file:
-        return file.read(NOTE_BYTES_MAX)
+        pass
+    return None
 
 
 def decode_note(kind: type[N], content: bytes) -> N | None:

@@ -20,8 +20,10 @@ __all__ = [
     "open_plain",
     "refused",
     "trusted_users",
+    "users_by",
     "users_of",
     "why_exposed",
+    "why_refused",
 ]
 
 ROOT = 0
@@ -54,6 +56,20 @@ def trusted_users(data: Path | None = None) -> frozenset[int]:
 def users_of(data: Path) -> frozenset[int] | None:
     """The users whose files in a directory, and beside it, count as its own; None where the system has no users."""
     return trusted_users(data) if os.name == "posix" else None
+
+
+def users_by(writer: int | None, data: Path) -> frozenset[int] | None:
+    """The users whose things a note in a directory may name.
+
+    Nobody can have root use what is root's own, by a note in a directory of theirs.
+
+    Args:
+        writer: who has written the note, and counts as ours; None where the system has no users.
+        data: the directory.
+    """
+    if writer is None:
+        return None
+    return trusted_users(data) if writer in trusted_users() else frozenset((writer,))
 
 
 def _unknown_user() -> int:
@@ -164,6 +180,11 @@ def why_exposed(found: os.stat_result, *, secret: bool) -> str | None:
     if secret and found.st_mode & (stat.S_IROTH | group):
         return f"other users may read it {mode}: chmod 600 it"
     return None
+
+
+def why_refused(error: PermissionError) -> str:
+    """The sentence of such an error, also of one that the system has raised."""
+    return f"{error.filename}: {error.strerror}" if error.filename is not None else str(error.strerror)
 
 
 def refused(why: str) -> PermissionError:

@@ -61,7 +61,7 @@ TRANSACTIONS_MAX = 4_096
 WATCHES_MAX = 1_024
 """Events that one connection follows: of the node, and of acknowledgements."""
 HELD_MAX = 131_072
-"""Messages in the hands of one connection: half a kilobyte each, as their bodies are at the other end."""
+"""Messages in the hands of one connection. Their bodies are at the other end; what is kept here takes tens of MB."""
 CALLS_BYTES_MAX = 256 * 1024 * 1024
 """Frames of calls that have not ended: what some tens of senders of the largest messages have under way. A connection
 with more is not read until some have ended."""
@@ -215,6 +215,9 @@ class Calls:
                     await self._send_answer(number, *answer)
                     return
         fields, content = await self._do(verb, header, body)
+        if not self._queued and not self._link.unsent_bytes:  # as with a caller who reads
+            await self._send_answer(number, fields, content)
+            return
         self._unsent_bytes += len(content)
         try:
             self._check_unsent()

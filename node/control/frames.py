@@ -160,19 +160,19 @@ class Link:
             return
 
 
-async def dial(path: Path, data: Path | None = None) -> Link:
+async def dial(path: Path, users: Collection[int] | None = None) -> Link:
     """Connect to a control socket.
 
     Args:
         path: of the socket.
-        data: the data directory that is served there; see ``trusted_users``.
+        users: as whom the process that serves it may run; None for ``trusted_users``.
 
     Raises:
         PermissionError: the socket, or the process that serves it, is another user's; nothing was said to it.
         OSError: nobody is there.
         TriackError: nobody accepts.
     """
-    users = trusted_users(data)
+    users = trusted_users() if users is None else users
     end = socket.socket(socket.AF_UNIX)
     try:
         await _connect(end, path, users)

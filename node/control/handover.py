@@ -19,7 +19,8 @@ from triack.base.errors import StoreInUse, TriackError
 from triack.node import operator_log
 from triack.node.control import socket_file
 from triack.node.control.frames import VERSION, Link, dial
-from triack.node.notes import Note, read_note, write_note
+from triack.node.notes import Note, read_note, read_signed_note, write_note
+from triack.node.ownership import why_refused
 
 __all__ = [
     "PASSING",
@@ -69,7 +70,7 @@ class Served(Note):
     listen: str
 
     def is_ours(self) -> bool:
-        """Whether ``socket_file.make`` may have made the socket. Raises ValueError for what no system takes."""
+        """Whether ``make_socket_path`` may have made the socket. Raises ValueError for what no system takes."""
         path = Path(self.control)
         ours = path.name == socket_file.SOCKET_FILE and path.parent.name.startswith(socket_file.SOCKET_FOLDER_PREFIX)
         return ours and b"\0" not in os.fsencode(self.control)
@@ -109,11 +110,11 @@ async def find(data: Path, told: Told = operator_log.warning) -> Link | None:
 
 
 async def _dial(data: Path, told: Told = _tell_nobody) -> Link | None:
-    served = read_note(data, Served)
+    found = read_signed_note(data, Served)
     try:
-        return None if served is None else await dial(Path(served.control), data)
+        return None if found is None else await dial(Path(found[0].control), found[1])
     except PermissionError as error:
-        told(f"control socket of {data} not used: {error.strerror}")
+        told(f"control socket of {data} not used: {why_refused(error)}")
     except OSError:
         pass
     return None

@@ -161,7 +161,13 @@ class ControlServer:
         has_room = len(self._tasks) < _connections_max()
         task = asyncio.create_task(self._converse(link) if has_room else _refuse(link))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            operator_log.error(f"control socket: a conversation ended by a bug: {error!r}")
 
     async def _converse(self, link: Link) -> None:
         await converse(self._node, link, self._give_way, HELLO_S)
@@ -218,9 +224,9 @@ async def converse(node: Host, link: Link, give_way: Callable[[], None] | None, 
     except OSError as error:
         operator_log.info(f"control socket: a conversation ended: {error}")
     except (LookupError, TypeError, ValueError) as cause:  # what a frame holds
-        error = ProtocolError(DropReason.BAD_FRAME, f"{type(cause).__name__} {cause}")
+        refusal = ProtocolError(DropReason.BAD_FRAME, f"{type(cause).__name__} {cause}")
         with contextlib.suppress(OSError):
-            await link.send("error", message=words_of(error), usage=False)
+            await link.send("error", message=words_of(refusal), usage=False)
     finally:
         await link.close()
 

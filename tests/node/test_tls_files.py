@@ -9,6 +9,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 import triack
 from tests.certificates import make_certificate
@@ -190,3 +196,15 @@ def test_a_key_that_others_may_use_is_told(
 def test_a_file_that_cannot_be_used_at_the_start_is_named(tmp_path: Path) -> None:
     with pytest.raises(IdentityError, match=f"^read {tmp_path / 'none'}: No such file or directory$"):
         TlsFiles(tmp_path / "none")
+
+
+async def test_nobody_is_asked_for_a_password_while_a_node_runs(
+    folder: Path, files: TlsFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody may be at its terminal."""
+    key = load_pem_private_key((folder / "both.pem").read_bytes(), None)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    certificate = ssl.DER_cert_to_PEM_cert(certificate_in(folder)).encode()
+    (folder / "both.pem").write_bytes(private + certificate)
+    why = "still in force: its password is asked for at the start of the node only"
+    await until(lambda: why in caplog.text)

@@ -21,8 +21,8 @@ from triack.node import event_loop, operator_log
 from triack.node.access import DEFAULT_SUITE, SUITES
 from triack.node.keys import KeyKind, decode_key
 from triack.node.log_file import Recorded
-from triack.node.notes import read_note
-from triack.node.ownership import is_folder_of, users_of
+from triack.node.notes import read_signed_note
+from triack.node.ownership import is_folder_of
 from triack.node.tls_files import TlsFiles
 from triack.transport.address import Address
 
@@ -261,15 +261,16 @@ def log_for(log: Path | None, data: Path) -> Path | None:
 
     A replay of that log would miss this start, and could prove nothing of what it did.
     """
-    recorded = read_note(data, Recorded) if log is None else None
-    if recorded is None or not Path(recorded.log).is_dir():
+    found = read_signed_note(data, Recorded) if log is None else None
+    recorded = None if found is None else Path(found[0].log)
+    if found is None or recorded is None or not recorded.is_dir():
         return log
     why = "permission denied"
-    if not is_folder_of(Path(recorded.log), users_of(data)):
+    if not is_folder_of(recorded, found[1]):
         why = "it belongs to another user"
-    elif os.access(recorded.log, os.W_OK | os.X_OK):
-        return Path(recorded.log)
-    operator_log.warning(f"open session log in {recorded.log}: {why}; what is done now is not in it")
+    elif os.access(recorded, os.W_OK | os.X_OK):
+        return recorded
+    operator_log.warning(f"open session log in {recorded}: {why}; what is done now is not in it")
     return None
 
 

@@ -52,10 +52,10 @@ def publish_at(data: Path, control: Path) -> None:
     write_note(data, handover.Served(folder=folder_of(data), control=str(control), pid=1, listen=""))
 
 
-async def why_not(control: Path, data: Path | None = None) -> str | None:
+async def why_not(control: Path) -> str | None:
     """What is wrong with a socket."""
     try:
-        link = await dial(control, data)
+        link = await dial(control)
     except PermissionError as error:
         return error.strerror
     await link.close()
@@ -165,13 +165,19 @@ async def test_a_process_of_another_user_gets_no_byte_by_whatever_socket(commons
 
 @needs_users
 async def test_root_may_use_the_node_of_the_owner_of_a_directory(commons: Path) -> None:
-    """And of nobody else."""
+    """And of nobody else: not its own either, which somebody may have named there to have it used."""
     data = make_folder(commons / "data", OWNER)
     control = make_folder(commons / "triack-x", OWNER) / "control"
+    run_as(OWNER, lambda: publish_at(data, control))
+    refusals: list[str] = []
     with listening(control, OWNER):
-        assert await why_not(control, data) is None
-        os.chown(data, OTHER, OTHER)
-        assert await why_not(control, data) == f"{control.parent} belongs to another user (uid {OWNER})"
+        link = await handover.find(data, refusals.append)
+        assert link is not None
+        await link.close()
+        for user, whose in ((OTHER, f"another user (uid {OTHER})"), (0, "another user (uid 0)")):
+            os.chown(control.parent, user, user)
+            assert await handover.find(data, refusals.append) is None
+            assert refusals.pop() == f"control socket of {data} not used: {control.parent} belongs to {whose}"
 
 
 @needs_users

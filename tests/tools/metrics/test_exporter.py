@@ -1,21 +1,28 @@
 """``triack serve --metrics``: a page that Prometheus fetches, as long as the node runs."""
 
 import asyncio
+import gzip
 import json
 import re
 import socket
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import IO
 
 import pytest
 from click.testing import CliRunner
+from prometheus_client import Metric
 
-from tests.node.nodes import WAIT, make
+from tests.node.nodes import WAIT, make, until
 from tests.tools.processes import start
 from triack.base.errors import AddressError, UsageError
+from triack.metrics import exporter
+from triack.metrics.collector import NodeCollector
 from triack.metrics.exporter import exporting
 from triack.tools.commands.serve import serve
 
@@ -83,3 +90,116 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch
     )
     with pytest.raises(UsageError, match=r"prometheus_client is not installed here: pip install 'triack\[metrics\]'$"):
         CliRunner().invoke(serve, options, standalone_mode=False, catch_exceptions=False)
+
+
+# ---- what whoever can connect may cost
+
+
+async def say(url: str, request: bytes) -> bytes:
+    """What a connection answers to that, until it ends."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(url.split(":")[2].partition("/")[0]))
+    try:
+        writer.write(request)
+        async with asyncio.timeout(WAIT):
+            return await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.transport.abort()
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    """The metrics of a node."""
+    async with make("a", scheme="udp") as node, exporting(node, "127.0.0.1:0") as url:
+        yield url
+
+
+async def test_idle_connections_take_few_places_and_no_threads(url: str) -> None:
+    """Each gives its place to the next, and whoever asks for something gets it."""
+    threads = threading.active_count()
+    idle = [await asyncio.open_connection("127.0.0.1", int(url.split(":")[2].partition("/")[0])) for _ in range(100)]
+    assert b"triack_store_low 0.0" in await say(url, b"GET /metrics HTTP/1.1\r\n\r\n")
+    assert threading.active_count() <= threads + 1
+    async with asyncio.timeout(WAIT):
+        ended = [await reader.read() for reader, _ in idle[: 100 - exporter.CONNECTIONS_MAX]]
+    assert set(ended) == {b""}
+    for _, writer in idle:
+        writer.transport.abort()
+
+
+async def test_a_request_that_does_not_come_in_time_is_not_waited_for(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporter, "REQUEST_S", 0.05)
+    assert await say(url, b"GET /metrics HTTP/1.1\r\nHost:") == b""
+
+
+async def test_a_page_that_is_not_fetched_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks for it and does not read it has its place for a while."""
+    made: list[exporter._Exporter] = []
+
+    class Seen(exporter._Exporter):  # noqa: SLF001 - nobody else knows who is connected
+        def __init__(self, pages: exporter._Pages) -> None:
+            super().__init__(pages)
+            made.append(self)
+
+    monkeypatch.setattr(exporter, "_Exporter", Seen)
+    monkeypatch.setattr(exporter, "ANSWER_S", 0.05)
+    monkeypatch.setattr(exporter, "_encode", lambda *_: bytes(50_000_000))
+    async with make("a", scheme="udp") as node, exporting(node, "127.0.0.1:0") as url:
+        _, writer = await asyncio.open_connection("127.0.0.1", int(url.split(":")[2].partition("/")[0]))
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        await until(lambda: made[0]._connections)  # noqa: SLF001
+        await until(lambda: not made[0]._connections)  # noqa: SLF001
+        writer.transport.abort()
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"431 Request Header Fields Too Large"),
+        (b"metrics, please\r\n\r\n", b"400 Bad Request"),
+        (b"GET http://[ HTTP/1.1\r\n\r\n", b"400 Bad Request"),
+        (b"GET / GOPHER/1.1\r\n\r\n", b"400 Bad Request"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", b"405 Method Not Allowed"),
+    ],
+)
+async def test_what_is_no_request_for_metrics_is_told_so(url: str, request_: bytes, status: bytes) -> None:
+    assert (await say(url, request_)).startswith(b"HTTP/1.1 " + status + b"\r\n")
+
+
+async def test_a_page_may_be_compressed(url: str) -> None:
+    head, _, content = (await say(url, b"GET / HTTP/1.1\r\nAccept-Encoding: gzip\r\n\r\n")).partition(b"\r\n\r\n")
+    assert b"\r\nContent-Encoding: gzip\r\n" in head
+    assert b"triack_store_low 0.0" in gzip.decompress(content)
+
+
+async def test_a_page_that_cannot_be_made_is_told(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_: NodeCollector) -> Iterator[Metric]:
+        raise TimeoutError
+
+    monkeypatch.setattr(NodeCollector, "collect", refuse)
+    assert (await say(url, b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
+    assert "metrics: a page could not be made: TimeoutError " in caplog.messages
+
+
+async def test_pages_take_a_part_of_the_time(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are asked for: one is made at a time, and the next one waits."""
+    times: list[float] = []
+
+    def make_slowly(_: NodeCollector) -> Iterator[Metric]:
+        times.append(time.monotonic())
+        time.sleep(0.02)
+        times.append(time.monotonic())
+        return iter(())
+
+    monkeypatch.setattr(NodeCollector, "collect", make_slowly)
+    monkeypatch.setattr(exporter, "SHARE", 0.25)
+    await asyncio.gather(*(say(url, b"GET / HTTP/1.1\r\n\r\n") for _ in range(3)))
+    taken = [end - begin for begin, end in zip(times[::2], times[1::2], strict=True)]
+    rests = [begin - end for end, begin in zip(times[1:-1:2], times[2::2], strict=True)]
+    assert len(rests) == 2
+    assert all(rest >= 2.9 * work for rest, work in zip(rests, taken, strict=False))
