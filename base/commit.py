@@ -107,6 +107,7 @@ class Commit:
     Attributes:
         addresses: where peers say that they listen, by their names, when nobody else says so.
         serial: which commit of the store's life it is; 0 leaves the store's number as it was.
+        records: how many records the session log of this start had when it was begun; 0 without a log.
     """
 
     lanes: dict[int, OutgoingQueueRow] = field(default_factory=dict)
@@ -122,6 +123,7 @@ class Commit:
     peers: dict[bytes, PeerRow] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
     serial: int = 0
+    records: int = 0
 
     def __bool__(self) -> bool:
         return self.adds or self.removes
@@ -178,6 +180,7 @@ class StoreContent:
         incarnation: how many starts there were, this one included.
         start: the id of this start.
         serial: the last commit of the starts before.
+        records: how many records the session log of the start before had when its last commit was begun.
         starts: earlier starts, by id: the last commit of each.
         room_bytes: how much more the disk takes, or None when nobody can tell.
         peers: what is remembered of other stores, by node id.
@@ -198,6 +201,7 @@ class StoreContent:
     messages: Iterable[MessageIndex] = ()
     positions: list[PositionRow] = field(default_factory=list)
     state: dict[str, bytes] = field(default_factory=dict)
+    records: int = 0
 
 
 @dataclass(slots=True)

@@ -323,6 +323,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             wall_offset_ns=platform.wall_ns() - now_ns,
             recording=recording,
             announced=self._announced(endpoint),
+            boot=platform.boot(),
         )
         engine.draining = self._at_rest
         return engine

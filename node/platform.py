@@ -46,6 +46,16 @@ class Platform:
     control_sockets = hasattr(asyncio, "start_unix_server")
     """Whether other processes of the machine can reach a node: by sockets of the file system, which Windows lacks."""
 
+    def boot(self) -> str:
+        """What names this boot of the machine, and no other one; empty where the system does not tell.
+
+        Linux has a random number for it. A container has that of its machine, which is what files depend on.
+        """
+        try:
+            return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        except OSError:
+            return ""
+
     def worker(self) -> Worker:
         """A new worker."""
         return ThreadWorker()

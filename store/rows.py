@@ -107,6 +107,7 @@ META = Table(
     "start INTEGER",
     "serial INTEGER",
     "log_bytes INTEGER",
+    "records INTEGER",
     "tallies BLOB",
 )
 """The one row that every commit writes."""

@@ -80,6 +80,7 @@ class _Meta(NamedTuple):
         start: the id of the last one.
         serial: the number of the last commit that had one.
         log_bytes: the least size of the log, 0 when there need not be one.
+        records: how many records the session log of this start had when the last commit was begun.
     """
 
     node_id: bytes = b""
@@ -87,6 +88,7 @@ class _Meta(NamedTuple):
     start: int = 0
     serial: int = 0
     log_bytes: int = 0
+    records: int = 0
 
 
 class Store:
@@ -295,7 +297,8 @@ class Store:
                 found.add(name, (checksum,))
                 yield values
 
-        content = StoreContent(self._meta.node_id, self._meta.incarnation, serial=self._meta.serial)
+        meta = self._meta
+        content = StoreContent(meta.node_id, meta.incarnation, serial=meta.serial, records=meta.records)
         begun = [(start, serial) for _, start, serial in rows("starts")]
         ends = [serial for _, serial in begun[1:]] + [self._meta.serial]
         content.starts = {start: end for (start, _), end in zip(begun, ends, strict=False)}
@@ -328,7 +331,7 @@ class Store:
             with self._transaction():
                 self._apply(commit)
                 if commit.serial:
-                    self._meta = self._meta._replace(serial=commit.serial)
+                    self._meta = self._meta._replace(serial=commit.serial, records=commit.records)
                 self._write_meta()
             if self._log_pages[0] >= self._checkpoint_pages:
                 self._checkpoint()

@@ -112,7 +112,7 @@ def _found_by(slip: Slip) -> set[str]:
             verdict = replay_local(find_logs([Path(folder)]))
         except ReplayError:
             return {"damaged"}
-    return set(verdict.violations) or ({"incomplete"} if verdict.missing else set())
+    return set(verdict.violations) or ({"incomplete"} if verdict.missing or verdict.cut else set())
 
 
 def differences(truth: Log, said: Log) -> Iterator[Lie]:

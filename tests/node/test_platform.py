@@ -70,3 +70,10 @@ async def test_a_node_runs_on_the_machine_of_its_context() -> None:
     assert sorted(used) == ["store", "worker"]
     assert isinstance(PLATFORM.get(), Platform)
     assert not isinstance(PLATFORM.get(), Other)
+
+
+def test_the_boot_of_the_machine_has_a_name() -> None:
+    """The same for all processes; none where the system does not tell."""
+    there = Path("/proc/sys/kernel/random/boot_id").exists()
+    assert Platform().boot() == Platform().boot()
+    assert bool(Platform().boot()) == there

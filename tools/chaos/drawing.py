@@ -13,6 +13,8 @@ from triack.tools.sim.world import World
 
 __all__ = ["draw"]
 
+CUT_CHANCE = 0.3
+"""Of machines whose logs are cut: what they had done cannot be held against anybody, so most are judged in full."""
 INSECURE_CHANCE = 1 / 8
 """Nodes without keys are for one machine; enough that a few hundred seeds meet every fault without them, too."""
 
@@ -62,7 +64,13 @@ def draw(seed: int) -> Plan:
     plan = Plan(seed, host_plans, streams, _draw_network(random), faults, end_ns, dead, is_secure)
     plan = mix_transports(add_rarities(plan, world.chance("rarities")), world.chance("transports"))
     plan = narrow(waver(plan, world.chance("wavering")), world.chance("narrow paths"))
-    return _with_packets(plan, world.chance("packets"))
+    return _with_logs(_with_packets(plan, world.chance("packets")), world.chance("logs"))
+
+
+def _with_logs(plan: Plan, random: Random) -> Plan:
+    """The same plan, in which some machines that lose power lose the end of their session logs as well."""
+    hosts = [replace(host, cuts_log=random.random() < CUT_CHANCE) for host in plan.hosts]
+    return replace(plan, hosts=tuple(hosts))
 
 
 def _with_packets(plan: Plan, random: Random) -> Plan:

@@ -20,7 +20,7 @@ from triack.base.errors import ReplayError
 
 State = TypeVar("State")
 
-_LAYOUT: Final = 5
+_LAYOUT: Final = 6
 """What is kept, and in which files; goes up when that changes within a version."""
 _HEAD: Final = f"triack replay checkpoint, version {__version__}, layout {_LAYOUT}\n".encode()
 """Another version may have other judges: what they had judged is judged again."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import signal
 import sys
 from collections.abc import Callable
@@ -37,8 +36,6 @@ _EXIT_ERROR: Final = 2
 """No verdict. Click takes the same number for a command line that it does not understand."""
 _FINDINGS_SHOWN: Final = 10
 """So that the numbers above them stay on a small terminal."""
-_ID: Final = re.compile(r"\b[0-9a-f]{32}\b")
-"""The id of a node within a sentence."""
 _NUMBERS: Final = (
     "sent",
     "delivered",
@@ -175,12 +172,9 @@ def show(verdict: Verdict, console: Console) -> None:
         console.print(
             f"[yellow]no log was given of {escape(timeline.told(log))}: what only it can prove is not known[/]"
         )
+    for log in verdict.cut:
+        console.print(f"[yellow]{escape(timeline.named(log))}[/]")
     _show_findings(verdict, timeline, console)
-    for node in verdict.unfinished if verdict.verdict == "fail" else ():
-        console.print(
-            f"[yellow]the log of {escape(timeline.name(node))} ends before its node stopped: if it was cut, or copied "
-            "meanwhile, what it lacks looks like broken promises[/]"
-        )
     if verdict.report:
         console.print(f"report: {escape(verdict.report)}")
 
@@ -213,5 +207,4 @@ def describe(finding: Violation, timeline: Timeline) -> str:
         several = f"numbers {finding.number} to {finding.last}"
         where.append(several if finding.last > finding.number else f"number {finding.number}")
     where += [f"{finding.file} line {finding.line}"] if finding.file else []
-    evidence = _ID.sub(lambda id_: timeline.name(id_[0]), finding.evidence)
-    return f"{', '.join(where)}: {evidence}"
+    return f"{', '.join(where)}: {timeline.named(finding.evidence)}"

@@ -10,7 +10,7 @@ from typing import Final
 
 from triack.base.printable import counted
 from triack.tools.replay.commits import Commits
-from triack.tools.replay.findings import LATE_NS, Due, Output, Record, awake, given
+from triack.tools.replay.findings import LATE_NS, Due, Output, Record, awake, given, of_origin, settled
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.runs import Carried, packets_of
 from triack.tools.replay.schema import EXPRESS, FOR_EVER, REJECT_REASONS, TRANSACTIONAL
@@ -557,10 +557,10 @@ class Incoming:
                     # What it waited for was given up with it, and the commit went past it: it is a dead letter there.
                     continue
                 evidence = "committed and neither handed out, purged nor expired, though later ones were handed out"
-                dues = [given(self.node, commit.incarnation)]
+                dues = [settled(self.node, commit.incarnation)]
                 if receiver.cls == TRANSACTIONAL and commit.first < number < commit.last:
                     # Its origin may have given it up.
-                    dues.append(given(self._origin))
+                    dues += of_origin(self._origin, commit.record(self.node))
                 self._at(commit.record(self.node), "not_handed", evidence, *dues, sequence=sequence, number=number)
 
     def _unread(self, receiver: Receiver, first: int, last: int) -> Iterator[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
-from triack.tools.replay.findings import Due, Output, Record, given
+from triack.tools.replay.findings import Due, Output, Record, settled
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.schema import EXPRESS, FAILURE_REASONS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.tier_check import Tiers
@@ -121,7 +121,7 @@ class Outgoing:
         again, self._again = self._again, None
         if again is not None:
             # In a start that is missing it may have been acknowledged.
-            due = given(self._node, self._before, record["incarnation"])
+            due = settled(self._node, self._before, record["incarnation"])
             self._judge_forgotten(record, again, {number: it.wanted for number, it in self.sequences.items()}, due)
 
     def _judge_forgotten(
@@ -250,7 +250,7 @@ class Outgoing:
         sender, number = self._sequence(record), record["number"]
         if sender.queued and number > sender.queued.lasts[-1]:
             evidence = f"order ack of {number}, queued only up to {sender.queued.lasts[-1]}"
-            due = given(self._node, last=record["incarnation"])
+            due = settled(self._node, last=record["incarnation"])
             self._at(record, "ack_unreceived", evidence, record["sequence"], due, number=number)
         sender.acked = max(sender.acked, number)
         freed = sender.wanted.take(1, number)
@@ -321,7 +321,8 @@ class Outgoing:
     def finish_start(self, later: Due) -> None:
         """A later start, if there is one, did not queue any of this again."""
         self._again = None
-        self._judge_forgotten(self._life, {}, self._wanted(), later)
+        due = settled(self._node, self._life["incarnation"], later.end_ns)
+        self._judge_forgotten(self._life, {}, self._wanted(), later, due)
 
     def _wanted(self) -> dict[int, RangeSet]:
         return {number: RangeSet(sender.wanted) for number, sender in self.sequences.items()}
@@ -337,10 +338,12 @@ class Outgoing:
         if not self.is_origin:
             return
         if self._life:
-            wanted = self._wanted()
+            wanted, start = self._wanted(), self._life["incarnation"]
             if self._again is not None:
-                self._judge_forgotten(self._life, self._again, wanted, later)
-            self._judge_forgotten(self._life, {}, wanted, later._replace(incarnation=later.incarnation + 1))
+                due = settled(self._node, self._before, start)
+                self._judge_forgotten(self._life, self._again, wanted, later, due)
+            later = later._replace(incarnation=later.incarnation + 1)
+            self._judge_forgotten(self._life, {}, wanted, later, settled(self._node, start))
         for number, sender in self.sequences.items():
             self._judge_skipped(number, sender)
         self._judge_left_behind()
@@ -371,9 +374,10 @@ class Outgoing:
                 for low, high in self._left[sequence].overlap(first, last):
                     # Express packets are gone with the process that had them.
                     again = "reopened_alive" if sender.cls == EXPRESS else "reopened"
-                    due = Due(again, self._node, closed["incarnation"], closed["peer"], closed["at_ns"], RESEND_LATE_NS)
+                    start = self._node, closed["incarnation"]
+                    dues = Due(again, *start, closed["peer"], closed["at_ns"], RESEND_LATE_NS), settled(*start)
                     evidence = "unacknowledged when its session ended, and not sent by the next one"
                     self._at(
-                        closed, "close_without_full_resend", evidence, sequence, due,
+                        closed, "close_without_full_resend", evidence, sequence, *dues,
                         number=low, last=high, session=closed["session"],
                     )  # fmt: skip

@@ -22,13 +22,13 @@ from pyspark.sql.window import Window
 from triack.base.errors import ReplayError
 from triack.tools.replay.at_once import AtOnce
 from triack.tools.replay.checkpoint import freeze, revive
-from triack.tools.replay.conclusion import World, accuse, decide, place, summarize
+from triack.tools.replay.conclusion import World, accuse, cut_logs, decide, place, summarize
 from triack.tools.replay.dealing import Chunk, deal, in_order, unpack_chunk
 from triack.tools.replay.files import OPEN_SUFFIX, read_content
 from triack.tools.replay.findings import DisorderError, Due, Finding, Life, Opening, Output, Record
 from triack.tools.replay.journal import Journal, Segment, Unit, join_segments
 from triack.tools.replay.parting import Part
-from triack.tools.replay.schema import BROKEN, Verdict, Violation
+from triack.tools.replay.schema import BROKEN, UNPROVEN, Verdict, Violation
 from triack.tools.replay.series import Series
 from triack.tools.replay.spark_files import find_files, outermost, require_files
 
@@ -447,12 +447,15 @@ def conclude_found(
     """
     verdict = Verdict(engine="spark")
     found.summarize(verdict)
+    verdict.cut = cut_logs(found.world, [])
     violations = found.violations
     counts = []
     if found.any:
         kept.append(violations.persist())
         sums = f.count("*").alias("count"), f.sum("value").alias("value")
         counts = violations.groupBy("check", "standing").agg(*sums).collect()
+        lacking = violations.where(f.col("standing") == UNPROVEN).select("node", "incarnation").collect()
+        verdict.cut = cut_logs(found.world, [(row["node"], row["incarnation"]) for row in lacking])
         violations = violations.where(f.col("standing") == BROKEN)
     if counts:
         verdict.findings = first_of_each(violations)

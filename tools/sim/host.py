@@ -109,6 +109,7 @@ class SimHost(EngineHost):
         timer_slack_ns: a timer is late by up to so much.
         burst_ns: so long what arrives is gathered, and then taken together; 0: each datagram as it comes.
         wall_offset_ns: what its wall clock shows at virtual zero, from the next start on.
+        boots: how often its machine was started anew, and may have lost what was written to its session log.
     """
 
     timer_slack_ns = 0
@@ -142,6 +143,7 @@ class SimHost(EngineHost):
         self.lives = 0
         self.commit_ns = MS // 4
         self.wall_offset_ns = WALL_NS
+        self.boots = 0
         self.random: Random = world.chance(f"host {name}")
         self._store: Store | None = None
         self._timer_ns: int | None = None
@@ -229,6 +231,7 @@ class SimHost(EngineHost):
             now_ns=self.world.now_ns,
             wall_offset_ns=self.wall_offset_ns,
             recording=True,
+            boot=f"{self.name} {self.boots}",
         )
 
     def make_channels(self) -> Channels:

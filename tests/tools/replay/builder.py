@@ -42,9 +42,15 @@ class Log:
         self.incarnation = 0
         self.records: list[Record] = []
 
-    def start(self) -> None:
+    def start(self, boot: str = "same") -> None:
         self.incarnation += 1
         self.write("node_started", name=self.name)
+        self.write("start_before", records=0, boot=boot)
+
+    def end(self) -> None:
+        """The node stops, if it has not: so its log is all there."""
+        if self.records and self.records[-1]["event"] != "node_stopped":
+            self.write("node_stopped")["n"] = self.records[-2]["n"] + 1
 
     def write(self, event: str, **fields: Any) -> Record:
         now = self.clock.tick()
@@ -235,6 +241,11 @@ class World:
         """The records of both nodes, each node's in its order."""
         self.number(lacking=lacking)
         return [*self.alpha.records, *self.beta.records]
+
+    def end(self) -> None:
+        """Both logs go to their ends, so that nothing can be missing there."""
+        for log in (self.alpha, self.beta):
+            log.end()
 
     def save(self, directory: Path, *, number: bool = True) -> list[Path]:
         for log in (self.alpha, self.beta):
