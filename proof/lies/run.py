@@ -63,7 +63,9 @@ RIGHT: dict[str, set[str]] = {
         "queue", "wire", "close_without_full_resend", "claims", "ack_unreceived", "silent_end", "window", "previous",
         "ack_timeout", "silence", "store_silence", "idle_close", "idle_open",
     },
-    "position_recovered": {"order", "queue", "not_recovered", "claims", "node_life", "rejected", "lost"},
+    "position_recovered": {
+        "order", "queue", "not_recovered", "recovered_from_nowhere", "claims", "node_life", "rejected", "lost",
+    },
     "queued": {"claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost"},
     "rejected": {"rejected", "claims", "store_ack_before_commit", "order_ack_before_commit", "gaps"},
     "removed": {
@@ -88,7 +90,7 @@ RIGHT: dict[str, set[str]] = {
     "dropped": set(),
 }  # fmt: skip
 """The checks that may find a lie about an event: those of what it says. The record as a whole has checks of its own."""
-ANY = {"clock", "log_gap", "damaged", "incomplete"}
+ANY = {"clock", "clocks", "log_gap", "damaged", "incomplete"}
 
 
 @dataclass(slots=True)

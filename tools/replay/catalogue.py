@@ -94,6 +94,12 @@ CHECKS: Final[dict[str, Check]] = {
         "decisions/0006",
         "the packets, and what the node found on its disk",
     ),
+    "recovered_from_nowhere": Check(
+        "What a start finds on its disk had come to its node before, or was passed over; a first start finds nothing.",
+        "A start that could claim any position would hide every loss before it.",
+        "docs/session-log.md",
+        "the packets that no earlier record of the node shows",
+    ),
     "forgotten": Check(
         "After a restart an origin has again everything durable that was neither acknowledged nor removed.",
         "`receipt.queued()` had returned: the message must be on its way until it has arrived.",
@@ -277,6 +283,13 @@ CHECKS: Final[dict[str, Check]] = {
         "docs/session-log.md",
         "both times",
     ),
+    "clocks": Check(
+        "By the clocks of both ends of a session nothing arrives before it left, and neither clock loses a fifth of the "
+        "other one's time.",
+        "Every limit of time is judged by these clocks: one that runs slow keeps all of them.",
+        "tools/replay/clock_check.py",
+        "by how much, and with which record",
+    ),
     "log_gap": Check(
         "The serial numbers of a node's records have no gaps.",
         "Where a record is missing, anything may have happened.",
@@ -297,7 +310,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "base/delivery": ("lost", "forgotten"),
     "ordering/duplicates": ("duplicates_delivered", "express_twice", "rejected"),
     "ordering/hold": ("rejected", "gaps", "resend_tiers"),
-    "ordering/incoming": ("order", "gaps", "previous", "rejected"),
+    "ordering/incoming": ("order", "gaps", "previous", "rejected", "recovered_from_nowhere"),
     "ordering/order_ack": ("order_ack_before_commit", "order_ack_late", "ack_taken_back"),
     "ordering/outgoing": ("close_without_full_resend", "queue"),
     "ordering/rejections": ("rejected",),

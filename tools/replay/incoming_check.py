@@ -52,7 +52,7 @@ class Receiver:
     __slots__ = (
         "again", "arrived", "cls", "commits", "committed", "counts", "express", "held_back", "kept", "on_disk",
         "out", "previous", "read", "recovered", "refused", "refused_ever", "rejections", "settled", "unanswered",
-        "unarrived",
+        "unarrived", "unwanted",
     )  # fmt: skip
 
     @property
@@ -72,6 +72,8 @@ class Receiver:
         self.kept: dict[int, int] = {}
         # The lowest previous of a packet, where it is not the number before it.
         self.previous: dict[int, int] = {}
+        # Of other classes than transactional: the highest number up to which its origin wants nothing more.
+        self.unwanted = 0
         self.counts = Weights()
         self.settled = RangeSet()
         self.on_disk = RangeSet()
@@ -205,7 +207,10 @@ class Incoming:
         for first, last in [(1, record["number"])] if ordered else record["ranges"]:
             found.add(first, last)
             receiver.settled.add(first, last)
-            receiver.recovered.add(first, last)
+        if self.node != self._origin or record["incarnation"] == 1:
+            self._judge_found(record, receiver, found)
+        for span in found:
+            receiver.recovered.add(*span)
         if self._found is not None and record["sequence"] in self._found:
             self._at(record, "claims", "recovered twice in one start", sequence=record["sequence"])
         if self._found is None:
@@ -216,6 +221,18 @@ class Incoming:
         if ordered:
             self._top = max(self._top, (record["sequence"], record["number"]))
 
+    def _judge_found(self, record: Record, receiver: Receiver, found: RangeSet) -> None:
+        """See that what a start found was here before: it had arrived, or its origin did not want it any more."""
+        known = RangeSet([*receiver.arrived, *receiver.recovered, (1, receiver.unwanted)])
+        for number, previous in receiver.previous.items():
+            known.add(previous + 1, number - 1)
+        due = settled(self.node, last=record["incarnation"])
+        for first, last in found:
+            for low, high in known.missing(first, last):
+                evidence = "found at a start, and had not arrived before"
+                where = {"sequence": record["sequence"], "number": low, "last": high}
+                self._at(record, "recovered_from_nowhere", evidence, due, **where)
+
     # ---- arrivals and commits
 
     def handle_received(self, record: Record) -> None:
@@ -224,6 +241,8 @@ class Incoming:
         self.store_acks.handle_record()
         receiver.cls = record["class"]
         first, last = record["number"], record["number"] + record["packets"] - 1
+        if record["class"] != TRANSACTIONAL:
+            receiver.unwanted = max(receiver.unwanted, record["previous"])
         if receiver.rejections or receiver.kept or receiver.arrived.overlap(first, last):
             self._receive_again(record, receiver)
             return

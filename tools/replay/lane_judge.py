@@ -205,7 +205,8 @@ class LaneJudge:
     def _on_recovered(self, record: Record) -> None:
         covered = self._story(record).covered
         for first, last in [(1, record["number"])] if "number" in record else record["ranges"]:
-            covered.add(first, last)
+            # A first start has found nothing, whatever it says.
+            covered.add(first, last if record["incarnation"] > 1 else 0)
         self._receiver(record["node"]).handle_recovered(record)
 
     def _on_rejected(self, record: Record) -> None:

@@ -8,10 +8,12 @@ were store-acked, and what the session carried when it ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice, permutations
 from typing import ClassVar, Final
 
 from triack.base.printable import counted
 from triack.tools.replay.answer_check import Answers
+from triack.tools.replay.clock_check import Pair, arrivals_before, loses, pairs_of
 from triack.tools.replay.findings import LATE_NS, Due, Opening, Output, Record, awake
 from triack.tools.replay.idle_check import Quiet, judge_close, judge_open
 from triack.tools.replay.moments import Moments
@@ -115,6 +117,11 @@ class End:
         self.answers = answers
         self.window = window
         self.first: Record | None = None
+
+    def pairs_to(self, other: End) -> list[Pair]:
+        """Return what left this end and came to the other one, in order: packets and acks."""
+        acks = pairs_of(self.gave, other.got["ack"])
+        return sorted([*pairs_of(self.sent_at, other.received_at), *acks])
 
     def reached(self, other: End) -> int:
         """Return the serial of the last record of this end of which the other one shows an effect; 0 if of none.
@@ -528,6 +535,7 @@ class SessionJudge:
                 self._judge_idle(end, peer)
                 self._judge_silence(end, peer)
         self._judge_roles()
+        self._judge_clocks()
         judge_policy(self._session, self.ends, self._out)
         if any(end.closed and end.closed["reason"] in FAILURE_REASONS for end in self.ends.values()):
             self._out.count("sessions_closed", 1)
@@ -617,6 +625,21 @@ class SessionJudge:
             )
             evidence = f"nothing heard any more, and open beyond {most_ns // 1_000_000} ms"
             self._report(settings, "silence", evidence, *dues)
+
+    def _judge_clocks(self) -> None:
+        """See that what went to and fro agrees with the clocks of both ends."""
+        if len(self.ends) != 2 or not all(end.opened for end in self.ends.values()):  # noqa: PLR2004 - both ends
+            return
+        for end, other in permutations(self.ends.values()):
+            out, back = end.pairs_to(other), other.pairs_to(end)
+            opened = other.opened
+            assert opened is not None
+            for pair, by_ns in islice(arrivals_before(out, back), 1):
+                at = {"n": pair.n, "wall_ns": opened["wall_ns"] + pair.came_ns - opened["at_ns"]}
+                evidence = f"arrived {by_ns // 1_000_000} ms before it left, by what went back around it"
+                self._report({**opened, **at}, "clocks", evidence)
+            if (share := loses(out, back)) > 0:
+                self._report(opened, "clocks", f"its clock loses {share:.0%} of the time of its peer's")
 
     def _judge_roles(self) -> None:
         opened = [end.opened for end in self.ends.values() if end.opened]
