@@ -246,6 +246,12 @@ CHECKS: Final[dict[str, Check]] = {
         "RFC 8899; session/path_mtu.py",
         "the size in force, and the longest probe that has come",
     ),
+    "unsent": Check(
+        "What is queued leaves within 10 s if a session with its peer has nothing unacknowledged all that time.",
+        "A message that waits in an open session with room waits for ever.",
+        "design of the sessions; queues/link.py",
+        "the packets, and since when they waited",
+    ),
     "close_without_full_resend": Check(
         "After a failed session the next one carries every unacknowledged packet of its lanes, none skipped.",
         "What is skipped waits for a resend tier, or for ever.",
@@ -284,8 +290,7 @@ CHECKS: Final[dict[str, Check]] = {
         "both times",
     ),
     "clocks": Check(
-        "By the clocks of both ends of a session nothing arrives before it left, and neither clock loses a fifth of the "
-        "other one's time.",
+        "By the clocks of both ends of a session nothing arrives before it left, and neither clock loses a fifth.",
         "Every limit of time is judged by these clocks: one that runs slow keeps all of them.",
         "tools/replay/clock_check.py",
         "by how much, and with which record",
@@ -301,7 +306,7 @@ CHECKS: Final[dict[str, Check]] = {
 
 IN_TIME: Final = (
     "at_once", "half_window", "idle_delay", "idle_open", "order_ack_late", "resend_tiers", "silence", "store_ack_late",
-    "store_silence",
+    "store_silence", "unsent",
 )  # fmt: skip
 """The checks of limits of time: what a process that stands still cannot keep."""
 
@@ -312,7 +317,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "ordering/hold": ("rejected", "gaps", "resend_tiers"),
     "ordering/incoming": ("order", "gaps", "previous", "rejected", "recovered_from_nowhere"),
     "ordering/order_ack": ("order_ack_before_commit", "order_ack_late", "ack_taken_back"),
-    "ordering/outgoing": ("close_without_full_resend", "queue"),
+    "ordering/outgoing": ("close_without_full_resend", "queue", "unsent"),
     "ordering/rejections": ("rejected",),
     "ordering/tiers": ("resend_tiers",),
     "queues/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),

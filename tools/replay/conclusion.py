@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from triack.tools.replay.endings import Endings, Start
-from triack.tools.replay.findings import EVER, LATE_NS, Due, Finding, Life, Opening
+from triack.tools.replay.findings import EVER, LATE_NS, UNSENT_NS, Due, Finding, Life, Opening
 from triack.tools.replay.journal import Segment
 from triack.tools.replay.report_tables import fill_tables
 from triack.tools.replay.schema import BROKEN, LATE, UNPROVEN, SessionLine, Timeline, Verdict, Violation
@@ -53,6 +53,7 @@ class World:
             "reopened_alive": lambda due: self._reopened(due, self._by_start[(due.node, due.incarnation)]),
             "carried_on": self._carried_on,
             "awake": self._awake,
+            "room": self._room,
         }
 
     def holds(self, due: Due) -> bool:
@@ -131,6 +132,17 @@ class World:
             if begin < until_ns and end > due.begin_ns
         )
         return not still_ns or until_ns > due.end_ns + still_ns + LATE_NS
+
+    def _room(self, due: Due) -> bool:
+        mine = [it for it in self.openings if it.node == due.node and it.peer_name == due.peer]
+        if len({it.peer for it in mine}) != 1:
+            return False
+        for opening in mine:
+            for begin_ns, end_ns in opening.free if opening.incarnation == due.incarnation else ():
+                until_ns = min(end_ns or self._closed_ns(opening), due.end_ns)
+                if until_ns - max(begin_ns, due.begin_ns) > UNSENT_NS + LATE_NS:
+                    return True
+        return False
 
     def _carried_on(self, due: Due) -> bool:
         return any(

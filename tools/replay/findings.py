@@ -21,6 +21,8 @@ LATE_MOMENTS: Final = 8
 write within a turn or two of its loop."""
 
 
+UNSENT_NS: Final = 10_000_000_000
+"""In that time a node sends what waits when a session has room, whatever else it has to do: hundreds of round trips."""
 EVER: Final = 1 << 62
 """A start later than any, and a time, too."""
 
@@ -43,6 +45,8 @@ class Due(NamedTuple):
     ``not_opened``: it opened none in between, but after one that ended as idle. ``opened_anew``: it did.
     ``reopened``: it opened one with the peer after ``begin_ns`` and had it for ``end_ns``.
     ``reopened_alive``: it did so in that start.
+    ``room``: of a session with the peer that it calls ``peer`` nothing was unacknowledged for ``UNSENT_NS`` between
+    ``begin_ns`` and ``end_ns``, and no other node was ever called so.
     ``carried_on``: its session ``peer`` was open until ``end_ns``.
     ``settled``: ``given``, and the logs of those starts go to their ends, but for the last one of all.
     ``whole``: ``given``, and what is known of the node goes as far as record ``end_ns`` of start ``begin_ns`` of its
@@ -147,6 +151,8 @@ class Opening(NamedTuple):
 
     ``heard``: something came of which the peer has written that it had it, or sent it. ``n``: the serial of the record
     with which it opened. ``reached``: of the last record of this end of which the other end's log shows an effect.
+    ``peer_name``: how the node calls the peer. ``free``: from when to when nothing of it was unacknowledged here, of
+    the longer times; 0: to its end.
     """
 
     node: str
@@ -160,6 +166,8 @@ class Opening(NamedTuple):
     heard: bool = False
     n: int = 0
     reached: int = 0
+    peer_name: str = ""
+    free: Sequence[Span] = ()
 
 
 @dataclass(slots=True)

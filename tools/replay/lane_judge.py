@@ -87,6 +87,8 @@ class LaneJudge:
             if node in self._recovering:
                 self._end_recovery(record)
         self._SEES[event](self, record)
+        if node == self._origin:
+            self._sender(node).look(record)
 
     def _end_recovery(self, record: Record) -> None:
         """A start has said what it found when it says anything else."""

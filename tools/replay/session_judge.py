@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from triack.base.printable import counted
 from triack.tools.replay.answer_check import Answers
 from triack.tools.replay.clock_check import Pair, arrivals_before, loses, pairs_of
-from triack.tools.replay.findings import LATE_NS, Due, Opening, Output, Record, awake
+from triack.tools.replay.findings import LATE_NS, UNSENT_NS, Due, Opening, Output, Record, awake
 from triack.tools.replay.idle_check import Quiet, judge_close, judge_open
 from triack.tools.replay.moments import Moments
 from triack.tools.replay.path_check import PathSizes, judge_sizes
@@ -34,6 +34,8 @@ OVER_NS: Final = 60_000_000_000
 """Whatever was on its way when a session ended has arrived after a minute, or never will."""
 ACK_RANGES_MAX: Final = 64
 """An ack has room for so many ranges (``session/frames.py``); one that has as many may leave out later ones."""
+FREE_MAX: Final = 1_024
+"""Times in which a session had nothing to do; of a session with more of them the last ones are known."""
 ACK_EVENTS: Final = {"ack": "ack", "store_ack": "store ack"}
 _NOT_RECEIVED: Final = "acknowledged but not received before"
 
@@ -65,6 +67,7 @@ class End:
         "answers",
         "closed",
         "first",
+        "free",
         "gave",
         "given",
         "got",
@@ -101,6 +104,8 @@ class End:
         self.gave = Moments()
         self.got = {"ack": Moments(), "store_ack": Moments()}
         self.last_n = 0
+        # From when to when nothing was unacknowledged, of the longer times; the last one goes on while its end is 0.
+        self.free: list[Span] = []
         # Which lanes it carries, by origin and lane.
         self.lanes: set[tuple[str, int]] = set()
         # And which ones it brings, while it is known when its store acks are due.
@@ -117,6 +122,19 @@ class End:
         self.answers = answers
         self.window = window
         self.first: Record | None = None
+
+    def begin_free(self, at_ns: int) -> None:
+        """Nothing is unacknowledged from now on."""
+        if not self.free or self.free[-1][1]:
+            self.free.append((at_ns, 0))
+
+    def end_free(self, at_ns: int) -> None:
+        """Something is, or the session is over."""
+        if self.free and not self.free[-1][1]:
+            begin_ns, _ = self.free.pop()
+            if at_ns - begin_ns > UNSENT_NS:
+                self.free.append((begin_ns, at_ns))
+                del self.free[:-FREE_MAX]
 
     def pairs_to(self, other: End) -> list[Pair]:
         """Return what left this end and came to the other one, in order: packets and acks."""
@@ -196,6 +214,7 @@ class SessionJudge:
                 self._report(record, "silent_end", "opened again")
             return
         end.opened = record
+        end.begin_free(record["at_ns"])
         end.answers.handle_opened(record)
         end.quiet.since_ns = record["at_ns"]
         if record["peer"] == record["node"] or record["role"] not in ("initiator", "acceptor"):
@@ -219,6 +238,7 @@ class SessionJudge:
             self._report(record, "silent_end", "closed again")
             return
         end.closed = record
+        end.end_free(record["at_ns"])
         if record["peer"] != end.opened["peer"]:
             self._report(record, "claims", f"closed with {record['peer']}, opened with {end.opened['peer']}")
         # Some of its packets may not have left yet.
@@ -340,6 +360,7 @@ class SessionJudge:
         if not waiting:
             return
         end.unacked += waiting
+        end.end_free(record["at_ns"])
         self._out.chart(f"unacked {record['node']} {self._session}", record["wall_ns"], end.unacked, "max")
         end.window.handle_sent(record, first, last, end.unacked)
 
@@ -430,6 +451,8 @@ class SessionJudge:
             acked += sum([high - low + 1 for low, high, _ in known])
             self._free(record, "~acked", known)
         end.unacked -= acked
+        if acked and not end.unacked:
+            end.begin_free(record["at_ns"])
         end.silence.hear(record, acked=acked)
         end.quiet.free_ns = record["at_ns"]
 
@@ -550,7 +573,7 @@ class SessionJudge:
                 node, end.incarnation, opened["peer"], self._session, opened["at_ns"],
                 closed["at_ns"] if closed else 0, closed["reason"] if closed else "", opened["wall_ns"],
                 bool(end.received.last or end.acked or end.stored or end.path.largest), opened["n"],
-                end.reached(other) if other is not None else 0,
+                end.reached(other) if other is not None else 0, opened["peer_name"], tuple(end.free),
             )
         )  # fmt: skip
         if closed is None:
