@@ -334,6 +334,17 @@ EVENTS: Final[dict[str, Event]] = {
         "messages of one or more packets were handed to the application",
         (*_STREAM, "queue", "number", "place", "counts", "redelivered"),
     ),
+    "settled": Event(
+        "messages of one or more packets are done with: the commit that begins now takes them out of their queue for "
+        "good, as the application has acknowledged them, or they are dead letters or purged. A process that dies "
+        "before it returns has them again. Of durable classes only",
+        (*_STREAM, "queue", "number", "place", "counts"),
+    ),
+    "returned": Event(
+        "messages of one or more packets came back from the application, which is not done with them: they are handed "
+        "out again, perhaps after a wait, in which younger ones may pass",
+        (*_STREAM, "queue", "number", "place", "counts"),
+    ),
     "purged": Event(
         "messages of one or more packets were taken out of their queue by hand: given up, or moved to where they were "
         "going. A process that dies before its next commit has them again",

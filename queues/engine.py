@@ -541,6 +541,8 @@ class Engine:
             return
         job = jobs.start(now_ns, self.wall_ms(now_ns), at_once=self.draining)
         if job is not None:
+            if isinstance(job, GroupCommit):
+                self.inbox.note_settled(now_ns)
             self._write_records(effects, now_ns)
             if self._recorder is not None and isinstance(job, GroupCommit):
                 job.commit.records = self._recorder.written

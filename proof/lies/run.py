@@ -45,6 +45,8 @@ RIGHT: dict[str, set[str]] = {
         "store_ack_late",
     },
     "handed": {"not_handed", "queue", "claims", "duplicates_delivered", "order", "unmarked", "expired"},
+    "settled": {"not_handed", "queue", "claims", "duplicates_delivered"},
+    "returned": {"not_handed", "queue", "claims"},
     "purged": {"not_handed", "queue", "claims"},
     "expired": {"not_handed", "queue", "claims", "expired"},
     "node_started": {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from triack.base.printable import counted
 from triack.base.session_log import SETTINGS
@@ -20,6 +20,9 @@ from triack.tools.replay.outgoing_check import Outgoing
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.stories import Story, given_up_and_delivered, segments
+
+LEAVING: Final = ("handed", "settled", "returned", "purged", "expired")
+"""What happens to messages that are in a queue, dead letters among them."""
 
 
 class LaneJudge:
@@ -79,7 +82,7 @@ class LaneJudge:
             self._on_life(record)
             return
         self._last[node] = record
-        if self._lane == DEAD_LETTER_LANE and event not in ("handed", "purged", "expired"):
+        if self._lane == DEAD_LETTER_LANE and event not in LEAVING:
             self._at(record, "claims", f"{event} in the lane of dead letters", record.get("sequence", -1))
             return
         if event[0] != "~":
@@ -239,6 +242,12 @@ class LaneJudge:
 
     def _on_handed(self, record: Record) -> None:
         self._receiver(record["node"]).handle_handed(record)
+
+    def _on_settled(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_settled(record)
+
+    def _on_returned(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_returned(record)
 
     def _on_purged(self, record: Record) -> None:
         self._receiver(record["node"]).handle_purged(record)
@@ -510,6 +519,8 @@ class LaneJudge:
         "hold_received": _on_hold,
         "resend_scheduled": _on_scheduled,
         "handed": _on_handed,
+        "settled": _on_settled,
+        "returned": _on_returned,
         "purged": _on_purged,
         "expired": _on_expired,
         "~acked": _on_freed,
