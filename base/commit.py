@@ -111,6 +111,7 @@ class Commit:
         addresses: where peers say that they listen, by their names, when nobody else says so.
         serial: which commit of the store's life it is; 0 leaves the store's number as it was.
         clock: what the clocks showed when it began (``ClockReading.pack``); empty leaves what the store has.
+        records: how many records the session log of this start had when it was begun; 0 without a log.
     """
 
     lanes: dict[int, OutgoingQueueRow] = field(default_factory=dict)
@@ -127,6 +128,7 @@ class Commit:
     addresses: dict[str, str] = field(default_factory=dict)
     serial: int = 0
     clock: bytes = b""
+    records: int = 0
 
     def __bool__(self) -> bool:
         return self.adds or self.removes
@@ -185,6 +187,7 @@ class StoreContent:
         serial: the last commit of the starts before.
         clock: what the clocks showed at the last commit that said so; empty when none did.
         jump: how the time of day was set since then, if it was.
+        records: how many records the session log of the start before had when its last commit was begun.
         starts: earlier starts, by id: the last commit of each.
         room_bytes: how much more the disk takes, or None when nobody can tell.
         peers: what is remembered of other stores, by node id.
@@ -211,6 +214,7 @@ class StoreContent:
     jump: ClockJump | None = None
     left: Marks = field(default_factory=dict)
     in_hand: memoryview | None = None
+    records: int = 0
 
 
 @dataclass(slots=True)

@@ -38,24 +38,25 @@ class LineWriter:
 
     Attributes:
         at_ns: the time of the last record.
+        written: the serial of the last record.
     """
 
     __slots__ = (
         "_begun_ns",
         "_groups",
         "_lines",
-        "_n",
         "_settings",
         "_size_bytes",
         "_start",
         "_wall_offset_ns",
         "at_ns",
+        "written",
     )
 
     def __init__(self, node: bytes, incarnation: int, wall_offset_ns: int) -> None:
         self._start = f'{{"v":{SCHEMA_VERSION},"node":"{node.hex()}","incarnation":{incarnation}'
         self._wall_offset_ns = wall_offset_ns
-        self._n = 0
+        self.written = 0
         self.at_ns = 0
         # What every segment begins with, but the first.
         self._settings: Record = {}
@@ -88,15 +89,15 @@ class LineWriter:
         self._put(event, at_ns, group, fields)
 
     def _put(self, event: str, at_ns: int, group: str, fields: Record) -> None:
-        self._n += 1
+        self.written += 1
         self.at_ns = at_ns
         begun_ns = self._begun_ns
         if begun_ns is None:
             self._begun_ns = at_ns
             times = f'"at_ns":{at_ns},"wall_ns":{at_ns + self._wall_offset_ns}'
-            head = f'{self._start},"n":{self._n},{times},"event":"{event}"'
+            head = f'{self._start},"n":{self.written},{times},"event":"{event}"'
         else:
-            head = f'{{"n":{self._n},"t":{at_ns - begun_ns},"event":"{event}"'
+            head = f'{{"n":{self.written},"t":{at_ns - begun_ns},"event":"{event}"'
         text = "".join(_encode(fields, 0))[1:-1]
         comma = "," if text else ""
         self._lines.append(f"{head}{group}{comma}{text}}}")

@@ -157,6 +157,8 @@ FIELDS: Final[dict[str, Field]] = {
     "seq_resend_10_ns": Field(int, "the same from 10 on"),
     # Nodes.
     "name": Field(str, "the node's name"),
+    "records": Field(int, "how many records its log had when its last commit was begun; 0: it kept no log"),
+    "boot": Field(str, "names this boot of the machine; absent where the system does not tell"),
     "survives": Field(str, "the worst that the node's store survives: `process crash` or `nothing`"),
     "rolled_back": Field(str, "whose store: `own`, `peer`, or `unknown` when the peer has not said"),
 }
@@ -219,6 +221,12 @@ EVENTS: Final[dict[str, Event]] = {
         "the log of a start goes on in another segment, whose first record this is: what `node_started` said, again, "
         "so that what begins here is judged by it",
         ("name", *SETTINGS),
+    ),
+    "start_before": Event(
+        "behind `node_started`: what the node knows of the log of the start before. If that has fewer than `records`, "
+        "or another `boot`, its end may be gone",
+        ("records",),
+        ((), ("boot",)),
     ),
     "woke_late": Event(
         "the node comes to do at `at_ns` what was due at `since_ns`: its process was stopped, its machine suspended or "
@@ -326,6 +334,17 @@ EVENTS: Final[dict[str, Event]] = {
         "messages of one or more packets were handed to the application",
         (*_STREAM, "queue", "number", "place", "counts", "redelivered"),
     ),
+    "settled": Event(
+        "messages of one or more packets are done with: the commit that begins now takes them out of their queue for "
+        "good, as the application has acknowledged them, or they are dead letters or purged. A process that dies "
+        "before it returns has them again. Of durable classes only",
+        (*_STREAM, "queue", "number", "place", "counts"),
+    ),
+    "returned": Event(
+        "messages of one or more packets came back from the application, which is not done with them: they are handed "
+        "out again, perhaps after a wait, in which younger ones may pass",
+        (*_STREAM, "queue", "number", "place", "counts"),
+    ),
     "purged": Event(
         "messages of one or more packets were taken out of their queue: given up or moved by hand, or, of the "
         "dead-letter queue, lost to newer letters. A process that dies before its next commit has them again",
@@ -349,7 +368,7 @@ SHARED: Final = (
 """Fields that are alike in many records: a segment says them once and refers to them, see ``base/log_lines.py``."""
 
 SHARING: Final = frozenset(EVENTS) - {
-    "node_started", "node_continued", "node_stopped", "woke_late", "position_recovered", "session_opened",
-    "session_closed", "rollback_detected", "dropped",
+    "node_started", "node_continued", "node_stopped", "start_before", "woke_late", "position_recovered",
+    "session_opened", "session_closed", "rollback_detected", "dropped",
 }  # fmt: skip
 """Events whose records come again and again for one session or stream."""

@@ -332,6 +332,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             wall_offset_ns=reading.system_ns - now_ns,
             recording=recording,
             announced=self._announced(endpoint),
+            boot=platform.boot(),
         )
         engine.draining = self._at_rest
         return engine

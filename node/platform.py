@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from triack.node.log_file import LogFile, note_log
 from triack.node.private_files import Files, MemoryFiles, PrivateFiles
 from triack.node.stats import NodeStats
 from triack.node.worker import ThreadWorker, Worker
+from triack.store.boot import boot_id
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint, Tls, open_endpoint
 
@@ -32,22 +33,6 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Finish the log."""
-
-
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-"""Linux's name of this start of the machine, a UUID (random(4))."""
-UNKNOWN_BOOT = bytes(BOOT_BYTES)
-
-
-@cache
-def _read_boot() -> bytes:
-    if not hasattr(time, "CLOCK_BOOTTIME"):
-        return UNKNOWN_BOOT
-    try:
-        boot = bytes.fromhex(BOOT_ID.read_text().strip().replace("-", ""))
-    except (OSError, ValueError):
-        return UNKNOWN_BOOT
-    return boot if len(boot) == BOOT_BYTES else UNKNOWN_BOOT
 
 
 class Platform:
@@ -65,7 +50,12 @@ class Platform:
 
     def uptime(self) -> tuple[bytes, int]:
         """Which start of the machine this is, 16 bytes, zeros when nobody tells; and nanoseconds since then."""
-        return _read_boot(), self.monotonic_ns()
+        boot = boot_id() if hasattr(time, "CLOCK_BOOTTIME") else b""
+        return boot.ljust(BOOT_BYTES, b"\0"), self.monotonic_ns()
+
+    def boot(self) -> str:
+        """What names this boot of the machine, and no other one; empty where the system does not tell."""
+        return boot_id().hex()
 
     def read_clock(self, node_ns: int | None = None) -> ClockReading:
         """What the clocks show; ``node_ns`` is the node's time of day, the system's when it begins."""

@@ -91,6 +91,7 @@ class Engine:
         wall_offset_ns: wall clock minus monotonic clock.
         recording: whether to keep a session log.
         announced: where it tells peers that they find it, if that is not ``address``; empty for nowhere.
+        boot: names this boot of the machine: as long as it runs, no file loses what was written; empty if unknown.
 
     Attributes:
         node_id: 16 bytes that name this node for ever.
@@ -117,6 +118,7 @@ class Engine:
         wall_offset_ns: int,
         recording: bool,
         announced: str | None = None,
+        boot: str = "",
     ) -> None:
         self.node_id = content.node_id
         self.address = address
@@ -130,6 +132,7 @@ class Engine:
         self._wall_offset_ns = wall_offset_ns
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
         self._record("node_started", now_ns, name=name, **start_record(address, settings))
+        self._record("start_before", now_ns, records=content.records, **({"boot": boot} if boot else {}))
         peers = Peers(content.peers.values(), content.addresses)
         self.inbox = Inbox(
             settings,
@@ -607,7 +610,11 @@ class Engine:
             return
         job = jobs.start(now_ns, self.wall_ms(now_ns), at_once=self.draining)
         if job is not None:
+            if isinstance(job, GroupCommit):
+                self.inbox.note_settled(now_ns)
             self._write_records(effects, now_ns)
+            if self._recorder is not None and isinstance(job, GroupCommit):
+                job.commit.records = self._recorder.written
             effects.append(StartJob(job))
 
     def handle_done(self, job: Job, now_ns: int) -> None:

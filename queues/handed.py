@@ -5,9 +5,9 @@ from typing import Any
 
 from triack.base.delivery import LABELS
 from triack.queues.mailbox import Run
-from triack.queues.queued_packet import Lease
+from triack.queues.queued_packet import Lease, QueuedPacket
 
-__all__ = ["as_runs", "handed_fields"]
+__all__ = ["as_runs", "handed_fields", "settled_runs"]
 
 
 def handed_fields(queue: str, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
@@ -38,6 +38,18 @@ def as_runs(leases: list[Lease]) -> list[Run]:
             runs.append(Run(lease.packet, lease.index, lease.index, redelivered=lease.redelivered))
         runs[-1].next = lease.index + 1
     return runs
+
+
+def settled_runs(settled: dict[QueuedPacket, int]) -> Iterator[Run]:
+    """Yield messages that are done with, given as bits of their packets, as runs that are drawn to their end."""
+    for packet, bits in settled.items():
+        first = 0
+        while bits >> first:
+            first += ((bits >> first) & -(bits >> first)).bit_length() - 1
+            run = Run(packet, first, first, redelivered=False)
+            rest = ~(bits >> first)
+            first = run.next = first + (rest & -rest).bit_length() - 1
+            yield run
 
 
 def _begin(queue: str, run: Run) -> dict[str, Any]:

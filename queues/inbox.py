@@ -5,7 +5,9 @@ returned that holds it together with its stream's new position.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from operator import itemgetter
 
 from triack.base.commit import HEAD_BYTES, MessageRow, PositionRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import DURABLE, Delivery
@@ -25,7 +27,7 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.expiry import LETTERS_MAX, Expiry
 from triack.queues.given_up import EXPIRED
 from triack.queues.group_commit import REFUSED, GroupCommit
-from triack.queues.handed import as_runs, handed_fields
+from triack.queues.handed import as_runs, handed_fields, settled_runs
 from triack.queues.in_hand import InHand
 from triack.queues.incoming_run import IncomingRun
 from triack.queues.incoming_transfer import STREAM_BYTES, Arrival, IncomingTransfer
@@ -45,6 +47,7 @@ from triack.queues.positions import Positions
 from triack.queues.queued_packet import indices_of
 from triack.queues.quotas import Account, PayerOf, Quota
 from triack.queues.redelivery import Return, Wait, wait_after_death_ms, wait_ms
+from triack.queues.run import Run
 from triack.queues.settings import NodeSettings
 
 __all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Record"]
@@ -667,6 +670,7 @@ class Inbox:
         if way.delay_ms is not None:
             length_ms = way.delay_ms
         wait = Wait(self._wall_ms(now_ns) + length_ms, length_ms, redelivery.keep_order) if length_ms else None
+        self._notices.returned.append((mailbox.name, [lease]))
         mailbox.give_back(lease, wait)
 
     def is_over(self, mailbox: Mailbox, failures: int) -> bool:
@@ -690,13 +694,24 @@ class Inbox:
         return (now_ns + self._wall_offset_ns) // MS
 
     def note_runs(self, now_ns: int) -> None:
-        """Write down what was handed out or purged since the last call. Ends every open run."""
+        """Write down what was handed out, came back or was purged since the last call. Ends every open run."""
         for mailbox in self._notices.read:
             for fields in handed_fields(mailbox.name, mailbox.take_runs()):
                 self._record("handed", now_ns, **fields)
         self._notices.read.clear()
-        for queue, leases in self._notices.purged:
-            for fields in handed_fields(queue, as_runs(leases)):
-                del fields["redelivered"]
-                self._record("purged", now_ns, **fields)
-        self._notices.purged.clear()
+        for event, taken in (("returned", self._notices.returned), ("purged", self._notices.purged)):
+            for queue, several in groupby(taken, key=itemgetter(0)):
+                self._note(event, queue, as_runs([lease for _, leases in several for lease in leases]), now_ns)
+            taken.clear()
+
+    def note_settled(self, now_ns: int) -> None:
+        """Write down what the commit that begins now takes out of its queues for good, behind its handing out."""
+        self.note_runs(now_ns)
+        for mailbox, settled in self._notices.settled.items():
+            self._note("settled", mailbox.name, settled_runs(settled), now_ns)
+        self._notices.settled.clear()
+
+    def _note(self, event: str, queue: str, runs: Iterable[Run], now_ns: int) -> None:
+        for fields in handed_fields(queue, runs):
+            del fields["redelivered"]
+            self._record(event, now_ns, **fields)

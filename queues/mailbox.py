@@ -50,6 +50,8 @@ class Notices:
         read: queues from which something was handed out, see ``Mailbox.take_runs``.
         filled: queues that have become full since somebody looked, each told once until it has room.
         purged: what was taken out by hand since it was last written down, with the name of its queue.
+        returned: the same of what came back from applications.
+        settled: durable messages that are done with, as bits of their packets, and are in no commit that has begun.
         expiring: when what waits of a packet expires, by the wall clock in milliseconds, see ``Mailbox.expire``; with
             None, the first of those packets that only the disk has, see ``Mailbox.poll_expired``.
         resuming: when the next wait ends in a queue, by the wall clock in milliseconds: interrupt it then.
@@ -77,6 +79,8 @@ class Notices:
         "read",
         "relieved",
         "resuming",
+        "returned",
+        "settled",
         "settles",
         "wanting",
     )
@@ -94,6 +98,8 @@ class Notices:
         self.read: dict[Mailbox, None] = {}
         self.filled: list[QueueOverQuota] = []
         self.purged: list[tuple[str, list[Lease]]] = []
+        self.returned: list[tuple[str, list[Lease]]] = []
+        self.settled: dict[Mailbox, dict[QueuedPacket, int]] = {}
         self.expiring = Deadlines[tuple[Mailbox, QueuedPacket | None]]()
         self.resuming = Deadlines[Mailbox]()
         self.drops = drops
@@ -500,6 +506,7 @@ class Mailbox:
     def _acknowledge(self, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for packets that count for the same account."""
         messages = packets = charged_bytes = 0
+        settled = self._notices.settled.setdefault(self, {})
         for packet, bits in done:
             fresh = bits & ~packet.acked
             if not fresh:
@@ -512,8 +519,10 @@ class Mailbox:
                 self.size_bytes -= packet.size_bytes
                 charged_bytes += packet.charged_bytes
                 packets += packet.charged_bytes > 0
-            if packet.keys and packet.place not in self._changed:
-                self._note_change(packet)
+            if packet.keys:
+                settled[packet] = settled.get(packet, 0) | fresh
+                if packet.place not in self._changed:
+                    self._note_change(packet)
         if messages:
             self.length -= messages
             self.left += messages

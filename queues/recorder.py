@@ -261,6 +261,11 @@ class Recorder:
         ranges = as_ranges(sorted([sent.number for sent in packets]))
         self.add(event, now_ns, {"session": session, "ranges": ranges})
 
+    @property
+    def written(self) -> int:
+        """The serial of the last record that ``take`` has given, or is to give."""
+        return self._lines.written
+
     def take(self) -> bytes:
         """All records since the last call, each line ended."""
         if self._run is not None or self._entered is not None:

@@ -13,15 +13,14 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Protocol
 
+from triack.base.clock import BOOT_BYTES
 from triack.base.in_hand import Marks, begin_words, read_marks
+from triack.store.boot import boot_id
 
-__all__ = ["HANDS_FILE", "Hands", "HandsFile", "boot_id"]
+__all__ = ["HANDS_FILE", "Hands", "HandsFile"]
 
 HANDS_FILE = "hands"
 """The name that operators see in a data directory."""
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_BOOT_BYTES = 40
-"""Before the words: the boot, 36 characters, and what makes the words' addresses multiples of eight."""
 
 
 class Hands(Protocol):
@@ -40,13 +39,6 @@ class Hands(Protocol):
 
     def end(self) -> None:
         """The store is closed in good order: keep no more than there is to tell the next start."""
-
-
-def boot_id() -> bytes:
-    """Names the time since the system began, for ever; empty where nobody can tell, which is not on Linux."""
-    with suppress(OSError):
-        return _BOOT_ID.read_bytes().strip()[:_BOOT_BYTES].ljust(_BOOT_BYTES)
-    return b""
 
 
 class HandsFile:
@@ -90,8 +82,8 @@ class HandsFile:
         except OSError:
             return {}
         words = array("Q")
-        if content[:_BOOT_BYTES] == boot and not len(content) % words.itemsize:
-            words.frombytes(content[_BOOT_BYTES:])
+        if content[:BOOT_BYTES] == boot and not len(content) % words.itemsize:
+            words.frombytes(content[BOOT_BYTES:])
         return read_marks(words, start)
 
     @staticmethod
@@ -108,4 +100,4 @@ class HandsFile:
         finally:
             os.close(opened)
         new.replace(path)
-        return memoryview(shared)[_BOOT_BYTES:].cast("Q")
+        return memoryview(shared)[BOOT_BYTES:].cast("Q")

@@ -108,6 +108,7 @@ META = Table(
     "serial INTEGER",
     "log_bytes INTEGER",
     "clock BLOB",
+    "records INTEGER",
     "tallies BLOB",
 )
 """The one row that every commit writes."""

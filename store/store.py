@@ -95,6 +95,7 @@ class _Meta(NamedTuple):
         serial: the number of the last commit that had one.
         log_bytes: the least size of the log, 0 when there need not be one.
         clock: what the node's clocks showed at the last commit that said so.
+        records: how many records the session log of this start had when the last commit was begun.
     """
 
     node_id: bytes = b""
@@ -103,6 +104,7 @@ class _Meta(NamedTuple):
     serial: int = 0
     log_bytes: int = 0
     clock: bytes = b""
+    records: int = 0
 
 
 class Store:
@@ -380,7 +382,9 @@ class Store:
                 yield values
 
         meta = self._meta
-        content = StoreContent(meta.node_id, meta.incarnation, serial=meta.serial, clock=meta.clock)
+        content = StoreContent(
+            meta.node_id, meta.incarnation, serial=meta.serial, clock=meta.clock, records=meta.records
+        )
         begun = [(start, serial) for _, start, serial in rows("starts")]
         ends = [serial for _, serial in begun[1:]] + [meta.serial]
         content.starts = {start: end for (start, _), end in zip(begun, ends, strict=False)}
@@ -417,7 +421,8 @@ class Store:
             with self._transaction():
                 self._apply(commit)
                 serial, clock = commit.serial or self._meta.serial, commit.clock or self._meta.clock
-                self._meta = self._meta._replace(serial=serial, clock=clock)
+                records = commit.records if commit.serial else self._meta.records
+                self._meta = self._meta._replace(serial=serial, clock=clock, records=records)
                 self._write_meta()
             self._check_place("commit")
             if self._log_pages[0] >= self._checkpoint_pages:

@@ -114,7 +114,7 @@ def _found_by(slip: Slip) -> set[str]:
             return {"damaged"}
     if verdict.unread:
         return {"damaged"}
-    return set(verdict.violations) or ({"incomplete"} if verdict.missing else set())
+    return set(verdict.violations) or ({"incomplete"} if verdict.missing or verdict.cut else set())
 
 
 def differences(truth: Log, said: Log) -> Iterator[Lie]:

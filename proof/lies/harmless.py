@@ -217,6 +217,14 @@ HARMLESS: dict[str, Kind] = {
         "When a process started, or found what on its disk, no limit of time counts from.",
         lambda lie, _: lie.kind in ("shift", "swap") and lie.event in ("node_started", "position_recovered", "queued"),
     ),
+    "start-before": Kind(
+        "What a start knows of the log of the one before says whether that is whole; no promise is about it.",
+        lambda lie, _: lie.event == "start_before",
+    ),
+    "stood-still": Kind(
+        "That a node stood still excuses what it did late, and nothing else; here nothing was late.",
+        lambda lie, _: lie.event == "woke_late",
+    ),
     "never-opened": Kind(
         "A session that never opened promised nothing, however and how often it ended.",
         lambda lie, log: lie.event == "session_closed" and not _opens(lie, log),

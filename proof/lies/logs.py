@@ -75,9 +75,9 @@ def wide_files(most: int = WIDE) -> Iterator[tuple[int, Files]]:
 
 
 def is_honest(plan: Plan) -> bool:
-    """Whether all nodes keep their promises, and in time."""
+    """Whether all nodes keep their promises, and in time, and their logs are whole."""
     kinds = {fault.kind for fault in plan.faults}
-    return not kinds & {*DISHONEST, "pause"} and not any(host.timer_slack_ns for host in plan.hosts)
+    return not kinds & {*DISHONEST, "pause"} and not any(host.timer_slack_ns or host.cuts_log for host in plan.hosts)
 
 
 def is_whole(files: Files) -> bool:

@@ -11,7 +11,7 @@ from proof.lies.logs import LOGS, WIDE, honest_logs, wide_logs
 from proof.lies.mutate import Lie, Log, lies_about, splices
 from triack.base.errors import ReplayError
 from triack.tools.replay.catalogue import IN_TIME
-from triack.tools.replay.local_engine import judge_records
+from triack.tools.replay.local_engine import verdict_on
 
 __all__ = ["RIGHT", "Told", "chosen", "found_by", "tell", "tell_all"]
 
@@ -45,6 +45,8 @@ RIGHT: dict[str, set[str]] = {
         "store_ack_late",
     },
     "handed": {"not_handed", "queue", "claims", "duplicates_delivered", "order", "unmarked", "expired"},
+    "settled": {"not_handed", "queue", "claims", "duplicates_delivered"},
+    "returned": {"not_handed", "queue", "claims"},
     "purged": {"not_handed", "queue", "claims"},
     "expired": {"not_handed", "queue", "claims", "expired"},
     "node_started": {
@@ -53,6 +55,7 @@ RIGHT: dict[str, set[str]] = {
     "node_continued": {"claims", "node_life"},
     "node_stopped": {"node_life", "silent_end"},
     "woke_late": {"claims", *IN_TIME},
+    "start_before": {"node_life"},
     "packet_received": {
         "ack_unsent", "store_ack_unsent", "wire", "queue", "claims", "rejected", "silent_end", "previous",
         "half_window", "idle_delay", "at_once", "store_ack_before_commit", "not_handed", "ack_timeout", "silence",
@@ -62,7 +65,9 @@ RIGHT: dict[str, set[str]] = {
         "queue", "wire", "close_without_full_resend", "claims", "ack_unreceived", "silent_end", "window", "previous",
         "ack_timeout", "silence", "store_silence", "idle_close", "idle_open",
     },
-    "position_recovered": {"order", "queue", "not_recovered", "claims", "node_life", "rejected", "lost"},
+    "position_recovered": {
+        "order", "queue", "not_recovered", "recovered_from_nowhere", "claims", "node_life", "rejected", "lost",
+    },
     "queued": {"claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost"},
     "rejected": {"rejected", "claims", "store_ack_before_commit", "order_ack_before_commit", "gaps"},
     "removed": {
@@ -87,7 +92,7 @@ RIGHT: dict[str, set[str]] = {
     "dropped": set(),
 }  # fmt: skip
 """The checks that may find a lie about an event: those of what it says. The record as a whole has checks of its own."""
-ANY = {"clock", "log_gap", "damaged"}
+ANY = {"clock", "clocks", "log_gap", "damaged", "incomplete"}
 
 
 @dataclass(slots=True)
@@ -108,11 +113,12 @@ class Told:
 
 
 def found_by(lie: Lie) -> set[str]:
-    """Return the checks that find a lie; a log that cannot be read is found out as well."""
+    """Return the checks that find a lie; a log that cannot be read, or seems to lack its end, is found out as well."""
     try:
-        return {it.check for it in judge_records(lie.records)}
+        verdict = verdict_on(lie.records)
     except ReplayError:
         return {"damaged"}
+    return set(verdict.violations) or ({"incomplete"} if verdict.cut else set())
 
 
 def tell(lie: Lie, log: Log, told: Told, where: str) -> None:

@@ -20,7 +20,9 @@ def test_keys_ascend_by_group_then_number() -> None:
     assert keys == sorted(set(keys))
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Commit) if field.name not in ("serial", "clock")])
+@pytest.mark.parametrize(
+    "name", [field.name for field in fields(Commit) if field.name not in ("serial", "clock", "records")]
+)
 def test_every_field_alone_makes_a_commit(name: str) -> None:
     """What would not is never written; a number alone is nothing to write."""
     commit = Commit(serial=7)
@@ -33,7 +35,9 @@ def test_every_field_alone_makes_a_commit(name: str) -> None:
     assert commit
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Commit) if field.name not in ("serial", "clock")])
+@pytest.mark.parametrize(
+    "name", [field.name for field in fields(Commit) if field.name not in ("serial", "clock", "records")]
+)
 def test_what_only_takes_out_adds_nothing(name: str) -> None:
     """Everything else does, so that somebody may wait for it."""
     commit = Commit()

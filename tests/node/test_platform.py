@@ -140,3 +140,10 @@ async def test_a_node_may_begin_in_1946(
     assert ("the clock of this machine is not set, it shows 1970-01-01" in caplog.text) == (not from_s)
     verdict = replay(tmp_path / "log", engine="local")
     assert (verdict.verdict, verdict.missing) == ("pass", [])
+
+
+def test_the_boot_of_the_machine_has_a_name() -> None:
+    """The same for all processes; none where the system does not tell."""
+    there = Path("/proc/sys/kernel/random/boot_id").exists()
+    assert Platform().boot() == Platform().boot()
+    assert bool(Platform().boot()) == there

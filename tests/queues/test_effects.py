@@ -109,7 +109,7 @@ def test_an_idle_engine_wants_nothing_at_all() -> None:
         assert deadline_ns is not None
         while node.now_ns + SECOND < deadline_ns:
             assert node.poll(SECOND) == []
-        assert node.engine.next_deadline() == deadline_ns
+            assert node.engine.next_deadline() == deadline_ns
 
 
 def test_an_engine_with_nothing_has_no_deadline() -> None:

@@ -49,12 +49,12 @@ def test_another_boot_of_the_machine_reads_nothing(tmp_path: Path, monkeypatch: 
     """Nothing was synced, so nobody knows what of it is true."""
     _, words = HandsFile(tmp_path).begin(0, 1)
     hold(words, 7)
-    monkeypatch.setattr(hands_file, "boot_id", lambda: b"another".ljust(40))
+    monkeypatch.setattr(hands_file, "boot_id", lambda: b"another".ljust(16))
     assert HandsFile(tmp_path).begin(1, 2)[0] == {}
 
 
 def test_a_system_that_cannot_tell_its_boots_keeps_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hands_file, "_BOOT_ID", tmp_path / "none")
+    monkeypatch.setattr(hands_file, "boot_id", lambda: b"")
     assert HandsFile(tmp_path).begin(0, 1) == ({}, None)
     assert not list(tmp_path.iterdir())
 

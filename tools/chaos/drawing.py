@@ -22,6 +22,8 @@ from triack.tools.sim.world import World
 
 __all__ = ["draw"]
 
+CUT_CHANCE = 0.3
+"""Of machines whose logs are cut: what they had done cannot be held against anybody, so most are judged in full."""
 INSECURE_CHANCE = 1 / 8
 """Nodes without keys are for one machine; enough that a few hundred seeds meet every fault without them, too."""
 
@@ -74,7 +76,13 @@ def draw(seed: int) -> Plan:
     plan = hide(plan, world.chance("middle boxes"))
     plan = set_clocks(visit(plan, world.chance("second openers")), world.chance("clocks"))
     plan = fill_with_letters(poison(plan, world.chance("poison")), world.chance("dead letters"))
-    return _with_packets(plan, world.chance("packets"))
+    return _with_logs(_with_packets(plan, world.chance("packets")), world.chance("logs"))
+
+
+def _with_logs(plan: Plan, random: Random) -> Plan:
+    """The same plan, in which some machines that lose power lose the end of their session logs as well."""
+    hosts = [replace(host, cuts_log=random.random() < CUT_CHANCE) for host in plan.hosts]
+    return replace(plan, hosts=tuple(hosts))
 
 
 def _with_packets(plan: Plan, random: Random) -> Plan:

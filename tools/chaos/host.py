@@ -181,7 +181,17 @@ class Host(SimHost):
 
     def _lose_power(self) -> None:
         self.disk.lose_power()
+        if self.plan.cuts_log:
+            self._cut_log()
         self.on_power_loss()
+
+    def _cut_log(self) -> None:
+        """The end of the session log had not been written by the system: a few lines of it, many, or any part."""
+        self.boots += 1
+        if self.records:
+            log, random = self.records[-1], self.world.chance(f"log {self.name} {self.boots}")
+            most = random.choice([1_000, 20_000, len(log)])
+            del log[len(log) - random.randrange(min(len(log), most) + 1) :]
 
     def heal(self) -> None:
         """Nothing is planned any more, the disk works, timers are in time, and a process that stood still goes on."""

@@ -113,7 +113,7 @@ class HostPlan:
     """One machine.
 
     ``transactional`` readers keep their position in the store, others only acknowledge. It begins at ``address``, and
-    is looked for at all of its ``addresses``.
+    is looked for at all of its ``addresses``. Where it ``cuts_log``, a loss of power takes the end of its session log.
     """
 
     name: str
@@ -128,6 +128,7 @@ class HostPlan:
     read_gap_ns: int
     burst_ns: int = 0
     others: tuple[str, ...] = ()
+    cuts_log: bool = False
 
     @property
     def addresses(self) -> tuple[str, ...]:

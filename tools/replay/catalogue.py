@@ -94,6 +94,12 @@ CHECKS: Final[dict[str, Check]] = {
         "decisions/0006",
         "the packets, and what the node found on its disk",
     ),
+    "recovered_from_nowhere": Check(
+        "What a start finds on its disk had come to its node before, or was passed over; a first start finds nothing.",
+        "A start that could claim any position would hide every loss before it.",
+        "docs/session-log.md",
+        "the packets that no earlier record of the node shows",
+    ),
     "forgotten": Check(
         "After a restart an origin has again everything durable that was neither acknowledged nor removed.",
         "`receipt.queued()` had returned: the message must be on its way until it has arrived.",
@@ -240,6 +246,12 @@ CHECKS: Final[dict[str, Check]] = {
         "RFC 8899; session/path_mtu.py",
         "the size in force, and the longest probe that has come",
     ),
+    "unsent": Check(
+        "What is queued leaves within 10 s if a session with its peer has nothing unacknowledged all that time.",
+        "A message that waits in an open session with room waits for ever.",
+        "design of the sessions; queues/link.py",
+        "the packets, and since when they waited",
+    ),
     "close_without_full_resend": Check(
         "After a failed session the next one carries every unacknowledged packet of its lanes, none skipped.",
         "What is skipped waits for a resend tier, or for ever.",
@@ -277,6 +289,12 @@ CHECKS: Final[dict[str, Check]] = {
         "docs/session-log.md",
         "both times",
     ),
+    "clocks": Check(
+        "By the clocks of both ends of a session nothing arrives before it left, and neither clock loses a fifth.",
+        "Every limit of time is judged by these clocks: one that runs slow keeps all of them.",
+        "tools/replay/clock_check.py",
+        "by how much, and with which record",
+    ),
     "log_gap": Check(
         "The serial numbers of a node's records have no gaps.",
         "Where a record is missing, anything may have happened.",
@@ -288,7 +306,7 @@ CHECKS: Final[dict[str, Check]] = {
 
 IN_TIME: Final = (
     "at_once", "half_window", "idle_delay", "idle_open", "order_ack_late", "resend_tiers", "silence", "store_ack_late",
-    "store_silence",
+    "store_silence", "unsent",
 )  # fmt: skip
 """The checks of limits of time: what a process that stands still cannot keep."""
 
@@ -297,9 +315,9 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "base/delivery": ("lost", "forgotten"),
     "ordering/duplicates": ("duplicates_delivered", "express_twice", "rejected"),
     "ordering/hold": ("rejected", "gaps", "resend_tiers"),
-    "ordering/incoming": ("order", "gaps", "previous", "rejected"),
+    "ordering/incoming": ("order", "gaps", "previous", "rejected", "recovered_from_nowhere"),
     "ordering/order_ack": ("order_ack_before_commit", "order_ack_late", "ack_taken_back"),
-    "ordering/outgoing": ("close_without_full_resend", "queue"),
+    "ordering/outgoing": ("close_without_full_resend", "queue", "unsent"),
     "ordering/rejections": ("rejected",),
     "ordering/tiers": ("resend_tiers",),
     "queues/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import signal
 import sys
 import traceback
@@ -41,8 +40,6 @@ _FINDINGS_SHOWN: Final = 10
 """So that the numbers above them stay on a small terminal."""
 _UNREAD_SHOWN: Final = 10
 """The same."""
-_ID: Final = re.compile(r"\b[0-9a-f]{32}\b")
-"""The id of a node within a sentence."""
 _NUMBERS: Final = (
     "sent",
     "delivered",
@@ -216,6 +213,8 @@ def _show_coverage(verdict: Verdict, timeline: Timeline, console: Console) -> No
         console.print(
             f"[yellow]no log was given of {_safe(timeline.told(log))}: what only it can prove is not known[/]"
         )
+    for log in verdict.cut:
+        console.print(f"[yellow]{_safe(timeline.named(log))}[/]")
     if verdict.unread and verdict.violations:
         console.print("[yellow]what was not read may explain the following:[/]")
 
@@ -248,5 +247,4 @@ def describe(finding: Violation, timeline: Timeline) -> str:
         several = f"numbers {finding.number} to {finding.last}"
         where.append(several if finding.last > finding.number else f"number {finding.number}")
     where += [f"{finding.file} line {finding.line}"] if finding.file else []
-    evidence = _ID.sub(lambda id_: timeline.name(id_[0]), finding.evidence)
-    return f"{', '.join(where)}: {evidence}"
+    return f"{', '.join(where)}: {timeline.named(finding.evidence)}"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from triack.base.printable import escaped
-from triack.tools.replay.findings import EVER, LATE_NS, Due, Finding, Life, Opening
+from triack.tools.replay.endings import Endings, Start
+from triack.tools.replay.findings import EVER, LATE_NS, UNSENT_NS, Due, Finding, Life, Opening
 from triack.tools.replay.journal import Segment
 from triack.tools.replay.listing import Listing
 from triack.tools.replay.report_tables import fill_tables
-from triack.tools.replay.schema import BROKEN, LATE, SessionLine, Timeline, Verdict, Violation
+from triack.tools.replay.schema import BROKEN, LATE, UNPROVEN, SessionLine, Timeline, Verdict, Violation
 from triack.tools.replay.series import GRAIN_BITS, Series
 from triack.tools.replay.starts import Starts
 
@@ -52,12 +53,17 @@ class World:
             self._by_start[(opening.node, opening.incarnation)].append(opening)
             self._peers[opening.node].add(opening.peer)
         self.starts = Starts(self.lives, self.openings)
+        self.endings = Endings(self.lives, self.openings, self.starts)
         self._holds = {
             "log": self._log,
             "stopped": self._stopped,
             "given": lambda due: self.starts.are_given(due.node, due.incarnation, due.end_ns),
             "peers_given": self._peers_given,
             "told": lambda due: self.starts.would_tell(due.node, due.peer),
+            "settled": lambda due: self.starts.are_given(due.node, due.incarnation, due.end_ns),
+            "whole": lambda due: self.starts.are_given(due.node, due.incarnation, EVER),
+            "seen": lambda due: (due.node, due.incarnation) in self.lives,
+            "powered": self._powered,
             "started": self._started,
             "open": self._open,
             "not_opened": self._not_opened,
@@ -66,11 +72,24 @@ class World:
             "reopened_alive": lambda due: self._reopened(due, self._by_start[(due.node, due.incarnation)]),
             "carried_on": self._carried_on,
             "awake": self._awake,
+            "room": self._room,
         }
 
     def holds(self, due: Due) -> bool:
-        """Whether what a finding depends on is true."""
+        """Whether what a finding depends on is true, as far as the logs go that there are."""
         return self._holds[due.kind](due)
+
+    def lacking(self, due: Due) -> set[Start]:
+        """Return the starts whose logs may lack, at their ends, what would show that a due does not hold."""
+        if due.kind == "told":
+            return self.endings.lacking_of_session(due.node, self.starts.within(due.node, due.peer))
+        if due.kind == "powered":
+            return set() if self._powered(due) else {(due.node, due.incarnation)}
+        return self.endings.lacking(due)
+
+    def _powered(self, due: Due) -> bool:
+        boots = [life.boot for start in (0, 1) if (life := self.lives.get((due.node, due.incarnation + start)))]
+        return len(set(boots)) < 2  # noqa: PLR2004 - two starts
 
     def _log(self, due: Due) -> bool:
         life = self.lives.get((due.node, due.incarnation))
@@ -133,6 +152,17 @@ class World:
         )
         return not still_ns or until_ns > due.end_ns + still_ns + LATE_NS
 
+    def _room(self, due: Due) -> bool:
+        mine = [it for it in self.openings if it.node == due.node and it.peer_name == due.peer]
+        if len({it.peer for it in mine}) != 1:
+            return False
+        for opening in mine:
+            for begin_ns, end_ns in opening.free if opening.incarnation == due.incarnation else ():
+                until_ns = min(end_ns or self._closed_ns(opening), due.end_ns)
+                if until_ns - max(begin_ns, due.begin_ns) > UNSENT_NS + LATE_NS:
+                    return True
+        return False
+
     def _carried_on(self, due: Due) -> bool:
         return any(
             opening.session == due.peer and self._closed_ns(opening) > due.end_ns
@@ -141,20 +171,24 @@ class World:
 
 
 def decide(findings: Iterable[Finding], world: World) -> list[Violation]:
-    """Return the violations, without those whose dues do not hold; sorted, each once, those that are late last."""
+    """Return the violations, without those whose dues do not hold; sorted, each once, by their standing first."""
     found: dict[object, Violation] = {}
-    held = (violation for it in findings if (violation := _held(it, world)) is not None)
+    held = (violation for it in findings for violation in _held(it, world))
     for violation in sorted(held, key=lambda it: (it.standing, it)):
         found.setdefault(violation.identity, violation)
     return list(found.values())
 
 
-def _held(finding: Finding, world: World) -> Violation | None:
-    """Return what becomes of a finding; None if it does not hold."""
+def _held(finding: Finding, world: World) -> Iterator[Violation]:
+    """Yield what becomes of a finding: it, or the starts whose logs may lack what explains it, or nothing."""
     failing = {due.kind for due in finding.dues if not world.holds(due)}
-    if not failing:
-        return finding.violation
-    return replace(finding.violation, standing=LATE) if failing == {"awake"} else None
+    if failing - {"awake", "powered"}:
+        return
+    lacking = sorted({start for due in finding.dues for start in world.lacking(due)})
+    for node, start in lacking:
+        yield Violation("", node, number=start, incarnation=start, standing=UNPROVEN)
+    if not lacking:
+        yield replace(finding.violation, standing=LATE) if failing else finding.violation
 
 
 def place(violations: list[Violation], segments: Iterable[Segment]) -> None:
@@ -174,6 +208,24 @@ def missing_logs(world: World) -> list[str]:
     """Say which logs are missing: of peers, and of starts of nodes of which there are others."""
     missing = sorted({opening.peer for opening in world.openings} - world.nodes - {""})
     return [f"node {peer}" for peer in missing] + world.starts.missing()
+
+
+def cut_logs(world: World, lacking: Iterable[Start]) -> list[str]:
+    """Say which logs lack their end, as others show, or may lack what would explain something that seems broken.
+
+    Args:
+        world: what is known.
+        lacking: the starts of the latter kind.
+    """
+    told = []
+    for node, start in sorted({*lacking, *world.endings.short()}):
+        last_n, known = world.lives[(node, start)].last_n, world.endings.known_of(node, start)
+        at = f"the log of start {start} of node {node} ends at record {last_n:,}"
+        if known > last_n:
+            told.append(f"{at}, and its node had written {known:,} when its last commit was begun")
+        else:
+            told.append(f"{at} without its end record; what is missing after that may be there")
+    return told
 
 
 def unfinished_logs(world: World) -> list[str]:
@@ -217,6 +269,7 @@ def conclude(
     decided = decide(findings, world)
     verdict.findings = [it for it in decided if it.standing == BROKEN]
     counts = Counter((it.check, it.standing) for it in decided)
+    verdict.cut = cut_logs(world, [(it.node, it.incarnation) for it in decided if it.standing == UNPROVEN])
     accuse(verdict, counts, sum(it.value for it in verdict.findings if it.check == "lost"))
 
 
@@ -261,7 +314,8 @@ def accuse(verdict: Verdict, counts: Mapping[tuple[str, int], int], lost: int) -
     """
     by_standing = {standing: dict[str, int]() for standing in (BROKEN, LATE)}
     for (check, standing), count in sorted(counts.items()):
-        by_standing[standing][check] = count
+        if standing != UNPROVEN:
+            by_standing[standing][check] = count
     verdict.violations, verdict.late = by_standing[BROKEN], by_standing[LATE]
     verdict.lost = lost
     verdict.pending -= lost

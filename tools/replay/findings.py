@@ -21,6 +21,8 @@ LATE_MOMENTS: Final = 8
 write within a turn or two of its loop."""
 
 
+UNSENT_NS: Final = 10_000_000_000
+"""In that time a node sends what waits when a session has room, whatever else it has to do: hundreds of round trips."""
 EVER: Final = 1 << 62
 """A start later than any, and a time, too."""
 
@@ -43,7 +45,14 @@ class Due(NamedTuple):
     ``not_opened``: it opened none in between, but after one that ended as idle. ``opened_anew``: it did.
     ``reopened``: it opened one with the peer after ``begin_ns`` and had it for ``end_ns``.
     ``reopened_alive``: it did so in that start.
+    ``room``: of a session with the peer that it calls ``peer`` nothing was unacknowledged for ``UNSENT_NS`` between
+    ``begin_ns`` and ``end_ns``, and no other node was ever called so.
     ``carried_on``: its session ``peer`` was open until ``end_ns``.
+    ``settled``: ``given``, and the logs of those starts go to their ends, but for the last one of all.
+    ``whole``: ``given``, and what is known of the node goes as far as record ``end_ns`` of start ``begin_ns`` of its
+    peer ``peer``, or to its end.
+    ``seen``: the same of one start of the node, ``incarnation``, alone.
+    ``powered``: the machine of the node did not start anew behind that start.
     ``awake``: the node did not stand still for so long between ``begin_ns`` and ``until_ns`` that what was to happen by
     ``end_ns`` could not. If this is all that does not hold, the finding counts as late.
     """
@@ -87,10 +96,40 @@ def awake(record: Record, begin_ns: int, end_ns: int, until_ns: int = EVER) -> D
     return Due("awake", record["node"], record["incarnation"], "", begin_ns, end_ns, until_ns)
 
 
+def settled(node: str, first: int = 1, last: int = EVER) -> Due:
+    """Return the due that no log of these starts of a node is missing, nor the end of one of them but the last."""
+    return Due("settled", node, first, end_ns=last)
+
+
+def whole(node: str, record: Record, first: int = 1) -> Due:
+    """Return the due that nothing is missing of what a node did before its peer wrote a record.
+
+    Args:
+        node: which one.
+        record: of the peer.
+        first: the start of the node with which it begins to count.
+    """
+    return Due("whole", node, first, record["node"], record["incarnation"], record["n"])
+
+
+def of_origin(origin: str, record: Record, first: int = 1) -> tuple[Due, ...]:
+    """Return the dues that nothing is missing of what an origin had done before a record was written.
+
+    Args:
+        origin: which node.
+        record: of another node, or its own.
+        first: the start of the origin with which it begins to count.
+    """
+    if record["node"] == origin:
+        return (settled(origin, first, record["incarnation"]),)
+    return settled(origin, first), whole(origin, record, first)
+
+
 class Life(NamedTuple):
     """One start of a node, as far as it was recorded; ``ready``: it said more than what it found on its disk.
 
-    ``stood``: from when to when it stood still, as it said when it went on.
+    ``stood``: from when to when it stood still, as it said when it went on. ``last_n``: the serial of its last record.
+    ``boot``: what names the boot of its machine. ``known``: how many records the start before had, as it knew.
     """
 
     node: str
@@ -102,12 +141,18 @@ class Life(NamedTuple):
     records: int
     ready: bool
     stood: Sequence[Span] = ()
+    last_n: int = 0
+    boot: str = ""
+    known: int = 0
 
 
 class Opening(NamedTuple):
     """One end of a session: when it was open, by the node's monotonic clock; ``closed_ns`` 0 if it never closed.
 
-    ``heard``: something came of which the peer has written that it had it, or sent it.
+    ``heard``: something came of which the peer has written that it had it, or sent it. ``n``: the serial of the record
+    with which it opened. ``reached``: of the last record of this end of which the other end's log shows an effect.
+    ``peer_name``: how the node calls the peer. ``free``: from when to when nothing of it was unacknowledged here, of
+    the longer times; 0: to its end.
     """
 
     node: str
@@ -119,6 +164,10 @@ class Opening(NamedTuple):
     reason: str
     wall_ns: int
     heard: bool = False
+    n: int = 0
+    reached: int = 0
+    peer_name: str = ""
+    free: Sequence[Span] = ()
 
 
 @dataclass(slots=True)

@@ -10,10 +10,11 @@ from typing import Final
 
 from triack.base.printable import counted
 from triack.tools.replay.commits import Commits
-from triack.tools.replay.findings import LATE_NS, Due, Output, Record, awake, given
+from triack.tools.replay.findings import LATE_NS, Due, Output, Record, awake, given, of_origin, settled
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.runs import Carried, packets_of
 from triack.tools.replay.schema import EXPRESS, FOR_EVER, REJECT_REASONS, TRANSACTIONAL
+from triack.tools.replay.settling import Settling
 from triack.tools.replay.store_ack_check import StoreAcks
 from triack.tools.replay.weights import Weights
 
@@ -51,8 +52,8 @@ class Receiver:
 
     __slots__ = (
         "again", "arrived", "cls", "commits", "committed", "counts", "express", "held_back", "kept", "on_disk",
-        "out", "previous", "read", "recovered", "refused", "refused_ever", "rejections", "settled", "unanswered",
-        "unarrived",
+        "out", "previous", "read", "recovered", "refused", "refused_ever", "rejections", "settled", "settling",
+        "unanswered", "unarrived", "unwanted",
     )  # fmt: skip
 
     @property
@@ -72,6 +73,8 @@ class Receiver:
         self.kept: dict[int, int] = {}
         # The lowest previous of a packet, where it is not the number before it.
         self.previous: dict[int, int] = {}
+        # Of other classes than transactional: the highest number up to which its origin wants nothing more.
+        self.unwanted = 0
         self.counts = Weights()
         self.settled = RangeSet()
         self.on_disk = RangeSet()
@@ -91,6 +94,7 @@ class Receiver:
         # What commits hold that had not arrived before them.
         self.unarrived: list[tuple[Record, Span]] = []
         self.out = HandedOut()
+        self.settling = Settling()
 
     def passes_over(self, number: int) -> bool:
         """Whether a later packet arrived whose previous one is before this: its origin had given this one up."""
@@ -169,6 +173,8 @@ class Incoming:
                 receiver.out.parts.clear()
                 receiver.out.whole = RangeSet()
                 receiver.out.any = RangeSet()
+            else:
+                receiver.settling.start(int(record["incarnation"]) - 1)
             for span in receiver.arrived:
                 for low, high in receiver.settled.missing(*span):
                     receiver.kept.update(dict.fromkeys(range(low, high + 1), 0))
@@ -205,7 +211,10 @@ class Incoming:
         for first, last in [(1, record["number"])] if ordered else record["ranges"]:
             found.add(first, last)
             receiver.settled.add(first, last)
-            receiver.recovered.add(first, last)
+        if self.node != self._origin or record["incarnation"] == 1:
+            self._judge_found(record, receiver, found)
+        for span in found:
+            receiver.recovered.add(*span)
         if self._found is not None and record["sequence"] in self._found:
             self._at(record, "claims", "recovered twice in one start", sequence=record["sequence"])
         if self._found is None:
@@ -216,6 +225,18 @@ class Incoming:
         if ordered:
             self._top = max(self._top, (record["sequence"], record["number"]))
 
+    def _judge_found(self, record: Record, receiver: Receiver, found: RangeSet) -> None:
+        """See that what a start found was here before: it had arrived, or its origin did not want it any more."""
+        known = RangeSet([*receiver.arrived, *receiver.recovered, (1, receiver.unwanted)])
+        for number, previous in receiver.previous.items():
+            known.add(previous + 1, number - 1)
+        due = settled(self.node, last=record["incarnation"])
+        for first, last in found:
+            for low, high in known.missing(first, last):
+                evidence = "found at a start, and had not arrived before"
+                where = {"sequence": record["sequence"], "number": low, "last": high}
+                self._at(record, "recovered_from_nowhere", evidence, due, **where)
+
     # ---- arrivals and commits
 
     def handle_received(self, record: Record) -> None:
@@ -224,6 +245,8 @@ class Incoming:
         self.store_acks.handle_record()
         receiver.cls = record["class"]
         first, last = record["number"], record["number"] + record["packets"] - 1
+        if record["class"] != TRANSACTIONAL:
+            receiver.unwanted = max(receiver.unwanted, record["previous"])
         if receiver.rejections or receiver.kept or receiver.arrived.overlap(first, last):
             self._receive_again(record, receiver)
             return
@@ -407,6 +430,8 @@ class Incoming:
         for low, high in receiver.settled.missing(number, last):
             evidence = "handed out but not committed"
             self._at(record, "queue", evidence, self._known(record), sequence=sequence, number=low, last=high)
+        if record["class"] != EXPRESS:
+            self._judge_settled(record, receiver)
         first, place = number, record["place"]
         for packets, messages in record["counts"]:
             if place or not self._is_new(receiver, record, first, first + packets - 1, messages):
@@ -421,6 +446,71 @@ class Incoming:
             self._judge_expired(record, receiver.out.expired)
         if record["class"] == TRANSACTIONAL:
             self._judge_handed_order(record, last)
+
+    def _judge_settled(self, record: Record, receiver: Receiver) -> None:
+        """What an application was done with is not handed out again."""
+        settling, number, place = receiver.settling, record["number"], record["place"]
+        for packets, messages in record["counts"]:
+            last = number + packets - 1
+            fresh = not receiver.out.any.overlap(number, last)
+            if not place and self._are_whole(receiver, number, last, messages):
+                spans = settling.hand_packets(record, number, last, fresh=fresh)
+            else:
+                spans = []
+                for each in range(number, last + 1):
+                    handed = each, place, place + messages - 1
+                    if settling.hand_messages(record, handed, receiver.counts.get(each), fresh=fresh):
+                        spans.append((each, each))
+                    place = 0
+            for low, high in spans:
+                self._out.count("duplicates_delivered", (high - low + 1) * messages)
+                where = {"sequence": record["sequence"], "number": low, "last": high}
+                self._at(record, "duplicates_delivered", "handed out after its reader was done with it", **where)
+            number, place = last + 1, 0
+
+    @staticmethod
+    def _are_whole(receiver: Receiver, first: int, last: int, messages: int) -> bool:
+        """Whether these are all messages of these packets, so many each."""
+        return list(receiver.counts.within(first, last)) == [(first, last, messages)]
+
+    def handle_settled(self, record: Record) -> None:
+        """The commit that begins takes messages out of their queue for good."""
+        if self._lane == DEAD_LETTER_LANE:
+            return
+        receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
+        place, at_ns, last = record["place"], record["at_ns"], number - 1
+        for packets, messages in record["counts"]:
+            last = number + packets - 1
+            if not place and self._are_whole(receiver, number, last, messages):
+                receiver.settling.settle_packets(number, last, at_ns)
+            else:
+                for each in range(number, last + 1):
+                    count = self._judge_messages(record, receiver, each, place, place + messages - 1)
+                    receiver.settling.settle_messages((each, place, place + messages - 1), count, at_ns)
+                    place = 0
+            number, place = last + 1, 0
+        for low, high in receiver.settled.missing(record["number"], last):
+            where = {"sequence": sequence, "number": low, "last": high}
+            self._at(record, "queue", "settled but not committed", self._known(record), **where)
+        taken = {each for removed in (receiver.out.removed, receiver.out.expired) for each in removed}
+        for low, high in receiver.out.any.missing(record["number"], last):
+            for each in range(low, high + 1):
+                if each not in taken:
+                    evidence, where = "settled, and never handed out, purged or expired", {"number": each}
+                    self._at(record, "claims", evidence, self._known(record), sequence=sequence, **where)
+
+    def handle_returned(self, record: Record) -> None:
+        """An application gave messages back."""
+        if self._lane != DEAD_LETTER_LANE:
+            receiver = self._sequence(record)
+            self._release(record, receiver)
+            for number, first, last in _messages_of(record):
+                self._judge_messages(record, receiver, number, first, last)
+
+    @staticmethod
+    def _release(record: Record, receiver: Receiver) -> None:
+        spans = list(_messages_of(record))
+        receiver.settling.release(spans, {number: receiver.counts.get(number) for number, _, _ in spans})
 
     def handle_purged(self, record: Record) -> None:
         """Somebody took messages out by hand; if the node dies before that is on disk, they are there again."""
@@ -440,6 +530,7 @@ class Incoming:
 
     def _remove(self, record: Record, *kept: dict[int, RangeSet]) -> None:
         receiver, sequence = self._sequence(record), record["sequence"]
+        self._release(record, receiver)
         spans = list(_messages_of(record))
         for low, high in receiver.settled.missing(spans[0][0], spans[-1][0]):
             evidence = f"{record['event']} but not committed"
@@ -542,6 +633,7 @@ class Incoming:
         for sequence, receiver in self.sequences.items():
             if receiver.cls != EXPRESS:
                 self._judge_unread(sequence, receiver, removed(sequence))
+                self._judge_lost_reads(sequence, receiver)
         self.store_acks.finish()
 
     def _judge_unread(self, sequence: int, receiver: Receiver, removed: RangeSet) -> None:
@@ -557,11 +649,17 @@ class Incoming:
                     # What it waited for was given up with it, and the commit went past it: it is a dead letter there.
                     continue
                 evidence = "committed and neither handed out, purged nor expired, though later ones were handed out"
-                dues = [given(self.node, commit.incarnation)]
+                dues = [settled(self.node, commit.incarnation)]
                 if receiver.cls == TRANSACTIONAL and commit.first < number < commit.last:
                     # Its origin may have given it up.
-                    dues.append(given(self._origin))
+                    dues += of_origin(self._origin, commit.record(self.node))
                 self._at(commit.record(self.node), "not_handed", evidence, *dues, sequence=sequence, number=number)
+
+    def _judge_lost_reads(self, sequence: int, receiver: Receiver) -> None:
+        """Report what was in hands when its node died, and did not come again before what was never handed out."""
+        for record, since, number in receiver.settling.lost():
+            evidence = "in the hands of a reader when its node ended, and not handed out again before younger ones"
+            self._at(record, "not_handed", evidence, settled(self.node, since), sequence=sequence, number=number)
 
     def _unread(self, receiver: Receiver, first: int, last: int) -> Iterator[int]:
         """Yield the packets of which some message was neither handed out, purged nor expired."""

@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 
 from triack.base.errors import ReplayError
 from triack.base.session_log import EVENTS
-from triack.tools.replay.findings import Life, Output, Record
+from triack.tools.replay.findings import Due, Life, Output, Record
 from triack.tools.replay.ranges import Span
 from triack.tools.replay.report_charts import Charts
 
 Unit = tuple[str, ...]
 """Whom a record goes to: ``("session", id)`` or ``("lane", origin, lane)``."""
-RECOVERY: Final = ("node_started", "node_continued", "position_recovered", "queued")
+RECOVERY: Final = ("node_started", "node_continued", "start_before", "position_recovered", "queued")
 """With these records a start says what it found on its disk."""
 
 SESSION_EVENTS: Final = frozenset(name for name, event in EVENTS.items() if "session" in event.fields)
@@ -42,6 +42,8 @@ class Segment(NamedTuple):
         records: how many there are.
         stood: from when to when the node stood still, by the monotonic clock, as it said when it went on.
         line: where it begins in its file, from 1.
+        boot: what names the boot of its machine, if it begins here and the system tells.
+        known: how many records the start before had, as this one knows, if it begins here.
     """
 
     node: str
@@ -59,6 +61,8 @@ class Segment(NamedTuple):
     records: int
     stood: Sequence[Span] = ()
     line: int = 1
+    boot: str = ""
+    known: int = 0
 
 
 class Journal:
@@ -89,6 +93,7 @@ class Journal:
         self._ready = False
         self._stopped = False
         self._stood: list[Span] = []
+        self._before: Record = {}
         self._met: set[Unit] = set()
 
     def read(self, records: Iterable[Record]) -> Iterator[tuple[Unit, Record]]:
@@ -132,6 +137,7 @@ class Journal:
             first["node"], first["incarnation"], self.path, first["n"], last["n"], first["at_ns"], last["at_ns"],
             first["wall_ns"] - first["at_ns"], first["event"] == "node_started", self._stopped, self._ready,
             self._life.get("name", ""), self.records, tuple(self._stood), self._line,
+            self._before.get("boot", ""), self._before.get("records", 0),
         )  # fmt: skip
 
     def _check(self, record: Record) -> None:
@@ -148,6 +154,10 @@ class Journal:
             or event in ("node_started", "node_continued")
         ):
             self._report_break(record, last)
+        if event == "start_before":
+            self._before = record
+            if last.get("event") != "node_started":
+                self._out.report(record, "node_life", "what is known of the start before, not behind node_started")
         if event == "woke_late":
             self._stand(record, last)
         if self._stopped:
@@ -203,10 +213,10 @@ def units_of(record: Record) -> list[Unit]:
     return units
 
 
-def report_gap(out: Output, record: Record, before: int) -> None:
+def report_gap(out: Output, record: Record, before: int, *dues: Due) -> None:
     """Report a gap in the serials."""
     evidence = f"start {record['incarnation']}: record {record['n']} follows record {before}"
-    out.report(record, "log_gap", evidence, number=record["n"])
+    out.report(record, "log_gap", evidence, *dues, number=record["n"])
 
 
 def join_segments(segments: list[Segment], out: Output) -> list[Life]:
@@ -232,7 +242,7 @@ def _join(parts: list[Segment], out: Output) -> Life:
         if _record_of(before) == record:
             raise ReplayError(f"{before.path} and {after.path} begin with the same record: give only one of them")
         if after.first_n != before.last_n + 1:
-            report_gap(out, record, before.last_n)
+            report_gap(out, record, before.last_n, Due("powered", after.node, after.incarnation))
         if after.begin_ns < before.end_ns:
             out.report(record, "clock", f"{after.begin_ns} ns follows {before.end_ns} ns")
         if after.offset_ns != before.offset_ns:
@@ -246,7 +256,7 @@ def _join(parts: list[Segment], out: Output) -> Life:
     return Life(
         first.node, first.incarnation, first.begin_ns, last.end_ns, last.stops, first.name,
         sum(part.records for part in parts), any(part.ready for part in parts),
-        tuple((begin, end) for part in parts for begin, end in part.stood),
+        tuple((begin, end) for part in parts for begin, end in part.stood), last.last_n, first.boot, first.known,
     )  # fmt: skip
 
 

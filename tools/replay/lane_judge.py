@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from triack.base.printable import counted
 from triack.base.session_log import SETTINGS
 from triack.tools.replay.commits import Commit, Commits
-from triack.tools.replay.findings import EVER, DisorderError, Due, Output, Record, given
+from triack.tools.replay.findings import EVER, DisorderError, Due, Output, Record, given, of_origin, settled, whole
 from triack.tools.replay.incoming_check import DEAD_LETTER_LANE, Incoming, Receiver
 from triack.tools.replay.latencies import Latencies
 from triack.tools.replay.outgoing_check import Outgoing
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.stories import Story, given_up_and_delivered, segments
+
+LEAVING: Final = ("handed", "settled", "returned", "purged", "expired")
+"""What happens to messages that are in a queue, dead letters among them."""
 
 
 class LaneJudge:
@@ -79,7 +82,7 @@ class LaneJudge:
             self._on_life(record)
             return
         self._last[node] = record
-        if self._lane == DEAD_LETTER_LANE and event not in ("handed", "purged", "expired"):
+        if self._lane == DEAD_LETTER_LANE and event not in LEAVING:
             self._at(record, "claims", f"{event} in the lane of dead letters", record.get("sequence", -1))
             return
         if event[0] != "~":
@@ -87,6 +90,8 @@ class LaneJudge:
             if node in self._recovering:
                 self._end_recovery(record)
         self._SEES[event](self, record)
+        if node == self._origin:
+            self._sender(node).look(record)
 
     def _end_recovery(self, record: Record) -> None:
         """A start has said what it found when it says anything else."""
@@ -205,7 +210,8 @@ class LaneJudge:
     def _on_recovered(self, record: Record) -> None:
         covered = self._story(record).covered
         for first, last in [(1, record["number"])] if "number" in record else record["ranges"]:
-            covered.add(first, last)
+            # A first start has found nothing, whatever it says.
+            covered.add(first, last if record["incarnation"] > 1 else 0)
         self._receiver(record["node"]).handle_recovered(record)
 
     def _on_rejected(self, record: Record) -> None:
@@ -219,7 +225,7 @@ class LaneJudge:
     def _on_order_ack_received(self, record: Record) -> None:
         sequence = record["sequence"]
         story = self._stories[sequence]
-        story.acked = max(story.acked, record["number"])
+        story.forget(record["number"], record["incarnation"], record["n"])
         self._order_acked.setdefault((sequence, record["number"]), record)
         if record["node"] != self._origin:
             self._at(record, "claims", "an order ack that arrived at another node", sequence, number=record["number"])
@@ -237,6 +243,12 @@ class LaneJudge:
     def _on_handed(self, record: Record) -> None:
         self._receiver(record["node"]).handle_handed(record)
 
+    def _on_settled(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_settled(record)
+
+    def _on_returned(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_returned(record)
+
     def _on_purged(self, record: Record) -> None:
         self._receiver(record["node"]).handle_purged(record)
 
@@ -247,7 +259,7 @@ class LaneJudge:
 
     def _on_freed(self, record: Record) -> None:
         if record["event"] == "~stored" and record["class"] == RECOVERABLE and record["node"] == self._origin:
-            self._stories[record["sequence"]].stored.add(record["first"], record["last"])
+            self._stories[record["sequence"]].store(record)
         self._sender(record["node"]).handle_freed(record)
 
     def _on_store_acked(self, record: Record) -> None:
@@ -316,19 +328,19 @@ class LaneJudge:
         return Due("started", node, self._starts.get(node, 0), end_ns=EVER)
 
     def _judge_receiver(self, receiver: Incoming) -> None:
-        origin = given(self._origin)
         for sequence, known in receiver.sequences.items():
             story = self._stories[sequence]
             if receiver.node != self._origin:
-                self._judge_arrived(sequence, known, story, origin)
-            self._judge_commits(receiver.node, sequence, known, story, origin)
+                self._judge_arrived(sequence, known, story)
+            self._judge_commits(receiver.node, sequence, known, story)
             if receiver.node == self._origin:
                 # What it queued for itself and a crash took the record of is in its queue all the same.
                 continue
             for first, last in known.recovered:
                 for low, high in story.queued.missing(first, last):
                     record = self._last[receiver.node]
-                    self._at(record, "queue", "recovered but not queued", sequence, origin, number=low, last=high)
+                    dues = of_origin(self._origin, record)
+                    self._at(record, "queue", "recovered but not queued", sequence, *dues, number=low, last=high)
         for record, first, last in receiver.holes:
             self._judge_hole(record, first, last, receiver.sequences[record["sequence"]])
         for record, (low, high) in receiver.early_store_acks:
@@ -336,35 +348,36 @@ class LaneJudge:
             more = {"session": record["session"], "number": low, "last": high}
             self._at(record, "store_ack_before_commit", evidence, record["sequence"], **more)
 
-    def _judge_arrived(self, sequence: int, known: Receiver, story: Story, origin: Due) -> None:
+    def _judge_arrived(self, sequence: int, known: Receiver, story: Story) -> None:
         removed = story.given_up
         for record, (first, last) in known.unarrived:
-            # Between the ends of a range may be numbers that the origin had given up.
-            ends = first == record["first"] or last == record["last"]
-            dues = () if ends or known.cls != TRANSACTIONAL else (origin,)
+            # Before the end of a range may be numbers that the origin had given up.
+            ends = last == record["last"] or known.cls != TRANSACTIONAL
+            dues = () if ends else of_origin(self._origin, record)
             for low, high in removed.missing(first, last):
                 evidence = "committed, and had not arrived"
                 self._at(record, "queue", evidence, sequence, *dues, number=low, last=high)
 
-    def _judge_commits(self, node: str, sequence: int, known: Receiver, story: Story, origin: Due) -> None:
+    def _judge_commits(self, node: str, sequence: int, known: Receiver, story: Story) -> None:
         """See that commits hold what was queued, and as many messages as their packets."""
         removed = story.given_up
         unsettled = Commits()
         for commit in known.commits:
-            first, last = commit.first, commit.last
+            first, last, record = commit.first, commit.last, commit.record(node)
             unqueued = story.queued.missing(first, last)
             for low, high in unqueued:
                 evidence = "committed but not queued"
-                self._at(commit.record(node), "queue", evidence, sequence, origin, number=low, last=high)
+                dues = of_origin(self._origin, record)
+                self._at(record, "queue", evidence, sequence, *dues, number=low, last=high)
             packets, messages = known.counts.total(first, last)
             agrees = packets == last - first + 1 and messages == commit.messages
             if packets == last - first + 1 and not agrees and not removed.overlap(first, last):
                 evidence = f"{counted(commit.messages, 'message')} committed, their packets hold {messages}"
                 # Of what is between its ends the origin may have given some up.
-                dues = (origin,) if known.cls == TRANSACTIONAL and last > first + 1 else ()
-                self._at(commit.record(node), "claims", evidence, sequence, *dues, number=first, last=last)
+                dues = of_origin(self._origin, record) if known.cls == TRANSACTIONAL and last > first + 1 else ()
+                self._at(record, "claims", evidence, sequence, *dues, number=first, last=last)
             elif not agrees and known.cls == TRANSACTIONAL and node != self._origin:
-                self._judge_bounds(node, sequence, known, commit, removed, origin)
+                self._judge_bounds(node, sequence, known, commit, removed)
             if (
                 not self._forgets
                 or unqueued
@@ -376,9 +389,7 @@ class LaneJudge:
                 known.read = max(known.read, commit.at)
         known.commits = unsettled
 
-    def _judge_bounds(
-        self, node: str, sequence: int, known: Receiver, commit: Commit, removed: RangeSet, origin: Due
-    ) -> None:
+    def _judge_bounds(self, node: str, sequence: int, known: Receiver, commit: Commit, removed: RangeSet) -> None:
         """See that a commit that passes numbers holds what arrived of the others, and no more than arrived at all."""
         given_up = RangeSet(removed)
         given_up.join(known.refused_ever)
@@ -388,7 +399,9 @@ class LaneJudge:
         if not least <= commit.messages <= most:
             several = f"{least}" if least == most else f"{least} to {most}"
             evidence = f"{counted(commit.messages, 'message')} committed, what arrived of it holds {several}"
-            self._at(commit.record(node), "claims", evidence, sequence, origin, number=commit.first, last=commit.last)
+            record = commit.record(node)
+            dues = of_origin(self._origin, record)
+            self._at(record, "claims", evidence, sequence, *dues, number=commit.first, last=commit.last)
 
     def _judge_hole(self, record: Record, first: int, last: int, known: Receiver) -> None:
         sequence = record["sequence"]
@@ -400,7 +413,8 @@ class LaneJudge:
         if wanted:
             missing = counted(size(wanted), "packet")
             evidence = f"{missing} from {wanted[0][0]} on not committed before {record['first']}"
-            self._at(record, "gaps", evidence, sequence, given(self._origin, story.since), number=record["first"])
+            dues = of_origin(self._origin, record, story.since)
+            self._at(record, "gaps", evidence, sequence, *dues, number=record["first"])
             return
         previous = known.previous.get(record["first"], record["first"] - 1)
         behind = max([first - 1, *(high for _, high in known.refused_ever.overlap(first, last))])
@@ -415,18 +429,25 @@ class LaneJudge:
         for (sequence, number), record in self._order_acked.items():
             last = ", ".join(str(high) for _, high in list(self._order_acks[sequence])[-3:])
             evidence = f"order ack of {number}, {f'the last given were {last}' if last else 'none was given'}"
-            self._at(record, "ack_from_nowhere", evidence, sequence, *self._takers(), number=number)
+            self._at(record, "ack_from_nowhere", evidence, sequence, *self._takers(record), number=number)
         for (node, peer), record in self._answered.items():
             senders = {sender for sender, taker in self._hops if taker == node}
             if senders and peer not in senders:
                 evidence = f"an order ack for {peer}, from whom no packet came"
-                self._at(record, "claims", evidence, record["sequence"], given(peer), number=record["number"])
+                dues = given(peer), whole(peer, record)
+                self._at(record, "claims", evidence, record["sequence"], *dues, number=record["number"])
 
-    def _takers(self) -> tuple[Due, ...]:
-        """All destinations must have been heard before something of theirs is missed."""
+    def _takers(self, record: Record, *, began: bool = True) -> tuple[Due, ...]:
+        """All destinations must have been heard before something of theirs is missed that precedes a record.
+
+        Args:
+            record: of the origin.
+            began: whether what they did in earlier starts counts; if not, the last one has said what it found of it.
+        """
         senders = {node for node, _ in self._hops}
         takers = sorted({peer for _, peer in self._hops} - senders)
-        return tuple(map(given, takers)) or (Due("peers_given", self._origin),)
+        heard = [whole(taker, record, 1 if began else self._starts.get(taker, 1)) for taker in takers]
+        return (*map(given, takers), *heard) or (Due("peers_given", self._origin),)
 
     def _judge_story(self, sequence: int, story: Story) -> None:
         """Count the messages: whole ranges by their counts, then what single packets correct; and find what is lost."""
@@ -460,7 +481,9 @@ class LaneJudge:
         weight = story.weigh_all([(first, last)])
         record = {**self._origins_last(), "node": ""}
         evidence = f"acknowledged at its origin, committed nowhere; messages: {weight}"
-        dues = given(self._origin, story.since), *self._takers()
+        start, n = story.forgotten_at(last)
+        forgotten = {"node": self._origin, "incarnation": start, "n": n}
+        dues = settled(self._origin, story.since), *self._takers(forgotten, began=False)
         self._at(record, "lost", evidence, sequence, *dues, number=first, last=last, value=weight)
 
     def _judge_queued_counts(self, sequence: int, story: Story) -> None:
@@ -496,6 +519,8 @@ class LaneJudge:
         "hold_received": _on_hold,
         "resend_scheduled": _on_scheduled,
         "handed": _on_handed,
+        "settled": _on_settled,
+        "returned": _on_returned,
         "purged": _on_purged,
         "expired": _on_expired,
         "~acked": _on_freed,

@@ -71,7 +71,12 @@ def _telling(records: Iterable[Record], where: str, say: Callable[[str], None]) 
 
 
 def judge_records(records: Iterable[Record]) -> list[Violation]:
-    """Return what records in memory violate, sorted.
+    """Return what records in memory violate, sorted; see ``verdict_on``."""
+    return verdict_on(records).findings
+
+
+def verdict_on(records: Iterable[Record]) -> Verdict:
+    """Return the verdict on records in memory.
 
     Args:
         records: those of all nodes, of any version, each node's in the order in which it wrote them.
@@ -83,7 +88,7 @@ def judge_records(records: Iterable[Record]) -> list[Violation]:
         ("", 1, [_checked(record) for record in start])
         for _, start in groupby(records, key=lambda record: (record["node"], record["incarnation"]))
     ]
-    return _judged(lambda: starts).finish().findings
+    return _judged(lambda: starts).finish()
 
 
 def _judged(segments: Callable[[], Iterable[tuple[str, int, Iterable[Record]]]]) -> Judge:

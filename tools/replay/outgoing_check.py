@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
-from triack.tools.replay.findings import Due, Output, Record, given
+from triack.tools.replay.findings import EVER, LATE_NS, UNSENT_NS, Due, Output, Record, awake, settled
 from triack.tools.replay.ranges import RangeSet, Span, size
 from triack.tools.replay.schema import EXPRESS, FAILURE_REASONS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.tier_check import Tiers
@@ -73,6 +73,11 @@ class Outgoing:
         # What the next hop had when a session ended as idle, by sequence: it waits for its resend tier.
         self._parked: dict[int, RangeSet] = {}
         self._idle = False
+        # The name of the peer, whether that has no room, and the record since which something has waited that was
+        # never sent, with nothing of the lane on its way; None if nothing does.
+        self._peer_name = ""
+        self._held = False
+        self._unsent: tuple[Record, int] | None = None
 
     @property
     def is_origin(self) -> bool:
@@ -91,6 +96,34 @@ class Outgoing:
             sender.cls = record.get("class", TRANSACTIONAL)
         return sender
 
+    def look(self, record: Record) -> None:
+        """See after a record of the origin whether something waits that nothing keeps from leaving."""
+        number = None if self._held or not self._peer_name else self._first_unsent()
+        if self._unsent is not None and number != self._unsent[1]:
+            self._judge_unsent(record["at_ns"])
+            self._unsent = None
+        if number is not None and self._unsent is None:
+            self._unsent = record, number
+
+    def _first_unsent(self) -> int | None:
+        """Return the first packet that is wanted, if it was never sent: then nothing of the lane is on its way."""
+        if not self.sequences:
+            return None
+        sender = self.sequences[max(self.sequences)]
+        first = sender.wanted.lowest if sender.wanted else None
+        return None if first is None or first in sender.sent else first
+
+    def _judge_unsent(self, until_ns: int) -> None:
+        """Report what has waited for too long; whether a session had room, others know."""
+        assert self._unsent is not None
+        record, number = self._unsent
+        begin_ns = record["at_ns"]
+        if until_ns - begin_ns > UNSENT_NS + LATE_NS:
+            due = Due("room", self._node, record["incarnation"], self._peer_name, begin_ns, until_ns)
+            dues = due, awake(record, begin_ns, begin_ns + UNSENT_NS + LATE_NS, until_ns)
+            evidence = f"queued, and not sent within {UNSENT_NS // 1_000_000} ms though a session had nothing to do"
+            self._at(record, "unsent", evidence, record["sequence"], *dues, number=number)
+
     # ---- starts of the node
 
     def handle_life(self, record: Record) -> None:
@@ -104,6 +137,7 @@ class Outgoing:
         self._before = int(self._life["incarnation"] if self._life else record["incarnation"])
         self._again = {}
         self._carried.clear()
+        self._held, self._unsent = False, None
         self._parked.clear()
         self._idle = False
         self._last_failed = None
@@ -121,7 +155,7 @@ class Outgoing:
         again, self._again = self._again, None
         if again is not None:
             # In a start that is missing it may have been acknowledged.
-            due = given(self._node, self._before, record["incarnation"])
+            due = settled(self._node, self._before, record["incarnation"])
             self._judge_forgotten(record, again, {number: it.wanted for number, it in self.sequences.items()}, due)
 
     def _judge_forgotten(
@@ -145,7 +179,7 @@ class Outgoing:
         if record["node"] != record["origin"]:
             self._at(record, "queue", "queued by another node", record["sequence"], number=record["first"])
         sender, first, last = self._sequence(record), record["first"], record["last"]
-        sender.cls = record["class"]
+        sender.cls, self._peer_name = record["class"], record["peer_name"]
         if record.get("recovered"):
             if self._again is None:
                 self._at(record, "queue", "recovered, but not at a start", record["sequence"], number=first)
@@ -250,7 +284,7 @@ class Outgoing:
         sender, number = self._sequence(record), record["number"]
         if sender.queued and number > sender.queued.lasts[-1]:
             evidence = f"order ack of {number}, queued only up to {sender.queued.lasts[-1]}"
-            due = given(self._node, last=record["incarnation"])
+            due = settled(self._node, last=record["incarnation"])
             self._at(record, "ack_unreceived", evidence, record["sequence"], due, number=number)
         sender.acked = max(sender.acked, number)
         freed = sender.wanted.take(1, number)
@@ -261,6 +295,7 @@ class Outgoing:
         """The destination has no room, or has some again: what it has not acknowledged in order goes out again."""
         if not self.is_origin:
             return
+        self._held = record["stop"]
         sender = self._sequence(record)
         if record["class"] == TRANSACTIONAL:
             self._tiers.handle_held_back(sender.wanted)
@@ -321,7 +356,8 @@ class Outgoing:
     def finish_start(self, later: Due) -> None:
         """A later start, if there is one, did not queue any of this again."""
         self._again = None
-        self._judge_forgotten(self._life, {}, self._wanted(), later)
+        due = settled(self._node, self._life["incarnation"], later.end_ns)
+        self._judge_forgotten(self._life, {}, self._wanted(), later, due)
 
     def _wanted(self) -> dict[int, RangeSet]:
         return {number: RangeSet(sender.wanted) for number, sender in self.sequences.items()}
@@ -337,13 +373,17 @@ class Outgoing:
         if not self.is_origin:
             return
         if self._life:
-            wanted = self._wanted()
+            wanted, start = self._wanted(), self._life["incarnation"]
             if self._again is not None:
-                self._judge_forgotten(self._life, self._again, wanted, later)
-            self._judge_forgotten(self._life, {}, wanted, later._replace(incarnation=later.incarnation + 1))
+                due = settled(self._node, self._before, start)
+                self._judge_forgotten(self._life, self._again, wanted, later, due)
+            later = later._replace(incarnation=later.incarnation + 1)
+            self._judge_forgotten(self._life, {}, wanted, later, settled(self._node, start))
         for number, sender in self.sequences.items():
             self._judge_skipped(number, sender)
         self._judge_left_behind()
+        if self._unsent is not None:
+            self._judge_unsent(EVER)
         self._tiers.finish()
 
     def _judge_skipped(self, sequence: int, sender: Sender) -> None:
@@ -371,9 +411,10 @@ class Outgoing:
                 for low, high in self._left[sequence].overlap(first, last):
                     # Express packets are gone with the process that had them.
                     again = "reopened_alive" if sender.cls == EXPRESS else "reopened"
-                    due = Due(again, self._node, closed["incarnation"], closed["peer"], closed["at_ns"], RESEND_LATE_NS)
+                    start = self._node, closed["incarnation"]
+                    dues = Due(again, *start, closed["peer"], closed["at_ns"], RESEND_LATE_NS), settled(*start)
                     evidence = "unacknowledged when its session ended, and not sent by the next one"
                     self._at(
-                        closed, "close_without_full_resend", evidence, sequence, due,
+                        closed, "close_without_full_resend", evidence, sequence, *dues,
                         number=low, last=high, session=closed["session"],
                     )  # fmt: skip

@@ -103,7 +103,8 @@ def _page(verdict: Verdict, timeline: Timeline, command: str) -> str:
         timeline=timeline,
         command=command,
         missing=[timeline.told(said) for said in verdict.missing],
-        unfinished=[timeline.name(node) for node in verdict.unfinished] if verdict.verdict == "fail" else [],
+        cut=[timeline.named(said) for said in verdict.cut],
+        late=[(name, count, CHECKS[name].sentence) for name, count in verdict.late.items()],
         judged=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
         ran=_moment(timeline.start_ns) if timeline.start_ns else "",
         numbers=[

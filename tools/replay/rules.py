@@ -86,7 +86,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
     ),
     "node/life.py": {
         "new": "Nothing is written before a node has opened its store.",
-        "starting": ("node_life", "not_recovered", "forgotten"),
+        "starting": ("node_life", "not_recovered", "recovered_from_nowhere", "forgotten"),
         "open": ("node_life",),
         "closing": ("silent_end",),
         "closed": ("node_life", "silent_end"),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -51,8 +52,11 @@ FOR_EVER: Final = tuple(
 """Those with which it is done: it is never accepted."""
 
 
+_ID: Final = re.compile(r"\b[0-9a-f]{32}\b")
+"""The id of a node within a sentence."""
 BROKEN: Final = 0
 LATE: Final = 1
+UNPROVEN: Final = 2
 """What becomes of a finding; of two that are about the same the lower one counts."""
 
 
@@ -73,7 +77,8 @@ class Violation:
         value: how many messages are concerned, where that is counted.
         incarnation, n: with the node the record that shows it, and ``wall_ns`` its wall clock time.
         file, line: where that record is.
-        standing: ``BROKEN``, or ``LATE`` where only the limit of time of a process was missed that stood still.
+        standing: ``BROKEN``, or ``LATE`` where only the limit of time of a process was missed that stood still; or
+            ``UNPROVEN``: not a violation, but a start of a node whose log may lack what explains one.
     """
 
     check: str
@@ -121,6 +126,7 @@ class Verdict:
         unread: what looked like a log and was not read, or not to its end, and why: a sentence with the name before it.
         seconds: wall time from the first message queued to the last one committed.
         missing: logs that were not given, though others speak of what they must hold.
+        cut: logs that lack their end, in words, where something may be that was missed.
         unfinished: nodes whose last log does not end with their stop: they were killed, run on, or the log was cut.
         violations: how many violations each check found; checks without any are absent.
         late: the same for limits of time that a process missed because it stood still, and said so.
@@ -147,6 +153,7 @@ class Verdict:
     unread: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     missing: list[str] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
     violations: dict[str, int] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
@@ -162,7 +169,7 @@ class Verdict:
 
     @property
     def verdict(self) -> str:
-        """``fail`` if a promise was broken, ``incomplete`` if logs are missing that could show it, else ``pass``.
+        """``fail`` if a promise was broken, else ``incomplete`` if logs or their ends are missing, else ``pass``.
 
         Logs without a record show nothing at all. What was not read might show why a promise only seems broken, so with
         something unread it is ``incomplete``, whatever was found in the rest.
@@ -171,7 +178,7 @@ class Verdict:
             return "incomplete"
         if self.violations:
             return "fail"
-        return "incomplete" if self.missing or not self.records else "pass"
+        return "incomplete" if self.missing or self.cut or not self.records else "pass"
 
     def to_json(self) -> dict[str, Any]:
         """Return the verdict as plain data for JSON, without the single violations."""
@@ -265,6 +272,10 @@ class Timeline:
     def name(self, node: str) -> str:
         """Return what a node is called: its name, or the begin of its id."""
         return self.names.get(node) or node[:8]
+
+    def named(self, sentence: str) -> str:
+        """Return a sentence with the names of nodes in place of their ids."""
+        return _ID.sub(lambda found: self.name(found[0]), sentence)
 
     def told(self, said: str) -> str:
         """Return what is said of a node whose id comes last, with its name if that is known."""

@@ -8,12 +8,15 @@ were store-acked, and what the session carried when it ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice, permutations
 from typing import ClassVar, Final
 
 from triack.base.printable import counted
 from triack.tools.replay.answer_check import Answers
-from triack.tools.replay.findings import LATE_NS, Due, Opening, Output, Record, awake
+from triack.tools.replay.clock_check import Pair, arrivals_before, loses, pairs_of
+from triack.tools.replay.findings import LATE_NS, UNSENT_NS, Due, Opening, Output, Record, awake
 from triack.tools.replay.idle_check import Quiet, judge_close, judge_open
+from triack.tools.replay.moments import Moments
 from triack.tools.replay.path_check import PathSizes, judge_sizes
 from triack.tools.replay.policy_check import judge_policy
 from triack.tools.replay.ranges import RangeSet, Span, size
@@ -31,6 +34,8 @@ OVER_NS: Final = 60_000_000_000
 """Whatever was on its way when a session ended has arrived after a minute, or never will."""
 ACK_RANGES_MAX: Final = 64
 """An ack has room for so many ranges (``session/frames.py``); one that has as many may leave out later ones."""
+FREE_MAX: Final = 1_024
+"""Times in which a session had nothing to do; of a session with more of them the last ones are known."""
 ACK_EVENTS: Final = {"ack": "ack", "store_ack": "store ack"}
 _NOT_RECEIVED: Final = "acknowledged but not received before"
 
@@ -62,16 +67,22 @@ class End:
         "answers",
         "closed",
         "first",
+        "free",
+        "gave",
         "given",
+        "got",
         "incarnation",
         "lanes",
+        "last_n",
         "left",
         "life",
         "opened",
         "path",
         "quiet",
         "received",
+        "received_at",
         "sent",
+        "sent_at",
         "silence",
         "store_silence",
         "stored",
@@ -87,6 +98,14 @@ class End:
         self.closed: Record | None = None
         self.sent = Runs()
         self.received = Runs()
+        # When each packet left, came, was acknowledged to the peer, and by it, for the first time.
+        self.sent_at = Moments()
+        self.received_at = Moments()
+        self.gave = Moments()
+        self.got = {"ack": Moments(), "store_ack": Moments()}
+        self.last_n = 0
+        # From when to when nothing was unacknowledged, of the longer times; the last one goes on while its end is 0.
+        self.free: list[Span] = []
         # Which lanes it carries, by origin and lane.
         self.lanes: set[tuple[str, int]] = set()
         # And which ones it brings, while it is known when its store acks are due.
@@ -103,6 +122,34 @@ class End:
         self.answers = answers
         self.window = window
         self.first: Record | None = None
+
+    def begin_free(self, at_ns: int) -> None:
+        """Nothing is unacknowledged from now on."""
+        if not self.free or self.free[-1][1]:
+            self.free.append((at_ns, 0))
+
+    def end_free(self, at_ns: int) -> None:
+        """Something is, or the session is over."""
+        if self.free and not self.free[-1][1]:
+            begin_ns, _ = self.free.pop()
+            if at_ns - begin_ns > UNSENT_NS:
+                self.free.append((begin_ns, at_ns))
+                del self.free[:-FREE_MAX]
+
+    def pairs_to(self, other: End) -> list[Pair]:
+        """Return what left this end and came to the other one, in order: packets and acks."""
+        acks = pairs_of(self.gave, other.got["ack"])
+        return sorted([*pairs_of(self.sent_at, other.received_at), *acks])
+
+    def reached(self, other: End) -> int:
+        """Return the serial of the last record of this end of which the other one shows an effect; 0 if of none.
+
+        What has left for the first time behind a record shows that the peer wrote later than that; so does an ack.
+        """
+        sent = self.sent_at.sorted().before(other.received.last)
+        top = other.acked.lasts[-1] if other.acked else 0
+        gave = next((moment for moment in self.gave if moment.last >= top), None) if top else None
+        return max(sent.n if sent is not None else 0, gave.n if gave is not None else 0)
 
     @property
     def waits(self) -> bool:
@@ -135,6 +182,7 @@ class SessionJudge:
             # By node, and not by who was heard first: engines hear them in different orders.
             self.ends = dict(sorted([*self.ends.items(), (node, end)]))
         if event != "life":
+            end.last_n = record["n"]
             if end.first is None:
                 end.first = record
             if record["incarnation"] != end.incarnation:
@@ -166,6 +214,7 @@ class SessionJudge:
                 self._report(record, "silent_end", "opened again")
             return
         end.opened = record
+        end.begin_free(record["at_ns"])
         end.answers.handle_opened(record)
         end.quiet.since_ns = record["at_ns"]
         if record["peer"] == record["node"] or record["role"] not in ("initiator", "acceptor"):
@@ -189,6 +238,7 @@ class SessionJudge:
             self._report(record, "silent_end", "closed again")
             return
         end.closed = record
+        end.end_free(record["at_ns"])
         if record["peer"] != end.opened["peer"]:
             self._report(record, "claims", f"closed with {record['peer']}, opened with {end.opened['peer']}")
         # Some of its packets may not have left yet.
@@ -260,6 +310,7 @@ class SessionJudge:
             for low, high, carried in packets_of(record):
                 sent.put(low, high, carried)
                 what = what or carried
+            end.sent_at.put(first, sent.last, record["n"], record["at_ns"])
             if what is not None:
                 self._send_first(end, record, first, sent.last, what)
             return
@@ -286,6 +337,7 @@ class SessionJudge:
             elif low != end.sent.last + 1:
                 self._report(record, "wire", f"follows packet {end.sent.last}", number=low, last=high)
             end.sent.put(low, high, carried.plus(low - first))
+            end.sent_at.put(low, high, record["n"], record["at_ns"])
             self._send_first(end, record, low, high, carried)
         return size((low, high) for low, high, _ in known)
 
@@ -308,6 +360,7 @@ class SessionJudge:
         if not waiting:
             return
         end.unacked += waiting
+        end.end_free(record["at_ns"])
         self._out.chart(f"unacked {record['node']} {self._session}", record["wall_ns"], end.unacked, "max")
         end.window.handle_sent(record, first, last, end.unacked)
 
@@ -319,6 +372,10 @@ class SessionJudge:
             self._take_lane(end, record)
         end.answers.handle_received(record, gap=record["packet"] != end.received.last + 1)
         duplicate, received = record["duplicate"], end.received
+        if not duplicate:
+            end.received_at.put(
+                record["packet"], record["packet"] + record["packets"] - 1, record["n"], record["at_ns"]
+            )
         for first, last, carried in packets_of(record):
             if duplicate:
                 if received.has(first, last, carried):
@@ -342,6 +399,7 @@ class SessionJudge:
 
     def _on_ack_sent(self, end: End, record: Record) -> None:
         for first, last in self._give(end, "ack", record):
+            end.gave.put(first, last, record["n"], record["at_ns"])
             self._judge_known(end.received, first, last, record, "ack_unsent", _NOT_RECEIVED)
         end.answers.handle_sent(record)
 
@@ -388,10 +446,13 @@ class SessionJudge:
         acked = 0
         self._judge_ranges(record)
         for first, last in self._news(end.acked, record):
+            end.got["ack"].put(first, last, record["n"], record["at_ns"])
             known = self._known(end.sent, first, last, record, "ack_unreceived", "acknowledged but not sent before")
             acked += sum([high - low + 1 for low, high, _ in known])
             self._free(record, "~acked", known)
         end.unacked -= acked
+        if acked and not end.unacked:
+            end.begin_free(record["at_ns"])
         end.silence.hear(record, acked=acked)
         end.quiet.free_ns = record["at_ns"]
 
@@ -401,6 +462,7 @@ class SessionJudge:
         stored, left_ns = 0, None
         self._judge_ranges(record)
         for first, last in self._news(end.stored, record):
+            end.got["store_ack"].put(first, last, record["n"], record["at_ns"])
             known = self._known(end.sent, first, last, record, "ack_unreceived", "store-acked but not sent before")
             durable = [(low, high) for low, high, what in known if what.cls != EXPRESS]
             if durable and not stored:
@@ -486,21 +548,22 @@ class SessionJudge:
     def finish(self) -> None:
         """Judge what only all records of both ends show; more of them may follow."""
         for node, end in self.ends.items():
-            self._finish_end(node, end)
             peer = self.ends.get(end.opened["peer"]) if end.opened else None
+            self._finish_end(node, end, peer)
             if end.opened:
                 self._join(end, end.opened["peer"], peer)
                 if end.closed and end.closed["reason"] == "idle":
                     ends = [(it.opened, it.closed, it.quiet) for it in (end, peer) if it is not None and it.opened]
-                    judge_close(self._session, ends, self._out, *self._told(end.opened["peer"], peer))
+                    judge_close(self._session, ends, self._out, *self._told(end.closed, peer))
                 self._judge_idle(end, peer)
                 self._judge_silence(end, peer)
         self._judge_roles()
+        self._judge_clocks()
         judge_policy(self._session, self.ends, self._out)
         if any(end.closed and end.closed["reason"] in FAILURE_REASONS for end in self.ends.values()):
             self._out.count("sessions_closed", 1)
 
-    def _finish_end(self, node: str, end: End) -> None:
+    def _finish_end(self, node: str, end: End, other: End | None) -> None:
         opened, closed = end.opened, end.closed
         if opened is None:
             self._report_unopened(end)
@@ -509,7 +572,8 @@ class SessionJudge:
             Opening(
                 node, end.incarnation, opened["peer"], self._session, opened["at_ns"],
                 closed["at_ns"] if closed else 0, closed["reason"] if closed else "", opened["wall_ns"],
-                bool(end.received.last or end.acked or end.stored or end.path.largest),
+                bool(end.received.last or end.acked or end.stored or end.path.largest), opened["n"],
+                end.reached(other) if other is not None else 0, opened["peer_name"], tuple(end.free),
             )
         )  # fmt: skip
         if closed is None:
@@ -526,23 +590,30 @@ class SessionJudge:
     def _join(self, end: End, peer: str, other: End | None) -> None:
         """Compare what arrived at an end with what the other end sent."""
         assert end.opened is not None
-        dues = self._told(peer, other)
-        other = other or self._new_end(0)
+        opened, there = end.opened, other or self._new_end(0)
+        last_of_all = {**opened, "n": end.last_n}
+
+        def told(moments: Moments, packet: int) -> tuple[Due, ...]:
+            moment = moments.of(packet)
+            return self._told({**opened, "n": moment.n} if moment is not None else last_of_all, other)
+
         for first, last, carried in end.received:
-            for low, high in _unlike(first, last, carried, other.sent):
-                evidence = "arrived, but was not sent like that"
-                self._report(end.opened, "wire", evidence, *dues, number=low, last=high)
-        judge_sizes(self._session, end.path, other.path, peer, self._out, *dues)
+            for low, high in _unlike(first, last, carried, there.sent):
+                dues, evidence = told(end.received_at, high), "arrived, but was not sent like that"
+                self._report(opened, "wire", evidence, *dues, number=low, last=high)
+        judge_sizes(self._session, end.path, there.path, peer, self._out, *self._told(last_of_all, other))
         for kind, got in (("ack", end.acked), ("store_ack", end.stored)):
             for first, last in got:
-                for low, high in other.given[kind].covered.missing(first, last):
-                    evidence = f"{ACK_EVENTS[kind]} that {peer} did not send"
-                    self._report(end.opened, "ack_from_nowhere", evidence, *dues, number=low, last=high)
+                for low, high in there.given[kind].covered.missing(first, last):
+                    dues, evidence = told(end.got[kind], high), f"{ACK_EVENTS[kind]} that {peer} did not send"
+                    self._report(opened, "ack_from_nowhere", evidence, *dues, number=low, last=high)
 
-    def _told(self, peer: str, other: End | None) -> tuple[Due, ...]:
-        """What must be true before something that the other end should have said is missed."""
+    def _told(self, record: Record, other: End | None) -> tuple[Due, ...]:
+        """What must be true before something is missed that the other end did before a record, which names it."""
+        peer = record["peer"]
         if other is not None and other.first is not None and other.first["event"] != "session_closed":
-            return ()
+            at = record["node"], record["incarnation"], record["n"]
+            return (Due("seen", peer, other.incarnation, *at),)
         # All that its node says of the session, if anything, is that it gave up a late connect.
         return (Due("told", peer, peer=self._session),)
 
@@ -553,7 +624,7 @@ class SessionJudge:
             return
         if other is None or other.closed is None or other.closed["reason"] != "idle":
             evidence = f"closed as idle with {counted(end.unacked, 'packet')} unacknowledged"
-            self._report(closed, "claims", evidence, *self._told(closed["peer"], other))
+            self._report(closed, "claims", evidence, *self._told(closed, other))
 
     def _judge_silence(self, end: End, other: End | None) -> None:
         """An end that hears nothing does not wait for ever; which pings of a peer that asks have come is in no log."""
@@ -566,15 +637,32 @@ class SessionJudge:
         if silence.longest is not None and (said := judge_patience(silence, most_ns)):
             begun_ns = silence.longest["at_ns"] - silence.longest_ns
             due = awake(silence.longest, begun_ns, begun_ns + most_ns + LATE_NS, silence.longest["at_ns"])
-            self._report(silence.longest, "silence", said, due)
+            known = self._told({**silence.longest, "peer": settings["peer"]}, other)
+            self._report(silence.longest, "silence", said, due, *known)
         if silence.counts and end.closed is None:
             over_ns = silence.counted_ns + most_ns + LATE_NS
             dues = (
                 Due("log", settings["node"], end.incarnation, end_ns=over_ns),
                 awake(settings, silence.counted_ns, over_ns),
+                *self._told({**settings, "n": end.last_n}, other),
             )
             evidence = f"nothing heard any more, and open beyond {most_ns // 1_000_000} ms"
             self._report(settings, "silence", evidence, *dues)
+
+    def _judge_clocks(self) -> None:
+        """See that what went to and fro agrees with the clocks of both ends."""
+        if len(self.ends) != 2 or not all(end.opened for end in self.ends.values()):  # noqa: PLR2004 - both ends
+            return
+        for end, other in permutations(self.ends.values()):
+            out, back = end.pairs_to(other), other.pairs_to(end)
+            opened = other.opened
+            assert opened is not None
+            for pair, by_ns in islice(arrivals_before(out, back), 1):
+                at = {"n": pair.n, "wall_ns": opened["wall_ns"] + pair.came_ns - opened["at_ns"]}
+                evidence = f"arrived {by_ns // 1_000_000} ms before it left, by what went back around it"
+                self._report({**opened, **at}, "clocks", evidence)
+            if (share := loses(out, back)) > 0:
+                self._report(opened, "clocks", f"its clock loses {share:.0%} of the time of its peer's")
 
     def _judge_roles(self) -> None:
         opened = [end.opened for end in self.ends.values() if end.opened]

@@ -23,14 +23,14 @@ from pyspark.sql.window import Window
 from triack.base.errors import ReplayError
 from triack.tools.replay.at_once import AtOnce
 from triack.tools.replay.checkpoint import freeze, revive
-from triack.tools.replay.conclusion import Read, World, accuse, cover, decide, place, summarize
+from triack.tools.replay.conclusion import Read, World, accuse, cover, cut_logs, decide, place, summarize
 from triack.tools.replay.dealing import Chunk, deal, in_order, unpack_chunk
 from triack.tools.replay.files import Reading, split
 from triack.tools.replay.findings import DisorderError, Due, Finding, Life, Opening, Output, Record
 from triack.tools.replay.journal import Journal, Segment, Unit, join_segments
 from triack.tools.replay.listing import OPEN_SUFFIX, Listing
 from triack.tools.replay.parting import Part
-from triack.tools.replay.schema import BROKEN, Verdict, Violation
+from triack.tools.replay.schema import BROKEN, UNPROVEN, Verdict, Violation
 from triack.tools.replay.series import Series
 from triack.tools.replay.spark_files import list_files, tabulate_files
 from triack.tools.replay.validity import complaint
@@ -479,12 +479,15 @@ def conclude_found(
     """
     verdict = Verdict(engine="spark")
     found.summarize(verdict, listing)
+    verdict.cut = cut_logs(found.world, [])
     violations = found.violations
     counts = []
     if found.any:
         kept.append(violations.persist())
         sums = f.count("*").alias("count"), f.sum("value").alias("value")
         counts = violations.groupBy("check", "standing").agg(*sums).collect()
+        lacking = violations.where(f.col("standing") == UNPROVEN).select("node", "incarnation").collect()
+        verdict.cut = cut_logs(found.world, [(row["node"], row["incarnation"]) for row in lacking])
         violations = violations.where(f.col("standing") == BROKEN)
     if counts:
         verdict.findings = first_of_each(violations)

@@ -69,6 +69,10 @@ class Starts:
             return False
         return not any(low <= last and high >= first for low, high in self._lacking[node])
 
+    def within(self, node: str, session: str) -> Span | None:
+        """Return in which starts of a node a session may have been that only its peer tells of; None if any."""
+        return self._within.get((node, session))
+
     def would_tell(self, node: str, session: str) -> bool:
         """Whether the logs of a node tell of a session that its peer had with it, if it had that session."""
         within = self._within.get((node, session))

@@ -7,21 +7,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import Final
 
+from triack.tools.replay.findings import EVER, Record
 from triack.tools.replay.ranges import RangeSet, Span, Tally
 from triack.tools.replay.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.weights import Weights
 
 Counted = tuple[int, int, int]
 """A range and its messages."""
+ACKS_MAX: Final = 64
+"""Order acks whose records are known; of more every second one, so that the next one known is never far behind."""
 
 
 class Story:
     """What the records of all nodes tell of one sequence."""
 
     __slots__ = (
-        "acked", "cls", "commits", "counted", "covered", "fresh", "queued", "recovered", "removed", "since", "stored",
-        "weights",
+        "acked", "acks", "cls", "commits", "counted", "covered", "fresh", "queued", "recovered", "removed", "since",
+        "stored", "stored_at", "weights",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -40,7 +44,29 @@ class Story:
         # Highest order ack that reached the origin; recoverable packets store-acked to it.
         self.acked = 0
         self.stored = RangeSet()
+        # Some of these order acks, and the last of those store acks: the number, and start and serial of the record.
+        self.acks: list[tuple[int, int, int]] = []
+        self.stored_at = (0, 0)
         self.weights = Weights()
+
+    def forget(self, number: int, incarnation: int, n: int) -> None:
+        """An order ack reached the origin, with that record."""
+        if number > self.acked:
+            self.acked = number
+            self.acks.append((number, incarnation, n))
+            if len(self.acks) > ACKS_MAX:
+                del self.acks[::2]
+
+    def store(self, record: Record) -> None:
+        """A store ack of recoverable packets reached the origin."""
+        self.stored.add(record["first"], record["last"])
+        self.stored_at = record["incarnation"], record["n"]
+
+    def forgotten_at(self, number: int) -> tuple[int, int]:
+        """Return the start and serial of a record with which its origin had forgotten a packet at the latest."""
+        if self.cls == RECOVERABLE:
+            return self.stored_at
+        return next(((start, n) for acked, start, n in self.acks if acked >= number), (EVER, EVER))
 
     def join(self, other: Story) -> None:
         """Take over what the records of other nodes tell."""
@@ -53,7 +79,9 @@ class Story:
         for mine, others in ((self.queued, other.queued), (self.covered, other.covered), (self.stored, other.stored)):
             mine.join(others)
         self.commits |= other.commits
-        self.acked = max(self.acked, other.acked)
+        if other.acked > self.acked:
+            self.acked, self.acks = other.acked, other.acks
+        self.stored_at = max(self.stored_at, other.stored_at)
         self.weights.join(other.weights)
 
     @property

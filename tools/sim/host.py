@@ -110,6 +110,7 @@ class SimHost(EngineHost):
         timer_slack_ns: a timer is late by up to so much.
         burst_ns: so long what arrives is gathered, and then taken together; 0: each datagram as it comes.
         wall_offset_ns: what its wall clock shows at virtual zero, from the next start on.
+        boots: how often its machine was started anew, and may have lost what was written to its session log.
     """
 
     timer_slack_ns = 0
@@ -144,6 +145,7 @@ class SimHost(EngineHost):
         self.commit_ns = MS // 4
         self.wall_offset_ns = WALL_NS
         self._up_since = self.disk.boots, 0
+        self.boots = 0
         self.random: Random = world.chance(f"host {name}")
         self._store: Store | None = None
         self._timer_ns: int | None = None
@@ -236,6 +238,7 @@ class SimHost(EngineHost):
             now_ns=self.world.now_ns,
             wall_offset_ns=reading.system_ns - self.world.now_ns,
             recording=True,
+            boot=f"{self.name} {self.boots}",
         )
 
     def read_clock(self, engine: Engine | None = None) -> ClockReading:

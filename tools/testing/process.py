@@ -222,6 +222,10 @@ class SimProcess(Process, real.Platform):
         self._endpoints.append(endpoint)
         return endpoint
 
+    def boot(self) -> str:
+        """What names this boot: session logs survive every loss of power, so that it is always the same."""
+        return "simulated"
+
     def open_store(self, data: Path | None) -> Store:
         """Open a store on the machine's disk."""
         store = SimStore(

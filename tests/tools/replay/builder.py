@@ -42,9 +42,15 @@ class Log:
         self.incarnation = 0
         self.records: list[Record] = []
 
-    def start(self) -> None:
+    def start(self, boot: str = "same") -> None:
         self.incarnation += 1
         self.write("node_started", name=self.name)
+        self.write("start_before", records=0, boot=boot)
+
+    def end(self) -> None:
+        """The node stops, if it has not: so its log is all there."""
+        if self.records and self.records[-1]["event"] != "node_stopped":
+            self.write("node_stopped")["n"] = self.records[-2]["n"] + 1
 
     def write(self, event: str, **fields: Any) -> Record:
         now = self.clock.tick()
@@ -166,7 +172,7 @@ class World:
     def queued(self, cls: str, first: int, last: int, **more: Any) -> Record:
         return self.alpha.write(
             "queued", cls=cls, **place(cls), first=first, last=last, count=PER_PACKET * (last - first + 1),
-            queue="orders", peer_name="udp://127.0.0.1:7801", **more,
+            queue="orders", peer_name="b", **more,
         )  # fmt: skip
 
     def send(
@@ -235,6 +241,11 @@ class World:
         """The records of both nodes, each node's in its order."""
         self.number(lacking=lacking)
         return [*self.alpha.records, *self.beta.records]
+
+    def end(self) -> None:
+        """Both logs go to their ends, so that nothing can be missing there."""
+        for log in (self.alpha, self.beta):
+            log.end()
 
     def save(self, directory: Path, *, number: bool = True) -> list[Path]:
         for log in (self.alpha, self.beta):

@@ -19,6 +19,7 @@ def plant(name: str) -> tuple[World, set[tuple[str, int, int, int]]]:
     """A world with a fault in it, and what must be found."""
     world = restarted() if name in RULE_FAULTS else ready()
     expected = (FAULTS | ACK_FAULTS | RULE_FAULTS)[name](world)
+    world.end()
     world.number(lacking=name == "records_missing")
     return world, expected
 

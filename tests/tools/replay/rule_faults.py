@@ -29,7 +29,8 @@ def restarted() -> World:
     left, kept = world.queue(TX, 2), world.queue(KEPT, 1)
     world.alpha.write("removed", cls=TX, **place(TX), first=5, last=5, count=PER_PACKET, reason="expired")
     # Beta is killed between the commit of 6, and of 5 of the other lane, and their records.
-    world.send(TX, left)
+    world.send(TX, left[:1], previous=4)
+    world.send(TX, left[1:])
     world.send(KEPT, kept)
     world.beta.start()
     world.beta.write("position_recovered", **place(TX), number=6, cls=TX)
@@ -41,7 +42,8 @@ def restarted() -> World:
     world.queued(TX, left[0], left[-1], recovered=True)
     world.queued(KEPT, 5, 5, recovered=True)
     world.open()
-    arrived = world.send(TX, left)
+    arrived = world.send(TX, left[:1], previous=4)
+    arrived += world.send(TX, left[1:])
     arrived += world.send(KEPT, kept)
     world.commit(TX, left[1:])
     world.ack(arrived)
@@ -197,6 +199,21 @@ def stream_lost(world: World) -> Expected:
     world.beta.drop("position_recovered", cls=KEPT)
     lost = {("not_recovered", KEPT_LANE, SEQUENCE, number) for number in range(1, 5)}
     return lost | {("queue", KEPT_LANE, SEQUENCE, 5)}
+
+
+@fault
+def found_what_never_came(world: World) -> Expected:
+    """Beta claims more than had arrived when it starts, and a hole of its filter is gone."""
+    world.beta.one("position_recovered", cls=TX).update(number=9)
+    world.beta.one("position_recovered", cls=KEPT).update(ranges=[[1, 40]])
+    return {("recovered_from_nowhere", LANE, SEQUENCE, 9), ("recovered_from_nowhere", KEPT_LANE, SEQUENCE, 40)}
+
+
+@fault
+def found_at_the_first_start(world: World) -> Expected:
+    """Nothing can be on the disk of a node that has never run."""
+    world.beta.repeat(world.beta.records[1], event="position_recovered", number=3, **{"class": TX, **place(TX)})
+    return {("recovered_from_nowhere", LANE, SEQUENCE, number) for number in range(1, 4)}
 
 
 @fault

@@ -1,0 +1,21 @@
+"""The name that the system gives to the time since it began, so that two processes can tell whether it lived on."""
+
+from functools import cache
+from pathlib import Path
+
+from triack.base.clock import BOOT_BYTES
+
+__all__ = ["boot_id"]
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+"""Linux's name for a boot, a UUID (random(4)). A container has that of its machine, which is what files depend on."""
+
+
+@cache
+def boot_id() -> bytes:
+    """16 bytes that no other boot has; empty where the system does not tell."""
+    try:
+        boot = bytes.fromhex(BOOT_ID.read_text(encoding="ascii").strip().replace("-", ""))
+    except (OSError, ValueError):
+        return b""
+    return boot if len(boot) == BOOT_BYTES else b""

@@ -1,0 +1,85 @@
+"""When packets left, arrived or were acknowledged at one end of a session, in a few thousand entries at most."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+__all__ = ["Moment", "Moments"]
+
+MOMENTS_MAX: Final = 4_096
+"""Entries, each of 32 bytes. Of a longer session every second, fourth, ... is kept, evenly over all of it."""
+
+
+class Moment(NamedTuple):
+    """Packets of a session, the serial of the record that tells of them, and the monotonic clock of its node."""
+
+    first: int
+    last: int
+    n: int
+    at_ns: int
+
+
+class Moments:
+    """What happened to packets for the first time, in the order in which it happened."""
+
+    __slots__ = ("_fields", "_seen", "_step")
+
+    def __init__(self) -> None:
+        self._fields = array("q")
+        self._step = 1
+        self._seen = 0
+
+    def __len__(self) -> int:
+        return len(self._fields) // len(Moment._fields)
+
+    def __iter__(self) -> Iterator[Moment]:
+        width = len(Moment._fields)
+        for at in range(0, len(self._fields), width):
+            yield Moment(*self._fields[at : at + width])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether none was left out."""
+        return self._step == 1
+
+    def put(self, first: int, last: int, n: int, at_ns: int) -> None:
+        """Add one."""
+        self._seen += 1
+        if self._seen % self._step:
+            return
+        self._fields.extend((first, last, n, at_ns))
+        if len(self) > MOMENTS_MAX:
+            kept = list(self)[1::2]
+            self._fields = array("q", [number for moment in kept for number in moment])
+            self._step *= 2
+
+    def of(self, packet: int) -> Moment | None:
+        """Return when something happened to a packet, if that is known. Slow."""
+        return next((moment for moment in self if moment.first <= packet <= moment.last), None)
+
+    def sorted(self) -> Sorted:
+        """Return them by packet, for quick answers."""
+        return Sorted(self)
+
+
+class Sorted:
+    """Moments by packet, of which no two are about the same one."""
+
+    __slots__ = ("_firsts", "_moments")
+
+    def __init__(self, moments: Moments) -> None:
+        self._moments = sorted(moments)
+        self._firsts = [moment.first for moment in self._moments]
+
+    def of(self, packet: int) -> Moment | None:
+        """Return when something happened to a packet, if that is known."""
+        at = bisect_right(self._firsts, packet) - 1
+        return self._moments[at] if at >= 0 and packet <= self._moments[at].last else None
+
+    def before(self, packet: int) -> Moment | None:
+        """Return the same of that packet, or of the next lower one of which it is known."""
+        at = bisect_left(self._firsts, packet + 1) - 1
+        return self._moments[at] if at >= 0 else None
