@@ -13,7 +13,7 @@ from typing import NamedTuple
 from triack.base.printable import counted
 from triack.base.units import MS, SECOND
 
-__all__ = ["BOOT_BYTES", "ClockJump", "ClockReading", "find_jump", "in_words", "sane_wall_ns"]
+__all__ = ["BOOT_BYTES", "UNSET_BEFORE_MS", "ClockJump", "ClockReading", "find_jump", "in_words", "sane_wall_ns"]
 
 BOOT_BYTES = 16
 """The id of one start of a machine: a UUID on Linux."""
@@ -24,6 +24,9 @@ WALL_NS_MAX = 4_102_444_800 * SECOND
 """2100-01-01: what a node writes down in the sixteen years after that is still a time for the session log."""
 NOTICED_NS = SECOND
 """By less a clock is moved in good order, and by the time that a start takes."""
+
+UNSET_BEFORE_MS = UNSET_BEFORE_NS // MS
+"""The same in milliseconds, for what messages say of themselves."""
 
 _STRUCT = Struct(f"<{BOOT_BYTES}sqqq")
 

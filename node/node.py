@@ -347,7 +347,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
         if not reading.is_set:
             date = time.strftime("%Y-%m-%d", time.gmtime(reading.system_ns // SECOND))
             why = f"node {self.name}: the clock of this machine is not set, it shows {date}"
-            then = "times to be received are wrong for other machines until it is set and the node is started again"
+            then = "what it sends has that date until the clock is set and the node is started again"
             operator_log.warning(f"{why}; {then}", node=self.name)
 
     def _announced(self, endpoint: Endpoint | None) -> str:

@@ -6,6 +6,9 @@ not ended by a clock that was set forward, if it was sent by the clock before. W
 queue may end late.
 
 What was set is kept with the first commit after it, as the rows themselves stay as they are.
+
+A message of a node whose clock is not set lives at its receiver from its arrival on: what its sender wrote down can
+only be compared with itself. A receiver that starts again counts anew.
 """
 
 import json
@@ -13,17 +16,33 @@ import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from triack.base.clock import ClockJump
+from triack.base.checks import LONGEST_LIFE_S
+from triack.base.clock import UNSET_BEFORE_MS, ClockJump
 from triack.base.commit import Commit, OutgoingQueueRow
 from triack.base.errors import StoreDamaged
 from triack.queues.accepted_keys import OWN_STATE
 from triack.queues.packing import move_times, receive_by_of, sent_at_of
 
-__all__ = ["ClockJumps"]
+__all__ = ["ClockJumps", "head_here", "late_by_ms"]
 
 JUMPS_MAX = 16
 """That are remembered: a machine without a battery has one with each start, and few messages outlive so many."""
 _STATE = f"{OWN_STATE}clock"
+
+
+def late_by_ms(sent_at_ms: int, receive_by_ms: int, now_ms: int) -> int:
+    """By how much the clock of a sender is behind that is not set, while this node's is; 0 when it may be right.
+
+    Nor is it late when no node of ours has written these times, as none lets a message live for more than a century.
+    """
+    is_life = 0 < receive_by_ms - sent_at_ms <= LONGEST_LIFE_S * 1_000
+    return now_ms - sent_at_ms if is_life and sent_at_ms < UNSET_BEFORE_MS <= now_ms else 0
+
+
+def head_here(head: bytes, now_ms: int) -> bytes:
+    """The first bytes of a packet that is to be received by some time, by this node's clock."""
+    by_ms = late_by_ms(sent_at_of(head), receive_by_of(head), now_ms)
+    return move_times(head, by_ms) if by_ms else head
 
 
 @dataclass(slots=True)

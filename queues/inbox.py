@@ -21,7 +21,7 @@ from triack.ordering.incoming import Outcome
 from triack.ordering.wire import SequenceHeader, encode_reject
 from triack.queues.admission import DEAD_LETTER_QUEUE, Admission
 from triack.queues.arrival_records import Record, record_accepted, record_recovered, record_rejected
-from triack.queues.clock_jumps import ClockJumps
+from triack.queues.clock_jumps import ClockJumps, head_here, late_by_ms
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
 from triack.queues.expiry import LETTERS_MAX, Expiry
@@ -165,7 +165,7 @@ class Inbox:
             if (is_left or index.progress) and (progress := packet.encode_progress()) != index.progress:
                 # What the clock would have made of a wait, it makes of it no more, nor for any further start.
                 group.commit.progress[index.key] = progress
-            mailbox.put(packet, jumps.move_queued(index.head))
+            mailbox.put(packet, head_here(jumps.move_queued(index.head), self._wall_ms(now_ns)))
         for mailbox in self.mailboxes.values():
             mailbox.restored = mailbox.length
         if self._notices.settles:
@@ -269,12 +269,15 @@ class Inbox:
 
     def put_local(self, name: str, packet: QueuedPacket, body: bytes, group: GroupCommit) -> None:
         """Put a packet of this node itself into one of its queues, in the next commit."""
+        self._put(name, packet, body[:HEAD_BYTES], group)
+
+    def _put(self, name: str, packet: QueuedPacket, head: bytes, group: GroupCommit) -> None:
         mailbox = self.make_queue(name, group)
-        mailbox.charge(packet, body[:HEAD_BYTES])
+        mailbox.charge(packet, head)
         if packet.delivery == Delivery.EXPRESS:
-            mailbox.put(packet, body[:HEAD_BYTES])
+            mailbox.put(packet, head)
             return
-        self._add_rows(mailbox, [packet], body[:HEAD_BYTES], group)
+        self._add_rows(mailbox, [packet], head, group)
 
     def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, now_ms: int, group: GroupCommit) -> None:
         """Keep a message that went nowhere, in the next commit, under the id that it has for ever."""
@@ -385,6 +388,8 @@ class Inbox:
         transfer.handle_heard(conversation)
         accepted = (header.sequence, header.number, run.last, sum(run.counts))
         queued = mailbox.charge_run(run, delivery)
+        if any(run.receive_by_ms):
+            self._date(queued, now_ns)
         if delivery in DURABLE:
             group.arrivals.stored.setdefault(conversation, []).extend(range(run.packet, run.packet + packets))
             group.arrivals.accepted.setdefault(transfer, []).append(accepted)
@@ -395,6 +400,14 @@ class Inbox:
             self.admission.stop_express(transfer, conversation)
         self.admission.count_early(transfer)
         return True
+
+    def _date(self, packets: list[QueuedPacket], now_ns: int) -> None:
+        """What a sender said whose clock is not set counts from now on."""
+        now_ms = self._wall_ms(now_ns)
+        for packet in packets:
+            by_ms = late_by_ms(packet.sent_at_ms, packet.receive_by_ms, now_ms)
+            packet.sent_at_ms += by_ms
+            packet.receive_by_ms += by_ms
 
     def _holds_back(self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int) -> bool:
         """Whether a packet is not taken now, as there is no room for it."""
@@ -477,11 +490,13 @@ class Inbox:
         """A packet's turn has come, once and for all: it goes into its queue, or is refused."""
         reason = self.admission.refusal(transfer, arrival[0], header.body)
         if reason is None:
-            self._accept(transfer, header, arrival, group)
+            self._accept(transfer, header, arrival, now_ns, group)
         else:
             self._reject(transfer, header, arrival, reason, now_ns, group)
 
-    def _accept(self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, group: GroupCommit) -> None:
+    def _accept(
+        self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, now_ns: int, group: GroupCommit
+    ) -> None:
         body = header.body
         accepted = (header.sequence, header.number, header.number, messages_in(body))
         group.arrivals.accepted.setdefault(transfer, []).append(accepted)
@@ -492,7 +507,7 @@ class Inbox:
             self.admission.handle_made(transfer.origin, transfer.queue)
         if transfer.delivery in DURABLE:
             group.arrivals.store_ack(*arrival)
-        self.put_local(transfer.queue, packet, body, group)
+        self._put(transfer.queue, packet, head_here(body[:HEAD_BYTES], self._wall_ms(now_ns)), group)
         if transfer.delivery not in DURABLE:
             self.admission.stop_express(transfer, arrival[0])
 

@@ -72,6 +72,8 @@ _LENGTH = Struct("!I")
 _SHORT_MAX = 0xFFFF
 """Lengths in a batch are 16 bits; what is longer travels in fragments."""
 _BATCH, _RICH, _FRAGMENT_KIND = 1, 2, 3
+_TIME_MAX_MS = (1 << 64) - 1
+"""What the head of a body has room for."""
 _NEVER = (0, 0)
 """The expiry of a message without any time limit."""
 _BATCH_BEGIN = bytes([_BATCH])
@@ -364,8 +366,9 @@ def check(body: bytes) -> None:
 def move_times(body: bytes, by_ms: int) -> bytes:
     """A body, or the first bytes of one, as if it had been sent that much later, and were to be received by then."""
     kind, count, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
-    moved = max(1, receive_by_ms + by_ms) if receive_by_ms else 0
-    return _HEAD.pack(kind, count, ordinal, max(0, sent_at_ms + by_ms), moved) + body[_HEAD.size :]
+    moved = min(max(1, receive_by_ms + by_ms), _TIME_MAX_MS) if receive_by_ms else 0
+    sent_at_ms = min(max(0, sent_at_ms + by_ms), _TIME_MAX_MS)
+    return _HEAD.pack(kind, count, ordinal, sent_at_ms, moved) + body[_HEAD.size :]
 
 
 def read_batch(body: bytes) -> tuple[int, int, int] | None:

@@ -4,11 +4,11 @@ import pytest
 
 from tests.queues.world import SimNode, World
 from triack.base.clock import ClockJump
-from triack.base.commit import Commit, OutgoingQueueRow
+from triack.base.commit import HEAD_BYTES, Commit, OutgoingQueueRow
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
 from triack.base.units import SECOND
-from triack.queues.clock_jumps import JUMPS_MAX, ClockJumps
+from triack.queues.clock_jumps import JUMPS_MAX, ClockJumps, head_here
 from triack.queues.packing import Outgoing, pack_one, receive_by_of, sent_at_of
 
 HOUR_S = 3_600
@@ -17,12 +17,20 @@ UNSET_S = -53 * YEAR_S
 """To 1970, from the wall clock of the simulated world."""
 
 
-def submit(node: SimNode, to: SimNode, body: bytes, *, reach_s: int = 0, receive_s: int = 0) -> None:
+def submit(
+    node: SimNode,
+    to: SimNode,
+    body: bytes,
+    *,
+    reach_s: int = 0,
+    receive_s: int = 0,
+    delivery: Delivery = Delivery.TRANSACTIONAL,
+) -> None:
     """Send a message that lives for so long."""
     engine = node.live
     now_ms = engine.wall_ms(node.world.now_ns)
     limits = [now_ms + limit_s * 1_000 if limit_s else 0 for limit_s in (reach_s, receive_s)]
-    outgoing = engine.outgoing_queue("" if to is node else to.address, "q", Delivery.TRANSACTIONAL)
+    outgoing = engine.outgoing_queue("" if to is node else to.address, "q", delivery)
     engine.submit(outgoing, Outgoing(body, None, limits[0], receive_by_ms=limits[1]), 1)
     node.drain()
 
@@ -89,6 +97,44 @@ def test_a_message_in_a_queue_lives_as_long_as_was_said() -> None:
     assert b.live.inbox.mailboxes["q"].length == 2
     world.run(12 * 60 * SECOND)
     assert sorted(b.read_all("dead-letter")) == [b"other", b"own"]
+
+
+@pytest.mark.parametrize("size", [1, 5_000])
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_a_message_whose_sender_has_no_clock_lives_from_its_arrival_on(delivery: Delivery, size: int) -> None:
+    """As long as was said, and not longer; in runs, alone, and in fragments."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    set_clock(a, UNSET_S)
+    for body in (b"1", b"2"):
+        submit(a, b, body * size, receive_s=HOUR_S, delivery=delivery)
+    world.run((HOUR_S - 60) * SECOND)
+    assert b.live.inbox.mailboxes["q"].length == 2
+    world.run(120 * SECOND)
+    assert sorted(b.read_all("dead-letter")) == [b"1" * size, b"2" * size]
+    assert b.read_all("q") == []
+
+
+@pytest.mark.parametrize(("sent_at_ms", "receive_by_ms"), [(0, 2**64 - 1), (2**64 - 1, 2**64 - 1), (5, 1), (0, 0)])
+def test_times_that_no_node_of_ours_writes_move_nothing_out_of_range(sent_at_ms: int, receive_by_ms: int) -> None:
+    """A peer may say anything."""
+    now_ms = World(1).now_ms
+    head = pack_one(Outgoing(b"x", receive_by_ms=receive_by_ms), 1, sent_at_ms)[:HEAD_BYTES]
+    assert head_here(head, now_ms) == head
+    jumps = ClockJumps(ClockJump(now_ms, 2**62))
+    jumps.restore({}, [], Commit())
+    assert receive_by_of(jumps.move_queued(head)) in (receive_by_ms, receive_by_ms + now_ms, 2**64 - 1)
+
+
+def test_a_message_whose_sender_has_no_clock_outlives_a_start_of_its_receiver() -> None:
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    set_clock(a, UNSET_S)
+    submit(a, b, b"1", receive_s=HOUR_S)
+    world.run(10 * SECOND)
+    b.restart()
+    world.run(10 * SECOND)
+    assert b.read_all("q") == [b"1"]
 
 
 def test_a_message_of_a_clock_that_was_right_all_the_time_ends_in_time() -> None:
