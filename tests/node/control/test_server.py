@@ -14,7 +14,7 @@ from triack.base.errors import TriackError
 from triack.node.control import frames, server
 from triack.node.control.frames import VERSION, Link, dial
 from triack.node.control.handover import Served
-from triack.node.control.socket_file import remove
+from triack.node.control.socket_file import make_socket_path, remove
 from triack.node.notes import read_note
 
 RECEIVE: dict[str, Any] = {"v": VERSION, "do": "receive", "queue": "orders", "most": 1}
@@ -215,7 +215,7 @@ async def test_a_socket_that_cannot_be_made_again_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As where the whole runtime directory has gone."""
-    make_socket_path, no_room = server.make_socket_path, [True]
+    no_room = [True]
 
     def refuse() -> Path:
         if no_room:
