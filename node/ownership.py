@@ -1,8 +1,8 @@
 """Whose files and processes a node acts by, on a machine that several users share.
 
 Promise: what another user of the machine has put somewhere is never taken for our own. Ours is what belongs to the user
-of this process or to root, who can do everything anyway. Root is also at the service of others: for a process of root,
-what belongs to the owner of the data directory that it was given counts as that directory's own.
+of this process or to root, who can do everything anyway. One exception: for a process of root, what belongs to the
+owner of the data directory that it was given counts as that directory's own.
 """
 
 import errno
@@ -64,7 +64,7 @@ def users_by(writer: int | None, data: Path) -> frozenset[int] | None:
     Nobody can have root use what is root's own, by a note in a directory of theirs.
 
     Args:
-        writer: who has written the note, and counts as ours; None where the system has no users.
+        writer: the user that has written the note, and counts as ours; None where the system has no users.
         data: the directory.
     """
     if writer is None:

@@ -108,7 +108,7 @@ class TlsFiles(Tls):
         return server, client
 
     def _check_regular(self) -> None:
-        """A pipe gives its content once, and whoever waits for more of it waits without end. Raises IdentityError."""
+        """A pipe gives its content once, and reading it again never ends. Raises IdentityError."""
         for path in self._paths:
             if not stat.S_ISREG(path.stat().st_mode):
                 raise IdentityError(f"read {path}: it is no regular file")

@@ -215,7 +215,7 @@ class Calls:
                     await self._send_answer(number, *answer)
                     return
         fields, content = await self._do(verb, header, body)
-        if not self._queued and not self._link.unsent_bytes:  # as with a caller who reads
+        if not self._queued and not self._link.unsent_bytes:  # the caller reads
             await self._send_answer(number, fields, content)
             return
         self._unsent_bytes += len(content)
@@ -251,7 +251,7 @@ class Calls:
             return None
 
     async def _send_answer(self, number: int, fields: dict[str, Any], content: bytes) -> None:
-        """Send an answer, in turn. Whoever is cancelled here has sent none, and holds nothing."""
+        """Send an answer, in turn. A call that is cancelled in here has sent none, and holds nothing."""
         rest = max(0, len(content) - 1) // PART_BYTES * PART_BYTES
         try:
             for at in range(0, rest, PART_BYTES):
@@ -268,7 +268,7 @@ class Calls:
             self._settle(taken)
 
     def _check_unsent(self) -> None:
-        """Raises ConnectionError, and ends the connection, when too much waits for somebody who does not read."""
+        """Raises ConnectionError, and ends the connection, when too much waits for a caller that does not read."""
         if self._unsent_bytes + self._link.unsent_bytes <= UNSENT_BYTES_MAX:
             return
         why = f"{UNSENT_BYTES_MAX // 2**20} MiB of answers wait, and it does not read them"

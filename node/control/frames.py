@@ -57,7 +57,7 @@ Header = dict[str, Any]
 
 
 class Link:
-    """One connection. Losing it is a ``ConnectionError`` at whoever reads or writes.
+    """One connection. When it is lost, reading and writing raise ``ConnectionError``.
 
     Attributes:
         received_bytes: length of the frame that ``receive`` has returned last.
@@ -98,7 +98,7 @@ class Link:
         await self._writer.drain()
 
     def post(self, op: str, body: bytes = b"", **fields: Any) -> None:
-        """Send one frame, without waiting. Does nothing on a connection that has ended, as whoever reads it is told.
+        """Send one frame, without waiting. Does nothing on a connection that has ended: ``receive`` reports that.
 
         Raises:
             UsageError: the other end would take it for no frame, as it is too long; nothing was sent.

@@ -1,9 +1,10 @@
 """The file of a control socket: where it lies, whose it is, and who is at its other end.
 
 Promise: not a byte goes to a process, and none is taken from one, that runs as another user of the machine. A socket is
-made in a fresh folder of mode 0700, below a directory in which no other user can replace it. Whoever dials it makes
-sure of the owner and the mode of the folder and of the socket, follows no link to either, and asks the system as whom
-the process at the other end runs (SO_PEERCRED, unix(7)). What was left behind is removed only where it is our own.
+made in a fresh folder of mode 0700, below a directory in which no other user can replace it. A process
+that dials it checks the owner and the mode of the folder and of the socket, follows no link to either, and asks the
+system as whom the process at the other end runs (SO_PEERCRED, unix(7)). A socket that was left behind is removed only
+if it is our own.
 
 The one exception is root: it may use the node of every user, and every node serves root.
 """
@@ -86,7 +87,7 @@ def _bases(temporary: str) -> Iterator[Path]:
 
 
 def is_there(path: Path) -> bool:
-    """Whether the socket is still where it was made: who has logged out, or cleans a directory up, may remove it."""
+    """Whether the socket is still where it was made: a logout, or a program that cleans up, may have removed it."""
     try:
         return stat.S_ISSOCK(path.lstat().st_mode)
     except OSError:
@@ -100,7 +101,7 @@ def is_served(path: Path) -> bool:
         try:
             with opened(path, (os.geteuid(),)) as name:
                 end.connect(name)
-        except BlockingIOError:  # so many others want it that it has not come to accept them
+        except BlockingIOError:  # others wait to be accepted
             return True
         except OSError:
             return False

@@ -101,7 +101,7 @@ async def test_a_node_shows_its_new_certificate_and_keeps_its_connections(folder
 async def test_files_that_cannot_be_used_change_nothing_but_the_log(
     folder: Path, files: TlsFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each is told once; the next that can be used is."""
+    """Each has one line of the log. The next one that can be used is used."""
     server = files.server
     (folder / "both.pem").write_text("no certificate")
     why = f"TLS files not used, those before are still in force: read {folder / 'both.pem'}: "

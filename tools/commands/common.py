@@ -287,7 +287,7 @@ def on_signals(stop: Callable[[int], object]) -> None:
 
 
 def on_hangup(read_again: Callable[[], object]) -> None:
-    """Call this with each SIGHUP: with it, services are told to read their files again. Windows has no such signal."""
+    """Call this with each SIGHUP, by which service managers have files read again. Windows has no such signal."""
     with contextlib.suppress(NotImplementedError, AttributeError):
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, read_again)
 

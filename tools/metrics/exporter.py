@@ -1,8 +1,8 @@
 """A node's metrics over HTTP, for Prometheus to fetch: what ``triack serve --metrics`` does.
 
-Promise: whoever can connect costs the node a bounded share of it. Connections are served in the node's own event loop,
-a few at a time, and each has a deadline; one that says nothing gives its place to the next. Pages are made by
-``prometheus_client``, one at a time in one thread, and for a tenth of the time at most.
+Promise: a client costs the node a bounded share of its time, whatever it does. Connections are served in the node's own
+event loop, a few at a time, and each has a deadline; one that says nothing gives its place to the next. Pages are made
+by ``prometheus_client``, one at a time in one thread, and for a tenth of the time at most.
 """
 
 import asyncio

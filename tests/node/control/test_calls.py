@@ -132,7 +132,7 @@ async def test_an_error_repeats_no_more_than_anybody_reads(link: Link) -> None:
 async def test_nothing_is_looked_up_for_who_does_not_read(
     tmp_path: Path, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three hundred pages of a mebibyte are asked for; whoever reads again gets them all."""
+    """Three hundred pages of a mebibyte are asked for. When the caller reads again, it gets them all."""
     looked: list[str] = []
     page = Steering.page
 
@@ -257,3 +257,27 @@ async def test_a_message_whose_answer_was_cancelled_before_it_was_sent_goes_back
         link.post("cancel", n=2)
         async with other.receive("q") as another:
             assert (await another.get(PATIENCE_S)).body == b"x"
+
+
+async def test_a_connection_with_much_under_way_is_not_read(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until some of it has ended: what comes behind is carried out then."""
+    monkeypatch.setattr(calls, "CALLS_BYTES_MAX", 1_000)
+    await link.send("call", n=1, do="read", queue="q", redelivery=None)
+    reader = (await link.receive())[0]["reader"]
+    link.post("call", bytes(1_000), n=2, do="get", reader=reader, timeout=0.2)
+    link.post("call", n=3, do="flush")
+    async with asyncio.timeout(PATIENCE_S):
+        assert [(await link.receive())[0]["n"] for _ in range(2)] == [2, 3]
+
+
+async def test_a_call_that_meets_a_bug_ends_its_connection_and_says_so(
+    link: Link, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: object) -> calls.Answer:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setitem(calls._VERBS, "flush", fail)  # noqa: SLF001 - no call has one that we know
+    await link.send("call", n=1, do="flush")
+    with pytest.raises(ConnectionError):
+        await asyncio.wait_for(link.receive(), PATIENCE_S)
+    assert caplog.messages == ["control socket: a call ended by a bug: RuntimeError('a bug')"]

@@ -14,7 +14,7 @@ from triack.base.errors import TriackError
 from triack.node.control import frames, server
 from triack.node.control.frames import VERSION, Link, dial
 from triack.node.control.handover import Served
-from triack.node.control.socket_file import remove
+from triack.node.control.socket_file import make_socket_path, remove
 from triack.node.notes import read_note
 
 RECEIVE: dict[str, Any] = {"v": VERSION, "do": "receive", "queue": "orders", "most": 1}
@@ -209,3 +209,41 @@ async def test_a_frame_that_holds_nonsense_is_refused_by_name(control: Path) -> 
     await link.receive()
     await link.send("chunk", b"x", first=1, sizes=[1])
     assert (await complaint(link)).startswith("bad-frame: TypeError ")
+
+
+async def test_a_socket_that_cannot_be_made_again_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where the whole runtime directory has gone."""
+    no_room = [True]
+
+    def refuse() -> Path:
+        if no_room:
+            raise TriackError("no room for a socket")
+        return make_socket_path()
+
+    monkeypatch.setattr(server, "LOOK_S", 0.01)
+    async with triack.open("a", data=tmp_path, insecure=True):
+        served = read_note(tmp_path, Served)
+        assert served is not None
+        monkeypatch.setattr(server, "make_socket_path", refuse)
+        remove(Path(served.control))
+        why = f"other processes cannot use node a: {served.control} is gone, and no room for a socket"
+        await until(lambda: why in caplog.messages)
+        no_room.clear()
+        await until(lambda: read_note(tmp_path, Served) not in (served, None))
+
+
+async def test_a_conversation_that_meets_a_bug_ends_and_says_so(
+    control: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        def __init__(self, *_: object) -> None:
+            raise RuntimeError("a bug")
+
+    monkeypatch.setattr(server, "Calls", Broken)
+    link = await greet(control, {"v": VERSION, "do": "call"})
+    with pytest.raises(ConnectionError):
+        await read_on(link)
+    await link.close()
+    assert caplog.messages == ["control socket: a conversation ended by a bug: RuntimeError('a bug')"]

@@ -35,7 +35,7 @@ def listening(path: Path, user: int = 0) -> Iterator[socket.socket]:
 
 
 def heard(server: socket.socket) -> bytes:
-    """All that was said to a server by whoever connected, and has hung up by now."""
+    """All that was said to a server on connections that have ended."""
     server.setblocking(False)
     said = b""
     try:
@@ -137,7 +137,7 @@ async def test_a_path_of_any_length_is_dialled(tmp_path: Path) -> None:
 
 @needs_users
 async def test_a_socket_of_another_user_in_the_place_of_ours_gets_no_byte(commons: Path) -> None:
-    """The node was killed and the machine started anew: whoever has seen the path makes it again."""
+    """The node was killed and the machine started anew. Another user has seen the path, and makes it again."""
     data = make_folder(commons / "data", OWNER)
     control = make_folder(commons / "triack-seen", OTHER, 0o755) / "control"
     run_as(OWNER, lambda: publish_at(data, control))
@@ -216,6 +216,18 @@ def test_a_socket_that_is_served_is_another_nodes(tmp_path: Path) -> None:
         assert heard(server) == b""
     socket_file.remove(control)
     assert not control.parent.exists()
+
+
+def test_a_socket_that_many_wait_at_is_served(tmp_path: Path) -> None:
+    """Its process has not come to accept them yet."""
+    control = make_socket_path()
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as first:
+        server.bind(str(control))
+        server.listen(0)
+        first.connect(str(control))
+        assert socket_file.is_served(control)
+    assert not socket_file.is_served(control)
+    socket_file.remove(control)
 
 
 def test_nothing_behind_a_link_is_removed(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_second_one_on_the_same_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_hangup_has_files_read_again_and_ends_nothing(tmp_path: Path) -> None:
-    """Whoever closes the terminal, or tells a service to read its files again, wants the node to go on."""
+    """A user closes the terminal, or a service manager wants files read again: the node goes on."""
     certificate = make_certificate(tmp_path)
     tls = ("--listen", "tcp://127.0.0.1:0", "--tls-cert", certificate, "-v")
     for options, said in ((HERE, None), ((*tls, "--insecure"), f"TLS files read again: {certificate}")):

@@ -92,7 +92,7 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch
         CliRunner().invoke(serve, options, standalone_mode=False, catch_exceptions=False)
 
 
-# ---- what whoever can connect may cost
+# ---- what a stranger who can connect may cost
 
 
 async def say(url: str, request: bytes) -> bytes:
@@ -116,7 +116,7 @@ async def url() -> AsyncIterator[str]:
 
 
 async def test_idle_connections_take_few_places_and_no_threads(url: str) -> None:
-    """Each gives its place to the next, and whoever asks for something gets it."""
+    """Each gives its place to the next, and a request is answered."""
     threads = threading.active_count()
     idle = [await asyncio.open_connection("127.0.0.1", int(url.split(":")[2].partition("/")[0])) for _ in range(100)]
     assert b"triack_store_low 0.0" in await say(url, b"GET /metrics HTTP/1.1\r\n\r\n")
@@ -136,7 +136,7 @@ async def test_a_request_that_does_not_come_in_time_is_not_waited_for(
 
 
 async def test_a_page_that_is_not_fetched_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks for it and does not read it has its place for a while."""
+    """A client that asks for it and does not read it has its place for a while."""
     made: list[exporter._Exporter] = []
 
     class Seen(exporter._Exporter):  # noqa: SLF001 - nobody else knows who is connected
