@@ -128,7 +128,7 @@ def compact(directory: Path, output: Path) -> Compacted:
         output.mkdir(parents=True, exist_ok=True)
         for file in _plan(segments, output):
             _write(file, done)
-    except OSError as error:  # of the output: what cannot be read of a log is told as that
+    except OSError as error:  # of the output: a log that cannot be read is a ReplayError
         raise ReplayError(f"cannot write {output}: {error.strerror}") from error
     return done
 
