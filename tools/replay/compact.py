@@ -257,11 +257,15 @@ def _old(file: _File) -> Iterator[pa.RecordBatch]:
     """Yield the records that are in a file and stay."""
     if not file.sources:
         return
-    spans, end = [], 0
+    spans: list[tuple[int, int]] = []
+    end = 0
     for it in file.sources:
         begin, end = end, end + it.records
-        if it not in file.stale:
-            spans.append((begin, end))
+        if it in file.stale:
+            continue
+        if spans and spans[-1][1] == begin:
+            begin, _ = spans.pop()
+        spans.append((begin, end))
     at = 0
     for batch in columns_of(file.path).batches():
         for begin, end in spans:
