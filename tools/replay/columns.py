@@ -196,11 +196,14 @@ def write_parquet(batches: Iterable[pa.RecordBatch], file: Any, tell: Callable[[
     """
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
         waiting: list[pa.RecordBatch] = []
+        rows = 0
         for batch in batches:
             waiting.append(_whole(batch))
-            if sum(it.num_rows for it in waiting) >= BATCH_RECORDS:
+            rows += batch.num_rows
+            if rows >= BATCH_RECORDS:
                 writer.write_table(pa.Table.from_batches(waiting, SCHEMA), row_group_size=GROUP_RECORDS_MAX)
                 waiting.clear()
+                rows = 0
         if waiting:
             writer.write_table(pa.Table.from_batches(waiting, SCHEMA), row_group_size=GROUP_RECORDS_MAX)
         writer.add_key_value_metadata(tell())

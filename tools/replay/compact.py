@@ -128,7 +128,7 @@ def compact(directory: Path, output: Path) -> Compacted:
         output.mkdir(parents=True, exist_ok=True)
         for file in _plan(segments, output):
             _write(file, done)
-    except OSError as error:  # of the output: what cannot be read of a log is told as that
+    except OSError as error:  # of the output: a log that cannot be read is a ReplayError
         raise ReplayError(f"cannot write {output}: {error.strerror}") from error
     return done
 
@@ -257,11 +257,15 @@ def _old(file: _File) -> Iterator[pa.RecordBatch]:
     """Yield the records that are in a file and stay."""
     if not file.sources:
         return
-    spans, end = [], 0
+    spans: list[tuple[int, int]] = []
+    end = 0
     for it in file.sources:
         begin, end = end, end + it.records
-        if it not in file.stale:
-            spans.append((begin, end))
+        if it in file.stale:
+            continue
+        if spans and spans[-1][1] == begin:
+            begin, _ = spans.pop()
+        spans.append((begin, end))
     at = 0
     for batch in columns_of(file.path).batches():
         for begin, end in spans:

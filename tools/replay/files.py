@@ -1,7 +1,7 @@
 """Finding session logs and reading their lines; both engines start here, so their errors are the same.
 
-A last line without a newline is torn by a crash: skipped and counted. Any other line that does not parse is damage and
-ends the replay, because a verdict over half a record would prove nothing.
+A last line without a newline is torn by a crash: skipped and counted. Any other line that does not parse is damage: the
+file is read up to it, and no verdict over that proves anything.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def in_order(listing: Listing) -> list[LogFile]:
 
 
 def _first_of(path: str) -> Record:
-    """Return the first record of a file; where none can be read, which is told later, one that comes before all."""
+    """Return the first record of a file, or one before all others where none can be read: its reading says why."""
     try:
         return next(read_records(LogFile(Path(path))), _NO_RECORD)
     except ReplayError:

@@ -120,7 +120,7 @@ class Follower:
         """Return what ``replay`` says of the logs as far as they were read."""
         verdict = self._judge.finish()
         read = [Read(str(tail.path), journal.records, tail.is_torn()) for tail, journal in self._tails.values()]
-        cover(verdict, self._listing.without_packed({it.path for it in read}), read)
+        cover(verdict, self._listing.without({it.path for it in read}), read)
         place(verdict.findings, self._judge.segments)
         return verdict
 

@@ -66,15 +66,15 @@ class Listing:
     logs: list[Listed] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
 
-    def without_packed(self, read: Collection[str]) -> Listing:
-        """Return it without files that were packed after they had been read.
+    def without(self, read: Collection[str]) -> Listing:
+        """Return what of it was not read, also by another name: a segment may have been completed since, or packed.
 
         Args:
             read: names of files that were read, each while it was followed.
         """
-        whole = set(map(complete, read))
-        unread = {path: why for path, why in self.unread.items() if _unpacked(path) not in whole}
-        return Listing(self.logs, unread)
+        known = set(map(complete, read))
+        logs = [listed for listed in self.logs if complete(listed.path) not in known]
+        return Listing(logs, {path: why for path, why in self.unread.items() if _unpacked(path) not in known})
 
     def require_all(self) -> Listing:
         """Return it.
@@ -189,7 +189,9 @@ class _Walk:
         unread = self.listing.unread
         before = len(unread)
         names = self._search(path) if os.path.isdir(path) else [path]  # noqa: PTH112 - Path.is_dir may raise
-        # A file may be renamed while its directory is listed: it may be there by both names.
+        # A file may be renamed while its directory is listed: it may be there by both names. Of several names of a file
+        # one by which it is read comes first.
+        names.sort(key=lambda name: bool(refusal_of(Path(name).name)))
         looks = [self._look(name, is_given=name == path) for name in dict.fromkeys(map(there, names))]
         return any(looks) or len(unread) > before
 
@@ -256,6 +258,7 @@ class _Walk:
         """Return why a file is not read: empty if it is, None if it is no log and needs no reason."""
         name = Path(path).name
         why = refusal_of(name)
+        # What somebody has given by its name is read, whatever that is.
         if why and not (is_given and not name.endswith(PACKED)):
             return why
         if not stat.S_ISREG(status.st_mode):

@@ -95,6 +95,7 @@ def _follow(stream: Stream, tell: Tell, until_idle_s: float | None, stop: Event)
         if not stream.fresh:
             stop.wait(POLL_S)
     # Once more for what the last look has found; the logs may go on growing.
+    stream.expect()
     for _ in range(2):
         stream.read_all()
         stream.tell(tell)
@@ -212,6 +213,7 @@ class Stream:
         self._spark = spark
         self._paths = paths
         self._kept = kept
+        self._expected = Listing()
         self._told = kept.told()
         # Held where batches begin and end, and notified when one ends or there is nothing to judge.
         self._progress = Condition()
@@ -358,6 +360,10 @@ class Stream:
     def _found(self, last: int) -> DataFrame:
         return self._in_force(pieces_of(last)).where("kind = 'found'")
 
+    def expect(self) -> None:
+        """Note which logs there are, all of which have to be in the verdict."""
+        self._expected = list_growing(self._paths, ())
+
     def conclude(self, finish: Finish | None) -> Verdict:
         """Return what ``replay`` says of the logs as far as they were read.
 
@@ -367,9 +373,8 @@ class Stream:
         kept: list[DataFrame] = []
         try:
             found = Found(self._found(self._last))
-            listing = list_growing(self._paths, ())
-            read = {it.path for it in found.files}
-            return conclude_found(found, Listing([], listing.without_packed(read).unread), kept, finish)
+            left = self._expected.without({it.path for it in found.files})
+            return conclude_found(found, left, kept, finish)
         finally:
             for frame in kept:
                 frame.unpersist()

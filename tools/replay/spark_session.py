@@ -37,9 +37,9 @@ _ONE_MACHINE: Final = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
     "spark.sql.adaptive.enabled": "false",
-    # Segments travel to Python one by one: all of a task's together are copied again and again while they grow.
+    # Files that Spark itself reads travel to Python one by one: all of a task's together are copied again and again.
     "spark.sql.execution.arrow.maxBytesPerBatch": "1m",
-    # A task reads few segments, or one processor is done long before the other.
+    # A task reads few of these, or one processor is done long before the other.
     "spark.sql.files.maxPartitionBytes": "20m",
 }
 

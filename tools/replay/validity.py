@@ -20,13 +20,13 @@ from triack.tools.replay.version1 import VERSION as VERSION_1
 Record = dict[str, Any]
 
 PACKETS_MAX: Final = 1 << 20
-"""Packets of one record: no burst comes near, and no damaged number makes a replay count for ever."""
+"""Packets of one record: no burst comes near, and a damaged number keeps no replay counting."""
 TEXT_LETTERS_MAX: Final = 1_000
 """Letters of a text: names have 124 bytes, and an address has a name and a number or two."""
 NUMBER_MAX: Final = (1 << 63) - 1
 """What a column of a table holds."""
 SHAPES_MAX: Final = 4096
-"""Records that are alike in all but their values are judged once; so many kinds no honest log has."""
+"""The fields of records that are alike in all but their values are judged once. No honest log has more kinds."""
 
 _NODE: Final = re.compile(r"[0-9a-f]{32}")
 _IDS: Final = {
@@ -54,7 +54,7 @@ class Values:
         names: the fields that are judged; others were judged before.
     """
 
-    __slots__ = ("_counted", "_lists", "_numbers", "_numbers_of", "_ranged", "_texts")
+    __slots__ = ("_counted", "_has_deadline", "_lists", "_numbers", "_numbers_of", "_ranged", "_texts")
 
     def __init__(self, names: Iterable[str]) -> None:
         known = [name for name in names if name in _FIELDS]
@@ -65,6 +65,7 @@ class Values:
         self._numbers_of = itemgetter(*self._numbers, self._numbers[0]) if self._numbers else None
         self._lists = [name for name in known if name in _LISTS]
         self._counted = not _COUNTED.isdisjoint(known)
+        self._has_deadline = "receive_by_ms" in known
         self._ranged = "first" in known and "last" in known
 
     def fault(self, record: Record) -> str:
@@ -73,6 +74,8 @@ class Values:
             numbers = self._numbers_of(record)
             if min(numbers) < 0 or max(numbers) > NUMBER_MAX:
                 return _number_fault(record, self._numbers)
+        if self._has_deadline and abs(record["receive_by_ms"]) > NUMBER_MAX:
+            return f"is damaged: field 'receive_by_ms' is {_shown(record['receive_by_ms'])}, which no clock gives"
         if self._ranged and record["first"] > record["last"]:
             return f"is damaged: a range from {record['first']} to {record['last']}"
         for name in self._texts:
@@ -110,8 +113,6 @@ def _times_fault(record: Record) -> str:
     for name in _TIMES:
         if not -NS_MAX < record[name] < NS_MAX:
             return f"is damaged: field {name!r} is {_shown(record[name])}, which no clock gives"
-    if not -NUMBER_MAX <= record.get("receive_by_ms", 0) <= NUMBER_MAX:
-        return _number_fault(record, ("receive_by_ms",))
     return ""
 
 

@@ -94,10 +94,12 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_label_that_no_encoding_has_stops_nobody(tmp_path: Path) -> None:
-    """A peer may send one; it is shown as JSON writes it, and its message can be read."""
+    """Nor does one that acts on a terminal: it is shown as JSON writes it, and its message can be read."""
+    label = "\ud800\x9b31m\u202e\u2028"
     with triack.sync.open("a", data=tmp_path, insecure=True, settings=quick()) as node:
-        node.send("orders", b"x", label="\ud800").ordered(WAIT)
+        node.send("orders", b"x", label=label).ordered(WAIT)
         for command_line in (("queue", "browse", "orders"), ("queue", "export", "orders"), ("receive", "orders")):
             more = () if "export" in command_line else ("--count", "1", "--json")
             done = command(*command_line, *more, "--data", tmp_path)
-            assert json.loads(done.stdout)["properties"] == {"label": "\ud800"}, done.stderr.decode()
+            assert json.loads(done.stdout)["properties"] == {"label": label}, done.stderr.decode()
+            assert done.stdout.decode().removesuffix("\n").isprintable()

@@ -166,6 +166,17 @@ def test_a_time_of_its_own_is_judged_in_each_line(tmp_path: Path) -> None:
     assert why.startswith("line 3 is damaged: field 'wall_ns' is")
 
 
+@pytest.mark.parametrize(("field", "value"), [("count", -5), ("count", 1 << 63), ("reason", "a\tb"), ("n", -1)])
+def test_each_value_is_judged_also_in_a_line_like_another_before_it(tmp_path: Path, field: str, value: object) -> None:
+    """What lines have in common is looked at once; what they say is not."""
+    first = {"v": 2, "node": ALPHA, "incarnation": 1, "n": 1, "at_ns": 0, "wall_ns": 0, "event": "node_stopped"}
+    like = {"n": 2, "t": 1, "event": "dropped", "reason": "too-short", "count": 1}
+    log = tmp_path / "a.jsonl"
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in [first, like, {**like, "n": 3, field: value}]))
+    (why,) = replay(log, engine="local").unread.values()
+    assert why.startswith(f"line 3 is damaged: field '{field}' is {value!r}")
+
+
 def test_a_log_in_memory_is_read_alike(tmp_path: Path) -> None:
     healthy().save(tmp_path)
     log = find_logs([tmp_path / "beta"])[0]
@@ -178,7 +189,7 @@ def test_a_log_in_memory_is_read_alike(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fields", [{"node": BETA}, {"incarnation": 2}, {"event": "node_started"}])
 def test_two_starts_in_one_file_cannot_be_read(tmp_path: Path, fields: dict[str, object]) -> None:
-    """Whoever put them together broke no promise of a node; version 1 says in each line whose it is."""
+    """Putting them together broke no promise of a node; version 1 says in each line whose it is."""
     alpha, _ = healthy().save(tmp_path / "logs")
     log = tmp_path / "a.jsonl"
     lines = [json.loads(line) for line in (alpha / "alpha-000001-000001.jsonl").read_text().splitlines()[:4]]

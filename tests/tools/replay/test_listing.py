@@ -14,6 +14,8 @@ from tests.tools.replay.faults import FAULTS, ready, rename
 from triack.base.errors import ReplayError
 from triack.tools.replay.listing import (
     VIOLATIONS,
+    Listed,
+    Listing,
     by_either_name,
     complete,
     list_growing,
@@ -149,6 +151,7 @@ def test_links_are_followed_and_each_file_is_read_once(tmp_path: Path) -> None:
     (logs / "away").symlink_to(elsewhere)
     (logs / "again.jsonl").symlink_to(elsewhere / "a.jsonl")
     (logs / "hard.jsonl").hardlink_to(elsewhere / "a.jsonl")
+    (logs / "0.jsonl.tmp").hardlink_to(elsewhere / "a.jsonl")
     listing = list_logs([logs, logs / "..", elsewhere, elsewhere / "a.jsonl"])
     assert (len(listing.logs), listing.unread) == (1, {})
 
@@ -221,6 +224,12 @@ def test_a_segment_that_was_removed_is_missed(tmp_path: Path) -> None:
     assert there(gone) == complete(gone) == str(tmp_path / "a.jsonl")
     with pytest.raises(FileNotFoundError):
         by_either_name(gone, os.stat)
+
+
+def test_what_was_read_by_another_name_is_not_missed() -> None:
+    """While logs are followed, segments are completed, and packed by whatever rotates files."""
+    listing = Listing([Listed("a.jsonl.open", 1), Listed("b.jsonl", 1)], {"c.jsonl.gz": "is packed", "d": "is not"})
+    assert listing.without({"a.jsonl", "c.jsonl.open"}) == Listing([Listed("b.jsonl", 1)], {"d": "is not"})
 
 
 def test_a_path_of_this_machine_may_have_a_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

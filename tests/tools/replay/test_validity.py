@@ -67,6 +67,7 @@ def test_no_field_of_any_event_is_believed_whatever_it_says(name: str) -> None:
         ("queue", "q" * 1_001, f"is damaged: field 'queue' is '{'q' * 100}'..., and has 1,001 letters"),
         ("reason", "a\tb", "is damaged: field 'reason' is 'a\\tb', which is no word of a log"),
         ("queue", HALF, "is damaged: field 'queue' is 'a\\ud800', which is no text"),
+        ("receive_by_ms", -(10**30), f"is damaged: field 'receive_by_ms' is {-(10**30)}, which no clock gives"),
         ("wall_ns", NS_MAX, f"is damaged: field 'wall_ns' is {NS_MAX}, which no clock gives"),
     ],
 )
