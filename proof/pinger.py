@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import suppress
 
 from triack.base.datagram import Kind, read_header
@@ -27,7 +27,7 @@ LONGEST_BYTES = 65_536
 _CHANNEL = InsecureChannel()
 
 
-def ping_for_ever(address: str) -> Iterator[int]:
+def ping_for_ever(address: str) -> Generator[int, None, None]:
     """Open sessions with the node at that address, one when another one was closed; yields how many there were."""
     where = Address.parse(address)
     for number in range(1, 1 << 32):
