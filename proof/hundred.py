@@ -1,8 +1,9 @@
 """A hundred peers of one node, over real sockets, of which one is bad: ``make hundred``.
 
 The node is a process of its own; 99 honest peers share another, and send as fast as they may. The hundredth sends
-100,000 express messages of 5,000 bytes to a queue that nobody reads, or has stopped while the node sends to it. What
-is looked for: how much the honest ones get through meanwhile, and by how much the node grows.
+100,000 express messages of 5,000 bytes to a queue that nobody reads, or has stopped while the node sends to it, or
+sends datagrams that are full of pings (``pinger``). What is looked for: how much the honest ones get through meanwhile,
+and by how much the node grows.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import triack
+from proof.pinger import ping_for_ever
 from triack.queues.quotas import Limits
 
 __all__ = ["PEERS", "ROUNDS", "SECONDS", "Beside", "Hundred", "hundred"]
@@ -66,29 +68,31 @@ class Beside(NamedTuple):
 
 
 class Hundred(NamedTuple):
-    """Beside one whose messages nobody reads, and beside one that has stopped.
+    """Beside one whose messages nobody reads, beside one that has stopped, and beside one that sends pings.
 
     What the node has in memory for the second one its own application has sent.
     """
 
     unread: Beside
     stopped: Beside
+    pinging: Beside
     seconds: float
 
     @property
     def violations(self) -> int:
         """Promises that were broken."""
-        slow = sum(beside.kept < GOODPUT_MIN for beside in (self.unread, self.stopped))
+        slow = sum(beside.kept < GOODPUT_MIN for beside in (self.unread, self.stopped, self.pinging))
         return slow + (self.unread.growth_bytes > GROWTH_MAX_BYTES)
 
     def to_json(self) -> dict[str, Any]:
         """The figures."""
-        alone = [*self.unread.alone, *self.stopped.alone]
+        alone = [*self.unread.alone, *self.stopped.alone, *self.pinging.alone]
         return {
             "messages_a_second": round(sum(alone) / len(alone)),
             "unread_kept": self.unread.kept,
             "unread_growth_bytes": self.unread.growth_bytes,
             "stopped_kept": self.stopped.kept,
+            "pinging_kept": self.pinging.kept,
             "violations": self.violations,
             "seconds": self.seconds,
         }
@@ -98,8 +102,8 @@ def hundred(seconds: float = SECONDS, peers: int = PEERS, rounds: int = ROUNDS) 
     """Measure, by turns, alone and beside a bad peer of each kind."""
     started = time.monotonic()
     with _child(_hub) as (hub, hub_pid):
-        unread, stopped = asyncio.run(_measure(Hub(hub, hub_pid, hub.recv(), seconds), peers, rounds))
-    return Hundred(unread, stopped, round(time.monotonic() - started, 1))
+        found = asyncio.run(_measure(Hub(hub, hub_pid, hub.recv(), seconds), peers, rounds))
+    return Hundred(*found, round(time.monotonic() - started, 1))
 
 
 class Hub(NamedTuple):
@@ -128,14 +132,15 @@ class Hub(NamedTuple):
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE_BYTES
 
 
-async def _measure(hub: Hub, peers: int, rounds: int) -> tuple[Beside, Beside]:
+async def _measure(hub: Hub, peers: int, rounds: int) -> tuple[Beside, Beside, Beside]:
     async with asyncio.TaskGroup() as group:
         honest = [group.create_task(_honest(f"peer{number}", hub.address)) for number in range(peers)]
         unread = await _beside(_beside_unread, hub, rounds)
         stopped = await _beside(_beside_stopped, hub, rounds)
+        pinging = await _beside(_beside_pinging, hub, rounds)
         for task in honest:
             task.cancel()
-    return unread, stopped
+    return unread, stopped, pinging
 
 
 async def _beside(measure: Callable[[Hub], Coroutine[Any, Any, float]], hub: Hub, rounds: int) -> Beside:
@@ -158,6 +163,12 @@ async def _beside_stopped(hub: Hub) -> float:
     with _child(_stopped) as (bad, bad_pid):
         hub.connection.send(await asyncio.to_thread(bad.recv))
         os.kill(bad_pid, signal.SIGSTOP)
+        return await hub.rate()
+
+
+async def _beside_pinging(hub: Hub) -> float:
+    with _child(_pinging, hub.address) as (bad, _):
+        await asyncio.to_thread(bad.recv)
         return await hub.rate()
 
 
@@ -222,6 +233,14 @@ async def _send_unread(parent: Connection, address: str) -> None:
         for _ in range(UNREAD):
             await node.send(f"{address}/unread", UNREAD_BODY, delivery=triack.Delivery.EXPRESS)
         await asyncio.Event().wait()
+
+
+def _pinging(parent: Connection, address: str) -> None:
+    sessions = ping_for_ever(address)
+    next(sessions)
+    parent.send("ready")
+    for _ in sessions:
+        pass
 
 
 def _stopped(parent: Connection) -> None:

@@ -443,7 +443,7 @@ class SendWindow:
         self._rtt.update(now_ns - sent_at_ns, delay_ns)
         self.acked_order = max(self.acked_order, order)
         # Echoes only grow: one that comes late, or again, gives no sample.
-        for older in list(takewhile(echo.__ge__, self._sendings)):
+        for older in list(takewhile(lambda older: older <= echo, self._sendings)):
             del self._sendings[older]
         return True
 

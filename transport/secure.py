@@ -186,22 +186,28 @@ class SecureChannels:
         own = next((own for own in self._own.values() if mac_fits(own.macs.hello, said, shown)), None)
         if own is None:
             raise ProtocolError(DropReason.BAD_MAC)
-        named, cookied = said[:-MAC_BYTES], said[-MAC_BYTES:]
-        proved = cookied != _NO_COOKIE and self._cookies.fits(sender, named, cookied, now_ns)
-        retry = b"" if proved else self._retry(own, header, shown, sender, now_ns)
-        if self._admission.is_loaded(now_ns):
-            if retry:
-                return Answer(None, b"", retry)
-            if not self._admission.admits(sender, now_ns):
-                raise ProtocolError(DropReason.TOO_MANY_CONNECTS)
-        return self._agree(own, datagram, sender, retry)
+        if not self._admission.is_loaded(now_ns):
+            answer = self._agree(own, datagram, sender)
+            # Only for whoever is trusted: of a stranger nothing is kept, not even a secret for its cookie.
+            proved = self._has_proved(said, sender, now_ns)
+            return answer if proved else answer._replace(retry=self._retry(own, header, shown, sender, now_ns))
+        if not self._has_proved(said, sender, now_ns):
+            return Answer(None, b"", self._retry(own, header, shown, sender, now_ns))
+        if not self._admission.admits(sender, now_ns):
+            raise ProtocolError(DropReason.TOO_MANY_CONNECTS)
+        return self._agree(own, datagram, sender)
+
+    def _has_proved(self, said: bytes, sender: str, now_ns: int) -> bool:
+        """Whether a connect shows that its sender gets what is sent to its address."""
+        named, shown = said[:-MAC_BYTES], said[-MAC_BYTES:]
+        return shown != _NO_COOKIE and self._cookies.fits(sender, named, shown, now_ns)
 
     def _retry(self, own: _Own, header: Header, shown: bytes, sender: str, now_ns: int) -> bytes:
         """What asks the sender of a connect to send it again, with a cookie."""
         said = Header(_RETRY, header.connection_id, header.counter).encode() + self._cookies.make(sender, now_ns)
         return said + mac(own.macs.retry, said + shown)
 
-    def _agree(self, own: _Own, datagram: bytes, sender: str, retry: bytes) -> Answer:
+    def _agree(self, own: _Own, datagram: bytes, sender: str) -> Answer:
         prologue = _prologue(sender.partition(":")[0], datagram[:HEADER_BYTES])
         handshake = Handshake(Pattern.IKPSK2, self._suite, initiator=False, prologue=prologue, static=own.pair)
         callers: list[Peer] = []
@@ -217,7 +223,7 @@ class SecureChannels:
 
         payload = _unpad(handshake.read(datagram[HEADER_BYTES : -2 * MAC_BYTES], admit))
         channel = _Answerer(self._suite, self._entropy, self._warm, callers[0], handshake, len(datagram))
-        return Answer(channel, payload, retry)
+        return Answer(channel, payload)
 
 
 class _Secured:

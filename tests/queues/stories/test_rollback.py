@@ -446,7 +446,8 @@ def test_every_commit_remembers_what_it_depends_on(seed: int, delivery: Delivery
         if world.random.random() < 0.05:
             world.random.choice([a, b]).restart()
     assert world.run(60 * SECOND, lambda: not a.busy)
-    assert notary.checks >= 120
+    # Two for each message, but for a few that have shared a packet.
+    assert notary.checks >= 110
 
 
 class Restored(Swarm):

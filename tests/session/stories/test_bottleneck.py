@@ -39,6 +39,13 @@ def test_what_a_link_loses_by_chance_does_not_slow_bbr_down(loss: float) -> None
 
 
 @pytest.mark.slow
+def test_chance_is_not_taken_for_congestion_on_a_fast_path() -> None:
+    """Where a round has a hundred packets some rounds lose many more than others; four fifths are used all the same."""
+    plan = LinkPlan(rate_bps=100_000_000, round_trip_ns=10 * MS, queue_bytes=125_000, loss=0.3)
+    assert goodput(plan, "bbr", late_ns=MS, warm=1, seconds=2)[0] > 0.8
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("late_ns", "least"), [(2 * MS, 0.95), (5 * MS, 0.8), (10 * MS, 0.45)])
 def test_who_is_late_for_the_turn_makes_up_for_it(late_ns: int, least: float) -> None:
     """Two processes on busy machines, over a path of 10 ms with as much queue; what is longer than that is lost."""
