@@ -343,7 +343,7 @@ def _check_pattern(pattern: str) -> str:
 def _check_keep_alive(seconds: Any) -> float:
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if is_number and (seconds == 0 or KEEP_ALIVE_MIN_S <= seconds <= KEEP_ALIVE_MAX_S):
-        return seconds
+        return float(seconds)
     most = f"{KEEP_ALIVE_MIN_S} to {KEEP_ALIVE_MAX_S}"
     raise UsageError(f"keep_alive_s must be 0, for no keep-alives, or {most} seconds, not {seconds!r}")
 

@@ -571,12 +571,12 @@ class Engine:
         vouches, releases = self.handshakes.take_vouching()
         effects += vouches
         if sends:
-            effects += [Send(address, datagrams) for address, datagrams in sends.items()]
+            effects += [Send(address, datagrams) for address, datagrams in sends]
         effects += releases
         return effects
 
-    def _gather(self, now_ns: int) -> dict[str, list[bytes]]:
-        """Everything to send now, by address."""
+    def _gather(self, now_ns: int) -> list[tuple[str, list[bytes]]]:
+        """Everything to send now, with its address."""
         if self.failure is None:
             if self.outbox.unfinished:
                 self.outbox.pack_express(self.jobs.group, now_ns, self.wall_ms(now_ns))

@@ -2,6 +2,9 @@
 
 Nothing is swept: who has something to do puts itself into a ready set (``Conversation.wake``), who waits for a moment
 into ``Deadlines``; all others cost nothing.
+
+Datagrams to one address leave together, and the system may carry them as one, and lose them as one. A packet that
+leaves again leaves by itself: what took a run of packets must not take their repetition in the same way.
 """
 
 from collections.abc import Callable, Iterable
@@ -56,7 +59,7 @@ class Transmitter:
         deadlines: when conversations must be looked at again.
     """
 
-    __slots__ = ("_handshakes", "_news", "_outbox", "_recorder", "_report", "deadlines")
+    __slots__ = ("_handshakes", "_lone", "_news", "_outbox", "_recorder", "_report", "deadlines")
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class Transmitter:
         self._news = news
         self._report = report
         self._recorder = recorder
+        self._lone: list[tuple[str, list[bytes]]] = []
 
     def handle_timer(self, now_ns: int) -> None:
         """Let every session whose time has come do its work."""
@@ -97,8 +101,8 @@ class Transmitter:
             self._handshakes.connect(link, now_ns)
             self._news.handle_called(link, self._handshakes.waits_for(link))
 
-    def poll(self, giving: Giving, now_ns: int) -> dict[str, list[bytes]]:
-        """Everything to send now, by address."""
+    def poll(self, giving: Giving, now_ns: int) -> list[tuple[str, list[bytes]]]:
+        """Everything to send now: addresses, and what goes there together."""
         batches: dict[str, list[bytes]] = {}
         paced: dict[Conversation, None] = {}
         ready = self._handshakes.awake
@@ -115,7 +119,8 @@ class Transmitter:
         ready.update(paced)
         for address, datagram in self._handshakes.take_replies():
             batches.setdefault(address, []).append(datagram)
-        return batches
+        lone, self._lone = self._lone, []
+        return [*batches.items(), *lone]
 
     def _serve(self, conversation: Conversation, giving: Giving, batches: dict[str, list[bytes]], now_ns: int) -> None:
         session = conversation.session
@@ -176,7 +181,10 @@ class Transmitter:
                 counter = conversation.connect_counter
             channel, kind = conversation.channel, _KINDS[transmit.kind]
             data = channel.seal(kind, transmit.connection_id, counter, transmit.payload, now_ns)
-            batches.setdefault(conversation.path, []).append(data)
+            if transmit.packet is not None and transmit.packet.sends > 1:
+                self._lone.append((conversation.path, [data]))
+            else:
+                batches.setdefault(conversation.path, []).append(data)
             if self._recorder is not None:
                 self._recorder.add_transmit(conversation.label, transmit, now_ns)
             self._transmit_runs(conversation, batches, now_ns)

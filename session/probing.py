@@ -4,6 +4,11 @@ Promise: while something is unacknowledged the peer is asked for it again and ag
 (RFC 9002 section 6.2), yet several times within the silence that closes the session. A peer that answers every time,
 and acknowledges nothing, is asked ever more rarely.
 
+A path that loses half of all datagrams each way answers one probe in four, and a wait that doubles each time is soon
+all that a session does. So the wait doubles only when more probes in a row went unanswered than it usually takes: the
+rows that ended with an answer tell how many that is. A peer that never answers tells nothing, and on a path without
+losses one probe is what it takes.
+
 A probe sends the oldest packets once more and asks with them. When every packet has arrived it is a ping: for store
 acks that are missing, or because the owner asked. So it is over a stream, where a packet that is not acknowledged is on
 its way as a rule, and a copy would go behind it: only when the peer has answered, and acknowledged nothing, packets go
@@ -21,6 +26,14 @@ PROBE_PACKETS = 2
 """Packets that one probe resends: the loss of one does not cost another wait (RFC 9002 6.2.4)."""
 PROBES_BEFORE_PERSISTENT = 3
 """Probes unanswered in a row that make congestion persistent: kPersistentCongestionThreshold of RFC 9002 7.6.1."""
+USUAL_MAX = 8
+"""Probes that it usually takes, at most: where three of four datagrams are lost each way it takes sixteen, and to ask
+more often than that would be a load of its own."""
+USUAL_WEIGHT = 8
+"""Each row counts for so small a part of what is usual: RFC 6298, section 2, smooths round trips in the same way."""
+USUAL_SLACK = 0.5
+"""A row of two or three now and then, as where one datagram in ten is lost, changes nothing: half a probe is allowed
+for it."""
 QUIET_SHARE = 2
 """A peer is quiet after this part of the ack timeout: it holds no ack back for longer (``session.policy``)."""
 VAIN_ROUNDS = 8
@@ -53,6 +66,7 @@ class Probing:
         "_pings",
         "_quiets",
         "_rounds",
+        "_usual",
         "_vain",
         "heard_at_ns",
         "last_asked",
@@ -64,6 +78,7 @@ class Probing:
         self._due: list[SessionPacket] = []
         self._quiets = 0
         self._rounds = 0
+        self._usual = 1.0
         self._persists = False
         self._vain = 0
         self._is_answered = False
@@ -73,10 +88,21 @@ class Probing:
 
     def poll_persistent(self) -> bool:
         """Whether so many probes in a row went unanswered that the network must be worse than we think; said once."""
-        if self._rounds < PROBES_BEFORE_PERSISTENT or self._persists:
+        if self._doublings < PROBES_BEFORE_PERSISTENT or self._persists:
             return False
         self._persists = True
         return True
+
+    @property
+    def _doublings(self) -> int:
+        """How often the wait has doubled."""
+        return int(self._rounds / max(1.0, self._usual - USUAL_SLACK))
+
+    def _end_row(self) -> None:
+        """Somebody has answered."""
+        if self._rounds:
+            self._usual += (min(self._rounds, USUAL_MAX) - self._usual) / USUAL_WEIGHT
+            self._rounds = 0
 
     @property
     def is_patient(self) -> bool:
@@ -91,7 +117,7 @@ class Probing:
             most_ns: the longest wait for an answer, unless already the first is longer.
             patient_ns: the longest wait when there is no hurry, unless that is longer.
         """
-        wait_ns = min(first_ns << min(self._rounds, _DOUBLINGS_MAX), max(most_ns, first_ns))
+        wait_ns = min(first_ns << min(self._doublings, _DOUBLINGS_MAX), max(most_ns, first_ns))
         if not self.is_patient:
             return wait_ns
         doublings = min(self._vain // VAIN_ROUNDS, VAIN_DOUBLINGS)
@@ -111,7 +137,7 @@ class Probing:
 
     def handle_progress(self) -> None:
         """Something was acknowledged."""
-        self._rounds = 0
+        self._end_row()
         self._persists = False
         self._quiets = 0
         self._pings = self._is_stream
@@ -134,7 +160,7 @@ class Probing:
 
     def handle_answer(self) -> None:
         """The peer has answered a ping."""
-        self._rounds = 0
+        self._end_row()
 
     def handle_timer(self, oldest: list[SessionPacket], *, awaits: bool) -> bool:
         """Nobody has answered in time. Returns whether packets leave with the probe.
@@ -178,6 +204,7 @@ class Probing:
         """Only waits follow from these."""
         self._quiets = 0
         self._rounds = 0
+        self._usual = 1.0
         self._persists = False
         self.begin_anew()
         self.last_asked = Ask.AT_ONCE

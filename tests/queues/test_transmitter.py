@@ -25,6 +25,18 @@ def test_a_session_gets_what_its_window_takes() -> None:
     rest(a, b)
 
 
+def test_what_leaves_again_leaves_by_itself() -> None:
+    """What left together the first time may have been lost together, and must not be so again."""
+    a, b = Bare("a"), Bare("b")
+    a.submit(b.address, b"x", delivery=EXPRESS)
+    rest(a, b)
+    a.submit(b.address, *[b"y" * 60_000] * 10, delivery=EXPRESS)
+    first = [len(effect.datagrams) for effect in a.poll() if isinstance(effect, Send)]
+    a.now_ns += SECOND
+    again = [len(effect.datagrams) for effect in a.poll() if isinstance(effect, Send)]
+    assert (first, again) == ([10], [1, 1])
+
+
 def test_a_node_that_closes_gives_answers_and_no_packets_of_its_own() -> None:
     """A packet that it has not given away stays for the next start; what it owes is said."""
     a, b = Bare("a"), Bare("b")

@@ -8,6 +8,7 @@ from triack.base.units import SECOND
 from triack.session.path_mtu import (
     BLACK_HOLE_LOSSES,
     ETHERNET_BYTES,
+    JUMBO_BYTES,
     MAX_PROBES,
     MOVES,
     RAISE_NS,
@@ -66,6 +67,17 @@ def test_ethernet_and_loopback_are_found_at_once() -> None:
     assert search(wanting(), 60_000) == [BASE, ETHERNET_BYTES, 9_000]
     path = wanting()
     assert search(path, 1_460)[:2] == [BASE, ETHERNET_BYTES]
+
+
+def test_jumbo_frames_are_used_at_once() -> None:
+    """And not after a search up to the most that is wanted: each size that is too large takes three seconds."""
+    path = wanting(32_000)
+    tried = search(path, 9_000 - 28)
+    assert tried[:4] == [BASE, ETHERNET_BYTES, JUMBO_BYTES, 32_000]
+    assert JUMBO_BYTES <= path.size_bytes <= 9_000 - 28
+    path = wanting(32_000)
+    assert search(path, ETHERNET_BYTES)[:5] == [BASE, ETHERNET_BYTES, *[JUMBO_BYTES] * MAX_PROBES]
+    assert search(wanting(32_000), 60_000) == [BASE, ETHERNET_BYTES, JUMBO_BYTES, 32_000]
 
 
 def test_nothing_is_probed_before_something_is_sent_nor_where_nothing_more_is_wanted() -> None:

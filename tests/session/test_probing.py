@@ -29,6 +29,42 @@ def test_the_wait_doubles_and_progress_begins_again() -> None:
     assert probing.wait_ns(10, 10**9) == 10 << 10
 
 
+def test_where_probes_are_lost_all_the_time_the_wait_doubles_as_much_later() -> None:
+    """What usually takes four probes is no sign of congestion after three; on a path that got well, after one."""
+    probing = Probing()
+    for _ in range(100):
+        for _ in range(4):
+            probing.handle_timer([], awaits=True)
+        probing.handle_progress()
+    waits, persists = [], []
+    for _ in range(12):
+        waits.append(probing.wait_ns(10, 1_000))
+        probing.handle_timer([], awaits=True)
+        persists.append(probing.poll_persistent())
+    assert waits == [10, 10, 10, 10, 20, 20, 20, 40, 40, 40, 40, 80]
+    assert persists.index(True) == 10
+    for _ in range(20):
+        probing.handle_progress()
+        probing.handle_timer([], awaits=True)
+    assert probing.wait_ns(10, 1_000) == 20
+
+
+def test_a_peer_that_never_answers_is_asked_as_rarely_as_any() -> None:
+    """Only rows that ended with an answer say what is usual, however long: of them no more than eight probes count."""
+    probing = Probing()
+    for _ in range(1_000):
+        probing.handle_timer([], awaits=True)
+    assert probing.wait_ns(10, 10**9) == 10 << 10
+    for _ in range(100):
+        probing.handle_progress()
+        for _ in range(50):
+            probing.handle_timer([], awaits=True)
+    probing.handle_progress()
+    for _ in range(8):
+        probing.handle_timer([], awaits=True)
+    assert probing.wait_ns(10, 10**9) == 20
+
+
 def test_the_oldest_packets_go_again_one_after_the_other() -> None:
     """Each once for each time that nobody answered."""
     probing, (first, second) = Probing(), flying(1, 2)
