@@ -225,6 +225,10 @@ HARMLESS: dict[str, Kind] = {
         "That a node stood still excuses what it did late, and nothing else; here nothing was late.",
         lambda lie, _: lie.event == "woke_late",
     ),
+    "settled": Kind(
+        "Which of the messages in its hands a reader is done with, or gives back, it alone knows.",
+        lambda lie, _: lie.event in ("settled", "returned") and (lie.event, lie.kind) != ("settled", "repeat"),
+    ),
     "never-opened": Kind(
         "A session that never opened promised nothing, however and how often it ended.",
         lambda lie, log: lie.event == "session_closed" and not _opens(lie, log),
