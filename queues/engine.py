@@ -127,12 +127,10 @@ class Engine:
         self.failure: TriackError | None = None
         self.draining = False
         self.watching = Watching()
-        self._channels = channels
-        self._directory = directory
+        self._channels, self._directory = channels, directory
         self._wall_offset_ns = wall_offset_ns
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
-        self._record("node_started", now_ns, name=name, **start_record(address, settings))
-        self._record("start_before", now_ns, records=content.records, **({"boot": boot} if boot else {}))
+        self._note_start({"name": name, **start_record(address, settings)}, content.records, boot, now_ns)
         peers = Peers(content.peers.values(), content.addresses)
         self.inbox = Inbox(
             settings,
@@ -186,6 +184,11 @@ class Engine:
             self.handshakes, self.outbox, self.news, report=self._report, recorder=self._recorder
         )
         self._restore(content, now_ns)
+
+    def _note_start(self, about: dict[str, Any], records: int, boot: str, now_ns: int) -> None:
+        """The log begins: with what this start is, and what is known of the log of the one before."""
+        self._record("node_started", now_ns, **about)
+        self._record("start_before", now_ns, records=records, **({"boot": boot} if boot else {}))
 
     def _restore(self, content: StoreContent, now_ns: int) -> None:
         jumps = ClockJumps(content.jump)

@@ -221,9 +221,17 @@ HARMLESS: dict[str, Kind] = {
         "What a start knows of the log of the one before says whether that is whole; no promise is about it.",
         lambda lie, _: lie.event == "start_before",
     ),
+    "short": Kind(
+        "A clock that runs slow is told from one that was set right, or stood still, by several seconds of a session.",
+        lambda lie, _: lie.kind == "slow",
+    ),
     "stood-still": Kind(
         "That a node stood still excuses what it did late, and nothing else; here nothing was late.",
         lambda lie, _: lie.event == "woke_late",
+    ),
+    "settled": Kind(
+        "Which of the messages in its hands a reader is done with, or gives back, it alone knows.",
+        lambda lie, _: lie.event in ("settled", "returned") and (lie.event, lie.kind) != ("settled", "repeat"),
     ),
     "never-opened": Kind(
         "A session that never opened promised nothing, however and how often it ended.",

@@ -24,7 +24,7 @@ class Lie:
 
     Attributes:
         kind: ``drop``, ``lost``, ``repeat``, ``swap``, ``shift``, ``raise``, ``lower``, ``other``, ``hole``,
-            ``splice``.
+            ``splice``, ``claim``, ``slow``.
         event: of the record.
         field: which field, for lies about one; else empty.
         start: whose record.
@@ -84,6 +84,37 @@ def splices(log: Log, other: Log) -> Iterator[Lie]:
                 told = _renumbered(mine[:at] + rest)
                 records = [record for key, some in log.items() for record in (told if key == start else some)]
                 yield Lie("splice", rest[0]["event"], "", start, at, records, mine[at], rest[0])
+
+
+def claims(log: Log) -> Iterator[Lie]:
+    """Yield logs in which a first start has found on its disk all that it takes of a stream later."""
+    for start, mine in log.items():
+        streams = {
+            tuple(it[name] for name in _PLACE): it
+            for it in mine
+            if it["event"] == "committed" and it["class"] == "transactional" and it["origin"] != start[0]
+        }
+        for last in streams.values() if start[1] == 1 and mine[1]["event"] == "start_before" else ():
+            kept = {name: last[name] for name in _PLACE}
+            common = {name: mine[1][name] for name in KEPT if name in mine[1]}
+            said = {**common, **kept, "event": "position_recovered", "number": last["last"]}
+            told = _renumbered([*mine[:2], said, *mine[2:]])
+            records = [record for key, some in log.items() for record in (told if key == start else some)]
+            yield Lie("claim", "position_recovered", "", start, 1, records, mine[1], said)
+
+
+def slowed(log: Log) -> Iterator[Lie]:
+    """Yield logs in which the clock of one start loses a quarter, and the others' go right."""
+    for start, mine in log.items():
+        begin_ns = mine[0]["at_ns"]
+        told = [_late(record, (record["at_ns"] - begin_ns) // 4) for record in mine]
+        records = [record for key, some in log.items() for record in (told if key == start else some)]
+        yield Lie("slow", mine[0]["event"], "", start, 0, records, mine[0], told[0])
+
+
+def _late(record: Record, by_ns: int) -> Record:
+    more = {"since_ns": record["since_ns"] - by_ns} if "since_ns" in record else {}
+    return {**record, **more, "at_ns": record["at_ns"] - by_ns, "wall_ns": record["wall_ns"] - by_ns}
 
 
 def _with_hole(record: Record) -> list[Record] | None:
@@ -161,6 +192,7 @@ def _others(field: str, value: str, log: Log) -> list[str]:
 
 
 _IDS = ("origin", "peer", "session")
+_PLACE = ("class", "origin", "lane", "sequence")
 
 
 def _other_ranges(ranges: list[list[int]]) -> Iterator[tuple[str, list[list[int]]]]:

@@ -8,7 +8,7 @@ from random import Random
 
 from proof.lies.harmless import reason_for
 from proof.lies.logs import LOGS, WIDE, honest_logs, wide_logs
-from proof.lies.mutate import Lie, Log, lies_about, splices
+from proof.lies.mutate import Lie, Log, claims, lies_about, slowed, splices
 from triack.base.errors import ReplayError
 from triack.tools.replay.catalogue import IN_TIME
 from triack.tools.replay.local_engine import verdict_on
@@ -127,7 +127,7 @@ def tell(lie: Lie, log: Log, told: Told, where: str) -> None:
     checks = found_by(lie)
     told.caught.update(checks)
     late = set(IN_TIME) if lie.kind == "shift" else set()
-    right = lie.kind in ("splice", "swap") or checks & (RIGHT[lie.event] | ANY | late)
+    right = lie.kind in ("splice", "swap", "slow") or checks & (RIGHT[lie.event] | ANY | late)
     if checks and right:
         return
     kind = None if checks else reason_for(lie, log)
@@ -139,7 +139,7 @@ def tell(lie: Lie, log: Log, told: Told, where: str) -> None:
 
 
 def chosen(lies: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Iterator[tuple[Lie, Log, str]]:
-    """Yield so many lies, evenly over the events, and some splices of any two runs, each with its log and whose it is.
+    """Yield so many lies, evenly over the events, then lies about whole starts, each with its log and whose it is.
 
     Args:
         lies: how many.
@@ -161,6 +161,9 @@ def chosen(lies: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Iter
         yield random.choice(list(lies_about(log, start, at))), log, run
     for (run, log), (_, other) in pairwise(known):
         for lie in islice(splices(log, other), 4):
+            yield lie, log, run
+    for run, log in known:
+        for lie in (*islice(claims(log), 2), *islice(slowed(log), 2)):
             yield lie, log, run
 
 

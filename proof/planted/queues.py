@@ -30,6 +30,7 @@ from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.owed_acks import OwedAcks
 from triack.queues.packing import Unpacked
+from triack.queues.recorder import Recorder
 from triack.queues.resuming import Resuming
 
 __all__ = ["BUGS"]
@@ -50,6 +51,14 @@ def _path(patch: Patch) -> None:
             self._index.move(conversation, sender)
 
     patch.setattr(Handshakes, "handle_arrived", hasty)
+
+
+# ---- what is told of standing still
+
+
+@BUGS.by_seeds("a process that stood still does not say so")
+def _silent_pause(patch: Patch) -> None:
+    patch.setattr(Recorder, "handle_time", lambda _self, _now_ns: None)
 
 
 # ---- before the commit has returned

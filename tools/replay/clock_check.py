@@ -11,7 +11,7 @@ other way bounds it from below. Honest clocks may do this:
   after the other, with fractions of a second in between (``STEP_NS``).
 
 So an arrival is before its send only if what went back just before it and just behind it says so, and a clock is slow
-only if it loses more than a fifth in nearly every part of the session.
+only if it loses more than a fifth in three quarters of the parts of a session.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ STEP_NS: Final = 500_000_000
 """By how much an arrival must be before its send."""
 WINDOWS: Final = 8
 """Parts of a session that are looked at, each by itself: a pause is in one of them, or in two."""
-WINDOW_NS: Final = 1_000_000_000
-"""No part is shorter: then round trips of 50 ms, which are added to what passes at the other end, hide no quarter."""
-WINDOWS_MIN: Final = 4
+WINDOW_NS: Final = 200_000_000
+"""No part is shorter. Round trips are added to what passes at the other end: one of 10 ms hides a quarter of less."""
+WINDOWS_MIN: Final = 6
 """In fewer parts a few pauses of a virtual machine look like a slow clock."""
-MS: Final = 1_000_000
+_LEAST: Final = -(1 << 62)
 
 
 class Pair(NamedTuple):
@@ -74,7 +74,7 @@ def arrivals_before(out: list[Pair], back: list[Pair]) -> Iterator[tuple[Pair, i
 
 
 def loses(out: list[Pair], back: list[Pair]) -> float:
-    """Return the share of its time that the other end's clock loses at least, in nearly all of a session; 0 for none.
+    """Return the share of its time that the other end's clock loses at least, in most of a session; 0 for none.
 
     Between sending something back and getting what left behind that, more time must have passed there than here.
 
@@ -92,18 +92,24 @@ def loses(out: list[Pair], back: list[Pair]) -> float:
         for start_ns in range(begin_ns, end_ns - width_ns + 1, width_ns)
         if (share := _lost_within(out, returns, start_ns, start_ns + width_ns)) is not None
     ]
-    slow = sorted(share for share in lost if share > RATE)
-    if len(lost) < WINDOWS_MIN or len(slow) < len(lost) - len(lost) // WINDOWS:
-        return 0.0
-    return slow[len(slow) // 2]
+    lost.sort()
+    # What a quarter of them lose at most, all others lose.
+    return lost[len(lost) // 4] if len(lost) >= WINDOWS_MIN and lost[len(lost) // 4] > RATE else 0.0
 
 
 def _lost_within(out: list[Pair], returns: list[Pair], start_ns: int, end_ns: int) -> float | None:
     """Return the share of a window that passed here and not there; None if too little went each way to say."""
-    first = bisect_left(returns, Pair(start_ns, -(1 << 62)))
-    last = bisect_right(out, Pair(end_ns, 1 << 62)) - 1
-    if first == len(returns) or last < 0:
+    half_ns = (start_ns + end_ns) // 2
+    began = returns[bisect_left(returns, Pair(start_ns, _LEAST)) : bisect_left(returns, Pair(half_ns, _LEAST))]
+    ended = out[bisect_left(out, Pair(half_ns, _LEAST)) : bisect_left(out, Pair(end_ns, _LEAST))]
+    if not began or not ended:
         return None
-    here_ns = out[last].left_ns - returns[first].left_ns
-    there_ns = out[last].came_ns - returns[first].came_ns
-    return 1 - there_ns / here_ns if here_ns * 2 >= end_ns - start_ns else None
+    # Those that were least on their way, which add least to what passes there.
+    first, last = max(began, key=_headway), min(ended, key=_headway)
+    here_ns, there_ns = last.left_ns - first.left_ns, last.came_ns - first.came_ns
+    return 1 - there_ns / here_ns
+
+
+def _headway(pair: Pair) -> float:
+    """How far the other end's clock is, beside one that loses as much as an honest one may."""
+    return pair.came_ns - (1 - RATE) * pair.left_ns

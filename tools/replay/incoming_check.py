@@ -482,12 +482,16 @@ class Incoming:
         for packets, messages in record["counts"]:
             last = number + packets - 1
             if not place and self._are_whole(receiver, number, last, messages):
-                receiver.settling.settle_packets(number, last, at_ns)
+                before = receiver.settling.settle_packets(number, last, at_ns)
             else:
+                before = False
                 for each in range(number, last + 1):
                     count = self._judge_messages(record, receiver, each, place, place + messages - 1)
-                    receiver.settling.settle_messages((each, place, place + messages - 1), count, at_ns)
+                    numbers = each, place, place + messages - 1
+                    before = receiver.settling.settle_messages(numbers, count, at_ns) or before
                     place = 0
+            if before:
+                self._at(record, "claims", "settled, and was before", sequence=sequence, number=number, last=last)
             number, place = last + 1, 0
         for low, high in receiver.settled.missing(record["number"], last):
             where = {"sequence": sequence, "number": low, "last": high}

@@ -220,6 +220,9 @@ class LaneJudge:
     def _on_order_ack_sent(self, record: Record) -> None:
         self._order_acks[record["sequence"]].add(record["number"], record["number"])
         self._answered.setdefault((record["node"], record["peer"]), record)
+        if record["peer"] != self._origin:
+            evidence = f"an order ack for packets of {self._origin}, for {record['peer'] or 'nobody'}"
+            self._at(record, "claims", evidence, record["sequence"], number=record["number"])
         self._receiver(record["node"]).handle_order_ack(record)
 
     def _on_order_ack_received(self, record: Record) -> None:

@@ -83,7 +83,7 @@ class Settling:
         again: what was in the hand when a start ended, and was not handed out since.
     """
 
-    __slots__ = ("_batch", "_batch_ns", "_lost", "_passed", "_since", "again", "done", "hand")
+    __slots__ = ("_batch", "_batch_ns", "_lost", "_passed", "_since", "_told", "again", "done", "hand")
 
     def __init__(self) -> None:
         self.done = Messages()
@@ -94,6 +94,8 @@ class Settling:
         self._passed: Record | None = None
         self._since = 0
         self._lost: list[tuple[Record, int, int]] = []
+        # Whether anything was ever said to be settled: older nodes do not tell.
+        self._told = False
         # The last commit that was to settle something: when it began, and what.
         self._batch_ns = 0
         self._batch: list[tuple[Span, Numbers | None, int | None]] = []
@@ -126,12 +128,10 @@ class Settling:
 
     def hand_messages(self, record: Record, numbers: Numbers, count: int | None, *, fresh: bool) -> bool:
         """Some messages of a packet are; returns whether one may not be any more."""
-        number, first, last = numbers
         self._note_passed(record, fresh=fresh)
         self.hand.add(*numbers, count)
         self.again.take(*numbers, count)
-        part = self.done.parts.get(number)
-        return number in self.done.whole or (part is not None and bool(part.overlap(first, last)))
+        return self.is_done(numbers)
 
     def _note_passed(self, record: Record, *, fresh: bool) -> None:
         if fresh and self.again and self._passed is None:
@@ -140,28 +140,39 @@ class Settling:
     def lost(self) -> Iterator[tuple[Record, int, int]]:
         """Yield what was passed over: the record with which it was, the start that had it, and the packet."""
         yield from self._lost
-        if self._passed is not None:
+        if self._passed is not None and self._told:
             for number in self.again.numbers():
                 yield self._passed, self._since, number
 
-    def settle_packets(self, first: int, last: int, at_ns: int) -> None:
-        """Whole packets are done with, by the commit that begins then."""
+    def settle_packets(self, first: int, last: int, at_ns: int) -> bool:
+        """Whole packets are done with, by the commit that begins then; returns whether one was before."""
+        before = bool(self.done.whole.overlap(first, last))
         self._begin(at_ns)
         self._batch.append(((first, last), None, None))
         self.hand.take_packets(first, last)
         self.again.take_packets(first, last)
         self.done.add_packets(first, last)
+        return before
 
-    def settle_messages(self, numbers: Numbers, count: int | None, at_ns: int) -> None:
-        """Some messages of a packet are."""
+    def settle_messages(self, numbers: Numbers, count: int | None, at_ns: int) -> bool:
+        """Some messages of a packet are; returns whether one was before."""
+        before = self.is_done(numbers)
         self._begin(at_ns)
         self._batch.append(((0, -1), numbers, count))
         self.hand.take(*numbers, count)
         self.again.take(*numbers, count)
         self.done.add(*numbers, count)
+        return before
+
+    def is_done(self, numbers: Numbers) -> bool:
+        """Whether one of these messages of a packet is settled."""
+        number, first, last = numbers
+        part = self.done.parts.get(number)
+        return number in self.done.whole or (part is not None and bool(part.overlap(first, last)))
 
     def _begin(self, at_ns: int) -> None:
         """Another commit begins: the one before it has returned."""
+        self._told = True
         if at_ns != self._batch_ns:
             self._batch.clear()
             self._batch_ns = at_ns

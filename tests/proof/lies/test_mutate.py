@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from proof.lies.mutate import Log, lies_about, splices
+from proof.lies.mutate import Log, claims, lies_about, slowed, splices
 
 BASE = {"v": 1, "node": "aa", "incarnation": 1}
 
@@ -51,3 +51,23 @@ def test_a_splice_is_half_of_each_run() -> None:
     assert [it["event"] for it in lie.records] == ["node_started", "packet_sent", "ack_received"]
     times = [it["at_ns"] for it in lie.records]
     assert times == sorted(times)
+
+
+def test_a_first_start_claims_what_it_takes_later() -> None:
+    stream = {"class": "transactional", "origin": "bb", "lane": 1, "sequence": 1}
+    log: Log = {
+        ("aa", 1): [
+            record(1, "node_started", name="alpha"),
+            record(2, "start_before", records=0),
+            record(3, "committed", **stream, first=1, last=4, count=4),
+        ]
+    }
+    (lie,) = claims(log)
+    assert [it["event"] for it in lie.records] == ["node_started", "start_before", "position_recovered", "committed"]
+    assert (lie.said["number"], lie.said["at_ns"], [it["n"] for it in lie.records]) == (4, 20, [1, 2, 3, 4])
+
+
+def test_a_clock_loses_a_quarter() -> None:
+    (lie,) = slowed(LOG)
+    assert [it["at_ns"] for it in lie.records] == [10, 18, 25]
+    assert {it["wall_ns"] - it["at_ns"] for it in lie.records} == {7}

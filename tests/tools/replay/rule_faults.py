@@ -217,6 +217,35 @@ def found_at_the_first_start(world: World) -> Expected:
 
 
 @fault
+def waits_for_twelve_seconds(world: World) -> Expected:
+    """A packet waits in a session that has nothing else to do."""
+    for log in (world.alpha, world.beta):
+        log.drop("node_stopped")
+    world.open()
+    (number,) = world.queue(TX, 1)
+    world.clock.tick(12_000_000_000)
+    world.send(TX, range(number, number + 1))
+    return {("unsent", LANE, SEQUENCE, number)}
+
+
+@fault
+def arrives_before_it_left(world: World) -> Expected:
+    """Beta has a packet a second before alpha sends it; what goes back around it is in time."""
+    for log in (world.alpha, world.beta):
+        log.drop("node_stopped")
+    world.open()
+    world.deliver(TX, 2)
+    world.clock.tick(2_000_000_000)
+    (number,) = world.queue(TX, 1)
+    arrived = world.send(TX, range(number, number + 1))
+    late = world.beta.records[-1]
+    late.update(at_ns=late["at_ns"] - 1_000_000_000, wall_ns=late["wall_ns"] - 1_000_000_000)
+    world.commit(TX, range(number, number + 1))
+    world.ack(arrived)
+    return {("clocks", -1, -1, -1)}
+
+
+@fault
 def sender_forgets(world: World) -> Expected:
     """Alpha comes back without a packet for which it has no order ack."""
     world.alpha.one("queued", cls=TX, recovered=True).update(first=7)

@@ -36,7 +36,7 @@ def test_records_go_to_who_judges_them() -> None:
     ]  # fmt: skip
     segment = journal.segment()
     assert segment is not None
-    assert (segment.path, segment.first_n, segment.last_n, segment.begins, segment.stops) == ("here", 1, 5, True, False)
+    assert (segment.path, segment.first_n, segment.last_n, segment.begins, segment.stops) == ("here", 1, 6, True, False)
     assert Journal("", out).segment() is None
 
 
