@@ -31,7 +31,7 @@ class Hands(Protocol):
         """Begin the notes of a start.
 
         Args:
-            before: the start before it.
+            before: the start before it, by what the store says, which does not know this one yet.
             start: the id of this one.
 
         Returns:
@@ -70,7 +70,7 @@ class HandsFile:
             return {}, None
         left = self._read(self._path, boot, before)
         with suppress(OSError, ValueError):
-            self._start, self._words = start, self._make(self._path, boot + begin_words(start, left).tobytes())
+            self._start, self._words = start, self._make(self._path, boot + begin_words(before, start, left).tobytes())
         return left, self._words
 
     def end(self) -> None:
