@@ -25,6 +25,7 @@ from triack.base.errors import (
     WaitTimeout,
 )
 from triack.base.names import check_name, nearest, what_else
+from triack.base.reasons import DropReason
 from triack.node import operator_log
 from triack.node.access import Access
 from triack.node.driver import Driver
@@ -519,6 +520,13 @@ class Port:
         """How many messages wait in a queue; none in one that there is not."""
         mailbox = self._engine.inbox.mailboxes.get(queue)
         return 0 if mailbox is None else mailbox.length
+
+    @property
+    def lost_letters(self) -> int:
+        """How many dead letters were lost since the start, as their quota and policy are."""
+        drops = self._engine.drops
+        lost = (DropReason.DEAD_LETTERS_FULL, DropReason.DEAD_LETTER_REPLACED, DropReason.EXPIRED_DISCARDED)
+        return sum([drops[reason] for reason in lost])
 
     def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue."""
