@@ -1,7 +1,7 @@
 """Which streams wait for room at their destination, and why: what stats show, and what is told of it.
 
-Promise: each wait is told when it begins and when it is over, once for all streams of a peer that wait for the same
-reason; where a queue is the reason, once for each queue. Both ends of a link have one of these.
+Promise: an event tells of the beginning of each wait and of its end, one for all streams of a peer that wait for the
+same reason; where a queue is the reason, once for each queue. Both ends of a link have one of these.
 """
 
 from collections import Counter

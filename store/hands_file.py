@@ -43,7 +43,7 @@ class Hands(Protocol):
 
 
 def boot_id() -> bytes:
-    """Names the time since the system began, for ever; empty where nobody can tell, which is not on Linux."""
+    """Names this boot of the system; empty on systems that do not name theirs, which are all but Linux."""
     with suppress(OSError):
         return _BOOT_ID.read_bytes().strip()[:_BOOT_BYTES].ljust(_BOOT_BYTES)
     return b""
@@ -96,7 +96,7 @@ class HandsFile:
 
     @staticmethod
     def _make(path: Path, content: bytes) -> memoryview:
-        """A new file under the name: whoever has the old one keeps it, and no half of one is ever seen."""
+        """A new file under the name: a process that has the old one keeps it, and nobody ever sees half of one."""
         new = path.with_name(f"{path.name}.new")
         new.unlink(missing_ok=True)
         opened = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -172,7 +172,7 @@ class ClientTransaction:
     def rollback(self, *, failed: bool = True) -> Awaitable[None]:
         """Send nothing, and put back what was received. A second call does nothing.
 
-        From here on the transaction has ended, also for who does not wait: to await it is to know that the node has
+        From here on the transaction has ended, also if nobody waits: to await it is to know that the node has
         heard of it.
         """
         if self._ended:
