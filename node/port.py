@@ -478,8 +478,8 @@ class Port:
         """
         self.check_alive()
         run = self._engine.open_run(mailbox, self.clock())
-        if run is None:
-            # There may be bodies to fetch, and expired messages to commit.
+        if run is None or self._engine.jobs.adds_any:
+            # There may be bodies to fetch, and messages to commit that have expired or killed their readers.
             self.wake()
         return run
 
