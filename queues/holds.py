@@ -14,6 +14,10 @@ from triack.base.reasons import HoldReason
 __all__ = ["HeldStream", "Holds"]
 
 
+TOLD_APART = (HoldReason.QUEUE_FULL, HoldReason.STORE_LOW)
+"""Events of their own tell of these at the node that has no room: ``QueueOverQuota`` and ``StoreLow``."""
+
+
 class HeldStream(NamedTuple):
     """A stream that waits.
 
@@ -70,7 +74,8 @@ class Holds:
             self._tell(held, is_held=False)
 
     def _tell(self, held: HeldStream, *, is_held: bool) -> None:
-        self._news.append(StreamHeld(held.peer, held.queue, held.reason.value, self._here, is_held))
+        if not self._here or held.reason not in TOLD_APART:
+            self._news.append(StreamHeld(held.peer, held.queue, held.reason.value, self._here, is_held))
 
     def of(self, stream: object) -> HoldReason | None:
         """Why a stream waits, or None."""
