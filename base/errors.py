@@ -102,7 +102,7 @@ class NodeClosed(TriackError):
 
 
 class HandOverEnded(TriackError):
-    """A message was taken back from its reader, who acknowledges it too late: it comes again, perhaps to another one.
+    """A reader acknowledges a message that was taken back from it: the message comes again, perhaps to another reader.
 
     What a transaction has received was taken back: then nothing of the transaction happens.
     """

@@ -1,9 +1,9 @@
 """The layout of what a node notes of messages in hand: words of 64 bits that the process writes and no commit does.
 
-The words outlive the process but not the machine: whoever keeps them lets them be read only by the start that follows
-the one which wrote them, in the same boot of the system (``store/hands_file.py``).
+The words outlive the process but not the machine: only the start that follows the one which wrote them may read them,
+in the same boot of the system (``store/hands_file.py``).
 
-    header  the start that wrote them, words of the section LEFT, where the section LIVE begins
+    header  the start that wrote them, the start before it, words of the section LEFT, where the section LIVE begins
     LEFT    cells of earlier starts of which no commit has told yet
     LIVE    cells of this start
     cell    key of the packet's first row (0: free), how many words each of the two sets has,
@@ -27,9 +27,9 @@ __all__ = [
 
 WORD_BITS = 64
 """Of a memoryview's format ``Q``."""
-START_AT, LEFT_AT, LIVE_AT = range(3)
+START_AT, BEFORE_AT, LEFT_AT, LIVE_AT = range(4)
 """Words of the header."""
-HEADER_WORDS = 3
+HEADER_WORDS = 4
 """All of them."""
 CELL_HEAD = 2
 """Words of a cell before its sets."""
@@ -40,19 +40,24 @@ Marks = dict[int, tuple[int, int]]
 """By the key of a packet: its messages that were in hand when the process ended, and those that were acknowledged."""
 
 
-def begin_words(start: int, left: Marks) -> "array[int]":
-    """The words of a new start, with what earlier ones have left."""
+def begin_words(before: int, start: int, left: Marks) -> "array[int]":
+    """The words of a new start, with what earlier ones have left, of which ``before`` was the last."""
     cells = [word for key, marks in left.items() for word in _cell(key, *marks)]
-    return array("Q", [start, len(cells), HEADER_WORDS + len(cells), *cells]) + array("Q", [0]) * LIVE_WORDS
+    return array("Q", [start, before, len(cells), HEADER_WORDS + len(cells), *cells]) + array("Q", [0]) * LIVE_WORDS
 
 
 def read_marks(words: "memoryview | array[int]", start: int) -> Marks:
-    """What the words of a start say; nothing if they are of another one."""
+    """What the words of a start say, as the last one that the store knows; nothing if they are of another one.
+
+    Those of a start that the store does not know yet, as it died before its first commit, say what it had found.
+    """
     found: Marks = {}
-    if len(words) < HEADER_WORDS or words[START_AT] != start:
+    if len(words) < HEADER_WORDS or start not in (words[START_AT], words[BEFORE_AT]):
         return found
-    left_end, live_at = HEADER_WORDS + words[LEFT_AT], words[LIVE_AT]
-    for first, end in ((HEADER_WORDS, left_end), (live_at, len(words))):
+    sections = [(HEADER_WORDS, HEADER_WORDS + words[LEFT_AT])]
+    if words[START_AT] == start:
+        sections.append((words[LIVE_AT], len(words)))
+    for first, end in sections:
         for key, held, acked in _cells(words, first, end):
             before = found.get(key, (0, 0))
             found[key] = (before[0] | held) & ~acked, before[1] | acked

@@ -149,7 +149,8 @@ class StreamHeld:
         peer: the node at the other end, by name.
         queue: the destination queue; the first of them, where all of the peer's wait.
         reason: why, by the names of docs/reasons.md: ``queue-full``, ``peer-quota``, ``store-low`` and others.
-        here: True when this node lets the peer's messages wait, False when the peer lets this node's wait.
+        here: True when this node lets the peer's messages wait, False when the peer lets this node's wait. Where the
+            reason is this node's own queue or disk, ``QueueOverQuota`` and ``StoreLow`` tell of it instead.
         is_held: False when the wait is over.
     """
 

@@ -66,7 +66,6 @@ CATCH_UP_S = 0.02
 """How long what arrived waits for a store that is behind: longer than a disk takes for what makes it so, and short
 beside what peers wait for acknowledgements. A disk that hangs stops nobody: then so much is taken each time."""
 _SENDER_OF = attrgetter("sender")
-_TOLD_APART = (HoldReason.QUEUE_FULL, HoldReason.STORE_LOW)  # by lines of their own, at the node that has no room
 _ENROL = int(Kind.ENROL)  # compared with the first byte of each datagram
 
 
@@ -272,13 +271,12 @@ class Driver:
         self.events.put(event)
 
     def _tell_held(self, event: StreamHeld) -> None:
-        """What waits is a warning, unless another line says the same, or it is over with the disk's next turn."""
-        minor = event.reason == HoldReason.STORE_BUSY or (event.here and event.reason in _TOLD_APART)
-        log = operator_log.info if minor or not event.is_held else operator_log.warning
+        """What waits is a warning, unless it is over with the disk's next turn."""
+        is_minor = event.reason == HoldReason.STORE_BUSY or not event.is_held
+        log = operator_log.info if is_minor else operator_log.warning
         of_queue = event.reason == HoldReason.QUEUE_FULL
-        if event.here:
-            what = f"messages of {event.peer} to queue {event.queue}" if of_queue else f"messages of {event.peer}"
-        else:
+        what = f"messages of {event.peer}"
+        if not event.here:
             what = f"messages to {event.peer}/{event.queue}" if of_queue else f"messages to {event.peer}"
         wait = f"wait for room {'here' if event.here else 'there'}" if event.is_held else "wait no more"
         why = f"{what} {wait}: {event.reason}"

@@ -58,7 +58,7 @@ class Held(ABC):
         """Hold a message no more. Returns whether it was held."""
 
     def take_back(self, until_ns: int | None, why: str) -> list[tuple[QueuedPacket, int]]:
-        """What is held since that time or longer is no more; whoever acknowledges it later is told why."""
+        """What is held since that time or longer is no more; a later acknowledgement raises why."""
         taken = self._take(until_ns)
         for packet, bits in taken:
             self._lost = self._lost or {}
@@ -246,7 +246,7 @@ class Hands:
         mailbox: the queue that is read.
         listener: called when there may be something to read.
         redelivery: when messages that fail come again, in place of what the settings say.
-        reader: who reads; one without a name is called by the task that draws.
+        reader: of whom this is; one without a name is called by the task that draws.
         timeout_ns: how long a message may be in hand; 0 for any time.
 
     Attributes:
@@ -425,5 +425,11 @@ class Hands:
         self._listener()
 
     def empty_at_home(self) -> None:
-        """The same from wherever the garbage collector runs, which may be any thread."""
-        run_at_home(self.home, self.empty)
+        """The consumer was dropped: the same from wherever the garbage collector runs, which may be any thread."""
+        run_at_home(self.home, self._drop)
+
+    def _drop(self) -> None:
+        held = self.held(self.queue)
+        self.empty()
+        leases = self._leases([(one.packet, one.bits) for one in held])
+        self._port.dropped = [(mailbox, lease, self._redelivery) for mailbox, lease in leases]

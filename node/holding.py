@@ -1,4 +1,4 @@
-"""Who has messages of this node's queues in hand, and since when: what stats show, and ``release`` takes back."""
+"""The readers that have messages of this node's queues in hand: what stats show, and ``release`` takes back."""
 
 import asyncio
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ OVERDUE = "its hand-over timeout was over"
 
 @dataclass(slots=True)
 class Reader:
-    """Who reads.
+    """A reader of queues.
 
     Attributes:
         name: what people know it by: of a task, a thread or a program.
@@ -95,7 +95,7 @@ class Holding:
 
 
 def taken_back(queue: str, lease: Lease, why: str) -> HandOverEnded:
-    """What a reader is told of a message that it has no more."""
+    """The error for a reader that acknowledges a message which it has no more."""
     packet = lease.packet
     name = f"{packet.origin.hex()}-{packet.open().first_ordinal + lease.index}"
     return HandOverEnded(

@@ -390,6 +390,8 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._life.is_alive and kind is not None and issubclass(kind, Exception):
+            self._port.fail_dropped()
         await self.close()
 
     async def failed(self) -> TriackError:
@@ -659,8 +661,8 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
     async def release(self, queue: str) -> int:
         """Take the messages of a queue back that readers have in hand, such as one that hangs.
 
-        They come again, marked ``redelivered``, which counts as no failure. Whoever had one and acknowledges it later
-        gets HandOverEnded, and of a transaction that received one nothing happens.
+        They come again, marked ``redelivered``, which counts as no failure. A reader that acknowledges one of them
+        later gets HandOverEnded, and of a transaction that received one nothing happens.
 
         Args:
             queue: a queue of this node.

@@ -25,6 +25,7 @@ from triack.base.errors import (
     WaitTimeout,
 )
 from triack.base.names import check_name, nearest, what_else
+from triack.base.reasons import DropReason
 from triack.node import operator_log
 from triack.node.access import Access
 from triack.node.driver import Driver
@@ -45,7 +46,7 @@ from triack.queues.engine import Engine
 from triack.queues.mailbox import Lease, Mailbox, QueuedPacket, Run
 from triack.queues.outgoing_queue import OutgoingQueue, Row
 from triack.queues.packing import Outgoing
-from triack.queues.redelivery import Return
+from triack.queues.redelivery import Redelivery, Return
 from triack.queues.session_settings import largest_window
 from triack.queues.stages import Stage, Waiter
 from triack.transport.address import Destination
@@ -104,7 +105,8 @@ class Port:
         sender: the task that ended the turn before, if it is still there.
         enrolling: its enrolments.
         clock: the monotonic clock.
-        holding: who has messages in hand.
+        holding: the readers that have messages in hand.
+        dropped: what the reader had in hand that was dropped last without being closed.
     """
 
     def __init__(
@@ -129,6 +131,7 @@ class Port:
         self._driver = driver
         self.clock = platform.monotonic_ns
         self.holding = Holding()
+        self.dropped: list[tuple[Mailbox, Lease, Redelivery | None]] = []
         self._access = access
         self._fixed_queues = fixed_queues
         self._state = {key: value for key, value in state.items() if not key.startswith(OWN_STATE)}
@@ -475,8 +478,8 @@ class Port:
         """
         self.check_alive()
         run = self._engine.open_run(mailbox, self.clock())
-        if run is None:
-            # There may be bodies to fetch, and expired messages to commit.
+        if run is None or self._engine.jobs.adds_any:
+            # There may be bodies to fetch, and messages to commit that have expired or killed their readers.
             self.wake()
         return run
 
@@ -515,10 +518,24 @@ class Port:
             self._engine.give_back(mailbox, lease, way, now_ns)
         self.wake()
 
+    def fail_dropped(self) -> None:
+        """An error ends the program that uses the node: what a loop had in hand that it ended has failed by that."""
+        dropped, self.dropped = self.dropped, []
+        for mailbox, lease, redelivery in dropped:
+            if mailbox.take_returned(lease):
+                self.give_back([(mailbox, lease)], Return(True, None, redelivery))
+
     def queue_length(self, queue: str) -> int:
         """How many messages wait in a queue; none in one that there is not."""
         mailbox = self._engine.inbox.mailboxes.get(queue)
         return 0 if mailbox is None else mailbox.length
+
+    @property
+    def lost_letters(self) -> int:
+        """How many dead letters were lost since the start, as their quota and policy are."""
+        drops = self._engine.drops
+        lost = (DropReason.DEAD_LETTERS_FULL, DropReason.DEAD_LETTER_REPLACED, DropReason.EXPIRED_DISCARDED)
+        return sum([drops[reason] for reason in lost])
 
     def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue."""

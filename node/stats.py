@@ -65,7 +65,7 @@ class QueueStats:
         is_full: whether it has reached its quota, so that senders wait or are refused.
         arrived: how many messages have come into it since the node started.
         left: how many have gone from it since: acknowledged, expired, moved or purged.
-        holders: who has messages in hand.
+        holders: the readers that have messages in hand.
     """
 
     messages: int
@@ -241,7 +241,7 @@ def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: i
     Args:
         engine: the node's.
         drops: what its endpoints dropped.
-        holding: who has messages in hand.
+        holding: the readers that have messages in hand.
         now_ns: the monotonic clock.
     """
     dropped = Counter({str(reason): count for reason, count in engine.drops.items()})

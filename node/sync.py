@@ -6,10 +6,10 @@ The parts are those of ``triack`` itself, with the same names, arguments, promis
 
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Self, TypeVar, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, TriackError, UsageError
@@ -134,15 +134,18 @@ class _Face(Generic[N]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._end(lambda node: node.__aexit__(kind, error, trace))
 
     def close(self) -> None:
         """End it; see ``Node.close``. A second call does nothing, nor does one before the start."""
+        self._end(lambda node: node.close())
+
+    def _end(self, end: Callable[[N], Coroutine[Any, Any, None]]) -> None:
         if self._made is None:
             return
         loop, node = self._made
         try:
-            loop.wait(node.close())
+            loop.wait(end(node))
         except NodeClosed:
             return
         finally:

@@ -1,7 +1,7 @@
 """Which streams wait for room at their destination, and why: what stats show, and what is told of it.
 
-Promise: each wait is told when it begins and when it is over, once for all streams of a peer that wait for the same
-reason; where a queue is the reason, once for each queue. Both ends of a link have one of these.
+Promise: an event tells of the beginning of each wait and of its end, one for all streams of a peer that wait for the
+same reason; where a queue is the reason, once for each queue. Both ends of a link have one of these.
 """
 
 from collections import Counter
@@ -12,6 +12,10 @@ from triack.base.news import StreamHeld
 from triack.base.reasons import HoldReason
 
 __all__ = ["HeldStream", "Holds"]
+
+
+TOLD_APART = (HoldReason.QUEUE_FULL, HoldReason.STORE_LOW)
+"""Events of their own tell of these at the node that has no room: ``QueueOverQuota`` and ``StoreLow``."""
 
 
 class HeldStream(NamedTuple):
@@ -70,7 +74,8 @@ class Holds:
             self._tell(held, is_held=False)
 
     def _tell(self, held: HeldStream, *, is_held: bool) -> None:
-        self._news.append(StreamHeld(held.peer, held.queue, held.reason.value, self._here, is_held))
+        if not self._here or held.reason not in TOLD_APART:
+            self._news.append(StreamHeld(held.peer, held.queue, held.reason.value, self._here, is_held))
 
     def of(self, stream: object) -> HoldReason | None:
         """Why a stream waits, or None."""

@@ -6,8 +6,8 @@ call. More packets than there are words for are handed out without a note; a dea
 
     free --a run of a packet begins--> cell --its last message is done, and a commit has said so--> free
 
-The words belong to whoever starts the engine (``base/in_hand.py`` has their layout): shared with a file as a rule, so
-that the system keeps them when the process is killed. Without words nothing is noted.
+The caller of the engine owns the words (``base/in_hand.py`` has their layout). As a rule a file shares them, so that
+the system keeps them when the process is killed. Without words nothing is noted.
 """
 
 from triack.base.in_hand import CELL_HEAD, LEFT_AT, LIVE_AT, WORD_BITS
@@ -52,7 +52,7 @@ class InHand:
             return
         for word in range(at + CELL_HEAD, at + CELL_HEAD + 2 * size):
             words[word] = 0
-        words[at] = packet.keys[0]  # last: until then whoever reads the words passes the cell over
+        words[at] = packet.keys[0]  # last: until then a reader of the words passes the cell over
         packet.cell = at + CELL_HEAD
 
     def close(self, packet: QueuedPacket) -> None:

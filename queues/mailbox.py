@@ -556,6 +556,15 @@ class Mailbox:
             self.set_resume(wait.until_ms - wait.length_ms)
         self.wake()
 
+    def take_returned(self, lease: Lease) -> bool:
+        """Take a message out that came back and that nobody was handed since. Returns whether it is such a one."""
+        packet, index = lease.packet, lease.index
+        self.end_run()
+        is_here = any(one is packet and at == index for _, at, one in self._returned.messages)
+        if is_here:
+            self._returned.keep(lambda one, at: one is not packet or at != index)
+        return is_here
+
     def set_resume(self, now_ms: int) -> None:
         """Let the listeners be told when the next wait ends."""
         self._notices.resuming.set(self, self._returned.resume_ms(now_ms))

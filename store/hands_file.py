@@ -30,7 +30,7 @@ class Hands(Protocol):
         """Begin the notes of a start.
 
         Args:
-            before: the start before it.
+            before: the start before it, by what the store says, which does not know this one yet.
             start: the id of this one.
 
         Returns:
@@ -62,7 +62,7 @@ class HandsFile:
             return {}, None
         left = self._read(self._path, boot, before)
         with suppress(OSError, ValueError):
-            self._start, self._words = start, self._make(self._path, boot + begin_words(start, left).tobytes())
+            self._start, self._words = start, self._make(self._path, boot + begin_words(before, start, left).tobytes())
         return left, self._words
 
     def end(self) -> None:
@@ -88,7 +88,7 @@ class HandsFile:
 
     @staticmethod
     def _make(path: Path, content: bytes) -> memoryview:
-        """A new file under the name: whoever has the old one keeps it, and no half of one is ever seen."""
+        """A new file under the name: a process that has the old one keeps it, and nobody ever sees half of one."""
         new = path.with_name(f"{path.name}.new")
         new.unlink(missing_ok=True)
         opened = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -346,7 +346,7 @@ class Store:
         except StoreError:
             self._sound = False
             raise
-        before = self._meta.start
+        content.left, content.in_hand = self._hands.begin(self._meta.start, start)
         with self._writing("begin an incarnation"):
             self._check_place("begin an incarnation")
             with self._transaction():
@@ -366,7 +366,6 @@ class Store:
             with self._opening():
                 self._owner.take(meta.node_id.hex())
         self._ballast.lay()
-        content.left, content.in_hand = self._hands.begin(before, start)
         room_bytes = self.room_bytes()
         return replace(content, node_id=meta.node_id, incarnation=meta.incarnation, start=start, room_bytes=room_bytes)
 

@@ -25,7 +25,7 @@ class Begun:
         self._task = task
 
     def __await__(self) -> Generator[Any, None, None]:
-        """Wait for its end, and raise its error; who is cancelled here does not end it."""
+        """Wait for its end, and raise its error; a cancellation here does not end it."""
         return asyncio.shield(self._task).__await__()
 
 

@@ -6,7 +6,7 @@
     leave(reader), leave(transaction): its last reference is gone; no answer
     taken_back(messages, why): what the caller has in hand it has no more; late(why): an ack came too late, and without
     ``told``, which says that the application knows
-    bye: the caller goes in good order; whoever goes without that has died with what it had in hand
+    bye: the caller goes in good order; one that goes without it has died with what it had in hand
 
 Calls run at once and are answered as they end; what one frame does not take of an answer goes ahead in parts. Each has
 a number that no other call has meanwhile. A caller that does not read its answers gets no more of them: what it asks
@@ -399,7 +399,7 @@ class Calls:
         return {"reader": number}, b""
 
     def _reader_of(self, header: Header) -> Reader:
-        """Who reads: another process, by what it is called there."""
+        """The reader, of another process, by what it is called there."""
         return Reader(str(header.get("name") or ""), self._link.peer_pid, is_here=False)
 
     def _handle_taken_back(self, reader: int, leases: list[Lease]) -> None:

@@ -485,7 +485,7 @@ class ClientInvitation:
         return _peer_of(header)
 
     def withdraw(self) -> Awaitable[None]:
-        """Let nobody use it any more; does nothing when it is used already. It is done also for who does not wait."""
+        """Let nobody use it any more; does nothing when it is used already. It is done also if nobody waits."""
         return begin_now(self._withdraw())
 
     async def _withdraw(self) -> None:

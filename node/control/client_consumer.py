@@ -116,7 +116,7 @@ class ClientConsumer:
     def close(self) -> Awaitable[None]:
         """Give back what is unacknowledged and take no more. A second call does nothing.
 
-        It is done also for who does not wait: to await it is to know that the node has heard of it.
+        It is done also if nobody waits: to await it is to know that the node has heard of it.
         """
         self._closed = True
         number, self._number = self._number, None

@@ -9,7 +9,7 @@ from typing import Any
 
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
-from triack.base.errors import UsageError
+from triack.base.errors import HandOverEnded, UsageError
 from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control.client_receipts import Caller
 from triack.node.control.frames import Header
@@ -46,10 +46,14 @@ class ClientHolder:
         self._settle("reject", failed=failed, delay_ms=delay_ms)
 
     def _settle(self, op: str, **fields: Any) -> None:
-        number, self._number = self._number, None
-        if number is not None:
-            self._keeper = None
-            self._client.post(op, message=number, **fields)
+        if self._number is None:
+            return
+        try:
+            self._client.post(op, message=self._number, **fields)
+        except HandOverEnded:
+            self._number = self._keeper = None
+            raise
+        self._number = self._keeper = None
 
 
 def name_of(destination: object, delivery: object) -> str:

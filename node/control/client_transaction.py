@@ -15,7 +15,7 @@ from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control.at_once import begin_now
 from triack.node.control.client_messages import frames_of, message_of, name_of
 from triack.node.control.client_receipts import Caller, ClientReceipt, check_until
-from triack.node.control.frames import Header, cut
+from triack.node.control.frames import Header, check_frame, cut
 from triack.node.control.told import read_receipts
 from triack.node.event_loop import run_at_home
 from triack.node.holding import task_name
@@ -150,6 +150,7 @@ class ClientTransaction:
         """Keep a value of the application's own with the commit; None removes it. See ``Transaction.remember``."""
         self._check_open()
         check_state(key, value)
+        check_frame("tx_remember", value or b"", key=key)
         self._state[key] = value
         return DONE
 
@@ -172,7 +173,7 @@ class ClientTransaction:
     def rollback(self, *, failed: bool = True) -> Awaitable[None]:
         """Send nothing, and put back what was received. A second call does nothing.
 
-        From here on the transaction has ended, also for who does not wait: to await it is to know that the node has
+        From here on the transaction has ended, also if nobody waits: to await it is to know that the node has
         heard of it.
         """
         if self._ended:

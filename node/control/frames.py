@@ -27,6 +27,7 @@ __all__ = [
     "VERSION",
     "Header",
     "Link",
+    "check_frame",
     "check_sayable",
     "cut",
     "dial",
@@ -41,6 +42,8 @@ FRAME_BYTES_MAX = 8 * 1024 * 1024
 """The largest message, 4 MiB, and then some."""
 CALLS_MAX = 16_384
 """Calls of one connection at a time, most of which wait for messages: some kilobytes each. A caller with more waits."""
+CALL_BYTES = 256
+"""Of the header of a call beside what is its own: numbers and names."""
 ERROR_CHARS_MAX = 65_536
 """Of what an error says: more than anybody reads."""
 CLOSE_S = 2.0
@@ -105,9 +108,7 @@ class Link:
         """
         header = json.dumps({"op": op, **fields}, separators=(",", ":")).encode()
         length = len(header) + 1 + len(body)
-        if length > FRAME_BYTES_MAX:
-            what = fields.get("do", op)
-            raise UsageError(f"{what}: {length} bytes, and the control socket takes {FRAME_BYTES_MAX} at a time")
+        _check_length(str(fields.get("do", op)), length)
         if not self._writer.is_closing():  # asyncio would write a line of the log for each frame
             self._writer.write(b"".join((_LENGTH.pack(length), header, b"\n", body)))
 
@@ -199,6 +200,16 @@ async def _connect(end: socket.socket, path: Path, users: Collection[int]) -> No
             return end.connect(name)
         await asyncio.sleep(BUSY_S)
     raise TriackError(f"control socket {path}: nobody has accepted for {BUSY_S * BUSY_TRIES:g} s: stopped, or stuck")
+
+
+def check_frame(do: str, body: bytes, **fields: Any) -> None:
+    """Raises UsageError for a call that is longer than a frame, before it is made."""
+    _check_length(do, len(json.dumps(fields)) + CALL_BYTES + len(body))
+
+
+def _check_length(what: str, length: int) -> None:
+    if length > FRAME_BYTES_MAX:
+        raise UsageError(f"{what}: {length} bytes, and the control socket takes {FRAME_BYTES_MAX} at a time")
 
 
 def check_sayable(what: str, fields: Mapping[str, object]) -> None:

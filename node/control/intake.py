@@ -192,7 +192,9 @@ class Intake:
         while self._port.unfinished_before(self._outgoing, item.end):
             self._port.check_alive()
             await asyncio.sleep(POLL_S)
-        dead = self._count_dead_letters() - self._dead_letters
+        dead, lost = self._count_dead_letters() - self._dead_letters, self._port.lost_letters
+        if lost:
+            return [(item.first, item.last, f"some may be among {lost} dead letters that found no room and are gone")]
         if dead <= 0:
             return []
         return [(item.first, item.last, f"some may be among {dead} new messages in the queue {DEAD_LETTERS}")]

@@ -21,6 +21,7 @@ from triack.queues.giving_up import GivingUp
 from triack.queues.group_commit import Arrivals, GroupCommit
 from triack.queues.handshake import Handshakes
 from triack.queues.history import History
+from triack.queues.in_hand import InHand
 from triack.queues.inbox import Inbox
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.introduction import HistoryPoint
@@ -283,6 +284,11 @@ def _comes_last(patch: Patch) -> None:
         return run
 
     patch.setattr(Mailbox, "_next_run", late)
+
+
+@BUGS.by_seeds("the death of a reader is not counted")
+def _death_not_counted(patch: Patch) -> None:
+    patch.setattr(InHand, "hold", lambda self, packet, bits: None)
 
 
 @BUGS.by_seeds("a removal leaves no record")

@@ -1,4 +1,4 @@
-"""Who has what in hand, what takes it back, and what becomes of it when the reader's process dies."""
+"""What readers have in hand, what takes it back, and what becomes of it when the reader's process dies."""
 
 import asyncio
 import signal
@@ -127,6 +127,60 @@ async def test_an_orderly_end_is_no_death(tmp_path: Path) -> None:
         assert (await node.receive("q").get(WAIT)).failures == 0
 
 
+# ---- handlers that raise
+
+
+async def handle(data: Path) -> None:
+    settings = quick(max_redeliveries=1, redelivery=AT_ONCE)
+    async with make("n", data, settings=settings) as node:
+        async for message in node.receive("q"):
+            if message.body == b"poison":
+                raise KeyError
+            if message.body == b"last":
+                return
+
+
+def handle_in_a_thread(data: Path) -> None:
+    settings = quick(max_redeliveries=1, redelivery=AT_ONCE)
+    with triack.sync.open("n", data=data, insecure=True, settings=settings) as node:
+        for message in node.receive("q"):
+            if message.body == b"poison":
+                raise KeyError
+            if message.body == b"last":
+                return
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["async", "sync"])
+async def test_an_error_that_ends_the_program_is_a_failure(tmp_path: Path, *, waits: bool) -> None:
+    """Though the loop has no block of its own: its message has failed, and is dead after two of them."""
+    await put(tmp_path, b"before", b"poison", b"last")
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            await (handle(tmp_path) if waits else asyncio.to_thread(handle_in_a_thread, tmp_path))
+    await (handle(tmp_path) if waits else asyncio.to_thread(handle_in_a_thread, tmp_path))
+    async with make("n", tmp_path) as node:
+        (letter,) = [letter async for letter in node.browse(DEAD_LETTER_QUEUE)]
+        assert (letter.body, letter.reason) == (b"poison", "max-redeliveries")
+
+
+async def test_an_error_is_no_failure_of_what_others_have_since(tmp_path: Path) -> None:
+    """A loop that was left by break has nothing to do with it, once its message was handled elsewhere."""
+    await put(tmp_path, b"1", b"2")
+    with pytest.raises(KeyError):
+        await leave_and_fail(tmp_path)
+    async with make("n", tmp_path) as node:
+        assert [(it.body, it.attempts) async for it in node.browse("q")] == [(b"2", 0)]
+
+
+async def leave_and_fail(data: Path) -> None:
+    async with make("n", data) as node:
+        async for _ in node.receive("q"):
+            break
+        async with node.receive("q") as reader:
+            assert (await reader.get(WAIT)).body == b"1"
+        raise KeyError
+
+
 # ---- readers in other processes
 
 
@@ -230,7 +284,7 @@ async def test_a_transaction_and_a_list_are_holders(node: triack.Node) -> None:
 
 
 async def test_what_is_released_comes_again(node: triack.Node) -> None:
-    """To another reader, marked, and as no failure; the one who had it is told by name."""
+    """To another reader, marked, and as no failure; the first reader gets an error with the message's name."""
     hung = node.receive("q", ack="manual")
     late = await hung.get(WAIT)
     assert await node.release("q") == 1

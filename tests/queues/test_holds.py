@@ -40,3 +40,12 @@ def test_a_wait_that_has_another_reason_is_told_again() -> None:
     assert told == [("queue-full", True), ("queue-full", False), ("store-low", True)]
     assert holds.of(1) is HoldReason.STORE_LOW
     assert holds.of(2) is None
+
+
+def test_what_other_events_tell_of_here_is_not_told_twice() -> None:
+    """It is shown all the same."""
+    holds = Holds(here=True)
+    holds.hold(1, held("x", HoldReason.QUEUE_FULL))
+    holds.hold(2, held("y", HoldReason.STORE_LOW))
+    assert holds.take_news() == []
+    assert len(holds.streams) == 2

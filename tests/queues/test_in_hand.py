@@ -11,7 +11,7 @@ class Notes:
     """Notes in memory."""
 
     def __init__(self) -> None:
-        self.words = begin_words(1, {})
+        self.words = begin_words(0, 1, {})
         self.in_hand = InHand(memoryview(self.words))
 
     @property

@@ -167,7 +167,7 @@ def _by_time(faults: list[Fault]) -> tuple[Fault, ...]:
 
 
 def poison(plan: Plan, random: Random) -> Plan:
-    """A stream some of whose messages end the process of whoever handles them, as often as they may be tried."""
+    """A stream some of whose messages end the process that handles them, as often as they may be tried."""
     is_honest = not any(fault.kind in DISHONEST for fault in plan.faults)
     forwarded = {stream.source for stream in plan.streams}
     own = [

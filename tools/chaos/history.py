@@ -63,7 +63,7 @@ class StreamHistory:
         expires: whether its messages may become dead letters, as one of their times ran out.
         refusals: for which reasons its destination may refuse them.
         forbidden: whether its destination has to refuse all of them.
-        poison: numbers of messages that end the process of whoever handles them.
+        poison: numbers of messages that end the process that handles them.
         kills: how often each of these did, as far as its machine can know.
         fates: by number, as far as submitted.
         handed: how often each number was handed out as fresh.

@@ -80,7 +80,7 @@ class StreamPlan:
         source: index of the stream whose messages this one forwards, exactly once; -1 if it has its own.
         forbidden: whether the sender may not send there.
         wavers: whether it may not now and then.
-        poison: numbers of messages that end the process of whoever handles them.
+        poison: numbers of messages that end the process that handles them.
     """
 
     sender: int

@@ -216,7 +216,7 @@ def purge(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) -> i
 def release(*, data: Path, name: str) -> int:
     """Take the messages of a queue back that readers have in hand, such as one that hangs.
 
-    They come again, to whoever reads the queue. A reader that acknowledges one of them later is told so by an error.
+    They come again, to any reader of the queue. A reader that acknowledges one of them later gets an error.
     """
 
     async def work(node: Host) -> int:

@@ -57,7 +57,7 @@ class MemoryHands:
     def begin(self, before: int, start: int) -> tuple[Marks, memoryview | None]:
         """See ``triack.store.hands_file.Hands``."""
         left = {} if self._words is None else read_marks(self._words, before)
-        self._words = begin_words(start, left)
+        self._words = begin_words(before, start, left)
         return left, memoryview(self._words)
 
     def end(self) -> None:

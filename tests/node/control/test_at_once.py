@@ -1,4 +1,4 @@
-"""What a client is told to end has ended, awaited or not; and what is plain on a node is plain here."""
+"""What a client ends has ended, awaited or not; and what is plain on a node is plain here."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -70,6 +70,24 @@ def test_dead_letters_are_looked_at_sent_again_and_removed(tmp_path: Path, *, ru
 
 
 @pytest.mark.slow
+def test_what_a_reader_has_is_shown_and_taken_back(tmp_path: Path) -> None:
+    node = fill(tmp_path)
+    late = node.receive("orders", ack="manual", name="packer").get(WAIT)
+    at = ("--data", tmp_path)
+    head, _, holder = run("show", "orders", *at)
+    assert head.startswith("orders: 0 waiting, 0 bytes, the oldest for ")
+    assert head.endswith("1 in the hands of readers")
+    assert holder.split()[:3] == ["packer", "-", "1"]
+    assert json.loads(run("show", "orders", "--json", *at)[0])["holders"][0]["name"] == "packer"
+    assert run("list", *at)[0].split() == ["QUEUE", "MESSAGES", "IN", "HAND", "BYTES", "OLDEST", "WAITS", "FOR"]
+    assert run("release", "orders", *at) == ["1 message taken back"]
+    assert run("show", "orders", *at)[0].startswith("orders: 1 waiting, 7 bytes, the oldest for ")
+    with pytest.raises(triack.HandOverEnded):
+        late.ack()
+    node.close()
+
+
+@pytest.mark.slow
 def test_mistakes_are_named(tmp_path: Path) -> None:
     """What does not exist, and what was not said; nothing is made by asking."""
     fill(tmp_path / "a").close()
@@ -79,6 +97,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         (2, "say which messages", ("purge", "orders", *at)),
         (2, "1 of 1 message not found there", ("purge", "orders", "--id", "x", *at)),
         (2, "only dead letters", ("requeue", "orders", "--all", *at)),
+        (2, f"requeue would send them to {NOBODY}", ("move", NOBODY, "elsewhere", "--all", *at)),
         (2, "does not exist", ("list", "--data", tmp_path / "typo")),
         (
             1,

@@ -15,7 +15,7 @@ from triack.node.access import DEFAULT_SUITE
 from triack.node.control.frames import VERSION, Link
 from triack.queues.stages import STAGES
 from triack.tools.commands import send
-from triack.tools.commands.tally import STORED
+from triack.tools.commands.tally import STORED, stored_but
 
 
 @pytest.fixture
@@ -80,6 +80,26 @@ async def test_a_node_that_has_forgotten_lines_is_another_store(
         f"triack: lines 1-2 not ordered: {lost}",
         f"triack: what follows line 2 was not sent: {lost}",
     ]
+
+
+async def test_what_lines_wait_for_is_told(tmp_path: Path, writer: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a halted link nothing is sent when the node runs; the node says so when it is told to forget."""
+
+    async def store_in_silence(link: Link) -> None:
+        await welcome(link)
+        await link.receive()
+        with suppress(ConnectionError):
+            await link.receive()
+
+    async def remember(link: Link) -> None:
+        await welcome(link, accepted=2)
+        await link.receive()
+        await link.send("forgotten", waits_for="restart")
+
+    async with serving(tmp_path / "a", store_in_silence, remember):
+        assert await run(tmp_path / "a", timeout=0.2) == 1
+    told = capsys.readouterr().err.splitlines()[0]
+    assert told == f"triack: lines 1-2 not yet ordered: not after 0.2 s; {stored_but('restart')}"
 
 
 async def test_what_was_stored_when_it_gives_up_is_told_as_that(

@@ -1,6 +1,8 @@
 """``triack status``, on a node that runs inside a program and on a directory at rest."""
 
 import json
+import time
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -45,6 +47,37 @@ def test_what_runs_says_where_and_with_whom(tmp_path: Path) -> None:
     assert {field.name for field in fields(triack.NodeStats)} <= found.keys()
     assert run("--data", tmp_path)[:2] == ["no process runs it", node_id]
     assert json.loads(run("--data", tmp_path, "--json")[0])["running"] is False
+
+
+@pytest.mark.slow
+def test_who_has_what_and_what_has_no_room_is_shown(tmp_path: Path) -> None:
+    """At the node that has no room, and at the one that waits for it."""
+    full = quick(limits=triack.Limits(queue_quota={"orders": triack.Quota(2)}), messages_per_packet=1)
+    with triack.sync.open("b", data=tmp_path / "b", listen="udp://127.0.0.1:0", insecure=True, settings=full) as b:
+        peers = {"b": b.address}
+        with triack.sync.open("a", data=tmp_path / "a", insecure=True, peers=peers, settings=quick()) as a:
+            a.send_many("b/orders", [b"x"] * 2).ordered(WAIT)
+            a.send("b/orders", b"x").queued(WAIT)
+            held = b.receive("orders", ack="manual", name="packer").get(WAIT)
+            wait_until(lambda: a.stats().outgoing[0].held == "queue-full" and b.stats().holds)
+            assert [(it.peer, it.queue, it.reason) for it in b.stats().holds] == [("a", "orders", "queue-full")]
+            waits = run("--data", tmp_path / "a")[-1].split()
+            here = [line.split() for line in run("--data", tmp_path / "b")[-4:]]
+            listed = command("queue", "list", "--data", tmp_path / "a").stdout.decode().splitlines()[-1]
+    assert waits[-2:] == ["room:", "queue-full"]
+    assert listed.endswith("room: queue-full")
+    assert here[0] == ["NO", "ROOM", "FOR", "TO", "QUEUE", "CLASS", "AS"]
+    assert here[1] == ["a", "orders", "transactional", "queue-full"]
+    assert here[3][:4] == ["orders", "packer", "-", "1"]
+    assert held.body == b"x"
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Nothing tells of it."""
+    end_s = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
 
 
 def test_a_directory_without_a_node_has_no_status(tmp_path: Path) -> None:

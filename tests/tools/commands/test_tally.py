@@ -5,7 +5,7 @@ import pytest
 import triack
 from triack.node.control.intake import Chunk
 from triack.tools.commands.pipes import LineTooLong
-from triack.tools.commands.tally import RANGES_SHOWN, Tally
+from triack.tools.commands.tally import RANGES_SHOWN, STORED, Tally, stored_but
 
 
 def chunk(first: int, count: int) -> Chunk:
@@ -108,3 +108,25 @@ def test_what_is_stored_must_not_be_sent_again(tally: Tally) -> None:
     assert len(tally.problems("not after 1 s", 100)) == 1
     tally.handle_finished(2, [(2, 2, "expired")])
     assert not tally.only_late
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "what"),
+    [
+        ("", STORED),
+        ("answer", STORED),
+        ("restart", "not sent to that peer until the right stores are there and both nodes were started again"),
+        ("key", "sent when this node trusts the peer"),
+        ("address", "sent when the peer calls this node"),
+        ("queue-full", "sent when there is room for it at its destination (queue-full)"),
+    ],
+)
+def test_what_is_stored_says_what_it_waits_for(tally: Tally, waits_for: str, what: str) -> None:
+    """That the node runs is not all that it takes."""
+    tally.handle_input(chunk(1, 1))
+    tally.handle_stored(1)
+    tally.waits_for = waits_for
+    told = tally.problems("halted", 100)[0]
+    assert what in told
+    assert told.endswith(stored_but(waits_for))
+    assert told.endswith("do not send this again")
