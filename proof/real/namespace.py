@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from proof.real.nodes import HANG_S
 
@@ -32,6 +33,9 @@ table inet chaos {{
 """
 PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 """Where the commands are, also those for administrators."""
+_NAME = "proof.real.namespace"
+_INSIDE = "--inside"
+"""Says that the process is in the namespace that was made for it. No number of percent looks like it."""
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1  # netdevice(7)
 
 
@@ -76,8 +80,8 @@ def lossy(loss_percent: int, command: list[str], limit_s: float = HANG_S) -> Los
     """
     unshare = shutil.which("unshare", path=PATH) or "unshare"
     # A namespace of processes, too: its children end with the command.
-    wrapped = [unshare, "-r", "-n", "-p", "-f", "--kill-child", sys.executable, "-m", __name__, str(loss_percent)]
-    process = subprocess.Popen([*wrapped, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wrapped = [unshare, "-r", "-n", "-p", "-f", "--kill-child", sys.executable, "-m", _NAME, _INSIDE, _here()]
+    process = subprocess.Popen([*wrapped, str(loss_percent), *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         output, complaints = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
@@ -107,21 +111,39 @@ def _counters(nft: str) -> dict[str, int]:
     return {counter["name"]: counter["packets"] for counter in found}
 
 
-def main() -> int:
+def _here() -> str:
+    """Names the network namespace of this process (namespaces(7))."""
+    return str(Path("/proc/self/ns/net").readlink())
+
+
+def _lose_here(outside: str, loss_percent: int, command: list[str]) -> int:
     """Set up the namespace that this process is in, run the command, print the counters as one line of JSON."""
+    if _here() == outside:
+        sys.stderr.write("lose packets: this process has no network namespace of its own\n")
+        return 1
     nft = shutil.which("nft", path=PATH) or "nft"
-    rules = _RULES.format(loss=int(sys.argv[1]))
+    rules = _RULES.format(loss=loss_percent)
     try:
         _raise_loopback()
         subprocess.run([nft, "-f", "-"], input=rules.encode(), check=True, stderr=subprocess.PIPE)
     except (OSError, subprocess.CalledProcessError) as error:
         sys.stderr.write(f"{(getattr(error, 'stderr', None) or str(error).encode()).decode().strip()}\n")
         return 1
-    code = subprocess.run(sys.argv[2:], check=False).returncode
+    code = subprocess.run(command, check=False).returncode
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(f"\n{json.dumps(_counters(nft))}\n")
         sys.stdout.flush()
     return code
+
+
+def main() -> int:
+    """Run a command where packets vanish: by hand in a new namespace, and from ``lossy`` in the one that it made."""
+    if sys.argv[1] == _INSIDE:
+        return _lose_here(sys.argv[2], int(sys.argv[3]), sys.argv[4:])
+    found = lossy(int(sys.argv[1]), sys.argv[2:])
+    sys.stdout.write(f"{found.output}\n{found.dropped} packets dropped, {found.passed} passed\n")
+    sys.stderr.write(found.complaints)
+    return 1 if found.code is None else found.code
 
 
 if __name__ == "__main__":

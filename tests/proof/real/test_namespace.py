@@ -1,16 +1,20 @@
 """The kernel's packet filter drops 30 % each way, in a network namespace of the test's own."""
 
 import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from proof.real.namespace import lossy, missing
+from proof.real.namespace import PATH, lossy, missing
 from tests.machine import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
 MESSAGES = 300
+TOOLS = os.environ | {"PATH": PATH}
 
 
 @pytest.fixture(autouse=True)
@@ -43,3 +47,19 @@ def test_a_filter_that_the_kernel_does_not_take_is_told() -> None:
     found = lossy(200, ["echo", "ran"])
     assert (found.code, found.output) == (1, "")
     assert "mod 100 < 200" in found.complaints
+
+
+def test_by_hand_it_makes_a_namespace_of_its_own_and_leaves_this_one_alone() -> None:
+    """Rules in the namespace of the machine would lose everybody's packets until somebody finds them."""
+    before = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=False, env=TOOLS).stdout
+    inside = [sys.executable, "-c", "import os; print(os.readlink('/proc/self/ns/net'))"]
+    by_hand = [sys.executable, "-m", "proof.real.namespace", "30", *inside]
+    found = subprocess.run(by_hand, capture_output=True, text=True, check=True)
+    here = str(Path("/proc/self/ns/net").readlink())
+    assert "net:[" in found.stdout
+    assert here not in found.stdout
+    after = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=False, env=TOOLS).stdout
+    assert after == before
+    refused = [sys.executable, "-m", "proof.real.namespace", "--inside", here, "30", "true"]
+    failed = subprocess.run(refused, capture_output=True, text=True, check=False)
+    assert "no network namespace of its own" in failed.stderr
