@@ -17,6 +17,7 @@ from triack.base.errors import DeliveryFailed, NodeClosed, RequestTimeout, Triac
 from triack.base.reasons import DeadReason, DropReason
 from triack.node.consumer import Consumer
 from triack.node.driver import Driver
+from triack.node.holding import Reader
 from triack.node.message import Message, way_back
 from triack.node.outgoing_message import MessageProperties
 from triack.node.port import Port
@@ -64,7 +65,9 @@ class Requests:
         """Take answers from now on. A second call does nothing."""
         if not self._started:
             self._started = True
-            answers = Consumer(self._port, self._port.reply_queue(), "auto", None)
+            # Nobody handles an answer here, so that no death of the process is its fault.
+            reader = Reader("answers", is_here=False)
+            answers = Consumer(self._port, self._port.reply_queue(), "auto", None, reader=reader)
             self._driver.start_task(self._take(answers), "triack-answers")
 
     async def _take(self, answers: Consumer) -> None:

@@ -333,7 +333,9 @@ class Engine:
         It outlives the process at once if all that was asked for before is on the disk: else what a handler has sent
         might be lost, and what it has handled not come again.
         """
-        self.in_hand.settle(done, is_safe=not (self.jobs.adds_any or self.outbox.unfinished))
+        notes = self.inbox.in_hand
+        if notes.words is not None:
+            notes.settle(done, not self.outbox.unpacked and not self.jobs.adds_any)
         mailbox.acknowledge_many(done)
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:

@@ -73,7 +73,7 @@ class InHand:
         if packet.cell and self.words is not None:
             self._change(self.words, packet.cell, bits, clear=True)
 
-    def settle(self, done: list[tuple[QueuedPacket, int]], *, is_safe: bool) -> None:
+    def settle(self, done: list[tuple[QueuedPacket, int]], is_safe: bool) -> None:
         """Messages of packets were acknowledged. ``is_safe``: all that was asked for before that is on the disk.
 
         Else nobody can say that they are done before that is, which the commit says that has both.

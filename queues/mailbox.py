@@ -248,7 +248,8 @@ class Mailbox:
         """Count so much more, or less, of several packets like this one."""
         fill = self.fill
         fill.messages.add(messages)
-        fill.bytes.add(size_bytes)
+        if size_bytes:
+            fill.bytes.add(size_bytes)
         if fill.is_full and not fill.is_told:
             fill.is_told = True
             self._notices.filled.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))

@@ -78,6 +78,7 @@ class Outbox:
         keys: of messages that are accepted once.
         giving_up: what is sent no more, until its letters are made.
         holds: the outgoing queues that wait for room at their destinations, and why.
+        unpacked: the outgoing queues with something submitted that is in no packet yet.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class Outbox:
         self._next_lane = 1
         self._next_express_lane = EXPRESS_LANES
         self._ordinals = Ordinals(incarnation)
-        self._unpacked: dict[OutgoingQueue, None] = {}
+        self.unpacked: dict[OutgoingQueue, None] = {}
         self._wanting: dict[OutgoingQueue, None] = {}
         self._deadlines = Deadlines[OutgoingQueue | Link]()
         self._jumps = ClockJumps()
@@ -190,14 +191,14 @@ class Outbox:
 
     def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. Returns its ticket."""
-        self._unpacked[outgoing] = None
+        self.unpacked[outgoing] = None
         if outgoing.submitted == outgoing.numbered:
             self._ordinals.number(outgoing)
         return outgoing.submit(message, size_bytes)
 
     def submit_many(self, outgoing: OutgoingQueue, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
         """Accept messages, in order; ``size_bytes`` is what all of them count for."""
-        self._unpacked[outgoing] = None
+        self.unpacked[outgoing] = None
         rows: list[Row] = []
         while messages:
             if outgoing.submitted == outgoing.numbered:
@@ -230,12 +231,12 @@ class Outbox:
         return self._settings.express_limit_bytes - outgoing.pending_bytes - outgoing.unacked_bytes
 
     def _take_unpacked(self, *, durable: bool) -> list[OutgoingQueue]:
-        if not self._unpacked:
+        if not self.unpacked:
             return []
-        taken = [outgoing for outgoing in self._unpacked if outgoing.durable is durable]
+        taken = [outgoing for outgoing in self.unpacked if outgoing.durable is durable]
         if taken:
             # A new one: a dictionary that was large once is slow to walk through for ever.
-            self._unpacked = {outgoing: None for outgoing in self._unpacked if outgoing.durable is not durable}
+            self.unpacked = {outgoing: None for outgoing in self.unpacked if outgoing.durable is not durable}
         return taken
 
     def pack_express(self, group: GroupCommit, now_ns: int, now_ms: int) -> None:
@@ -253,7 +254,7 @@ class Outbox:
 
     def pack_durable(self, group: GroupCommit, now_ms: int) -> None:
         """Put everything submitted in a durable class into the next commit, all of it together."""
-        if not self._unpacked:
+        if not self.unpacked:
             return
         for outgoing in self._take_unpacked(durable=True):
             entries = outgoing.poll_packets(now_ms)
@@ -576,7 +577,7 @@ class Outbox:
     @property
     def unfinished(self) -> bool:
         """Whether anything submitted is not yet in a packet."""
-        return bool(self._unpacked)
+        return bool(self.unpacked)
 
     def refresh_deadlines(self) -> None:
         """Set every deadline again, for searches that change them and for whom their order decides nothing."""

@@ -214,9 +214,9 @@ def purge(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) -> i
 @_queue_argument
 @existing_data_option
 def release(*, data: Path, name: str) -> int:
-    """Take the messages of a queue back that readers have in hand, such as one that hangs.
+    """Take back what readers of a queue have in hand. So others get what one that hangs has.
 
-    They come again, to any reader of the queue. A reader that acknowledges one of them later gets an error.
+    The messages come again, to any reader of the queue. A reader that acknowledges one of them later gets an error.
     """
 
     async def work(node: Host) -> int:
