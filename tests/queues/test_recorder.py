@@ -32,7 +32,11 @@ STREAM = {"class", "origin", "lane", "sequence"}
 PACKET = {"session", "packet", "packets", "class", "size"}
 FIELDS = {
     "node_started": {"name", "address"},
+    "start_before": {"records"},
+    "woke_late": {"since_ns"},
     "node_stopped": set(),
+    "settled": STREAM | {"queue", "number", "place", "counts"},
+    "returned": STREAM | {"queue", "number", "place", "counts"},
     "position_recovered": STREAM,
     "queued": STREAM | {"first", "last", "count", "queue", "peer_name"},
     "session_opened": {
