@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         PeerUnknown,
         QueueOverQuota,
         StoreLow,
+        StreamsNearLimit,
     )
     from triack.node.acknowledgements import Acknowledgements
     from triack.node.consumer import AckMode, Consumer
@@ -107,6 +108,7 @@ __all__ = [
     "SessionStats",
     "Stage",
     "StoreLow",
+    "StreamsNearLimit",
     "Tls",
     "Transaction",
     "connect",
@@ -158,6 +160,7 @@ _HOMES = {
     "SessionStats": "triack.node.stats:SessionStats",
     "Stage": "triack.queues.stages:Stage",
     "StoreLow": "triack.base.news:StoreLow",
+    "StreamsNearLimit": "triack.base.news:StreamsNearLimit",
     "Tls": "triack.transport.endpoint:Tls",
     "Transaction": "triack.node.transaction:Transaction",
     "connect": "triack.node.control.client:connect_to",

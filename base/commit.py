@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from triack.base.delivery import Delivery
+
 __all__ = [
     "HEAD_BYTES",
     "Commit",
@@ -61,7 +63,10 @@ class OutgoingRow(NamedTuple):
 
 
 class MessageRow(NamedTuple):
-    """Packets in a queue of this node that follow each other: ``key`` and ``number`` are those of the first."""
+    """Packets in a queue of this node that follow each other: ``key`` and ``number`` are those of the first.
+
+    ``delivery`` is their class: their stream may have ended before they are read, and then nothing else tells it.
+    """
 
     key: int
     origin: bytes
@@ -69,6 +74,7 @@ class MessageRow(NamedTuple):
     sequence: int
     number: int
     bodies: Sequence[bytes]
+    delivery: int = Delivery.TRANSACTIONAL
 
     def packets(self) -> Iterator["MessageRow"]:
         """Yield each packet as a row of its own."""
@@ -77,7 +83,11 @@ class MessageRow(NamedTuple):
 
 
 class PositionRow(NamedTuple):
-    """How far a stream was accepted; ``filter`` is the duplicate filter of a recoverable one."""
+    """How far a stream was accepted; ``filter`` is the duplicate filter of a recoverable one.
+
+    In lane 0, which no stream has: all durable streams of the origin up to ``sequence`` have ended, but for those that
+    have rows of their own.
+    """
 
     origin: bytes
     lane: int
@@ -109,6 +119,7 @@ class Commit:
         serial: which commit of the store's life it is; 0 leaves the store's number as it was.
     """
 
+    lane_deletes: list[int] = field(default_factory=list)
     lanes: dict[int, OutgoingQueueRow] = field(default_factory=dict)
     outgoing: list[OutgoingRow] = field(default_factory=list)
     outgoing_deletes: list[tuple[int, int]] = field(default_factory=list)
@@ -118,6 +129,7 @@ class Commit:
     message_deletes: list[tuple[int, int]] = field(default_factory=list)
     progress: dict[int, bytes] = field(default_factory=dict)
     positions: dict[tuple[bytes, int], PositionRow] = field(default_factory=dict)
+    position_deletes: list[tuple[bytes, int]] = field(default_factory=list)
     state: dict[str, bytes | None] = field(default_factory=dict)
     peers: dict[bytes, PeerRow] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
@@ -129,7 +141,14 @@ class Commit:
     @property
     def removes(self) -> bool:
         """Whether it has rows that go, or which messages of a packet were read."""
-        return bool(self.outgoing_deletes or self.message_deletes or self.progress or self.queue_deletes)
+        return bool(
+            self.outgoing_deletes
+            or self.message_deletes
+            or self.progress
+            or self.queue_deletes
+            or self.lane_deletes
+            or self.position_deletes
+        )
 
     @property
     def adds(self) -> bool:
@@ -168,6 +187,7 @@ class MessageIndex:
     size_bytes: int
     head: bytes
     progress: bytes | None
+    delivery: int
 
 
 @dataclass(slots=True)

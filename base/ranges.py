@@ -78,6 +78,21 @@ class NumberSet:
         else:
             self.cumulative = last
 
+    def add_range(self, first: int, last: int) -> None:
+        """Add all numbers from the first to the last, wherever they are and whichever were seen before."""
+        if first <= self.cumulative + 1:
+            self.forget_below(last)
+            return
+        if not self._firsts:
+            self._firsts, self._lasts = [first], [last]
+            return
+        # Those that it touches become one with it.
+        begin = bisect_left(self._lasts, first - 1)
+        end = bisect_right(self._firsts, last + 1)
+        if begin < end:
+            first, last = min(first, self._firsts[begin]), max(last, self._lasts[end - 1])
+        self._firsts[begin:end], self._lasts[begin:end] = [first], [last]
+
     def forget_below(self, floor: int) -> None:
         """Count every number up to ``floor`` as seen: nobody wants it any more."""
         if floor <= self.cumulative:

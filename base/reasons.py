@@ -82,6 +82,10 @@ class DropReason(Reason):
     HALF_OPEN_OVERFLOW = "half-open-overflow", "An unfinished connection gave way to a newer one."
     # What found no room.
     CONTROL_OVERFLOW = "control-overflow", "An order ack or a rejection found too many waiting for the same peer."
+    TOO_MANY_ENDS = (
+        "too-many-ends",
+        "A peer ended streams and left more gaps between them than it may have.",
+    )
     PARTIAL_OVERFLOW = "partial-overflow", "An unfinished large express message gave way to newer ones."
     HALTED_OVERFLOW = "halted-overflow", "A halted peer was refused and not remembered, as too many are."
     # What nobody waits for any more.

@@ -25,6 +25,7 @@ from triack.base.news import (
     PeerUnknown,
     QueueOverQuota,
     StoreLow,
+    StreamsNearLimit,
 )
 from triack.base.reasons import DropReason
 from triack.base.units import MS, in_ns
@@ -243,6 +244,11 @@ class Driver:
             case QueueOverQuota(queue, messages, size_bytes):
                 why = f"queue {queue} is over its quota"
                 operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=size_bytes)
+            case StreamsNearLimit(peer, streams, limit, incoming, is_full):
+                whose = "from" if incoming else "to"
+                why = f"{streams} streams {whose} {peer} are live, of at most {limit}"
+                why += "; messages for further queues wait" if is_full else ""
+                operator_log.warning(why, node=self._name, peer=peer, streams=streams, limit=limit)
             case StoreLow(True, room_bytes):
                 self._look_later()
                 why = (

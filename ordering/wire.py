@@ -1,13 +1,17 @@
-"""What sequences put into a packet: the sequence header, the order ack and the rejection. Integers are big-endian.
+"""What sequences put into a packet: the sequence header, and what nodes say of streams. Integers are big-endian.
 
     DATA       kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, number u64, previous u64,
                queue length u8, queue, body
     ORDER_ACK  kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, number u64
     REJECT     the same, then reason length u8, reason
-    HOLD       kind u8, flags u8, origin 16 bytes, lane u32, turn u64; flag 1 says stop, none says go
+    HOLD       kind u8, flags u8, origin 16 bytes, lane u32, turn u64; flag 1 says stop, none says go; flag 2, with it:
+               as its origin has too many streams
+    END        kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, since u64; flag 1 answers one without flags
 
 ``origin`` and ``lane`` name a stream for ever; ``sequence`` only grows; ``number`` counts from 1 within it. No
 stream has lane 0, which nodes give their dead letters.
+END comes from the origin: no stream of it to this destination with a sequence from ``since`` to ``sequence`` is live,
+or ever will be. The answer says that the destination has forgotten that of the lane (``queues.retirement``).
 ``previous`` is the number before this one that is still wanted: packets that expired leave no false gap ([MS-MQMQ]
 2.2.20.5). For express and recoverable streams ``previous`` says that nobody wants any number up to it any more.
 """
@@ -21,11 +25,14 @@ from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
 __all__ = [
+    "EndPacket",
     "HoldPacket",
     "OrderAckPacket",
+    "Packet",
     "RejectPacket",
     "SequenceHeader",
     "decode",
+    "encode_end",
     "encode_hold",
     "encode_order_ack",
     "encode_reject",
@@ -38,12 +45,17 @@ __all__ = [
 _DATA = Struct("!BB16sIQQQB")
 _ACK = Struct("!BB16sIQQ")
 _HOLD = Struct("!BB16sIQ")
-_KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT, _KIND_HOLD = 1, 2, 3, 4
+_END = Struct("!BB16sIQQ")
+_KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT, _KIND_HOLD, _KIND_END = 1, 2, 3, 4, 5
 _DATA_BEGIN = bytes([_KIND_DATA])
 _FLAG_ASK = 0x01
 """The only flag of data."""
 _FLAG_STOP = 0x01
-"""The only flag of a hold."""
+"""Of a hold."""
+_FLAG_CROWDED = 0x02
+"""Of a hold, with the one above."""
+_FLAG_ANSWER = 0x01
+"""The only flag of an end."""
 
 NUMBER_MAX = 2**63 - 1
 """What SQLite keeps as one integer; no stream gets there."""
@@ -92,13 +104,30 @@ class RejectPacket:
 class HoldPacket:
     """The destination has no room for a stream (``stop``), or has some again.
 
-    Nothing that it has not acknowledged of the stream is there. ``turn`` grows with each change of mind.
+    Nothing that it has not acknowledged of the stream is there. ``turn`` grows with each change of mind. ``crowded``
+    says why it stops: the destination keeps as many streams as the origin may have.
     """
 
     origin: bytes
     lane: int
     turn: int
     stop: bool
+    crowded: bool = False
+
+
+@dataclass(slots=True)
+class EndPacket:
+    """A stream has ended, says its origin, and so have all others from ``since`` on; as ``answer``: it is forgotten."""
+
+    origin: bytes
+    lane: int
+    sequence: int
+    since: int
+    answer: bool
+
+
+Packet = SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket | EndPacket
+"""What the content of a packet may be."""
 
 
 def encode_run(
@@ -138,12 +167,18 @@ def encode_reject(header: SequenceHeader, reason: str) -> bytes:
     return head + bytes([len(name)]) + name
 
 
-def encode_hold(origin: bytes, lane: int, turn: int, *, stop: bool) -> bytes:
+def encode_hold(origin: bytes, lane: int, turn: int, *, stop: bool, crowded: bool = False) -> bytes:
     """A hold as the content of an express packet."""
-    return _HOLD.pack(_KIND_HOLD, _FLAG_STOP if stop else 0, origin, lane, turn)
+    flags = (_FLAG_STOP if stop else 0) | (_FLAG_CROWDED if crowded else 0)
+    return _HOLD.pack(_KIND_HOLD, flags, origin, lane, turn)
 
 
-def decode(content: bytes) -> SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket:
+def encode_end(origin: bytes, lane: int, sequence: int, since: int, *, answer: bool) -> bytes:
+    """The end of a stream, or the answer to it, as the content of an express packet."""
+    return _END.pack(_KIND_END, _FLAG_ANSWER if answer else 0, origin, lane, sequence, since)
+
+
+def decode(content: bytes) -> Packet:
     """Read a packet's content. Raises ProtocolError ``bad-packet``."""
     try:
         return _DECODERS[content[0]](content)
@@ -194,14 +229,22 @@ def _decode_reject(content: bytes) -> RejectPacket:
 
 def _decode_hold(content: bytes) -> HoldPacket:
     _, flags, origin, lane, turn = _HOLD.unpack(content)
-    if flags & ~_FLAG_STOP or not turn:
+    if flags not in (0, _FLAG_STOP, _FLAG_STOP | _FLAG_CROWDED) or not turn:
         raise ProtocolError(DropReason.BAD_PACKET, "hold out of range")
-    return HoldPacket(origin, lane, turn, bool(flags & _FLAG_STOP))
+    return HoldPacket(origin, lane, turn, bool(flags & _FLAG_STOP), bool(flags & _FLAG_CROWDED))
 
 
-_DECODERS: dict[int, Callable[[bytes], SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket]] = {
+def _decode_end(content: bytes) -> EndPacket:
+    _, flags, origin, lane, sequence, since = _END.unpack(content)
+    if flags & ~_FLAG_ANSWER or not lane or not 0 < since <= sequence <= NUMBER_MAX:
+        raise ProtocolError(DropReason.BAD_PACKET, "end out of range")
+    return EndPacket(origin, lane, sequence, since, bool(flags & _FLAG_ANSWER))
+
+
+_DECODERS: dict[int, Callable[[bytes], Packet]] = {
     _KIND_DATA: _decode_data,
     _KIND_ORDER_ACK: _decode_order_ack,
     _KIND_REJECT: _decode_reject,
     _KIND_HOLD: _decode_hold,
+    _KIND_END: _decode_end,
 }

@@ -18,7 +18,6 @@ from triack.queues.accepted_keys import Accepted
 from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes
-from triack.queues.history import Peers
 from triack.queues.inbox import Inbox
 from triack.queues.jobs import Jobs, Look
 from triack.queues.link import Conversation, Links
@@ -27,6 +26,7 @@ from triack.queues.news import News
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue, Row
 from triack.queues.packing import Outgoing
+from triack.queues.quotas import Payer
 from triack.queues.recorder import Recorder, start_record
 from triack.queues.redelivery import Return
 from triack.queues.reports import Reports
@@ -128,8 +128,7 @@ class Engine:
         self._wall_offset_ns = wall_offset_ns
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
         self._record("node_started", now_ns, name=name, **start_record(address, settings))
-        peers = Peers(content.peers.values(), content.addresses)
-        self.inbox = Inbox(settings, queues, directory, wall_offset_ns, self.drops, self._record, peers.payer_of)
+        self.inbox = Inbox(settings, queues, directory, wall_offset_ns, self.drops, self._record, self._payer_of)
         self.outbox = Outbox(
             content.node_id,
             content.incarnation,
@@ -149,7 +148,6 @@ class Engine:
             directory=directory,
             random=random,
             outbox=self.outbox,
-            peers=peers,
             positions=self.inbox.positions,
             drops=self.drops,
             record=self._record,
@@ -172,6 +170,10 @@ class Engine:
             self.handshakes, self.outbox, self.news, report=self._report, recorder=self._recorder
         )
         self._restore(content, now_ns)
+
+    def _payer_of(self, node_id: bytes) -> Payer:
+        """Who is charged for what a node sends."""
+        return self.handshakes.peers.payer_of(node_id)
 
     def _restore(self, content: StoreContent, now_ns: int) -> None:
         self.inbox.restore(content, self.jobs.group, now_ns)
@@ -196,6 +198,10 @@ class Engine:
     def outgoing_queue(self, where: str, queue: str, delivery: Delivery) -> OutgoingQueue:
         """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
         return self.outbox.outgoing_queue(self.peer_at(where), queue, delivery, self.jobs.group)
+
+    def current(self, outgoing: OutgoingQueue) -> OutgoingQueue:
+        """The outgoing queue that leads where this one does, for those who have kept it while time passed."""
+        return self.outbox.current(outgoing, self.jobs.group)
 
     def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. All that is submitted between two calls of ``poll`` is committed together."""
@@ -437,7 +443,7 @@ class Engine:
         self._transmitter.handle_timer(now_ns)
         if self.failure is None:
             self.inbox.handle_timer(now_ns)
-            self.outbox.handle_timer(now_ns, self.wall_ms(now_ns))
+            self.outbox.handle_timer(now_ns, self.wall_ms(now_ns), self.jobs.group)
 
     def next_deadline(self) -> int | None:
         """When ``poll`` must be called at the latest, or None."""
@@ -479,7 +485,9 @@ class Engine:
         self._start_job(effects, now_ns)
         self._write_records(effects, now_ns)
         effects += self.news.take()
-        if news := (*self.inbox.admission.take_news(), *self.outbox.links.resuming.take_news()):
+        outbox = self.outbox
+        news = (*self.inbox.admission.take_news(), *outbox.links.resuming.take_news(), *outbox.retirement.take_news())
+        if news:
             effects += [Tell(event) for event in news]
         if detected := self.handshakes.halted.take_detected():
             effects += [TellRollback(error) for error in detected]

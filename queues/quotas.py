@@ -12,10 +12,12 @@ from triack.base.checks import check_kind, check_settings
 from triack.base.errors import UsageError
 from triack.base.names import check_name
 
-__all__ = ["NO_LIMIT", "Account", "Fill", "Level", "Limits", "Payer", "PayerOf", "Quota", "WhenFull"]
+__all__ = ["NO_LIMIT", "STREAM_BYTES", "Account", "Fill", "Level", "Limits", "Payer", "PayerOf", "Quota", "WhenFull"]
 
 NO_LIMIT = 2**62
 """More than any disk has."""
+STREAM_BYTES = 2_048
+"""What a stream takes in memory beside what is out of order, measured: machines, names, entries in tables."""
 
 Payer = str | bytes
 """Who is charged for what a node sends: the peer that has proved to be it, by name, or the node itself by its id."""
@@ -73,6 +75,11 @@ class Limits:
         check_settings(self, may_be_zero=("disk_reserve_bytes",))
         for queue, quota in self.queue_quota.items():
             check_kind(f"Limits: queue_quota of {check_name(queue)}", quota, Quota)
+
+    @property
+    def peer_streams(self) -> int:
+        """For how many streams of one peer there is memory."""
+        return max(1, self.peer_memory_bytes // 4 // STREAM_BYTES)
 
     def quota_of(self, queue: str) -> Quota:
         """How much that queue takes."""

@@ -40,7 +40,10 @@ class NodeSettings:
         limits: how much may lie in the node, and what its peers may fill of it.
         max_sessions: sessions at a time; beyond it the oldest unfinished connection is dropped.
         max_queues: queues that arrivals may create; beyond it empty ones that nobody reads are removed.
-        max_streams: incoming streams of one origin.
+        max_streams: incoming streams of one peer that are live. At half of them, a node lets its own idle streams to a
+            peer end at once, as the peer may have the same limit.
+        retire_after_s: how long a stream has had nothing outstanding when it ends; 0 or None: only to make room for
+            others. Its next message begins a new one.
         close_timeout_s: how long ``close`` waits for the disk, and for the last acks.
         keys: how long the keys of messages count, and how many there may be.
         messages_per_packet: the most that share a packet; None for as many as fit. With 1 a window of packets, and all
@@ -66,6 +69,7 @@ class NodeSettings:
     max_sessions: int = 16_384
     max_queues: int = 10_000
     max_streams: int = 4_096
+    retire_after_s: float | None = 3_600.0
     close_timeout_s: float = 5.0
     keys: KeySettings = field(default_factory=KeySettings)
     messages_per_packet: int | None = None
@@ -74,13 +78,18 @@ class NodeSettings:
     survives: Survives = "power loss"
 
     def __post_init__(self) -> None:
-        check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_s"))
+        check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_s", "retire_after_s"))
         check_datagram("NodeSettings: stream_datagram_bytes", self.stream_datagram_bytes)
         check_kind("NodeSettings: ack_events", self.ack_events, AckTrigger | None)
         if self.survives not in SURVIVES:
             raise UsageError(f"NodeSettings: survives must be {', '.join(SURVIVES)}, not {self.survives!r}")
         for queue, redelivery in self.queue_redelivery.items():
             check_kind(f"NodeSettings: queue_redelivery of {check_name(queue)}", redelivery, Redelivery)
+
+    @property
+    def streams_limit(self) -> int:
+        """How many streams of one peer may be live, whatever stops them."""
+        return min(self.max_streams, self.limits.peer_streams)
 
     def redelivery_of(self, queue: str) -> Redelivery:
         """When failed messages of that queue come again."""
