@@ -106,7 +106,6 @@ class RejectReason(Reason):
     QUEUE_FULL = "queue-full", "Its queue, or its origin's share of the node, is full, and the queue is set to refuse."
     TOO_LARGE = "too-large", "It is part of a message that is larger than all that its queue may take."
     TOO_MANY_QUEUES = "too-many-queues", "The destination has as many queues as it may."
-    TOO_MANY_STREAMS = "too-many-streams", "The destination keeps as many streams of this origin as it may."
 
 
 class DeadReason(Reason):

@@ -24,7 +24,7 @@ from triack.queues.link import Conversation
 from triack.queues.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox, Notices
 from triack.queues.packing import fragment_range
 from triack.queues.quotas import STREAM_BYTES, Account, Payer, PayerOf
-from triack.queues.settings import NodeSettings
+from triack.queues.settings import NodeSettings, streams_limit
 
 __all__ = ["DEAD_LETTER_QUEUE", "REPLY_QUEUE", "Admission"]
 
@@ -192,7 +192,7 @@ class Admission:
 
     def _tell_limit(self, origin: bytes, *, is_full: bool = False) -> None:
         """Tell the operator that a peer has nearly as many streams as it may, or that some have to wait; each once."""
-        payer, limit = self._payer_of(origin), self._settings.streams_limit
+        payer, limit = self._payer_of(origin), streams_limit(self._settings)
         streams, told = self.streams.of(origin) // STREAM_BYTES, self._told_limit.get(payer)
         if is_full > bool(told) or (told is None and 4 * streams >= 3 * limit):
             self._told_limit[payer] = is_full
@@ -390,7 +390,7 @@ class Admission:
         """As many streams that were kept out may ask again as there are places, the longest waiting first."""
         for conversation, kept in self._kept_out.items():
             origin = conversation.peer_id
-            places = self._settings.streams_limit - self.streams.of(origin) // STREAM_BYTES
+            places = streams_limit(self._settings) - self.streams.of(origin) // STREAM_BYTES
             while kept.lanes and places > 0 and not self.has_streams_enough(origin):
                 lane, _ = kept.lanes.popitem(last=False)
                 self._say_go(conversation, origin, lane, kept)

@@ -282,8 +282,9 @@ class Inbox:
         if header.origin != conversation.peer_id:
             raise ProtocolError(DropReason.FOREIGN_ORIGIN)
         transfer = self._transfer_of(header, delivery)
-        if transfer is RejectReason.TOO_MANY_STREAMS and delivery in DURABLE:
-            record_rejected(self._record, header, delivery, RejectReason.HELD_BACK, now_ns)
+        if transfer is RejectReason.HELD_BACK:
+            record_rejected(self._record, header, delivery, transfer, now_ns)
+            conversation.withhold(delivery, packet)
             if not self.admission.keep_out(conversation, header, packet):
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
@@ -380,7 +381,7 @@ class Inbox:
             if not (delivery is transfer.delivery is Delivery.EXPRESS and header.sequence > transfer.filter.sequence):
                 raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
         elif self.admission.has_streams_enough(header.origin):
-            return RejectReason.TOO_MANY_STREAMS
+            return RejectReason.HELD_BACK
         try:
             check_name(header.queue)
         except AddressError:

@@ -14,7 +14,7 @@ from operator import attrgetter
 from triack.base.commit import Commit, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.ranges import as_ranges
-from triack.base.reasons import DeadReason, RejectReason
+from triack.base.reasons import DeadReason
 from triack.base.units import MS
 from triack.ordering.outgoing import Entry, EntryState
 from triack.ordering.wire import SequenceHeader, encode_run
@@ -367,9 +367,12 @@ class Outbox:
     def handle_session_acks(self, contexts: Iterable[PacketContext], group: GroupCommit) -> None:
         """A session ack covers packets."""
         for outgoing, some in groupby(contexts, key=_OUTGOING_OF):
-            entries = [context.entry for context in some]
-            if freed := outgoing.sequence.handle_session_ack(entries):
+            entries, sequence = [context.entry for context in some], outgoing.sequence
+            if freed := sequence.handle_session_ack(entries):
                 self._free(outgoing, freed, group)
+                # What a session ack frees is express: its destination has a place for the stream.
+                if sequence.hold.handle_progress() or sequence.start.credit is not None:
+                    self._look_at(outgoing)
             outgoing.stages.handle_progress(entries, Stage.RECEIVED)
 
     def handle_store_acks(self, contexts: Iterable[PacketContext], group: GroupCommit) -> None:
@@ -406,8 +409,6 @@ class Outbox:
         outgoing = self._by_lane.get(lane)
         if outgoing is None or outgoing.sequence.sequence != sequence:
             return
-        if reason == RejectReason.TOO_MANY_STREAMS:
-            self.retirement.handle_crowded(outgoing.peer)
         entry = outgoing.sequence.entries.get(number)
         if entry is None or entry.state is EntryState.REJECTED:
             return
@@ -423,7 +424,7 @@ class Outbox:
         elif not stop:
             self.retirement.handle_room(outgoing.peer)
         self._records.hold(outgoing, now_ns, stop=stop)
-        sendings = outgoing.sequence.handle_word(turn, now_ns, stop=stop)
+        sendings = outgoing.sequence.handle_word(turn, now_ns, stop=stop, crowded=crowded)
         conversation = self.links[outgoing.peer].conversation
         if conversation is not None:
             conversation.session.handle_freed(sendings)

@@ -76,11 +76,6 @@ class Limits:
         for queue, quota in self.queue_quota.items():
             check_kind(f"Limits: queue_quota of {check_name(queue)}", quota, Quota)
 
-    @property
-    def peer_streams(self) -> int:
-        """For how many streams of one peer there is memory."""
-        return max(1, self.peer_memory_bytes // 4 // STREAM_BYTES)
-
     def quota_of(self, queue: str) -> Quota:
         """How much that queue takes."""
         return self.queue_quota.get(queue, self.quota)

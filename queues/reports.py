@@ -275,7 +275,13 @@ class Reports:
         if self._recorder is not None:
             self._recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
         contexts = [sent.context for sent in event.told]
-        covered = [context for context in contexts if isinstance(context, PacketContext)]
+        # Of an express packet that left again only the newest sending counts: there was no place for its stream.
+        covered = [
+            sent.context
+            for sent in event.told
+            if isinstance(sent.context, PacketContext)
+            and (sent.context.outgoing.durable or sent.number == sent.context.entry.packet)
+        ]
         self._outbox.handle_session_acks(covered, self._jobs.group)
         for context in contexts:
             if isinstance(context, Control):

@@ -39,7 +39,7 @@ from triack.queues.departure_records import DepartureRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.link import Link, Links
 from triack.queues.outgoing_queue import OutgoingQueue
-from triack.queues.settings import NodeSettings
+from triack.queues.settings import NodeSettings, streams_limit
 from triack.queues.stream_state import END_KEY, EXPRESS_LANES, StreamEvent, StreamState, moved
 
 __all__ = ["ENDED", "Retirement"]
@@ -82,7 +82,7 @@ class Retirement:
         self._records = records
         self._forget = forget
         self._wait_ns = in_ns(settings.retire_after_s) if settings.retire_after_s else None
-        self._limit = settings.streams_limit
+        self._limit = streams_limit(settings)
         # By whether they are durable: the next sequence, the lane behind all that were ever used, and free ones.
         self._sequences = {True: 1, False: incarnation << EXPRESS_SEQUENCE_BITS | 1}
         self._lanes = {True: 1, False: EXPRESS_LANES + 1}

@@ -11,12 +11,17 @@ from triack.base.survival import SURVIVES, Survives
 from triack.ordering.settings import OrderSettings
 from triack.queues.accepted_keys import KeySettings
 from triack.queues.blocking import Blocking
-from triack.queues.quotas import Limits
+from triack.queues.quotas import STREAM_BYTES, Limits
 from triack.queues.reconnect import Reconnect
 from triack.queues.redelivery import Redelivery
 from triack.session.settings import SessionSettings
 
-__all__ = ["NodeSettings"]
+__all__ = ["NodeSettings", "streams_limit"]
+
+
+def streams_limit(settings: "NodeSettings") -> int:
+    """How many streams of one peer may be live, by their number and by the memory that they take."""
+    return min(settings.max_streams, max(1, settings.limits.peer_memory_bytes // 4 // STREAM_BYTES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +90,6 @@ class NodeSettings:
             raise UsageError(f"NodeSettings: survives must be {', '.join(SURVIVES)}, not {self.survives!r}")
         for queue, redelivery in self.queue_redelivery.items():
             check_kind(f"NodeSettings: queue_redelivery of {check_name(queue)}", redelivery, Redelivery)
-
-    @property
-    def streams_limit(self) -> int:
-        """How many streams of one peer may be live, whatever stops them."""
-        return min(self.max_streams, self.limits.peer_streams)
 
     def redelivery_of(self, queue: str) -> Redelivery:
         """When failed messages of that queue come again."""

@@ -103,7 +103,7 @@ def test_malformed_contents_are_refused(content: bytes, why: str) -> None:
     assert caught.value.reason == "bad-packet"
 
 
-@pytest.mark.parametrize("content", CONTENTS, ids=["data", "order-ack", "reject", "hold"])
+@pytest.mark.parametrize("content", CONTENTS, ids=["data", "order-ack", "reject", "hold", "end"])
 def test_damage_is_read_or_refused(content: bytes) -> None:
     """Every truncation and every flipped bit gives a value or a ProtocolError, nothing else."""
     flips = [

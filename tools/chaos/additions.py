@@ -1,4 +1,4 @@
-"""What seeds have got since they were drawn first: addresses of both transports, narrow paths, changing permissions.
+"""What seeds have got since they were drawn first: both transports, narrow paths, permissions that change, many names.
 
 Each draws from a chance of its own, so that a seed does what it always did, and the addition besides.
 """
@@ -6,9 +6,11 @@ Each draws from a chance of its own, so that a seed does what it always did, and
 from dataclasses import replace
 from random import Random
 
-from triack.tools.chaos.plan import DISHONEST, Fault, HostPlan, Plan
+from triack.base.delivery import LABELS
+from triack.base.units import MS
+from triack.tools.chaos.plan import DISHONEST, Fault, HostPlan, Plan, StreamPlan
 
-__all__ = ["mix_transports", "narrow", "waver"]
+__all__ = ["mix_transports", "name_once", "narrow", "waver"]
 
 MIXED_SHARE = 0.6
 """Of the plans in which somebody moves."""
@@ -24,6 +26,14 @@ WAVERING_SHARE = 1 / 12
 """Of the plans that can have it: a block of 250 seeds has it more than ten times."""
 WAVERS_MAX = 3
 """Times that a permission is taken away."""
+ONCE_SHARE = 1 / 5
+"""Of the plans that can have it: streams end in each block of 250 seeds in some fifty ways."""
+ONCE_NAMES = (4, 12, 24)
+"""Queues that get a few messages each, one after the other or at once."""
+LIVE_MAX = (2, 4, 4_096)
+"""Live streams of a peer: with so few of them nearly each has to wait for its place."""
+RETIRE_S = (0.01, 0.3, 3.0)
+"""How long a stream is idle before it ends: while its packets are still under way, or hardly before the faults do."""
 
 
 def mix_transports(plan: Plan, random: Random) -> Plan:
@@ -85,3 +95,31 @@ def waver(plan: Plan, random: Random) -> Plan:
     ]
     by_time = tuple(sorted((*plan.faults, *faults), key=lambda fault: fault.at_ns))
     return replace(plan, streams=tuple(streams), faults=by_time)
+
+
+def name_once(plan: Plan, random: Random) -> Plan:
+    """Many queues for a few messages each, machines whose streams end soon, and of which each peer may have few."""
+    is_honest = not any(fault.kind in DISHONEST for fault in plan.faults)
+    if not is_honest or random.random() >= ONCE_SHARE:
+        return plan
+    live_max, retire_s = random.choice(LIVE_MAX), random.choice(RETIRE_S)
+    hosts = tuple(_ends_soon(host, live_max, retire_s) for host in plan.hosts)
+    sender, receiver = random.sample(range(len(hosts)), 2)
+    names = [
+        StreamPlan(
+            sender=sender,
+            receiver=receiver,
+            queue=f"once{number}",
+            delivery=random.choice(list(LABELS.values())),
+            count=random.choice([1, 1, 4]),
+            size_bytes=100,
+            batch=2,
+            gap_ns=random.choice([20 * MS, plan.faults_end_ns // 2]),
+        )
+        for number in range(random.choice(ONCE_NAMES))
+    ]
+    return replace(plan, hosts=hosts, streams=(*plan.streams, *names))
+
+
+def _ends_soon(host: HostPlan, live_max: int, retire_s: float) -> HostPlan:
+    return replace(host, settings=replace(host.settings, max_streams=live_max, retire_after_s=retire_s))

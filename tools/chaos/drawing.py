@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from triack.base.units import MS, SECOND
-from triack.tools.chaos.additions import mix_transports, narrow, waver
+from triack.tools.chaos.additions import mix_transports, name_once, narrow, waver
 from triack.tools.chaos.machines import draw_host, draw_streams
 from triack.tools.chaos.plan import DISHONEST, Fault, Plan
 from triack.tools.chaos.rarities import add_rarities
@@ -62,6 +62,7 @@ def draw(seed: int) -> Plan:
     plan = Plan(seed, host_plans, streams, _draw_network(random), faults, end_ns, dead, is_secure)
     plan = mix_transports(add_rarities(plan, world.chance("rarities")), world.chance("transports"))
     plan = narrow(waver(plan, world.chance("wavering")), world.chance("narrow paths"))
+    plan = name_once(plan, world.chance("names"))
     return _with_packets(plan, world.chance("packets"))
 
 

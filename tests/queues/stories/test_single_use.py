@@ -8,7 +8,7 @@ from triack.base.delivery import Delivery
 from triack.base.news import StreamsNearLimit
 from triack.base.units import MS, SECOND
 from triack.queues.quotas import Limits
-from triack.queues.settings import NodeSettings
+from triack.queues.settings import NodeSettings, streams_limit
 from triack.tools.sim.faults import Faults
 
 DURABLE = (Delivery.RECOVERABLE, Delivery.TRANSACTIONAL)
@@ -129,4 +129,4 @@ def test_messages_keep_their_class_when_their_stream_is_gone() -> None:
 def test_a_peer_quota_of_streams_goes_by_its_memory() -> None:
     """At a quarter of it; the limit that both ends go by."""
     settings = NodeSettings(limits=Limits(peer_memory_bytes=4 * 20 * 2_048))
-    assert settings.streams_limit == 20
+    assert streams_limit(settings) == 20
