@@ -49,7 +49,7 @@ from triack.queues.positions import Positions
 from triack.queues.quotas import NO_LIMIT, Account, PayerOf, Quota
 from triack.queues.redelivery import Return, Wait, wait_ms
 from triack.queues.settings import NodeSettings
-from triack.queues.stream_state import END_KEY, EXPRESS_LANES
+from triack.queues.stream_state import EXPRESS_LANES, FORGOTTEN_KEY
 
 __all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Record"]
 
@@ -422,7 +422,7 @@ class Inbox:
         content = encode_end(packet.origin, packet.lane, packet.sequence, packet.since, answer=True)
         # Without an answer its origin asks again in the next session.
         is_over = conversation.session.is_closed
-        if not is_over and not conversation.put_control((packet.lane, END_KEY), Control(content)):
+        if not is_over and not conversation.put_control((packet.lane, FORGOTTEN_KEY), Control(content)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     def _forget(self, transfer: IncomingTransfer) -> None:

@@ -607,6 +607,7 @@ class Outbox:
 
     def refresh_deadlines(self) -> None:
         """Set every deadline again, for searches that change them and for whom their order decides nothing."""
+        self.retirement.refresh_deadlines()
         self._deadlines = Deadlines()
         for outgoing in self._by_lane.values():
             self._look_at(outgoing)

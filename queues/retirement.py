@@ -195,11 +195,6 @@ class Retirement:
         """When ``handle_timer`` must be called, or None."""
         return self._deadlines.earliest()
 
-    def expire(self) -> None:
-        """For searches that keep the clock still: whatever is idle has been so for long enough."""
-        self._pressed.update(dict.fromkeys(self._idle))
-        self._crowded.update(peer for peer in self._idle if peer)
-
     def _end_due(self, peer: str, now_ns: int, group: GroupCommit) -> None:
         idle = self._idle[peer]
         chosen: list[OutgoingQueue] = []
@@ -298,6 +293,26 @@ class Retirement:
             self._free[outgoing.durable].append(outgoing.lane)
             if outgoing.peer:
                 self._look_at(outgoing.peer)
+
+    # ---- for searches that keep the clock still
+
+    @property
+    def has_idle(self) -> bool:
+        """Whether there are streams that will end when they have been idle for long enough."""
+        return any(self._idle.values())
+
+    def expire(self, now_ns: int) -> None:
+        """They have been."""
+        for peer, idle in self._idle.items():
+            for outgoing in idle:
+                idle[outgoing] = now_ns - (self._wait_ns or 0)
+            self._set_deadline(peer)
+
+    def refresh_deadlines(self) -> None:
+        """Set every deadline again."""
+        self._deadlines = Deadlines()
+        for peer in self._idle:
+            self._set_deadline(peer)
 
     # ---- looking
 

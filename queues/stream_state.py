@@ -9,12 +9,14 @@ ends do in each state, and why no copy of an old packet can begin a stream again
 
 from enum import IntEnum
 
-__all__ = ["END_KEY", "EXPRESS_LANES", "TRANSITIONS", "StreamEvent", "StreamState", "moved"]
+__all__ = ["END_KEY", "EXPRESS_LANES", "FORGOTTEN_KEY", "TRANSITIONS", "StreamEvent", "StreamState", "moved"]
 
 EXPRESS_LANES = 1 << 31
 """Express lanes are numbered from here in each life of the process; only durable ones are remembered."""
 END_KEY = -2
-"""In place of a number, among the control packets of a lane: its end, or the answer to that."""
+"""In place of a number, among the control packets of a lane: that it has ended."""
+FORGOTTEN_KEY = -3
+"""The same: the answer to that. Both ends may have a lane of the same number."""
 
 
 class StreamState(IntEnum):

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from proof.planted.bug import Bugs, Patch
 from proof.planted.stories import EVENTS, FORBIDDEN, FULL, REFUSED, REPLACED
-from proof.planted.worlds import HISTORY, PLAIN, READING, RECEIVER_DIES, SENDER_DIES
+from proof.planted.worlds import ENDING, HISTORY, PLAIN, READING, RECEIVER_DIES, SENDER_DIES
 from triack.base.commit import Commit, OutgoingQueueRow
 from triack.base.datagram import Header, Kind
+from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
 from triack.ordering.outgoing import Entry
 from triack.ordering.wire import SequenceHeader
@@ -14,6 +15,7 @@ from triack.queues.ack_events import AckEvents
 from triack.queues.admission import Admission
 from triack.queues.deadlines import Deadlines
 from triack.queues.departure_records import DepartureRecords
+from triack.queues.ended_streams import EndedStreams
 from triack.queues.engine import Engine
 from triack.queues.given_up import GivenUp
 from triack.queues.giving_up import GivingUp
@@ -30,6 +32,7 @@ from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.owed_acks import OwedAcks
 from triack.queues.packing import Unpacked
 from triack.queues.resuming import Resuming
+from triack.queues.retirement import Retirement
 
 __all__ = ["BUGS"]
 
@@ -49,6 +52,42 @@ def _path(patch: Patch) -> None:
             self._index.move(conversation, sender)
 
     patch.setattr(Handshakes, "handle_arrived", hasty)
+
+
+# ---- streams that end
+
+
+@BUGS.by_both("a late packet begins a stream again that has ended", ENDING, "accepted twice")
+def _begun_again(patch: Patch) -> None:
+    patch.setattr(EndedStreams, "has", lambda self, header, delivery: False)
+
+
+@BUGS.by_seeds("a destination forgets a stream whose place another one needs")
+def _forgotten(patch: Patch) -> None:
+    transfer_of = Inbox._transfer_of
+
+    def greedy(self: Inbox, header: SequenceHeader, delivery: Delivery) -> IncomingTransfer | RejectReason:
+        streams = self._transfers.get(header.origin, {})
+        if header.lane not in streams and self.admission.has_streams_enough(header.origin):
+            live = (it for it in streams.values() if it.ordered and not it.has_ended)
+            at_rest = (it for it in live if it.sequence.committed == it.sequence.position)
+            for transfer in list(at_rest)[:1]:
+                self._forget(transfer)
+        return transfer_of(self, header, delivery)
+
+    patch.setattr(Inbox, "_transfer_of", greedy)
+
+
+@BUGS.by_both("that a stream has ended is told before it is on the disk", ENDING, "")
+def _told_early(patch: Patch) -> None:
+    end = Retirement._end
+
+    def hasty(self: Retirement, chosen: list[OutgoingQueue], now_ns: int, group: GroupCommit) -> None:
+        end(self, chosen, now_ns, group)
+        ending, group.departures.ending = group.departures.ending, []
+        self.handle_stored(ending)
+
+    patch.setattr(Retirement, "_end", hasty)
 
 
 # ---- before the commit has returned

@@ -50,8 +50,8 @@ class Disk:
         self.queues.update(commit.queues)
         for lane in commit.lane_deletes:
             self.lanes.pop(lane, None)
-        for key in commit.position_deletes:
-            self.positions.pop(key, None)
+        for stream in commit.position_deletes:
+            self.positions.pop(stream, None)
         self.lanes.update(commit.lanes)
         self.outgoing.update((row.key, row) for row in commit.outgoing)
         self.messages.update((row.key, row) for several in commit.messages for row in several.packets())

@@ -108,7 +108,6 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         **dict.fromkeys(
             (
                 "access_denied", "queue_not_found", "bad_queue_name", "queue_full", "too_large", "too_many_queues",
-                "too_many_streams",
             ),
             _REFUSED,
         ),

@@ -111,6 +111,20 @@ def test_nothing_comes_twice_though_both_ends_die(seed: int, delivery: Delivery)
     assert not judged(a, b)
 
 
+def test_streams_of_both_directions_end_at_once() -> None:
+    """Their lanes have the same numbers: what one end says of its own, and of the other's, is not mixed up."""
+    world, a, b = pair(NodeSettings(retire_after_s=1.0))
+    for number in range(5):
+        a.send(b, f"q{number}", b"1")
+        b.send(a, f"q{number}", b"1")
+    world.run(1_500 * MS)
+    world.cut(a, b)
+    world.run(500 * MS)
+    world.heal()
+    world.run(20 * SECOND)
+    assert (incoming(a), incoming(b), rows(a), rows(b)) == (0, 0, (0, 0), (0, 0))
+
+
 def test_messages_keep_their_class_when_their_stream_is_gone() -> None:
     """What waits in a queue is what it was, after a restart, too; and local streams end as well."""
     world, a, b = pair(NodeSettings(retire_after_s=1.0))
