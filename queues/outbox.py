@@ -370,8 +370,9 @@ class Outbox:
             entries, sequence = [context.entry for context in some], outgoing.sequence
             if freed := sequence.handle_session_ack(entries):
                 self._free(outgoing, freed, group)
-                # What a session ack frees is express: its destination has a place for the stream.
-                if sequence.hold.handle_progress() or sequence.start.credit is not None:
+                if sequence.start.credit is not None:
+                    # It is express, and its destination, which had no place for the stream, has one now.
+                    sequence.hold.handle_progress()
                     self._look_at(outgoing)
             outgoing.stages.handle_progress(entries, Stage.RECEIVED)
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from proof.planted.bug import Bugs, Patch
-from proof.planted.stories import EVENTS, FORBIDDEN, FULL, REFUSED, REPLACED
-from proof.planted.worlds import ENDING, HISTORY, PLAIN, READING, RECEIVER_DIES, SENDER_DIES
+from proof.planted.stories import EVENTS, FORBIDDEN, FULL, LATE, REFUSED, REPLACED
+from proof.planted.worlds import HISTORY, PLAIN, READING, RECEIVER_DIES, SENDER_DIES
 from triack.base.commit import Commit, OutgoingQueueRow
 from triack.base.datagram import Header, Kind
 from triack.base.delivery import Delivery
@@ -57,7 +57,7 @@ def _path(patch: Patch) -> None:
 # ---- streams that end
 
 
-@BUGS.by_both("a late packet begins a stream again that has ended", ENDING, "accepted twice")
+@BUGS.by_search("a late packet begins a stream again that has ended", LATE, "2 messages came of one")
 def _begun_again(patch: Patch) -> None:
     patch.setattr(EndedStreams, "has", lambda self, header, delivery: False)
 
@@ -78,7 +78,7 @@ def _forgotten(patch: Patch) -> None:
     patch.setattr(Inbox, "_transfer_of", greedy)
 
 
-@BUGS.by_both("that a stream has ended is told before it is on the disk", ENDING, "")
+@BUGS.by_seeds("that a stream has ended is told before it is on the disk")
 def _told_early(patch: Patch) -> None:
     end = Retirement._end
 
@@ -228,12 +228,12 @@ def _position_forgotten(patch: Patch) -> None:
 
 @BUGS.by_both("numbers are used again after a restart", SENDER_DIES, "has let go of")
 def _numbers_again(patch: Patch) -> None:
-    add = Outbox._add
+    make = Outbox._make
 
     def first_again(self: Outbox, row: OutgoingQueueRow) -> OutgoingQueue:
-        return add(self, row._replace(next_number=1))
+        return make(self, row._replace(next_number=1))
 
-    patch.setattr(Outbox, "_add", first_again)
+    patch.setattr(Outbox, "_make", first_again)
 
 
 @BUGS.by_seeds("what was acknowledged in a packet is forgotten by a restart")

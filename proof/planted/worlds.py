@@ -7,7 +7,6 @@ from triack.base.delivery import Delivery
 
 __all__ = [
     "ALL",
-    "ENDING",
     "EXPRESS",
     "HISTORY",
     "LOSSY",
@@ -52,7 +51,6 @@ EXPRESS = replace(
 WINDOW = replace(PLAIN, name="four express messages", parts=(Part(sends=4, delivery=Delivery.EXPRESS), Part()))
 LOSSY = replace(PLAIN, name="a probe", parts=(Part(sends=1, delivery=Delivery.EXPRESS, patience=1), Part()))
 OLD_DATAGRAMS = replace(RECEIVER_DIES, name="old datagrams", keeps=True)
-ENDING = replace(SENDER_DIES, name="a stream ends", still=QUIET | {"ACK_LIMIT", "PROBE"}, ends=True)
 HISTORY = replace(RECEIVER_DIES, name="histories", history=True)
 
 ALL = (
@@ -65,6 +63,5 @@ ALL = (
     WINDOW,
     LOSSY,
     OLD_DATAGRAMS,
-    ENDING,
     HISTORY,
 )
