@@ -1,5 +1,7 @@
 """When streams end, what is on the disk before anything is said, and what a restart makes of each step."""
 
+import pytest
+
 from tests.queues.bare import Bare
 from tests.queues.world import SimNode, World
 from triack.base.commit import Commit
@@ -41,7 +43,7 @@ def test_each_stream_has_a_lane_and_a_sequence_that_no_other_ever_has() -> None:
     assert max(lane for lane, _ in seen) <= 8
 
 
-def test_that_it_ends_is_on_the_disk_before_it_is_told() -> None:
+def test_that_it_ends_is_on_the_disk_before_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the row stays until the answer has come."""
     world, a, b = pair()
     told: list[tuple[bool, int]] = []
@@ -54,11 +56,8 @@ def test_that_it_ends_is_on_the_disk_before_it_is_told() -> None:
 
     a.send(b, "q", b"x")
     world.run(500 * MS)
-    Conversation.put_control = note  # type: ignore[method-assign]
-    try:
-        world.run(5 * SECOND)
-    finally:
-        Conversation.put_control = put  # type: ignore[method-assign]
+    monkeypatch.setattr(Conversation, "put_control", note)
+    world.run(5 * SECOND)
     assert told == [(True, 1)]
     assert on_disk(a) == {}
 
