@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         QueueOverQuota,
         StoreLow,
         StreamHeld,
+        StreamsNearLimit,
     )
     from triack.node.acknowledgements import Acknowledgements
     from triack.node.consumer import AckMode, Consumer
@@ -121,6 +122,7 @@ __all__ = [
     "Stage",
     "StoreLow",
     "StreamHeld",
+    "StreamsNearLimit",
     "Tls",
     "Transaction",
     "connect",
@@ -176,6 +178,7 @@ _HOMES = {
     "Stage": "triack.queues.stages:Stage",
     "StoreLow": "triack.base.news:StoreLow",
     "StreamHeld": "triack.base.news:StreamHeld",
+    "StreamsNearLimit": "triack.base.news:StreamsNearLimit",
     "Tls": "triack.transport.endpoint:Tls",
     "Transaction": "triack.node.transaction:Transaction",
     "connect": "triack.node.control.client:connect_to",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from triack.base.clock import ClockJump
+from triack.base.delivery import Delivery
 from triack.base.in_hand import Marks
 
 __all__ = [
@@ -64,7 +65,10 @@ class OutgoingRow(NamedTuple):
 
 
 class MessageRow(NamedTuple):
-    """Packets in a queue of this node that follow each other: ``key`` and ``number`` are those of the first."""
+    """Packets in a queue of this node that follow each other: ``key`` and ``number`` are those of the first.
+
+    ``delivery`` is their class: their stream may have ended before they are read, and then nothing else tells it.
+    """
 
     key: int
     origin: bytes
@@ -72,6 +76,7 @@ class MessageRow(NamedTuple):
     sequence: int
     number: int
     bodies: Sequence[bytes]
+    delivery: int = Delivery.TRANSACTIONAL
 
     def packets(self) -> Iterator["MessageRow"]:
         """Yield each packet as a row of its own."""
@@ -80,7 +85,11 @@ class MessageRow(NamedTuple):
 
 
 class PositionRow(NamedTuple):
-    """How far a stream was accepted; ``filter`` is the duplicate filter of a recoverable one."""
+    """How far a stream was accepted; ``filter`` is the duplicate filter of a recoverable one.
+
+    In lane 0, which no stream has: all durable streams of the origin up to ``sequence`` have ended, but for those that
+    have rows of their own.
+    """
 
     origin: bytes
     lane: int
@@ -114,6 +123,7 @@ class Commit:
         records: how many records the session log of this start had when it was begun; 0 without a log.
     """
 
+    lane_deletes: list[int] = field(default_factory=list)
     lanes: dict[int, OutgoingQueueRow] = field(default_factory=dict)
     outgoing: list[OutgoingRow] = field(default_factory=list)
     outgoing_deletes: list[tuple[int, int]] = field(default_factory=list)
@@ -123,6 +133,7 @@ class Commit:
     message_deletes: list[tuple[int, int]] = field(default_factory=list)
     progress: dict[int, bytes] = field(default_factory=dict)
     positions: dict[tuple[bytes, int], PositionRow] = field(default_factory=dict)
+    position_deletes: list[tuple[bytes, int]] = field(default_factory=list)
     state: dict[str, bytes | None] = field(default_factory=dict)
     peers: dict[bytes, PeerRow] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
@@ -136,7 +147,14 @@ class Commit:
     @property
     def removes(self) -> bool:
         """Whether it has rows that go, or which messages of a packet were read."""
-        return bool(self.outgoing_deletes or self.message_deletes or self.progress or self.queue_deletes)
+        return bool(
+            self.outgoing_deletes
+            or self.message_deletes
+            or self.progress
+            or self.queue_deletes
+            or self.lane_deletes
+            or self.position_deletes
+        )
 
     @property
     def adds(self) -> bool:
@@ -175,6 +193,7 @@ class MessageIndex:
     size_bytes: int
     head: bytes
     progress: bytes | None
+    delivery: int
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ __all__ = [
     "QueueOverQuota",
     "StoreLow",
     "StreamHeld",
+    "StreamsNearLimit",
 ]
 
 
@@ -161,7 +162,38 @@ class StreamHeld:
     is_held: bool
 
 
+@dataclass(frozen=True, slots=True)
+class StreamsNearLimit:
+    """A peer has nearly as many live streams as it may have, or as many: then further ones wait at their sender.
+
+    Told by both ends, once until there are fewer again. A stream is one queue of a peer in one class; it ends when it
+    has had nothing to send for a while.
+
+    Attributes:
+        peer: the other node, by name.
+        streams: how many are live.
+        limit: how many may be.
+        incoming: whether they come from the peer, or lead there.
+        is_full: whether some have to wait.
+    """
+
+    peer: str
+    streams: int
+    limit: int
+    incoming: bool
+    is_full: bool
+
+
 NodeEvent = (
-    LinkUp | LinkDown | PeerSilent | PeerUnknown | PeerHalted | GapFound | QueueOverQuota | StoreLow | StreamHeld
+    LinkUp
+    | LinkDown
+    | PeerSilent
+    | PeerUnknown
+    | PeerHalted
+    | GapFound
+    | QueueOverQuota
+    | StoreLow
+    | StreamHeld
+    | StreamsNearLimit
 )
 """Everything that ``Node.events`` gives."""

@@ -84,6 +84,10 @@ class DropReason(Reason):
     HALF_OPEN_OVERFLOW = "half-open-overflow", "An unfinished connection gave way to a newer one."
     # What found no room.
     CONTROL_OVERFLOW = "control-overflow", "An order ack or a rejection found too many waiting for the same peer."
+    TOO_MANY_ENDS = (
+        "too-many-ends",
+        "A peer ended streams and left more gaps between them than it may have.",
+    )
     PARTIAL_OVERFLOW = "partial-overflow", "An unfinished large express message gave way to newer ones."
     HALTED_OVERFLOW = "halted-overflow", "A halted peer was refused and not remembered, as too many are."
     DEAD_LETTERS_FULL = "dead-letters-full", "A message found the quota of dead letters full, and is gone."
@@ -107,7 +111,6 @@ class RejectReason(Reason):
     QUEUE_FULL = "queue-full", "Its queue, or its origin's share of the node, is full, and the queue is set to refuse."
     TOO_LARGE = "too-large", "It is part of a message that is larger than all that its queue may take."
     TOO_MANY_QUEUES = "too-many-queues", "The destination has as many queues as it may."
-    TOO_MANY_STREAMS = "too-many-streams", "The destination keeps as many streams of this origin as it may."
 
 
 class HoldReason(Reason):
@@ -122,6 +125,7 @@ class HoldReason(Reason):
     PEER_MEMORY = "peer-memory", "Its origin has as many express messages in the destination's memory as it may."
     STORE_LOW = "store-low", "The disk of the destination has less room than its reserve."
     STORE_BUSY = "store-busy", "As much as may be in memory waits for the disk of the destination."
+    TOO_MANY_STREAMS = "too-many-streams", "The destination keeps as many streams of its origin as one peer may have."
     UNKNOWN = "unknown", "The destination has named a reason that this node does not know."
 
 

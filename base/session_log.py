@@ -320,6 +320,16 @@ EVENTS: Final[dict[str, Event]] = {
         "that waits for acknowledgements goes out again when it may",
         (*_STREAM, "stop"),
     ),
+    "stream_ended": Event(
+        "the origin ends a stream of which nothing is outstanding: nothing more is queued in it. A process that dies "
+        "before its next commit goes on with it",
+        _STREAM,
+    ),
+    "stream_forgotten": Event(
+        "the origin said that it has ended a stream, and the commit that begins now forgets how far it was: nothing of "
+        "it is accepted any more. A process that dies in between recovers it, and is told again",
+        _STREAM,
+    ),
     "resend_scheduled": Event(
         "a resend tier ran out: unacknowledged packets of the sequence go out again",
         (*_STREAM, "first", "last", "attempt", "interval_ns"),

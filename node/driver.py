@@ -26,6 +26,7 @@ from triack.base.news import (
     QueueOverQuota,
     StoreLow,
     StreamHeld,
+    StreamsNearLimit,
 )
 from triack.base.reasons import DropReason, HoldReason
 from triack.base.units import MS, in_ns
@@ -257,6 +258,11 @@ class Driver:
                         f": {'new letters are' if keeps else 'the oldest letters are'} lost until somebody reads them"
                     )
                 operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=size_bytes)
+            case StreamsNearLimit(peer, streams, limit, incoming, is_full):
+                whose = "from" if incoming else "to"
+                why = f"{streams} streams {whose} {peer} are live, of at most {limit}"
+                why += "; messages for further queues wait" if is_full else ""
+                operator_log.warning(why, node=self._name, peer=peer, streams=streams, limit=limit)
             case StoreLow(True, room_bytes):
                 self._look_later()
                 why = (

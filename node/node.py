@@ -407,7 +407,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
 
         Returns:
             An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerUnknown``, ``PeerHalted``,
-            ``GapFound``, ``QueueOverQuota`` and ``StoreLow``.
+            ``GapFound``, ``QueueOverQuota``, ``StoreLow`` and ``StreamsNearLimit``.
 
         Raises:
             NodeClosed: the node was not started.

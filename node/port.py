@@ -49,12 +49,15 @@ from triack.queues.packing import Outgoing
 from triack.queues.redelivery import Redelivery, Return
 from triack.queues.session_settings import largest_window
 from triack.queues.stages import Stage, Waiter
+from triack.queues.stream_state import StreamState
 from triack.transport.address import Destination
 
 __all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared", "PreparedList"]
 
 T = TypeVar("T")
 
+DESTINATIONS_MAX = 1_024
+"""Destinations that are found without being read again; a program that uses more of them than that pays for it."""
 TURN_MESSAGES = 256
 """A sender that finds room lets others run after so many messages, at first after twice as many: a few milliseconds."""
 MESSAGE_OVERHEAD_BYTES = 64
@@ -157,15 +160,22 @@ class Port:
             QueueNotFound: it is a queue of this node, which has a fixed set of others.
         """
         try:
-            return self._outgoing[destination, delivery]
+            found = self._outgoing[destination, delivery]
         except (KeyError, TypeError):  # what is neither a text nor a class may be no key of a dict either
             return self._find_outgoing(destination, delivery)
+        return found if found.life is StreamState.LIVE else self._find_outgoing(destination, delivery)
+
+    def current(self, outgoing: OutgoingQueue) -> OutgoingQueue:
+        """The outgoing queue that leads where this one does: its stream may have ended while its owner waited."""
+        return self._engine.current(outgoing)
 
     def _find_outgoing(self, destination: str, delivery: Delivery) -> OutgoingQueue:
         where, queue = self.check_way(destination, delivery)
         if not self._engine.peer_at(where):
             self.mailbox(queue)
         found = self._engine.outgoing_queue(where, queue, delivery)
+        if len(self._outgoing) >= DESTINATIONS_MAX:
+            self._outgoing.clear()
         self._outgoing[(destination, delivery)] = found
         return found
 
@@ -214,10 +224,7 @@ class Port:
     def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: MessageProperties) -> Prepared:
         """Check a message before it is accepted; see ``Node.send`` for arguments and errors."""
         self.check_alive()
-        try:
-            outgoing = self._outgoing[destination, delivery]
-        except (KeyError, TypeError):
-            outgoing = self._find_outgoing(destination, delivery)
+        outgoing = self.outgoing_queue(destination, delivery)
         if type(body) is not bytes:
             body = as_bytes(destination, body)
         check_size(destination, body)
@@ -334,6 +341,7 @@ class Port:
     def accept_all(self, prepared: PreparedList) -> list[Row]:
         """Accept a whole list, for which somebody has waited for room."""
         bodies = prepared.bodies
+        prepared.outgoing = self.current(prepared.outgoing)
         size_bytes = sum(map(len, bodies)) + MESSAGE_OVERHEAD_BYTES * len(bodies)
         rows = self._engine.submit_many(prepared.outgoing, prepared.messages(bodies), size_bytes)
         self.wake()

@@ -154,10 +154,11 @@ class Receipt(MessageWaits):
 def accept(port: Port, prepared: Prepared) -> Receipt:
     """Accept a message that was checked, or find the one that was accepted with its key before."""
     outgoing, message, size_bytes = prepared
+    outgoing = port.current(outgoing)
     if isinstance(message, Outgoing) and message.key:
         accepted = port.submit_once(outgoing, message, size_bytes)
-        return Receipt(port, accepted.outgoing, accepted.ticket, accepted.ordinal, accepted)
-    ticket = port.submit(prepared)
+        return Receipt(port, accepted.outgoing or outgoing, accepted.ticket, accepted.ordinal, accepted)
+    ticket = port.submit((outgoing, message, size_bytes))
     return Receipt(port, outgoing, ticket, outgoing.ordinal_of(ticket))
 
 

@@ -61,6 +61,7 @@ class Sending(ABC):
         prepared = port.prepare_many(destination, bodies, delivery, properties)
         rows: list[Row] = []
         accepted, count = 0, len(prepared.bodies)
+        prepared.outgoing.senders += 1
         try:
             while accepted < count:
                 if not port.may_go_on(prepared.outgoing):
@@ -72,6 +73,8 @@ class Sending(ABC):
             if accepted:
                 error.add_note(f"{accepted} of {counted(count, 'message')} were accepted before")
             raise
+        finally:
+            prepared.outgoing.senders -= 1
         receipts = Receipts(port, prepared.outgoing, rows)
         if stage is not None:
             await receipts.reached(stage, timeout)

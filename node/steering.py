@@ -195,7 +195,8 @@ class Steering:
             # No await from here to the commit's queueing: all of it is one disk transaction.
             for lease in mailbox.withdraw({(place, index) for place, index in ways}):
                 outgoing, message = ways[lease.packet.place, lease.index]
-                self._engine.submit(outgoing, message, len(message.body) + MESSAGE_OVERHEAD_BYTES)
+                size_bytes = len(message.body) + MESSAGE_OVERHEAD_BYTES
+                self._engine.submit(self._engine.current(outgoing), message, size_bytes)
                 moved += 1
             await self._port.commit()
         return moved

@@ -288,7 +288,8 @@ class Transaction:
         receipts: list[Receipt] = []
         for prepared in self._sends.values():
             if isinstance(prepared, PreparedList):
-                receipts += Receipts(port, prepared.outgoing, port.accept_all(prepared))
+                rows = port.accept_all(prepared)  # by the stream that is there now
+                receipts += Receipts(port, prepared.outgoing, rows)
             else:
                 receipts.append(accept(port, prepared))
         for mailbox, run, drawn in self._taken.take_all():

@@ -288,16 +288,24 @@ class OutgoingSequence:
             self.tier.handle_progress(now_ns, outstanding=self._is_outstanding)
         return freed
 
-    def handle_word(self, turn: int, now_ns: int, *, stop: bool) -> list[int]:
+    def handle_word(self, turn: int, now_ns: int, *, stop: bool, crowded: bool = False) -> list[int]:
         """The destination has no room for this stream, or has some again; what it has not acknowledged it did not take.
+
+        Args:
+            turn: which word it is.
+            now_ns: the clock.
+            stop: whether there is no room.
+            crowded: whether that is so as the destination knows nothing of the stream, and has no place for one more.
 
         Returns:
             The session's numbers of the packets that go out again: no ack of those sendings says anything any more.
         """
         stopped = self.hold.stops
         self.hold.handle_word(turn, now_ns, stop=stop)
-        if FREED_BY[self.delivery] is Ack.SESSION:
-            # The destination takes those that were on their way.
+        if FREED_BY[self.delivery] is Ack.SESSION and not crowded:
+            # The destination takes those that were on their way, unless it had no place for their stream.
+            if self.start.credit is not None and not self.hold.stops:
+                self.start.handle_room()
             return []
         if not self.hold.stops:
             self.start.handle_room()

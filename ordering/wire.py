@@ -1,13 +1,16 @@
-"""What sequences put into a packet: the sequence header, the order ack and the rejection. Integers are big-endian.
+"""What sequences put into a packet: the sequence header, and what nodes say of streams. Integers are big-endian.
 
     DATA       kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, number u64, previous u64,
                queue length u8, queue, body
     ORDER_ACK  kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, number u64
     REJECT     the same, then reason length u8, reason
     HOLD       kind u8, flags u8, origin 16 bytes, lane u32, turn u64, reason; flag 1 says stop, none says go
+    END        kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, since u64; flag 1 answers one without flags
 
 ``origin`` and ``lane`` name a stream for ever; ``sequence`` only grows; ``number`` counts from 1 within it. No
 stream has lane 0, which nodes give their dead letters.
+END comes from the origin: no stream of it to this destination with a sequence from ``since`` to ``sequence`` is live,
+or ever will be. The answer says that the destination has forgotten that of the lane (``queues.retirement``).
 ``previous`` is the number before this one that is still wanted: packets that expired leave no false gap ([MS-MQMQ]
 2.2.20.5). For express and recoverable streams ``previous`` says that nobody wants any number up to it any more.
 """
@@ -21,11 +24,14 @@ from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
 __all__ = [
+    "EndPacket",
     "HoldPacket",
     "OrderAckPacket",
+    "Packet",
     "RejectPacket",
     "SequenceHeader",
     "decode",
+    "encode_end",
     "encode_hold",
     "encode_order_ack",
     "encode_reject",
@@ -38,12 +44,15 @@ __all__ = [
 _DATA = Struct("!BB16sIQQQB")
 _ACK = Struct("!BB16sIQQ")
 _HOLD = Struct("!BB16sIQ")
-_KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT, _KIND_HOLD = 1, 2, 3, 4
+_END = Struct("!BB16sIQQ")
+_KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT, _KIND_HOLD, _KIND_END = 1, 2, 3, 4, 5
 _DATA_BEGIN = bytes([_KIND_DATA])
 _FLAG_ASK = 0x01
 """The only flag of data."""
 _FLAG_STOP = 0x01
-"""The only flag of a hold."""
+"""Of a hold."""
+_FLAG_ANSWER = 0x01
+"""The only flag of an end."""
 
 REASON_BYTES_MAX = 255
 """Of a hold, as of a rejection, whose reason has one byte for its length."""
@@ -105,6 +114,21 @@ class HoldPacket:
     reason: str = ""
 
 
+@dataclass(slots=True)
+class EndPacket:
+    """A stream has ended, says its origin, and so have all others from ``since`` on; as ``answer``: it is forgotten."""
+
+    origin: bytes
+    lane: int
+    sequence: int
+    since: int
+    answer: bool
+
+
+Packet = SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket | EndPacket
+"""What the content of a packet may be."""
+
+
 def encode_run(
     first: SequenceHeader, previous: Sequence[int], asks: Sequence[bool], bodies: Sequence[bytes]
 ) -> list[bytes]:
@@ -147,7 +171,12 @@ def encode_hold(origin: bytes, lane: int, turn: int, *, stop: bool, reason: str 
     return _HOLD.pack(_KIND_HOLD, _FLAG_STOP if stop else 0, origin, lane, turn) + reason.encode()
 
 
-def decode(content: bytes) -> SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket:
+def encode_end(origin: bytes, lane: int, sequence: int, since: int, *, answer: bool) -> bytes:
+    """The end of a stream, or the answer to it, as the content of an express packet."""
+    return _END.pack(_KIND_END, _FLAG_ANSWER if answer else 0, origin, lane, sequence, since)
+
+
+def decode(content: bytes) -> Packet:
     """Read a packet's content. Raises ProtocolError ``bad-packet``."""
     try:
         return _DECODERS[content[0]](content)
@@ -204,9 +233,17 @@ def _decode_hold(content: bytes) -> HoldPacket:
     return HoldPacket(origin, lane, turn, bool(flags & _FLAG_STOP), reason.decode())
 
 
-_DECODERS: dict[int, Callable[[bytes], SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket]] = {
+def _decode_end(content: bytes) -> EndPacket:
+    _, flags, origin, lane, sequence, since = _END.unpack(content)
+    if flags & ~_FLAG_ANSWER or not lane or not 0 < since <= sequence <= NUMBER_MAX:
+        raise ProtocolError(DropReason.BAD_PACKET, "end out of range")
+    return EndPacket(origin, lane, sequence, since, bool(flags & _FLAG_ANSWER))
+
+
+_DECODERS: dict[int, Callable[[bytes], Packet]] = {
     _KIND_DATA: _decode_data,
     _KIND_ORDER_ACK: _decode_order_ack,
     _KIND_REJECT: _decode_reject,
     _KIND_HOLD: _decode_hold,
+    _KIND_END: _decode_end,
 }

@@ -52,17 +52,22 @@ class Accepted:
 
     Attributes:
         key: its key.
-        outgoing: where it goes.
+        peer, queue: where it goes.
+        stream: lane and sequence of the stream that it is in.
+        outgoing: its outgoing queue; None when its stream has ended.
         ordinal: names it, with the node.
         accepted_ms: the wall clock then.
-        ticket: its ticket in its outgoing queue; None when it had come to its end before this start.
+        ticket: its ticket in its outgoing queue; None when it had come to its end before this start, or its stream has.
         number: its packet, the last one of a large message; 0 before it is in one.
         index: its place among the messages of the packet.
         reason: why it became a dead letter; empty when it has not.
     """
 
     key: str
-    outgoing: OutgoingQueue
+    peer: str
+    queue: str
+    stream: tuple[int, int]
+    outgoing: OutgoingQueue | None
     ordinal: int
     accepted_ms: int
     ticket: int | None
@@ -73,42 +78,46 @@ class Accepted:
     @property
     def name(self) -> tuple[str, str, str]:
         """For what the key counts: peer, queue, key."""
-        return self.outgoing.peer, self.outgoing.queue, self.key
+        return self.peer, self.queue, self.key
 
     @property
     def row(self) -> str:
         """Under which name it is kept."""
-        return f"{_PREFIX}{self.outgoing.lane}:{self.key}"
+        lane, sequence = self.stream
+        return f"{_PREFIX}{lane}.{sequence}:{self.key}"
 
     def write(self, commit: Commit) -> None:
         """Keep it with a commit."""
-        value = [self.accepted_ms, self.ordinal, self.number, self.index, self.reason]
+        value = [self.accepted_ms, self.ordinal, self.number, self.index, self.reason, self.peer, self.queue]
         commit.state[self.row] = json.dumps(value).encode()
 
 
 class KeptKey(NamedTuple):
-    """What the store has of a key; as ``Accepted``, with the lane of its queue; ``place`` is the index there."""
+    """What the store has of a key; as ``Accepted``; ``place`` is the index there."""
 
-    lane: int
+    stream: tuple[int, int]
     key: str
     accepted_ms: int
     ordinal: int
     number: int
     place: int
     reason: str
+    peer: str
+    queue: str
 
     @classmethod
     def read(cls, name: str, value: bytes) -> "KeptKey":
         """Read what ``Accepted.write`` wrote. Raises StoreDamaged."""
-        lane, _, key = name.removeprefix(_PREFIX).partition(":")
+        stream, _, key = name.removeprefix(_PREFIX).partition(":")
         try:
-            *numbers, reason = json.loads(value)
+            lane, sequence = map(int, stream.split("."))
+            *numbers, reason, peer, queue = json.loads(value)
             accepted_ms, ordinal, number, place = map(operator.index, numbers)
-            found = cls(int(lane), key, accepted_ms, ordinal, number, place, reason)
+            found = cls((lane, sequence), key, accepted_ms, ordinal, number, place, reason, peer, queue)
         except (ValueError, TypeError, RecursionError) as cause:
             raise StoreDamaged(f"what the store has of {name} cannot be read") from cause
-        if type(reason) is not str:
-            raise StoreDamaged(f"what the store has of {name} has no reason")
+        if not all(type(text) is str for text in (reason, peer, queue)):
+            raise StoreDamaged(f"what the store has of {name} has no reason, or no queue")
         return found
 
 
@@ -125,6 +134,7 @@ class AcceptedKeys:
         # In the order of acceptance: the first ends first.
         self._by_name: dict[tuple[str, str, str], Accepted] = {}
         self._by_ordinal: dict[int, Accepted] = {}
+        self._by_stream: dict[tuple[int, int], dict[int, Accepted]] = {}
         self._unpacked: list[Accepted] = []
 
     def restore(
@@ -143,19 +153,21 @@ class AcceptedKeys:
         one.
 
         Raises:
-            StoreDamaged: what it has of a key cannot be read, or it is of a queue that is not there.
+            StoreDamaged: what it has of a key cannot be read.
         """
         found: list[Accepted] = []
         for name, value in state.items():
             if name.startswith(_PREFIX):
                 row = KeptKey.read(name, value)
-                outgoing = by_lane.get(row.lane)
-                if outgoing is None:
-                    raise StoreDamaged(f"the store has no queue for {name}")
-                entry = outgoing.sequence.entries.get(row.number)
+                lane, sequence = row.stream
+                outgoing = by_lane.get(lane)
+                if outgoing is not None and outgoing.sequence.sequence != sequence:
+                    outgoing = None
+                entry = None if outgoing is None else outgoing.sequence.entries.get(row.number)
                 ticket = None if entry is None else entry.first_ticket + row.place
                 at_ms = min(row.accepted_ms + moved_ms, now_ms)
-                found.append(Accepted(row.key, outgoing, row.ordinal, at_ms, ticket, row.number, row.place, row.reason))
+                where = row.peer, row.queue, row.stream, outgoing
+                found.append(Accepted(row.key, *where, row.ordinal, at_ms, ticket, row.number, row.place, row.reason))
                 if at_ms != row.accepted_ms:
                     found[-1].write(commit)
         for accepted in sorted(found, key=lambda accepted: (accepted.accepted_ms, accepted.ordinal)):
@@ -201,6 +213,11 @@ class AcceptedKeys:
             accepted.reason = reason
             accepted.write(commit)
 
+    def handle_ended(self, outgoing: OutgoingQueue) -> None:
+        """The stream of an outgoing queue has ended, and with it the way of all that had keys there."""
+        for accepted in self._by_stream.pop((outgoing.lane, outgoing.sequence.sequence), {}).values():
+            accepted.outgoing = accepted.ticket = None
+
     def _is_over(self, accepted: Accepted, now_ms: int) -> bool:
         return now_ms >= accepted.accepted_ms + self._lifetime_ms
 
@@ -213,8 +230,14 @@ class AcceptedKeys:
         for accepted in over:
             del self._by_name[accepted.name]
             del self._by_ordinal[accepted.ordinal]
+            of_stream = self._by_stream.get(accepted.stream, {})
+            of_stream.pop(accepted.ordinal, None)
+            if not of_stream:
+                self._by_stream.pop(accepted.stream, None)
         return over
 
     def _keep(self, accepted: Accepted) -> None:
         self._by_name[accepted.name] = accepted
         self._by_ordinal[accepted.ordinal] = accepted
+        if accepted.outgoing is not None:
+            self._by_stream.setdefault(accepted.stream, {})[accepted.ordinal] = accepted

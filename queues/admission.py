@@ -9,22 +9,23 @@ Of a large message that was begun everything is taken, so that no two halves can
 be read, as all that there is was begun by those who are gone, others get their turn: nobody else would make room.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 
 from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import DURABLE
-from triack.base.news import QueueOverQuota, StoreLow, StreamHeld
+from triack.base.news import QueueOverQuota, StoreLow, StreamHeld, StreamsNearLimit
 from triack.base.peers import Directory
 from triack.base.reasons import HoldReason, RejectReason
 from triack.ordering.wire import SequenceHeader, encode_hold
 from triack.queues.control import Control
 from triack.queues.holds import HeldStream, Holds
-from triack.queues.incoming_transfer import STREAM_BYTES, IncomingTransfer
+from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.link import Conversation
 from triack.queues.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox, Notices
 from triack.queues.packing import fragment_range
-from triack.queues.quotas import Account, PayerOf
-from triack.queues.settings import NodeSettings
+from triack.queues.quotas import STREAM_BYTES, Account, Payer, PayerOf
+from triack.queues.settings import NodeSettings, streams_limit
 
 __all__ = ["DEAD_LETTER_QUEUE", "REPLY_QUEUE", "Admission"]
 
@@ -39,6 +40,27 @@ OVERTAKEN_BYTES = 16 * 1024 * 1024
 largest packets, more than a correct sender has under way."""
 HOLD_KEY = -1
 """In place of a number, among the control packets of a lane."""
+
+
+KEPT_OUT_MAX = 256
+"""Streams that wait for a place in one session, and are told when there is one; the others ask again by themselves."""
+
+
+class _KeptOut:
+    """The streams of one session that are not known here as there is no place for them.
+
+    Attributes:
+        lanes: those that are told when there is one, the longest waiting first.
+        turn: the greatest turn of a word about any of them; even.
+        overflowed: whether there were too many to remember all.
+    """
+
+    __slots__ = ("lanes", "overflowed", "turn")
+
+    def __init__(self) -> None:
+        self.lanes: OrderedDict[int, None] = OrderedDict()
+        self.turn = 0
+        self.overflowed = False
 
 
 class Admission:
@@ -94,7 +116,13 @@ class Admission:
         self.queues = Account(settings.limits.max_peer_queues, settings.max_queues, payer_of)
         self.store_low = False
         self.room_bytes: int | None = None
-        self._news: list[StoreLow] = []
+        self._news: list[StoreLow | StreamsNearLimit] = []
+        self._payer_of = payer_of
+        # Of peers that are near their limit of streams: whether some had to wait.
+        self._told_limit: dict[Payer, bool] = {}
+        self._kept_out: dict[Conversation, _KeptOut] = {}
+        # Whether streams have ended since somebody looked whether others may have their places.
+        self._places = False
         self._stopped: dict[IncomingTransfer, Conversation] = {}
         self.holds = Holds(here=True)
         self._makers: dict[str, bytes] = {}
@@ -150,6 +178,31 @@ class Admission:
     def has_streams_enough(self, origin: bytes) -> bool:
         """Whether a peer may have no more streams."""
         return self.streams.of(origin) >= STREAM_BYTES * self._settings.max_streams or self.streams.has_enough(origin)
+
+    def add_stream(self, origin: bytes) -> None:
+        """One more stream of a peer; or what is known of all that have ended of one of its nodes."""
+        self.streams.add(origin, STREAM_BYTES)
+        self._tell_limit(origin)
+
+    def handle_forgotten(self, transfer: IncomingTransfer) -> None:
+        """A stream has ended."""
+        self.forget_early(transfer)
+        transfer.early_bytes = 0
+        self._stopped.pop(transfer, None)
+        self.streams.add(transfer.origin, -STREAM_BYTES)
+        self._places = True
+        self._tell_limit(transfer.origin)
+
+    def _tell_limit(self, origin: bytes, *, is_full: bool = False) -> None:
+        """Tell the operator that a peer has nearly as many streams as it may, or that some have to wait; each once."""
+        payer, limit = self._payer_of(origin), streams_limit(self._settings)
+        streams, told = self.streams.of(origin) // STREAM_BYTES, self._told_limit.get(payer)
+        if is_full > bool(told) or (told is None and 4 * streams >= 3 * limit):
+            self._told_limit[payer] = is_full
+            name = payer if isinstance(payer, str) else payer.hex()
+            self._news.append(StreamsNearLimit(name, streams, limit, incoming=True, is_full=is_full))
+        elif told is not None and 2 * streams <= limit:
+            del self._told_limit[payer]
 
     def handle_made(self, origin: bytes, queue: str) -> None:
         """A queue was made for a peer."""
@@ -312,6 +365,56 @@ class Admission:
             transfer.turn -= 1
         return told
 
+    # ---- streams for which there is no place
+
+    def keep_out(self, conversation: Conversation, header: SequenceHeader, packet: int) -> bool:
+        """Ask an origin to wait with a stream that is not known here, and for which there is no place.
+
+        Returns:
+            As ``stop``.
+        """
+        self._tell_limit(header.origin, is_full=True)
+        kept = self._kept_out.setdefault(conversation, _KeptOut())
+        kept.turn += 2
+        content = encode_hold(header.origin, header.lane, kept.turn - 1, stop=True, reason=HoldReason.TOO_MANY_STREAMS)
+        if not conversation.put_control((header.lane, HOLD_KEY), Control(content, (packet,))):
+            return False
+        kept.lanes[header.lane] = None
+        kept.lanes.move_to_end(header.lane)
+        if len(kept.lanes) > KEPT_OUT_MAX:
+            # It asks by itself, now and then.
+            kept.lanes.popitem(last=False)
+            kept.overflowed = True
+        return True
+
+    def let_in(self, conversation: Conversation, transfer: IncomingTransfer) -> None:
+        """A stream is known now: if it was kept out before, in this session, it may go on."""
+        kept = self._kept_out.get(conversation)
+        if kept is None:
+            return
+        # What is said of it from now on is newer than what was said before.
+        transfer.turn = kept.turn
+        known = transfer.lane in kept.lanes
+        kept.lanes.pop(transfer.lane, None)
+        if known or kept.overflowed:
+            self._say_go(conversation, transfer.origin, transfer.lane, kept)
+            transfer.turn = kept.turn
+
+    def _say_go(self, conversation: Conversation, origin: bytes, lane: int, kept: "_KeptOut") -> None:
+        kept.turn += 2
+        content = encode_hold(origin, lane, kept.turn, stop=False)
+        conversation.put_control((lane, HOLD_KEY), Control(content))
+
+    def _let_ask(self) -> None:
+        """As many streams that were kept out may ask again as there are places, the longest waiting first."""
+        for conversation, kept in self._kept_out.items():
+            origin = conversation.peer_id
+            places = streams_limit(self._settings) - self.streams.of(origin) // STREAM_BYTES
+            while kept.lanes and places > 0 and not self.has_streams_enough(origin):
+                lane, _ = kept.lanes.popitem(last=False)
+                self._say_go(conversation, origin, lane, kept)
+                places -= 1
+
     def stop_again(self, conversation: Conversation) -> bool:
         """Say once more to one of the origins that were told by a conversation that it must wait, if there is one."""
         for transfer, told_by in self._stopped.items():
@@ -321,6 +424,7 @@ class Admission:
 
     def handle_session_closed(self, conversation: Conversation) -> None:
         """What was said goes with its session: streams that it had told to wait are told anew, if it is still so."""
+        self._kept_out.pop(conversation, None)
         for transfer in [transfer for transfer, told_by in self._stopped.items() if told_by is conversation]:
             transfer.turn += 1
             del self._stopped[transfer]
@@ -333,6 +437,9 @@ class Admission:
 
     def go(self) -> None:
         """Let the streams go on for which there is room again."""
+        if self._places:
+            self._places = False
+            self._let_ask()
         if not (self._notices.relieved or (self._wants_queues and self._notices.idled)):
             return
         self._notices.relieved = self._wants_queues = False
@@ -357,9 +464,9 @@ class Admission:
         content = encode_hold(transfer.origin, transfer.lane, transfer.turn, stop=transfer.stopped, reason=reason)
         return conversation.put_control((transfer.lane, HOLD_KEY), Control(content, refuses))
 
-    def take_news(self) -> list[QueueOverQuota | StoreLow | StreamHeld]:
+    def take_news(self) -> list[QueueOverQuota | StoreLow | StreamHeld | StreamsNearLimit]:
         """What the operator must know, since the last call."""
-        news: list[QueueOverQuota | StoreLow | StreamHeld] = [
+        news: list[QueueOverQuota | StoreLow | StreamHeld | StreamsNearLimit] = [
             *self._news,
             *self._notices.filled,
             *self.holds.take_news(),

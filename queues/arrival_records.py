@@ -8,7 +8,7 @@ from triack.ordering.wire import SequenceHeader
 from triack.queues.group_commit import AcceptedRun, fold
 from triack.queues.incoming_transfer import IncomingTransfer
 
-__all__ = ["Record", "record_accepted", "record_order_ack", "record_recovered", "record_rejected"]
+__all__ = ["Record", "record_accepted", "record_forgotten", "record_order_ack", "record_recovered", "record_rejected"]
 
 Record = Callable[..., None]
 """Writes to the session log: ``record(event, now_ns, **fields)``."""
@@ -24,6 +24,18 @@ def record_recovered(record: Record, row: PositionRow, transfer: IncomingTransfe
         lane=row.lane,
         sequence=row.sequence,
         **where,
+        **{"class": transfer.delivery.label},
+    )
+
+
+def record_forgotten(record: Record, transfer: IncomingTransfer, sequence: int, now_ns: int) -> None:
+    """A stream has ended, and the next commit forgets it."""
+    record(
+        "stream_forgotten",
+        now_ns,
+        origin=transfer.origin.hex(),
+        lane=transfer.lane,
+        sequence=sequence,
         **{"class": transfer.delivery.label},
     )
 

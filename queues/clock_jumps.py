@@ -47,7 +47,7 @@ def head_here(head: bytes, now_ms: int) -> bytes:
 
 @dataclass(slots=True)
 class _Jump:
-    """One jump; ``ends`` has the number that each lane gave next when it was found."""
+    """One jump; ``ends`` has the number that each stream, by its sequence, gave next when it was found."""
 
     by_ms: int
     last_ms: int
@@ -75,18 +75,18 @@ class ClockJumps:
         if not self._jumps:
             self._jumps = found
             return
-        self._jumps[0].ends = {row.lane: row.next_number for row in lanes}
+        self._jumps[0].ends = {row.sequence: row.next_number for row in lanes}
         self._jumps = [*found, *self._jumps][-JUMPS_MAX:]
         value = [[jump.by_ms, jump.last_ms, list(jump.ends.items())] for jump in self._jumps]
         commit.state[_STATE] = json.dumps(value).encode()
 
-    def outgoing_ms(self, lane: int, number: int) -> int:
+    def outgoing_ms(self, sequence: int, number: int) -> int:
         """By how much the clock was set since a packet of an earlier start was made."""
-        return sum([jump.by_ms for jump in self._jumps if number < jump.ends.get(lane, 0)])
+        return sum([jump.by_ms for jump in self._jumps if number < jump.ends.get(sequence, 0)])
 
-    def move_outgoing(self, lane: int, number: int, body: bytes) -> bytes:
+    def move_outgoing(self, sequence: int, number: int, body: bytes) -> bytes:
         """The body of a packet, by the clock of today. A clock that was set back may be one that is not set at all."""
-        by_ms = self.outgoing_ms(lane, number) if self._jumps else 0
+        by_ms = self.outgoing_ms(sequence, number) if self._jumps else 0
         return move_times(body, by_ms) if by_ms > 0 else body
 
     def move_queued(self, head: bytes) -> bytes:
@@ -101,7 +101,7 @@ class ClockJumps:
 def _read(value: bytes) -> list[_Jump]:
     try:
         return [
-            _Jump(operator.index(by_ms), operator.index(last_ms), {int(lane): int(end) for lane, end in ends})
+            _Jump(operator.index(by_ms), operator.index(last_ms), {int(sequence): int(end) for sequence, end in ends})
             for by_ms, last_ms, ends in json.loads(value)
         ]
     except (ValueError, TypeError, RecursionError) as cause:

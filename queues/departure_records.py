@@ -60,6 +60,11 @@ class DepartureRecords:
         first, last = again[0].number, again[-1].number
         self._write("resend_scheduled", outgoing, first, last, now_ns, attempt=tier.attempt, interval_ns=wait_ns)
 
+    def ended(self, outgoing: OutgoingQueue, now_ns: int) -> None:
+        """A stream has nothing outstanding, and ends."""
+        said = {"lane": outgoing.lane, "sequence": outgoing.sequence.sequence, "class": outgoing.delivery.label}
+        self._record("stream_ended", now_ns, origin=self._origin, **said)
+
     def removed(self, item: GivenUp, now_ns: int) -> None:
         """A message is sent no more."""
         first, last = item.entries[0].number, item.entries[-1].number

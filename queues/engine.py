@@ -19,7 +19,6 @@ from triack.queues.clock_jumps import ClockJumps
 from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.group_commit import GroupCommit
 from triack.queues.handshake import Handshakes
-from triack.queues.history import Peers
 from triack.queues.in_hand import InHand
 from triack.queues.inbox import Inbox
 from triack.queues.jobs import Jobs, Look
@@ -29,6 +28,7 @@ from triack.queues.news import News
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue, Row
 from triack.queues.packing import Outgoing
+from triack.queues.quotas import Payer
 from triack.queues.recorder import Recorder, start_record
 from triack.queues.redelivery import Return
 from triack.queues.reports import Reports
@@ -131,7 +131,6 @@ class Engine:
         self._wall_offset_ns = wall_offset_ns
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
         self._note_start({"name": name, **start_record(address, settings)}, content.records, boot, now_ns)
-        peers = Peers(content.peers.values(), content.addresses)
         self.inbox = Inbox(
             settings,
             queues,
@@ -139,7 +138,7 @@ class Engine:
             wall_offset_ns,
             self.drops,
             self._record,
-            peers.payer_of,
+            self._payer_of,
             words=content.in_hand,
         )
         self.outbox = Outbox(
@@ -161,7 +160,6 @@ class Engine:
             directory=directory,
             random=random,
             outbox=self.outbox,
-            peers=peers,
             positions=self.inbox.positions,
             drops=self.drops,
             record=self._record,
@@ -189,6 +187,10 @@ class Engine:
         """The log begins: with what this start is, and what is known of the log of the one before."""
         self._record("node_started", now_ns, **about)
         self._record("start_before", now_ns, records=records, **({"boot": boot} if boot else {}))
+
+    def _payer_of(self, node_id: bytes) -> Payer:
+        """Who is charged for what a node sends."""
+        return self.handshakes.peers.payer_of(node_id)
 
     def _restore(self, content: StoreContent, now_ns: int) -> None:
         jumps = ClockJumps(content.jump)
@@ -221,6 +223,10 @@ class Engine:
     def outgoing_queue(self, where: str, queue: str, delivery: Delivery) -> OutgoingQueue:
         """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
         return self.outbox.outgoing_queue(self.peer_at(where), queue, delivery, self.jobs.group)
+
+    def current(self, outgoing: OutgoingQueue) -> OutgoingQueue:
+        """The outgoing queue that leads where this one does, for those who have kept it while time passed."""
+        return self.outbox.current(outgoing, self.jobs.group)
 
     def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. All that is submitted between two calls of ``poll`` is committed together."""
@@ -506,7 +512,7 @@ class Engine:
         self._transmitter.handle_timer(now_ns)
         if self.failure is None:
             self.inbox.handle_timer(now_ns)
-            self.outbox.handle_timer(now_ns, self.wall_ms(now_ns))
+            self.outbox.handle_timer(now_ns, self.wall_ms(now_ns), self.jobs.group)
 
     def next_deadline(self) -> int | None:
         """When ``poll`` must be called at the latest, or None. A host that asks has nothing to do until then."""
@@ -569,6 +575,7 @@ class Engine:
             *self.inbox.admission.take_news(),
             *outbox.links.resuming.take_news(),
             *outbox.holds.take_news(),
+            *outbox.retirement.take_news(),
         ):
             effects += [Tell(event) for event in news]
         if detected := self.handshakes.halted.take_detected():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from triack.base.commit import Commit
 from triack.ordering.outgoing import Entry
-from triack.ordering.wire import SequenceHeader
+from triack.ordering.wire import EndPacket, SequenceHeader
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Mailbox, QueuedPacket
@@ -30,10 +30,14 @@ class Departures:
     Attributes:
         started: packets that the commit holds: send them.
         dead_lettered: packets whose messages it moves to the dead-letter queue, with the reason: forget them.
+        ending: streams that have ended with it: tell their destinations.
+        over: streams whose rows it deletes: their lanes are free.
     """
 
     started: list[tuple[OutgoingQueue, list[Entry]]] = field(default_factory=list)
     dead_lettered: list[tuple[OutgoingQueue, list[Entry], str]] = field(default_factory=list)
+    ending: list[OutgoingQueue] = field(default_factory=list)
+    over: list[OutgoingQueue] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -48,6 +52,7 @@ class Arrivals:
         stored: received packets by conversation whose content or position it holds: store-acknowledge them.
         refused: received packets whose rejections are on the disk with it: tell their origins.
         settled: packets of queues of which it says that all is done: nobody has any of them in hand.
+        ended: streams that have ended, by what their origins say; it forgets those that were known here: answer.
     """
 
     accepted: dict[IncomingTransfer, list[AcceptedRun]] = field(default_factory=dict)
@@ -55,6 +60,7 @@ class Arrivals:
     stored: dict[Conversation, list[int]] = field(default_factory=dict)
     refused: list[tuple[Arrival, SequenceHeader, str]] = field(default_factory=list)
     settled: list[QueuedPacket] = field(default_factory=list)
+    ended: list[tuple[Conversation, EndPacket, IncomingTransfer | None]] = field(default_factory=list)
 
     def store_ack(self, conversation: Conversation, packet: int) -> None:
         """Let a packet be store-acknowledged when the commit has returned."""
@@ -76,7 +82,9 @@ class GroupCommit:
 
     def __bool__(self) -> bool:
         arrivals = self.arrivals
-        return bool(self.commit or arrivals.stored or arrivals.accepted or arrivals.refused or self.waiters)
+        return bool(
+            self.commit or arrivals.stored or arrivals.accepted or arrivals.refused or arrivals.ended or self.waiters
+        )
 
     @property
     def is_awaited(self) -> bool:
@@ -87,6 +95,7 @@ class GroupCommit:
             or arrivals.stored
             or arrivals.accepted
             or arrivals.refused
+            or arrivals.ended
             or departures.dead_lettered
             or self.waiters
         )

@@ -81,7 +81,6 @@ class Handshakes:
         directory: the peers by name.
         random: for ids.
         outbox: has the links.
-        peers: what is remembered of others.
         positions: how far the streams of others are here.
         drops: counts what is dropped, by reason.
         record: writes to the session log, ``record(event, now_ns, **fields)``.
@@ -105,7 +104,6 @@ class Handshakes:
         directory: Directory,
         random: "Random",
         outbox: Outbox,
-        peers: Peers,
         positions: Positions,
         drops: Counter[DropReason],
         record: Callable[..., None],
@@ -113,7 +111,7 @@ class Handshakes:
     ) -> None:
         self._index = Conversations()
         self.history = History(content)
-        self.peers = peers
+        self.peers = Peers(content.peers.values(), content.addresses)
         self.halted = HaltedPeers(content.node_id, directory, drops, record)
         self._node_id = content.node_id
         self._freshness = Freshness()

@@ -18,19 +18,26 @@ from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, DropReason, RejectReason
 from triack.base.units import MS
 from triack.ordering.incoming import Outcome
-from triack.ordering.wire import SequenceHeader, encode_reject
+from triack.ordering.wire import EndPacket, SequenceHeader, encode_end, encode_reject
 from triack.queues.admission import DEAD_LETTER_QUEUE, Admission
-from triack.queues.arrival_records import Record, record_accepted, record_recovered, record_rejected
+from triack.queues.arrival_records import (
+    Record,
+    record_accepted,
+    record_forgotten,
+    record_recovered,
+    record_rejected,
+)
 from triack.queues.clock_jumps import ClockJumps, head_here, late_by_ms
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
+from triack.queues.ended_streams import ENDED_LANE, EndedStreams
 from triack.queues.expiry import LETTERS_MAX, Expiry
 from triack.queues.given_up import EXPIRED
 from triack.queues.group_commit import REFUSED, GroupCommit
 from triack.queues.handed import as_runs, handed_fields, settled_runs
 from triack.queues.in_hand import InHand
 from triack.queues.incoming_run import IncomingRun
-from triack.queues.incoming_transfer import STREAM_BYTES, Arrival, IncomingTransfer
+from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.line import Cache
 from triack.queues.link import Conversation
 from triack.queues.mailbox import Lease, Mailbox, Notices, QueuedPacket
@@ -49,6 +56,7 @@ from triack.queues.quotas import Account, PayerOf, Quota
 from triack.queues.redelivery import Return, Wait, wait_after_death_ms, wait_ms
 from triack.queues.run import Run
 from triack.queues.settings import NodeSettings
+from triack.queues.stream_state import EXPRESS_LANES, FORGOTTEN_KEY
 
 __all__ = ["DEAD_LETTER_QUEUE", "Inbox", "Record"]
 
@@ -75,6 +83,7 @@ class Inbox:
         admission: who may put what into them, and when.
         expiry: what nobody received in time.
         positions: how far the ordered streams are.
+        ended: which streams have ended.
         order_acks: those that are owed.
     """
 
@@ -119,6 +128,7 @@ class Inbox:
         )
         self.expiry = Expiry(self._notices, self.dead_letter, record)
         self.positions = Positions(record)
+        self.ended = EndedStreams()
         self.order_acks = OwedAcks(drops, record)
         self._fetching: Mailbox | None = None
         self._declared = queues or []
@@ -138,11 +148,9 @@ class Inbox:
             self.make_queue(name, group)
         for row in content.positions:
             self._restore_transfer(row, now_ns)
-        own = {row.lane: Delivery(row.delivery) for row in content.lanes}
         for index in content.messages:
             queue_id, position = split_key(index.key)
             mailbox = by_id[queue_id]
-            is_own = index.origin == content.node_id and index.lane in own
             mailbox.next_position = max(mailbox.next_position, position + 1)
             packet = QueuedPacket(
                 keys=range(index.key, index.key + 1),
@@ -150,7 +158,7 @@ class Inbox:
                 lane=index.lane,
                 sequence=index.sequence,
                 number=index.number,
-                delivery=own[index.lane] if is_own else self._delivery_of(index.origin, index.lane),
+                delivery=Delivery(index.delivery),
                 count=1,
                 size_bytes=index.size_bytes,
                 pieces=[],
@@ -195,13 +203,11 @@ class Inbox:
         """Whether nothing is handed out yet, see ``Notices``."""
         return self._notices.settles
 
-    def _delivery_of(self, origin: bytes, lane: int) -> Delivery:
-        if lane == DEAD_LETTER_LANE:
-            return Delivery.RECOVERABLE
-        transfer = self._find(origin, lane)
-        return transfer.delivery if transfer is not None else Delivery.TRANSACTIONAL
-
     def _restore_transfer(self, row: PositionRow, now_ns: int) -> None:
+        if row.lane == ENDED_LANE:
+            self.ended.restore(row)
+            self.admission.add_stream(row.origin)
+            return
         transfer = IncomingTransfer.restore(row, self._settings.order)
         record_recovered(self._record, row, transfer, now_ns)
         self._add(transfer)
@@ -219,7 +225,7 @@ class Inbox:
     def _add(self, transfer: IncomingTransfer) -> None:
         streams = self._transfers.setdefault(transfer.origin, {})
         if transfer.lane not in streams:
-            self.admission.streams.add(transfer.origin, STREAM_BYTES)
+            self.admission.add_stream(transfer.origin)
         streams[transfer.lane] = transfer
 
     # ---- queues
@@ -317,7 +323,7 @@ class Inbox:
             packet.keys = range(key, key + 1)
         bodies = [packet.pieces[0] for packet in packets]
         group.commit.messages.append(
-            MessageRow(first_key, first.origin, first.lane, first.sequence, first.number, bodies)
+            MessageRow(first_key, first.origin, first.lane, first.sequence, first.number, bodies, first.delivery)
         )
         mailbox.next_position += len(packets)
         self.admission.waiting.add(packets[0].origin, sum([packet.size_bytes for packet in packets]))
@@ -342,11 +348,19 @@ class Inbox:
         if header.origin != conversation.peer_id:
             raise ProtocolError(DropReason.FOREIGN_ORIGIN)
         transfer = self._transfer_of(header, delivery)
+        if transfer is RejectReason.HELD_BACK:
+            record_rejected(self._record, header, delivery, transfer, now_ns)
+            conversation.withhold(delivery, packet)
+            if not self.admission.keep_out(conversation, header, packet):
+                self._drops[DropReason.CONTROL_OVERFLOW] += 1
+            return
         if isinstance(transfer, RejectReason):
             record_rejected(self._record, header, delivery, transfer, now_ns)
             conversation.withhold(delivery, packet)
             self._tell_rejected((conversation, packet), header, transfer)
             return
+        if not transfer.heard:
+            self.admission.let_in(conversation, transfer)
         transfer.handle_heard(conversation)
         if transfer.forget_unwanted(header) and delivery in DURABLE:
             group.arrivals.accepted.setdefault(transfer, [])
@@ -369,7 +383,7 @@ class Inbox:
         """
         header = run.header
         transfer = self._find(header.origin, header.lane)
-        if transfer is None or (transfer.queue, transfer.delivery) != (header.queue, delivery):
+        if transfer is None or not transfer.is_of(header, delivery):
             return False
         mailbox = self.mailboxes.get(transfer.queue)
         if header.origin != conversation.peer_id or mailbox is None:
@@ -433,6 +447,9 @@ class Inbox:
     def _transfer_of(self, header: SequenceHeader, delivery: Delivery) -> IncomingTransfer | RejectReason:
         """The stream of a packet, made when it is new; or why there can be none, as long as this process lives."""
         transfer = self._find(header.origin, header.lane)
+        is_known = transfer is not None and transfer.begun == header.sequence
+        if transfer.has_ended if transfer is not None and is_known else self.ended.has(header, delivery):
+            return RejectReason.STALE_SEQUENCE
         if transfer is not None:
             if transfer.queue == header.queue and transfer.delivery is delivery:
                 return transfer
@@ -440,16 +457,62 @@ class Inbox:
             if not (delivery is transfer.delivery is Delivery.EXPRESS and header.sequence > transfer.filter.sequence):
                 raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
         elif self.admission.has_streams_enough(header.origin):
-            return RejectReason.TOO_MANY_STREAMS
+            return RejectReason.HELD_BACK
         try:
             check_name(header.queue)
         except AddressError:
             return RejectReason.BAD_QUEUE_NAME
         if transfer is not None:
             self.admission.forget_early(transfer)
-        transfer = IncomingTransfer(header.origin, header.lane, header.queue, delivery, self._settings.order)
+        transfer = IncomingTransfer(
+            header.origin, header.lane, header.queue, delivery, self._settings.order, header.sequence
+        )
         self._add(transfer)
         return transfer
+
+    # ---- streams that end
+
+    def handle_end(self, conversation: Conversation, packet: EndPacket, now_ns: int, group: GroupCommit) -> None:
+        """A stream has ended, says its origin: forget it with the next commit, and then say so."""
+        origin, durable = packet.origin, packet.lane < EXPRESS_LANES
+        transfer = self._find(origin, packet.lane)
+        if transfer is not None and (transfer.begun > packet.sequence or transfer.has_ended):
+            # Its lane is another stream's by now; or it is about to be forgotten.
+            transfer = None
+        if origin in self._transfers or self.ended.knows(origin):
+            if durable and not self.ended.knows(origin):
+                self.admission.add_stream(origin)
+            if not self.ended.add(origin, packet.since, packet.sequence, durable=durable):
+                raise ProtocolError(DropReason.TOO_MANY_ENDS)
+        if transfer is not None:
+            transfer.has_ended = True
+            record_forgotten(self._record, transfer, packet.sequence, now_ns)
+        if durable:
+            group.arrivals.ended.append((conversation, packet, transfer))
+            return
+        if transfer is not None:
+            self._forget(transfer)
+        self._answer_end(conversation, packet)
+
+    def _answer_end(self, conversation: Conversation, packet: EndPacket) -> None:
+        content = encode_end(packet.origin, packet.lane, packet.sequence, packet.since, answer=True)
+        # Without an answer its origin asks again in the next session.
+        is_over = conversation.session.is_closed
+        if not is_over and not conversation.put_control((packet.lane, FORGOTTEN_KEY), Control(content)):
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+
+    def _forget(self, transfer: IncomingTransfer) -> None:
+        """A stream has ended, and the disk does not have it any more."""
+        streams = self._transfers[transfer.origin]
+        del streams[transfer.lane]
+        if not streams:
+            del self._transfers[transfer.origin]
+        self.admission.handle_forgotten(transfer)
+        self.positions.forget(transfer)
+        self.order_acks.forget(transfer)
+        mailbox = self.mailboxes.get(transfer.queue)
+        if mailbox is not None:
+            mailbox.drop_stream(transfer.origin, transfer.lane)
 
     def _handle_ordered(
         self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int, group: GroupCommit
@@ -515,6 +578,12 @@ class Inbox:
         """Complete the commit before it goes to the disk: positions of streams, acknowledged messages."""
         for transfer in group.arrivals.accepted:
             group.commit.positions[(transfer.origin, transfer.lane)] = transfer.row()
+        for _, end, ended in group.arrivals.ended:
+            if ended is not None:
+                group.commit.positions.pop((end.origin, end.lane), None)
+                group.commit.position_deletes.append((end.origin, end.lane))
+            if self.ended.knows(end.origin):
+                group.commit.positions[(end.origin, ENDED_LANE)] = self.ended.row(end.origin)
         for mailbox in self._notices.dirty:
             changed, gone = mailbox.take_changes()
             for packet in changed:
@@ -594,6 +663,8 @@ class Inbox:
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
         """The commit has returned: acknowledgements may speak of it, the application may see it."""
         for (origin, lane), row in group.commit.positions.items():
+            if lane == ENDED_LANE:
+                continue
             transfer = self._transfers[origin][lane]
             transfer.handle_committed(row)
             if transfer.ordered:
@@ -609,6 +680,10 @@ class Inbox:
         self._notices.relieved = self._notices.relieved or bool(group.arrivals.queued)
         for arrival, header, reason in group.arrivals.refused:
             self._tell_rejected(arrival, header, reason)
+        for conversation, packet, ended in group.arrivals.ended:
+            if ended is not None:
+                self._forget(ended)
+            self._answer_end(conversation, packet)
         for conversation, numbers in group.arrivals.stored.items():
             conversation.session.handle_stored(numbers, now_ns)
             conversation.wake()
@@ -627,6 +702,10 @@ class Inbox:
         if self._starts.get(peer_id, peer_start) != peer_start:
             for mailbox in self.mailboxes.values():
                 mailbox.drop_unfinished_express(peer_id)
+            for transfer in list(self._transfers.get(peer_id, {}).values()):
+                if transfer.delivery not in DURABLE:
+                    self._forget(transfer)
+            self.ended.handle_parted(peer_id)
         self._starts[peer_id] = peer_start
         self.order_acks.handle_session_opened(self._transfers.get(peer_id, {}).values())
 
@@ -641,6 +720,7 @@ class Inbox:
         if conversation.peer_id not in self._transfers:
             # Nothing of it is here that a restart of it would end; and a peer may be any number of nodes.
             self._starts.pop(conversation.peer_id, None)
+            self.ended.handle_parted(conversation.peer_id)
 
     def send_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
         """Hand every due order ack to a conversation; before that, tell streams for which there is room again."""

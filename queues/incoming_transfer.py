@@ -22,8 +22,6 @@ _LENGTH = Struct("!I")
 
 HELD_BYTES = 512
 """What a packet that came too early takes in memory beside its body, measured."""
-STREAM_BYTES = 2_048
-"""What a stream takes in memory beside what is out of order, measured: machines, names, entries in tables."""
 GAP_BYTES = 128
 """The same for what is remembered between two gaps."""
 
@@ -50,14 +48,18 @@ class IncomingTransfer:
         heard: whether any packet has come since the start of this node.
         turn: how often its origin was told to stop, or to go on; odd while it is to stop.
         early_bytes: what is out of order took so much memory when it was counted last.
+        begun: the sequence that it began with, or had at the start.
+        has_ended: whether its origin has said that it ended; the next commits forget it.
         refused_from: the lowest number that the disk has as refused, or None: after a crash it is refused again.
     """
 
     __slots__ = (
         "acked",
+        "begun",
         "delivery",
         "early_bytes",
         "filter",
+        "has_ended",
         "heard",
         "lane",
         "may_send",
@@ -71,7 +73,9 @@ class IncomingTransfer:
         "via",
     )
 
-    def __init__(self, origin: bytes, lane: int, queue: str, delivery: Delivery, settings: OrderSettings) -> None:
+    def __init__(
+        self, origin: bytes, lane: int, queue: str, delivery: Delivery, settings: OrderSettings, begun: int = 0
+    ) -> None:
         self.origin = origin
         self.lane = lane
         self.queue = queue
@@ -86,6 +90,8 @@ class IncomingTransfer:
         self.heard = False
         self.turn = 0
         self.early_bytes = 0
+        self.begun = begun
+        self.has_ended = False
         self.refused_from: int | None = None
 
     @classmethod
@@ -95,7 +101,7 @@ class IncomingTransfer:
         Raises:
             StoreDamaged: the filter in it is none.
         """
-        transfer = cls(row.origin, row.lane, row.queue, Delivery(row.delivery), settings)
+        transfer = cls(row.origin, row.lane, row.queue, Delivery(row.delivery), settings, row.sequence)
         if transfer.ordered:
             transfer.sequence = IncomingSequence(settings, (row.sequence, row.number))
             transfer.rejections = Rejections.decode(row.filter)
@@ -112,6 +118,11 @@ class IncomingTransfer:
     def stopped(self) -> bool:
         """Whether its origin was told to wait."""
         return bool(self.turn & 1)
+
+    def is_of(self, header: SequenceHeader, delivery: Delivery) -> bool:
+        """Whether a packet is one of this stream, for all that its header says, and the stream goes on."""
+        same = (self.queue, self.delivery, self.begun) == (header.queue, delivery, header.sequence)
+        return same and not self.has_ended
 
     def is_fresh(self, header: SequenceHeader) -> bool:
         """Whether a packet was neither taken nor refused before."""

@@ -370,6 +370,11 @@ class Link:
         if self.keeps_touch:
             self.wake()
 
+    def remove(self, outgoing: OutgoingQueue) -> None:
+        """The stream of an outgoing queue has ended."""
+        self.queues.remove(outgoing)
+        self._sending.pop(outgoing, None)
+
     def offer(self, outgoing: OutgoingQueue) -> None:
         """An outgoing queue has something to send; its turn comes after all that wait already."""
         self._sending[outgoing] = None

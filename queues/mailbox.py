@@ -287,6 +287,11 @@ class Mailbox:
         """Drop unfinished messages that nobody sends any more: packets with these numbers are wanted no more."""
         self._drop_partials((origin, lane), self.partials.unsent((origin, lane), first, last))
 
+    def drop_stream(self, origin: bytes, lane: int) -> None:
+        """Drop the unfinished messages of a stream that has ended."""
+        stream = (origin, lane)
+        self._drop_partials(stream, [ordinal for ordinal, partial in self.partials.of(stream).items() if partial.rows])
+
     def drop_unfinished_express(self, origin: bytes) -> None:
         """Drop unfinished express messages of a process that is gone: nobody has the rest of them."""
         for stream in self.partials.of_origin(origin):

@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from triack.base.commit import Commit, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
-from triack.base.delivery import Delivery
+from triack.base.delivery import DURABLE, Delivery
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, HoldReason
 from triack.base.units import MS
@@ -34,13 +34,13 @@ from triack.queues.mailbox import QueuedPacket
 from triack.queues.ordinals import Ordinals
 from triack.queues.outgoing_queue import OutgoingQueue, Row
 from triack.queues.packing import Outgoing
+from triack.queues.retirement import ENDED, Retirement
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
+from triack.queues.stream_state import StreamState
 
 __all__ = ["Outbox", "PacketContext"]
 
-EXPRESS_LANES = 1 << 31
-"""Express lanes are numbered from here in each life of the process; only durable ones are remembered."""
 FETCH_AHEAD_PACKETS = 2_048
 """Bodies fetched from the disk at once: many windows of small packets, as asking costs more than reading them."""
 FETCH_AHEAD_BYTES = 8 * 1024 * 1024
@@ -79,6 +79,7 @@ class Outbox:
         giving_up: what is sent no more, until its letters are made.
         holds: the outgoing queues that wait for room at their destinations, and why.
         unpacked: the outgoing queues with something submitted that is in no packet yet.
+        retirement: numbers streams, and ends them.
     """
 
     def __init__(
@@ -94,7 +95,6 @@ class Outbox:
         record: Record,
     ) -> None:
         self._node_id = node_id
-        self._incarnation = incarnation
         self._settings = settings
         self._content_bytes = content_bytes
         self._wall_offset_ns = wall_offset_ns
@@ -104,8 +104,6 @@ class Outbox:
         self.cached_bytes = 0
         self._queues: dict[tuple[str, str, Delivery], OutgoingQueue] = {}
         self._by_lane: dict[int, OutgoingQueue] = {}
-        self._next_lane = 1
-        self._next_express_lane = EXPRESS_LANES
         self._ordinals = Ordinals(incarnation)
         self.unpacked: dict[OutgoingQueue, None] = {}
         self._wanting: dict[OutgoingQueue, None] = {}
@@ -114,25 +112,34 @@ class Outbox:
         self.holds = Holds(here=False)
         self.keys = AcceptedKeys(settings.keys)
         self.giving_up = GivingUp(node_id, self._records, self.keys, inbox.put_dead_letter)
+        self.retirement = Retirement(node_id, incarnation, settings, links, self._records, self._unregister)
 
     # ---- starting
 
     def restore(self, content: StoreContent, group: GroupCommit, now_ns: int, jumps: ClockJumps) -> None:
         """Take what the store has. Bodies stay on the disk until they are needed."""
         self._jumps = jumps
+        self.retirement.restore(content.lanes, content.state)
         for row in content.lanes:
-            self._add(row)
+            outgoing = self._make(row)
+            if row.next_number == ENDED:
+                self.retirement.handle_ended(outgoing)
+            else:
+                self._add(outgoing)
         for index in content.outgoing:
             lane, number = split_key(index.key)
+            outgoing = self._by_lane[lane]
             if index.reach_by_ms:
-                index.reach_by_ms = max(1, index.reach_by_ms + self._jumps.outgoing_ms(lane, number))
-            self._by_lane[lane].restore(index, number)
+                by_ms = self._jumps.outgoing_ms(outgoing.sequence.sequence, number)
+                index.reach_by_ms = max(1, index.reach_by_ms + by_ms)
+            outgoing.restore(index, number)
         now_ms = (now_ns + self._wall_offset_ns) // MS
         self.keys.restore(content.state, self._by_lane, now_ms, group.commit, moved_ms=self._jumps.by_ms)
         self.links.resuming.restore(content.state)
         for outgoing in self._by_lane.values():
             self._records.recovered(outgoing, now_ns)
             self._records.queued(outgoing, list(outgoing.sequence.entries.values()), now_ns, recovered=True)
+            self.retirement.handle_freed(outgoing)
             self._look_at(outgoing)
 
     def outgoing_queue(self, peer: str, queue: str, delivery: Delivery, group: GroupCommit) -> OutgoingQueue:
@@ -140,15 +147,23 @@ class Outbox:
         outgoing = self._queues.get((peer, queue, delivery))
         if outgoing is not None:
             return outgoing
-        if delivery is Delivery.EXPRESS:
-            self._next_express_lane += 1
-            return self._add(OutgoingQueueRow(self._next_express_lane, peer, queue, delivery, self._incarnation, 1))
-        row = OutgoingQueueRow(self._next_lane, peer, queue, delivery, 1, 1)
-        group.commit.lanes[row.lane] = row
-        return self._add(row)
+        lane, sequence = self.retirement.number(durable=delivery in DURABLE)
+        row = OutgoingQueueRow(lane, peer, queue, delivery, sequence, 1)
+        if delivery in DURABLE:
+            group.commit.lanes[row.lane] = row
+        outgoing = self._add(self._make(row))
+        # It may be that nothing is ever sent to it.
+        self.retirement.handle_freed(outgoing)
+        return outgoing
 
-    def _add(self, row: OutgoingQueueRow) -> OutgoingQueue:
-        outgoing = OutgoingQueue(
+    def current(self, outgoing: OutgoingQueue, group: GroupCommit) -> OutgoingQueue:
+        """The outgoing queue that leads where this one does: itself, unless its stream has ended meanwhile."""
+        if outgoing.life is StreamState.LIVE:
+            return outgoing
+        return self.outgoing_queue(outgoing.peer, outgoing.queue, outgoing.delivery, group)
+
+    def _make(self, row: OutgoingQueueRow) -> OutgoingQueue:
+        return OutgoingQueue(
             row.lane,
             row.peer,
             row.queue,
@@ -159,13 +174,23 @@ class Outbox:
             settings=self._settings.order,
             messages_per_packet=self._settings.messages_per_packet,
         )
+
+    def _add(self, outgoing: OutgoingQueue) -> OutgoingQueue:
         self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)] = outgoing
         self._by_lane[outgoing.lane] = outgoing
-        if outgoing.lane < EXPRESS_LANES:
-            self._next_lane = max(self._next_lane, outgoing.lane + 1)
         if outgoing.peer:
             self.links[outgoing.peer].add(outgoing)
+            self.retirement.handle_added(outgoing.peer)
         return outgoing
+
+    def _unregister(self, outgoing: OutgoingQueue) -> None:
+        """Its stream ends: the next message for the same queue has another one."""
+        del self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)], self._by_lane[outgoing.lane]
+        self._wanting.pop(outgoing, None)
+        self._deadlines.set(outgoing, None)
+        self.keys.handle_ended(outgoing)
+        if outgoing.peer:
+            self.links[outgoing.peer].remove(outgoing)
 
     def _look_at(self, outgoing: OutgoingQueue) -> None:
         """Something has happened to an outgoing queue: it may have something to send, or another deadline.
@@ -215,7 +240,9 @@ class Outbox:
         accepted = self.keys.find(outgoing, message.key, now_ms)
         if accepted is None:
             ticket = self.submit(outgoing, message, size_bytes)
-            accepted = Accepted(message.key, outgoing, outgoing.ordinal_of(ticket), now_ms, ticket)
+            stream = outgoing.lane, outgoing.sequence.sequence
+            where = outgoing.peer, outgoing.queue, stream, outgoing
+            accepted = Accepted(message.key, *where, outgoing.ordinal_of(ticket), now_ms, ticket)
             self.keys.add(accepted, commit)
         return accepted
 
@@ -258,10 +285,8 @@ class Outbox:
             return
         for outgoing in self._take_unpacked(durable=True):
             entries = outgoing.poll_packets(now_ms)
-            lane, sequence = outgoing.lane, outgoing.sequence
-            group.commit.lanes[lane] = OutgoingQueueRow(
-                lane, outgoing.peer, outgoing.queue, outgoing.delivery, sequence.sequence, sequence.next_number
-            )
+            lane = outgoing.lane
+            group.commit.lanes[lane] = outgoing.row()
             group.departures.started.append((outgoing, entries))
             self.keys.handle_packed(outgoing, entries, group.commit)
             if outgoing.peer:
@@ -282,6 +307,8 @@ class Outbox:
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
         """The commit has returned: its packets may be sent."""
         self._remove_dead_lettered(group)
+        self.retirement.handle_stored(group.departures.ending)
+        self.retirement.handle_deleted(group.departures.over)
         for outgoing, entries in group.departures.started:
             self._records.queued(outgoing, entries, now_ns)
             if not outgoing.peer:
@@ -301,6 +328,7 @@ class Outbox:
         for entry in entries:
             outgoing.sequence.remove(entry)
         outgoing.handle_freed(entries)
+        self.retirement.handle_freed(outgoing)
 
     # ---- sending
 
@@ -352,9 +380,13 @@ class Outbox:
     def handle_session_acks(self, contexts: Iterable[PacketContext], group: GroupCommit) -> None:
         """A session ack covers packets."""
         for outgoing, some in groupby(contexts, key=_OUTGOING_OF):
-            entries = [context.entry for context in some]
-            if freed := outgoing.sequence.handle_session_ack(entries):
+            entries, sequence = [context.entry for context in some], outgoing.sequence
+            if freed := sequence.handle_session_ack(entries):
                 self._free(outgoing, freed, group)
+                if sequence.start.credit is not None:
+                    # It is express, and its destination, which had no place for the stream, has one now.
+                    sequence.hold.handle_progress()
+                    self._look_at(outgoing)
             outgoing.stages.handle_progress(entries, Stage.RECEIVED)
 
     def handle_store_acks(self, contexts: Iterable[PacketContext], group: GroupCommit) -> None:
@@ -370,7 +402,8 @@ class Outbox:
     def leads(self, lane: int, peer_id: bytes) -> bool:
         """Whether that node is where a lane leads, as far as we know: nobody else has a say in its packets."""
         outgoing = self._by_lane.get(lane)
-        link = self.links.get(outgoing.peer) if outgoing is not None else None
+        peer = self.retirement.peer_of(lane) if outgoing is None else outgoing.peer
+        link = self.links.get(peer) if peer else None
         return link is not None and link.peer_id == peer_id
 
     def handle_order_ack(self, lane: int, sequence: int, number: int, group: GroupCommit, now_ns: int) -> None:
@@ -397,13 +430,20 @@ class Outbox:
 
     def handle_hold(self, lane: int, turn: int, now_ns: int, *, stop: bool, reason: str = "") -> None:
         """The destination has no room for a stream, for a named reason, or has some again."""
-        outgoing = self._by_lane[lane]
+        outgoing = self._by_lane.get(lane)
+        if outgoing is None:
+            return
+        why = _HOLD_REASONS.get(reason, HoldReason.UNKNOWN)
+        crowded = stop and why is HoldReason.TOO_MANY_STREAMS
+        if crowded:
+            self.retirement.handle_crowded(outgoing.peer)
+        elif not stop:
+            self.retirement.handle_room(outgoing.peer)
         self._records.hold(outgoing, now_ns, stop=stop)
-        sendings = outgoing.sequence.handle_word(turn, now_ns, stop=stop)
+        sendings = outgoing.sequence.handle_word(turn, now_ns, stop=stop, crowded=crowded)
         if outgoing.sequence.hold.state is HoldState.GOING:
             self.holds.free(outgoing)
         else:
-            why = _HOLD_REASONS.get(reason, HoldReason.UNKNOWN)
             self.holds.hold(outgoing, HeldStream(outgoing.peer, outgoing.queue, outgoing.delivery, why))
         conversation = self.links[outgoing.peer].conversation
         if conversation is not None:
@@ -431,6 +471,7 @@ class Outbox:
             self._release_body(entry)
         outgoing.handle_freed(entries)
         self._forget_sent(outgoing, entries)
+        self.retirement.handle_freed(outgoing)
 
     def _forget_sent(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
         """Let the session wait for no more store acks of these packets."""
@@ -461,6 +502,7 @@ class Outbox:
             if not resumed:
                 outgoing.sequence.handle_session_opened(now_ns)
             self._look_at(outgoing)
+        self.retirement.handle_session_opened(link)
 
     def handle_session_closed(
         self,
@@ -479,6 +521,7 @@ class Outbox:
         """
         link.handle_closed(now_ns, unanswered=unanswered, idle=idle, untaken=untaken)
         self.handle_size(link)
+        self.retirement.handle_room(link.peer)
         for outgoing in link.queues:
             if lost and self._settings.reconnect.after_session_lost == "hand back":
                 for entry in outgoing.sequence.unconfirmed():
@@ -489,8 +532,9 @@ class Outbox:
 
     # ---- giving up
 
-    def handle_timer(self, now_ns: int, now_ms: int) -> None:
-        """Resend tiers, expiries, and links that may try again."""
+    def handle_timer(self, now_ns: int, now_ms: int, group: GroupCommit) -> None:
+        """Resend tiers, expiries, links that may try again, and streams that end."""
+        self.retirement.handle_timer(now_ns, group)
         for key in self._deadlines.poll_due(now_ns):
             if isinstance(key, Link):
                 key.wake()
@@ -548,20 +592,23 @@ class Outbox:
         """Bodies have come from the disk."""
         for key, body in read.bodies.items():
             lane, number = split_key(key)
-            entry = self._by_lane[lane].sequence.entries.get(number)
-            if entry is not None and entry.body is None:
-                entry.body = self._jumps.move_outgoing(lane, number, body)
+            outgoing = self._by_lane.get(lane)
+            entry = None if outgoing is None else outgoing.sequence.entries.get(number)
+            if outgoing is not None and entry is not None and entry.body is None:
+                entry.body = self._jumps.move_outgoing(outgoing.sequence.sequence, number, body)
                 self.cached_bytes += entry.size_bytes
         for lane in {split_key(key)[0]: None for key in read.keys}:
-            outgoing = self._by_lane[lane]
-            self._wanting.pop(outgoing, None)
-            self._look_at(outgoing)
+            outgoing = self._by_lane.get(lane)
+            if outgoing is not None:
+                self._wanting.pop(outgoing, None)
+                self._look_at(outgoing)
 
     # ---- looking
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
-        return self._deadlines.earliest()
+        at_ns, end_ns = self._deadlines.earliest(), self.retirement.next_deadline()
+        return at_ns if end_ns is None else end_ns if at_ns is None else min(at_ns, end_ns)
 
     @property
     def queues(self) -> list[OutgoingQueue]:
@@ -581,6 +628,7 @@ class Outbox:
 
     def refresh_deadlines(self) -> None:
         """Set every deadline again, for searches that change them and for whom their order decides nothing."""
+        self.retirement.refresh_deadlines()
         self._deadlines = Deadlines()
         for outgoing in self._by_lane.values():
             self._look_at(outgoing)

@@ -6,7 +6,7 @@ It packs what is submitted into packets, gives them to the outgoing sequence, an
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from triack.base.commit import OutgoingIndex
+from triack.base.commit import OutgoingIndex, OutgoingQueueRow
 from triack.base.delivery import DURABLE, Delivery
 from triack.ordering.outgoing import Entry, OutgoingSequence
 from triack.ordering.settings import OrderSettings
@@ -15,6 +15,7 @@ from triack.queues.ack_events import AckEvents
 from triack.queues.deadlines import Deadlines
 from triack.queues.packing import Outgoing, Packed, pack
 from triack.queues.stages import Stage, StageTracker
+from triack.queues.stream_state import StreamState
 
 __all__ = ["OutgoingQueue", "Row"]
 
@@ -31,7 +32,7 @@ class OutgoingQueue:
     """One outgoing queue.
 
     Args:
-        lane: its number, unique in this node for ever.
+        lane: its number, unique in this node; with the id of its sequence unique for ever.
         peer: whose its queue is, by name; empty for a queue of this node.
         queue: name of the destination queue.
         delivery: class of all its messages.
@@ -44,6 +45,8 @@ class OutgoingQueue:
     Attributes:
         readers: who is told what becomes of its messages.
         recovered: how many of its messages were there at the start of this process: an earlier one may have sent them.
+        life: where its stream is.
+        senders: how many are in the middle of a list of messages: all of it is numbered in one stream.
     """
 
     __slots__ = (
@@ -55,6 +58,7 @@ class OutgoingQueue:
         "delivery",
         "durable",
         "lane",
+        "life",
         "numbered",
         "peer",
         "pending",
@@ -62,6 +66,7 @@ class OutgoingQueue:
         "queue",
         "readers",
         "recovered",
+        "senders",
         "sequence",
         "stages",
         "submitted",
@@ -94,12 +99,21 @@ class OutgoingQueue:
         self.submitted = 0
         self.numbered = 0
         self.recovered = 0
+        self.life = StreamState.LIVE
+        self.senders = 0
         self._blocks: list[tuple[int, int]] = []
         self.unacked_bytes = 0
         self.committing = 0
         self.fit(content_bytes)
         self._expiries = Deadlines[int]()
         self._messages_per_packet = messages_per_packet
+
+    def row(self) -> OutgoingQueueRow:
+        """Its stream as the store keeps it."""
+        sequence = self.sequence
+        return OutgoingQueueRow(
+            self.lane, self.peer, self.queue, self.delivery, sequence.sequence, sequence.next_number
+        )
 
     def fit(self, content_bytes: int) -> None:
         """Packets that are made from now on have no larger content; those that are made already stay as they are."""
@@ -259,6 +273,11 @@ class OutgoingQueue:
     def has_let_go(self) -> bool:
         """Whether packets that a disk held were acknowledged or given up, in this life of the node or before."""
         return self.durable and self.sequence.next_number - 1 > self.committing + len(self.sequence.entries)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody knows messages by their numbers in its stream, so that this must not end."""
+        return bool(self.readers or self.senders)
 
     @property
     def busy(self) -> bool:

@@ -69,6 +69,12 @@ class OwedAcks:
             if transfer.ordered and transfer.heard and transfer.sequence.position[1]:
                 self._request(transfer)
 
+    def forget(self, transfer: IncomingTransfer) -> None:
+        """A stream has ended: its origin has heard all that there was to say."""
+        for owing in (self._owing, self._due, self._unasked.get(transfer.origin, {})):
+            owing.pop(transfer, None)
+        self._deadlines.set(transfer, None)
+
     def request_all(self) -> None:
         """Owed order acks leave now: the node is about to close."""
         for transfer in self._owing:

@@ -35,6 +35,13 @@ class Positions:
         streams[transfer] = None
         streams.move_to_end(transfer)
 
+    def forget(self, transfer: IncomingTransfer) -> None:
+        """A stream has ended."""
+        streams = self._streams.get(transfer.origin, OrderedDict())
+        streams.pop(transfer, None)
+        if not streams:
+            self._streams.pop(transfer.origin, None)
+
     def tell(self, origin: bytes, most: int, now_ns: int) -> tuple[StreamPosition, ...]:
         """How far the streams of an origin are, the one that moved last first; at most so many.
 

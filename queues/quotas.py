@@ -12,10 +12,24 @@ from triack.base.checks import check_kind, check_settings
 from triack.base.errors import UsageError
 from triack.base.names import check_name
 
-__all__ = ["NO_LIMIT", "Account", "DeadLetters", "Fill", "Level", "Limits", "Payer", "PayerOf", "Quota", "WhenFull"]
+__all__ = [
+    "NO_LIMIT",
+    "STREAM_BYTES",
+    "Account",
+    "DeadLetters",
+    "Fill",
+    "Level",
+    "Limits",
+    "Payer",
+    "PayerOf",
+    "Quota",
+    "WhenFull",
+]
 
 NO_LIMIT = 2**62
 """More than any disk has."""
+STREAM_BYTES = 2_048
+"""What a stream takes in memory beside what is out of order, measured: machines, names, entries in tables."""
 
 Payer = str | bytes
 """Who is charged for what a node sends: the peer that has proved to be it, by name, or the node itself by its id."""

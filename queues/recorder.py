@@ -13,7 +13,7 @@ from triack.base.log_lines import LineWriter
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DropReason
 from triack.base.units import in_ns
-from triack.ordering.wire import HoldPacket, OrderAckPacket, RejectPacket, SequenceHeader
+from triack.ordering.wire import Packet, SequenceHeader
 from triack.queues.incoming_run import IncomingRun
 from triack.queues.outbox import PacketContext
 from triack.queues.packing import messages_in
@@ -177,7 +177,7 @@ class Recorder:
         self,
         session: str,
         event: PacketArrived,
-        packet: SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket | None,
+        packet: Packet | None,
         now_ns: int,
     ) -> None:
         """Record a packet that arrived; None for one that cannot be read."""

@@ -194,6 +194,9 @@ class Reports:
                 self._depend(conversation)
             self._inbox.handle_packet(conversation, event.number, packet, event.delivery, now_ns, self._jobs.group)
             return
+        if isinstance(packet, wire.EndPacket):
+            self._take_end(conversation, packet, now_ns)
+            return
         if packet.origin != self._node_id or not self._outbox.leads(packet.lane, conversation.peer_id):
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
         if isinstance(packet, wire.OrderAckPacket):
@@ -203,6 +206,20 @@ class Reports:
             self._outbox.handle_hold(packet.lane, packet.turn, now_ns, stop=packet.stop, reason=packet.reason)
         else:
             self._outbox.handle_reject(packet.lane, packet.sequence, packet.number, packet.reason)
+
+    def _take_end(self, conversation: Conversation, packet: wire.EndPacket, now_ns: int) -> None:
+        """A stream has ended, says its origin; or its destination, that it is forgotten."""
+        self._depend(conversation)
+        if not packet.answer:
+            if packet.origin != conversation.peer_id:
+                raise ProtocolError(DropReason.FOREIGN_ORIGIN)
+            self._inbox.handle_end(conversation, packet, now_ns, self._jobs.group)
+            return
+        known = packet.origin == self._node_id and self._outbox.retirement.handle_answer(
+            packet.lane, packet.sequence, conversation.peer_id, self._jobs.group
+        )
+        if not known:
+            raise ProtocolError(DropReason.NOT_OUR_PACKET)
 
     def _take_run(self, conversation: Conversation, event: events.RunArrived, now_ns: int) -> None:
         """Take packets by the run, and those one by one that cannot be."""
@@ -259,7 +276,13 @@ class Reports:
         if self._recorder is not None:
             self._recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
         contexts = [sent.context for sent in event.told]
-        covered = [context for context in contexts if isinstance(context, PacketContext)]
+        # Of an express packet that left again only the newest sending counts: there was no place for its stream.
+        covered = [
+            sent.context
+            for sent in event.told
+            if isinstance(sent.context, PacketContext)
+            and (sent.context.outgoing.durable or sent.number == sent.context.entry.packet)
+        ]
         self._outbox.handle_session_acks(covered, self._jobs.group)
         for context in contexts:
             if isinstance(context, Control):

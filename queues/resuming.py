@@ -78,9 +78,10 @@ class Resuming:
             self._told.pop(peer, None)
             return None
         names, other, before = tuple(sorted(set(queues))), node_id.hex(), holder.hex()
+        what = f"messages for {', '.join(names)}" if names else "messages"
         cause = (
-            f"{peer} is another node, {other}, than the one that acknowledged messages for {', '.join(names)} before, "
-            f"{before}, and has none of them"
+            f"{peer} is another node, {other}, than the one that acknowledged {what} before, {before}, and has none of "
+            "them"
         )
         found = GapFound(peer, other, before, names, halts=self._gap == "error", cause=cause)
         if self._told.get(peer) != node_id:

@@ -11,12 +11,17 @@ from triack.base.survival import SURVIVES, Survives
 from triack.ordering.settings import OrderSettings
 from triack.queues.accepted_keys import KeySettings
 from triack.queues.blocking import Blocking
-from triack.queues.quotas import Limits
+from triack.queues.quotas import STREAM_BYTES, Limits
 from triack.queues.reconnect import Reconnect
 from triack.queues.redelivery import Redelivery
 from triack.session.settings import SessionSettings
 
-__all__ = ["NodeSettings"]
+__all__ = ["NodeSettings", "streams_limit"]
+
+
+def streams_limit(settings: "NodeSettings") -> int:
+    """How many streams of one peer may be live, by their number and by the memory that they take."""
+    return min(settings.max_streams, max(1, settings.limits.peer_memory_bytes // 4 // STREAM_BYTES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,10 @@ class NodeSettings:
         limits: how much may lie in the node, and what its peers may fill of it.
         max_sessions: sessions at a time; beyond it the oldest unfinished connection is dropped.
         max_queues: queues that arrivals may create; beyond it empty ones that nobody reads are removed.
-        max_streams: incoming streams of one origin.
+        max_streams: incoming streams of one peer that are live. At half of them, a node lets its own idle streams to a
+            peer end at once, as the peer may have the same limit.
+        retire_after_s: how long a stream has had nothing outstanding when it ends; 0 or None: only to make room for
+            others. Its next message begins a new one.
         close_timeout_s: how long ``close`` waits for the disk, and for the last acks.
         keep_alive_s: for nodes that listen nowhere, so that nobody can call them: how long a session over UDP that they
             have begun may send nothing before it sends a ping. Middle boxes that forget flows do so after 30 s at the
@@ -70,6 +78,7 @@ class NodeSettings:
     max_sessions: int = 16_384
     max_queues: int = 10_000
     max_streams: int = 4_096
+    retire_after_s: float | None = 3_600.0
     close_timeout_s: float = 5.0
     keep_alive_s: float = 25.0
     keys: KeySettings = field(default_factory=KeySettings)
@@ -79,7 +88,8 @@ class NodeSettings:
     survives: Survives = "power loss"
 
     def __post_init__(self) -> None:
-        check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "close_timeout_s", "keep_alive_s"))
+        may_be_zero = ("body_cache_bytes", "max_redeliveries", "close_timeout_s", "keep_alive_s", "retire_after_s")
+        check_settings(self, may_be_zero=may_be_zero)
         check_datagram("NodeSettings: stream_datagram_bytes", self.stream_datagram_bytes)
         check_kind("NodeSettings: ack_events", self.ack_events, AckTrigger | None)
         if self.survives not in SURVIVES:

@@ -137,6 +137,7 @@ TABLES = {
             "lane INTEGER",
             "sequence INTEGER",
             "number INTEGER",
+            "delivery INTEGER",
             "parts BLOB",
             part_bytes=MESSAGE_BYTES,
         ),

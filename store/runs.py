@@ -74,13 +74,13 @@ def fold_outgoing(rows: Sequence[OutgoingRow]) -> Iterator[tuple[Any, ...]]:
 
 
 def fold_messages(rows: Sequence[MessageRow]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows for packets: key, how many, stream and number of the first, what each is, bodies."""
+    """Yield the rows for packets: key, how many, stream and number of the first, class, what each is, bodies."""
     for row in _joined(rows):
-        key, origin, lane, sequence, number, bodies = row
+        key, origin, lane, sequence, number, bodies, delivery = row
         for places in _cut([len(body) for body in bodies]):
             run, at = bodies[places.start : places.stop], places.start
             parts = b"".join([_MESSAGE.pack(len(body), body[:HEAD_BYTES]) for body in run])
-            yield key + at, len(run), origin, lane, sequence, number + at, parts, b"".join(run)
+            yield key + at, len(run), origin, lane, sequence, number + at, int(delivery), parts, b"".join(run)
 
 
 def _neighbours(rows: Sequence[OutgoingRow]) -> Iterator[Sequence[OutgoingRow]]:
@@ -99,7 +99,8 @@ def _joined(rows: Sequence[MessageRow]) -> Iterator[MessageRow]:
     first: MessageRow | None = None
     for row in rows:
         count = len(bodies)
-        if first is not None and row[:5] == (first.key + count, *first[1:4], first.number + count):
+        follows = first is not None and row[:5] == (first.key + count, *first[1:4], first.number + count)
+        if first is not None and follows and row.delivery == first.delivery:
             bodies += row.bodies
             continue
         if first is not None:
@@ -151,11 +152,12 @@ def outgoing_indices(key: int, parts: bytes, gone: int) -> Iterator[OutgoingInde
 
 def message_indices(row: list[Any], gone: int, progress: dict[int, bytes]) -> Iterator[MessageIndex]:
     """Yield the packets of a row that are not gone, with what is known of those that are partly done."""
-    first, _, origin, lane, sequence, number, parts = row
+    first, _, origin, lane, sequence, number, delivery, parts = row
     for place, (size_bytes, start) in enumerate(_MESSAGE.iter_unpack(parts)):
         if not gone >> place & 1:
             key, head = first + place, start[:size_bytes]
-            yield MessageIndex(key, origin, lane, sequence, number + place, size_bytes, head, progress.get(key))
+            done = progress.get(key)
+            yield MessageIndex(key, origin, lane, sequence, number + place, size_bytes, head, done, delivery)
 
 
 def every_bit(packets: int) -> int:

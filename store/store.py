@@ -481,8 +481,9 @@ class Store:
             raise self._failure
 
     def _apply(self, commit: Commit) -> None:
-        if commit.queue_deletes:
-            self._delete("queues", TABLES["queues"].delete, [(number,) for number in commit.queue_deletes])
+        self._delete_keys("queues", [(number,) for number in commit.queue_deletes])
+        self._delete_keys("lanes", [(lane,) for lane in commit.lane_deletes])
+        self._delete_keys("positions", commit.position_deletes)
         if commit.queues:
             self._put("queues", commit.queues)
         if commit.lanes:
@@ -533,6 +534,10 @@ class Store:
                 self._tallies.remove(name, old)
             self._db.execute(table.put, stored)
             self._tallies.add(name, stored[-1:])
+
+    def _delete_keys(self, name: str, keys: Sequence[Sequence[Any]]) -> None:
+        if keys:
+            self._delete(name, TABLES[name].delete, keys)
 
     def _delete(self, name: str, statement: str, keys: Sequence[Sequence[Any]]) -> None:
         gone = self._db.executemany(statement, keys)

@@ -67,7 +67,9 @@ class Life:
 
 
 def _after(seen: Seen, commit: Commit) -> Seen:
-    lanes, queues, positions = seen.lanes | commit.lanes, seen.queues | dict(commit.queues), seen.positions
+    queues = seen.queues | dict(commit.queues)
+    lanes = {lane: row for lane, row in seen.lanes.items() if lane not in commit.lane_deletes} | commit.lanes
+    positions = {key: row for key, row in seen.positions.items() if key not in commit.position_deletes}
     outgoing = seen.outgoing | {row.key: row for row in commit.outgoing}
     messages = dict(seen.messages)
     messages |= {row.key: (row, None) for several in commit.messages for row in several.packets()}
@@ -104,7 +106,11 @@ def see(store: Store, start: int) -> tuple[Seen, list[int]]:
         dict(content.queues),
         {
             row.key: (
-                MessageRow(row.key, row.origin, row.lane, row.sequence, row.number, (messages.bodies[row.key],)),
+                MessageRow(
+                    *(row.key, row.origin, row.lane, row.sequence, row.number),
+                    (messages.bodies[row.key],),
+                    row.delivery,
+                ),
                 row.progress,
             )
             for row in content.messages
@@ -141,7 +147,17 @@ def commits() -> Iterator[Commit]:
     )
     for number in range(3):
         yield Commit(state={"reader": b"%d" % number, "other": None if number else b"x"}, serial=10 + number)
-    yield Commit(message_deletes=[(2, 8)], lanes={1: OutgoingQueueRow(1, "udp://b:1", "orders", 2, 1, 9)}, serial=13)
+    yield Commit(
+        message_deletes=[(2, 8)],
+        lanes={lane: OutgoingQueueRow(lane, "udp://b:1", "orders", 2, 1, 9) for lane in (1, 2)},
+        serial=13,
+    )
+    yield Commit(
+        lane_deletes=[2],
+        position_deletes=[(ORIGIN, 1)],
+        positions={(ORIGIN, 0): PositionRow(ORIGIN, 0, 2, "", 1, 0, b"")},
+        serial=14,
+    )
 
 
 def _beyond_the_log(page_bytes: int) -> Commit:

@@ -81,6 +81,8 @@ RIGHT: dict[str, set[str]] = {
     "piece_received": {"ack_timeout", "silence", "silent_end"},
     "hold_received": {"resend_tiers", "claims"},
     "resend_scheduled": {"resend_tiers", "claims"},
+    "stream_ended": {"forgotten", "claims"},
+    "stream_forgotten": {"claims", "not_recovered"},
     "session_closed": {
         "claims", "silent_end", "ack_timeout", "node_life", "order_ack_late", "close_without_full_resend",
         "resend_tiers", "window", "silence", "store_silence", "idle_close", "idle_open", *_ANSWERS,

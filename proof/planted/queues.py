@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 from proof.planted.bug import Bugs, Patch
-from proof.planted.stories import EVENTS, FORBIDDEN, FULL, REFUSED, REPLACED
+from proof.planted.stories import EVENTS, FORBIDDEN, FULL, LATE, REFUSED, REPLACED
 from proof.planted.worlds import HISTORY, PLAIN, READING, RECEIVER_DIES, SENDER_DIES
 from triack.base.commit import Commit, OutgoingQueueRow
 from triack.base.datagram import Header, Kind
+from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
 from triack.ordering.outgoing import Entry
 from triack.ordering.wire import SequenceHeader
@@ -15,6 +16,7 @@ from triack.queues.admission import Admission
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
 from triack.queues.departure_records import DepartureRecords
+from triack.queues.ended_streams import EndedStreams
 from triack.queues.engine import Engine
 from triack.queues.given_up import GivenUp
 from triack.queues.giving_up import GivingUp
@@ -33,6 +35,7 @@ from triack.queues.owed_acks import OwedAcks
 from triack.queues.packing import Unpacked
 from triack.queues.recorder import Recorder
 from triack.queues.resuming import Resuming
+from triack.queues.retirement import Retirement
 
 __all__ = ["BUGS"]
 
@@ -60,6 +63,42 @@ def _path(patch: Patch) -> None:
 @BUGS.by_seeds("a process that stood still does not say so")
 def _silent_pause(patch: Patch) -> None:
     patch.setattr(Recorder, "handle_time", lambda _self, _now_ns: None)
+
+
+# ---- streams that end
+
+
+@BUGS.by_search("a late packet begins a stream again that has ended", LATE, "2 messages came of one")
+def _begun_again(patch: Patch) -> None:
+    patch.setattr(EndedStreams, "has", lambda self, header, delivery: False)
+
+
+@BUGS.by_seeds("a destination forgets a stream whose place another one needs")
+def _forgotten(patch: Patch) -> None:
+    transfer_of = Inbox._transfer_of
+
+    def greedy(self: Inbox, header: SequenceHeader, delivery: Delivery) -> IncomingTransfer | RejectReason:
+        streams = self._transfers.get(header.origin, {})
+        if header.lane not in streams and self.admission.has_streams_enough(header.origin):
+            live = (it for it in streams.values() if it.ordered and not it.has_ended)
+            at_rest = (it for it in live if it.sequence.committed == it.sequence.position)
+            for transfer in list(at_rest)[:1]:
+                self._forget(transfer)
+        return transfer_of(self, header, delivery)
+
+    patch.setattr(Inbox, "_transfer_of", greedy)
+
+
+@BUGS.by_seeds("that a stream has ended is told before it is on the disk")
+def _told_early(patch: Patch) -> None:
+    end = Retirement._end
+
+    def hasty(self: Retirement, chosen: list[OutgoingQueue], now_ns: int, group: GroupCommit) -> None:
+        end(self, chosen, now_ns, group)
+        ending, group.departures.ending = group.departures.ending, []
+        self.handle_stored(ending)
+
+    patch.setattr(Retirement, "_end", hasty)
 
 
 # ---- before the commit has returned
@@ -200,12 +239,12 @@ def _position_forgotten(patch: Patch) -> None:
 
 @BUGS.by_both("numbers are used again after a restart", SENDER_DIES, "has let go of")
 def _numbers_again(patch: Patch) -> None:
-    add = Outbox._add
+    make = Outbox._make
 
     def first_again(self: Outbox, row: OutgoingQueueRow) -> OutgoingQueue:
-        return add(self, row._replace(next_number=1))
+        return make(self, row._replace(next_number=1))
 
-    patch.setattr(Outbox, "_add", first_again)
+    patch.setattr(Outbox, "_make", first_again)
 
 
 @BUGS.by_seeds("a clock that was set between two starts ends what is on its way")

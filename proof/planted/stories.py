@@ -16,6 +16,7 @@ from triack.base.peers import Directory, Peer
 from triack.base.units import MS, SECOND
 from triack.node.policies import AMPS, HORNETQ, SOLACE
 from triack.ordering.settings import OrderSettings
+from triack.ordering.wire import SequenceHeader
 from triack.queues.ack_events import AckEvents
 from triack.queues.packing import Outgoing
 from triack.queues.quotas import Limits, Quota, WhenFull
@@ -39,6 +40,7 @@ __all__ = [
     "EVENTS",
     "FORBIDDEN",
     "FULL",
+    "LATE",
     "LOST",
     "OVERTAKEN",
     "POLICIES",
@@ -169,6 +171,30 @@ def _overtaken() -> str:
         if received:
             return f"{received} messages were told as received, and each was refused"
         return "" if len(told) == len(BODIES) else "nobody said what became of a message"
+
+
+def _late() -> str:
+    """A packet was sent twice in one session, and the second sending comes when its stream has ended."""
+    settings = NodeSettings(retire_after_s=1.0)
+    with _hosts(settings, settings) as pair:
+        live, to = pair.sender.live, pair.receiver.address
+        outgoing = live.outgoing_queue(to, "q", Delivery.TRANSACTIONAL)
+        live.submit(outgoing, BODIES[0], len(BODIES[0]))
+        pair.sender.drain()
+        while not outgoing.sequence.entries:
+            pair.world.run(MS)
+        entry = outgoing.sequence.entries[1]
+        packet = SequenceHeader(
+            live.node_id, outgoing.lane, outgoing.sequence.sequence, 1, 0, "q", False, entry.body or b""
+        )
+        pair.world.run(10 * SECOND)
+        (conversation,) = live.handshakes.conversations.values()
+        conversation.session.send_packet(Delivery.TRANSACTIONAL, packet.encode(), None)
+        conversation.wake()
+        pair.sender.drain()
+        pair.world.run(SECOND)
+        arrived = len(pair.read(pair.receiver, "q"))
+        return "" if arrived == 1 else f"{arrived} messages came of one whose stream has ended"
 
 
 def _replayed() -> str:
@@ -310,4 +336,5 @@ LOST = Story("a lost session", _lost)
 REPLACED = Story("a replaced peer", _replaced)
 DIED = Story("a peer that died", _died)
 NARROW = Story("a narrow path", _narrow)
-ALL = (FORBIDDEN, FULL, REFUSED, OVERTAKEN, REPLAYED, POLICIES, EVENTS, LOST, REPLACED, DIED, NARROW)
+LATE = Story("a packet that comes late", _late)
+ALL = (FORBIDDEN, FULL, REFUSED, OVERTAKEN, REPLAYED, POLICIES, EVENTS, LOST, REPLACED, DIED, NARROW, LATE)

@@ -213,5 +213,8 @@ def describe_packet(content: bytes) -> str:
         return f"reject of {packet.number}: {packet.reason}"
     if isinstance(packet, wire.HoldPacket):
         return f"hold of lane {packet.lane}, turn {packet.turn}: {'stop' if packet.stop else 'go'}"
+    if isinstance(packet, wire.EndPacket):
+        what = "is forgotten" if packet.answer else f"has ended, and all from {packet.since} on"
+        return f"sequence {packet.sequence} of lane {packet.lane} {what}"
     said = b" ".join(unpack(packet.body).bodies).decode()
     return f"number {packet.number} after {packet.previous} of sequence {packet.sequence}, {said}"

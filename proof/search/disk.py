@@ -48,6 +48,10 @@ class Disk:
         """Make a commit durable."""
         self.serial = commit.serial or self.serial
         self.queues.update(commit.queues)
+        for lane in commit.lane_deletes:
+            self.lanes.pop(lane, None)
+        for stream in commit.position_deletes:
+            self.positions.pop(stream, None)
         self.lanes.update(commit.lanes)
         self.outgoing.update((row.key, row) for row in commit.outgoing)
         self.messages.update((row.key, row) for several in commit.messages for row in several.packets())
@@ -84,8 +88,8 @@ class Disk:
 
     def _index(self, row: MessageRow) -> MessageIndex:
         (body,), progress = row.bodies, self.progress.get(row.key)
-        head = body[:HEAD_BYTES]
-        return MessageIndex(row.key, row.origin, row.lane, row.sequence, row.number, len(body), head, progress)
+        stream = row.origin, row.lane, row.sequence, row.number
+        return MessageIndex(row.key, *stream, len(body), body[:HEAD_BYTES], progress, row.delivery)
 
     def read(self, read: Read) -> None:
         """Fetch bodies into ``read.bodies``; a row that is gone is left out."""

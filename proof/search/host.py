@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from proof.search.datagrams import BareChannels, Datagram
 from proof.search.disk import Disk
 from proof.search.inside import (
+    RETIRE,
     TimerKey,
     conversations,
     expire,
@@ -145,7 +146,9 @@ class Host(EngineHost):
         found += [
             ("timer", key)
             for key in timers(engine)
-            if key[2] not in self.scope.still and (key[2] not in SAME_AGAIN or self.patience < part.patience)
+            if key[2] not in self.scope.still
+            and (key[2] != RETIRE or self.scope.ends)
+            and (key[2] not in SAME_AGAIN or self.patience < part.patience)
         ]
         if self.breaks < part.breaks and conversations(engine):
             found.append(("break", None))

@@ -13,7 +13,7 @@ from triack.queues.engine import Engine
 from triack.queues.link import Conversation
 from triack.session.timers import Timer
 
-__all__ = ["TimerKey", "conversations", "expire", "settle", "timers"]
+__all__ = ["RETIRE", "TimerKey", "conversations", "expire", "settle", "timers"]
 
 RETRY_NS = 50 * MS
 WAITS_NS = {
@@ -31,6 +31,9 @@ WAITS_NS = {
     Timer.QUIET: 1 * SECOND,
 }
 """How long timers have still to run when a fair run begins."""
+
+RETIRE = "retire"
+"""The name of the timer by which idle streams end; only worlds that are about it let it run out."""
 
 TimerKey = tuple[str, int, str]
 """What kind of timer, whose (a connection id, a lane, or 0), and its name."""
@@ -60,6 +63,8 @@ def timers(engine: Engine) -> Iterator[TimerKey]:
             yield ("connect", number, "retry")
     if engine.jobs.next_deadline() is not None:
         yield ("commit", 0, "lazy")
+    if engine.outbox.retirement.has_idle and not engine.draining:
+        yield ("retire", 0, RETIRE)
 
 
 def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
@@ -77,6 +82,8 @@ def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
                 outgoing.sequence.tier.expire(now_ns)
     elif kind == "commit":
         engine.jobs.expire(now_ns)
+    elif kind == "retire":
+        engine.outbox.retirement.expire(now_ns)
     else:
         link = list(engine.outbox.links.values())[owner]
         link.retry_at_ns = now_ns

@@ -57,6 +57,7 @@ class Scope:
         history: whether nodes tell each other which start and which commit of their store it is. Without, all are the
         same.
         keeps: whether datagrams stay in the network when nobody can be there to take them.
+        ends: whether idle streams may end, at any time.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Scope:
     echoes: bool = True
     history: bool = True
     keeps: bool = False
+    ends: bool = False
 
 
 @lru_cache

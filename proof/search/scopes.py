@@ -92,6 +92,15 @@ SCOPES = (
         history=False,
     ),
     Scope(
+        "ending",
+        "two messages, whose streams end; each node dies",
+        (Part(sends=2, crashes=1, sessions=2), Part(crashes=1, sessions=2)),
+        still=_PLAIN | {"ACK_LIMIT", "PROBE", "LOSS"},
+        echoes=False,
+        history=False,
+        ends=True,
+    ),
+    Scope(
         "history",
         "the receiver dies; no store is taken for an older copy of itself",
         (Part(ready=1, sessions=2), Part(crashes=1, sessions=2)),

@@ -11,8 +11,7 @@ from tests.queues.hostile import (
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.wire import SequenceHeader
-from triack.queues.incoming_transfer import STREAM_BYTES
-from triack.queues.quotas import Limits
+from triack.queues.quotas import STREAM_BYTES, Limits
 from triack.queues.settings import NodeSettings
 
 
@@ -57,14 +56,14 @@ def test_enormous_numbers_reach_no_disk_that_cannot_hold_them(field: str, delive
 
 
 def test_streams_are_a_quarter_of_what_a_peer_has_in_memory() -> None:
-    """Beyond it, further ones are refused by name; after a restart it is as full as it was."""
+    """Beyond it, further ones have to wait; after a restart it is as full as it was."""
     settings = NodeSettings(limits=Limits(peer_memory_bytes=4 * 20 * STREAM_BYTES))
     world, node, evil = victim(settings)
     for lane in range(1, 31):
         evil.frames(evil.message(1, lane=lane, queue=f"q{lane}", delivery=Delivery.RECOVERABLE))
     world.run(SECOND)
     refused = [record["reason"] for record in node.log("rejected")]
-    assert refused == ["too-many-streams"] * 10
+    assert refused == ["held-back"] * 10
     assert len(node.live.inbox.mailboxes) == 21
     node.restart()
     assert node.live.inbox.admission.streams.of(ORIGIN) == 20 * STREAM_BYTES

@@ -24,6 +24,7 @@ from triack.base.news import (
     PeerUnknown,
     QueueOverQuota,
     StoreLow,
+    StreamsNearLimit,
 )
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
@@ -436,6 +437,16 @@ EVENTS = [
     (LinkUp("udp://b:1", "b", "0b"), logging.INFO, "link to b at udp://b:1 is up"),
     (LinkDown("udp://b:1", "b", "0b", "idle"), logging.INFO, "link to b at udp://b:1 is down: idle"),
     (QueueOverQuota("q", 3, 900), logging.WARNING, "queue q is over its quota"),
+    (
+        StreamsNearLimit("b", 6, 8, incoming=True, is_full=False),
+        logging.WARNING,
+        "6 streams from b are live, of at most 8",
+    ),
+    (
+        StreamsNearLimit("b", 8, 8, incoming=False, is_full=True),
+        logging.WARNING,
+        "8 streams to b are live, of at most 8; messages for further queues wait",
+    ),
     (StoreLow(True, 5), logging.ERROR, NO_ROOM),
     (StoreLow(False, 10**9), logging.WARNING, "the disk has room again"),
     (PeerSilent("udp://b:1", "cannot resolve b"), logging.WARNING, "cannot resolve b; trying on"),

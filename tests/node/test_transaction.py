@@ -335,3 +335,20 @@ async def test_a_list_of_one_message_is_never_too_long(node: triack.Node) -> Non
         await tx.send_many("q", [b"x" * (4 * 1024 * 1024)])
         await tx.send_many("q", [])
     assert node.queue_lengths()["q"] == 1
+
+
+async def test_what_was_prepared_goes_by_the_stream_that_is_there_then() -> None:
+    """A stream may end while a transaction is open: its messages come all the same, behind those sent between."""
+    settings = quick(retire_after_s=0.05)
+    async with make("a", settings=settings) as a, make("b", scheme="udp", settings=settings) as b:
+        tx = a.transaction()
+        for to in ("q", f"{b.address}/q"):
+            await tx.send(to, b"2")
+            await tx.send_many(to, [b"3", b"4"])
+        for to in ("q", f"{b.address}/q"):
+            await a.send(to, b"1")
+        await until(lambda: not a._port._engine.outbox.queues)  # noqa: SLF001 - their streams have ended
+        receipts = await tx.commit(until="queued", timeout=WAIT)
+        await asyncio.gather(*(receipt.ordered(WAIT) for receipt in receipts))
+        for node in (a, b):
+            assert await bodies(node, "q", 4) == [b"1", b"2", b"3", b"4"]

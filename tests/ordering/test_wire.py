@@ -17,6 +17,7 @@ CONTENTS = [
     wire.encode_order_ack(ORIGIN, 1, 3, 9),
     wire.encode_reject(HEADER, "queue-not-found"),
     wire.encode_hold(ORIGIN, 1, 5, stop=True),
+    wire.encode_end(ORIGIN, 1, 5, 2, answer=False),
 ]
 NUMBER = st.integers(1, wire.NUMBER_MAX)
 
@@ -56,12 +57,21 @@ def test_acks_and_rejections_read_back() -> None:
     assert decode(wire.encode_hold(ORIGIN, 1, 6, stop=False)) == wire.HoldPacket(ORIGIN, 1, 6, stop=False)
 
 
+def test_the_end_of_a_stream_reads_back() -> None:
+    """With its answer; and why a stream has to wait, if that is its number."""
+    assert decode(CONTENTS[4]) == wire.EndPacket(ORIGIN, 1, 5, 2, answer=False)
+    assert decode(wire.encode_end(ORIGIN, 1, 5, 5, answer=True)) == wire.EndPacket(ORIGIN, 1, 5, 5, answer=True)
+    crowded = wire.encode_hold(ORIGIN, 1, 7, stop=True, reason="too-many-streams")
+    assert decode(crowded) == wire.HoldPacket(ORIGIN, 1, 7, stop=True, reason="too-many-streams")
+
+
 def test_layout_is_as_documented() -> None:
     """The bytes are those of the module's table."""
     stream = "6f" * 16 + "00000001" + "0000000000000003" + "0000000000000009"
     assert CONTENTS[0].hex() == "0101" + stream + "0000000000000007" + "06" + b"orders9".hex()
     assert CONTENTS[1].hex() == "0200" + stream
     assert CONTENTS[3].hex() == "0401" + "6f" * 16 + "00000001" + "0000000000000005"
+    assert CONTENTS[4].hex() == "0500" + "6f" * 16 + "00000001" + "0000000000000005" + "0000000000000002"
     assert wire.encode_reject(HEADER, "no").hex() == "0300" + stream + "02" + b"no".hex()
 
 
@@ -71,6 +81,9 @@ def test_layout_is_as_documented() -> None:
         (b"", "empty"),
         (b"\x00" * 60, "kind 0"),
         (b"\x04" * 60, "kind 4"),
+        (wire.encode_end(ORIGIN, 0, 5, 2, answer=False), "an end of lane 0"),
+        (wire.encode_end(ORIGIN, 1, 5, 6, answer=False), "an end that begins behind it"),
+        (wire.encode_end(ORIGIN, 1, 5, 0, answer=False), "an end from sequence 0 on"),
         (replace(HEADER, sequence=0).encode(), "sequence 0"),
         (replace(HEADER, lane=0).encode(), "lane 0"),
         (replace(HEADER, number=7).encode(), "previous is the packet itself"),
@@ -91,7 +104,7 @@ def test_malformed_contents_are_refused(content: bytes, why: str) -> None:
     assert caught.value.reason == "bad-packet"
 
 
-@pytest.mark.parametrize("content", CONTENTS, ids=["data", "order-ack", "reject", "hold"])
+@pytest.mark.parametrize("content", CONTENTS, ids=["data", "order-ack", "reject", "hold", "end"])
 def test_damage_is_read_or_refused(content: bytes) -> None:
     """Every truncation and every flipped bit gives a value or a ProtocolError, nothing else."""
     flips = [

@@ -37,7 +37,7 @@ def test_key_and_message_are_in_one_commit() -> None:
     first = send(node, "k")
     group = commit(node)
     assert len(group.commit.outgoing) == 1
-    assert json.loads(group.commit.state["$key:1:k"] or b"") == [1_000, first.ordinal, 1, 0, ""]
+    assert json.loads(group.commit.state["$key:1.1:k"] or b"") == [1_000, first.ordinal, 1, 0, "", PEER, "q"]
 
 
 def test_sent_again_it_is_the_message_that_was_accepted() -> None:
@@ -65,12 +65,12 @@ def test_a_key_is_over_after_its_time() -> None:
     again = send(node, "k")
     assert again is not first
     group = commit(node)
-    assert json.loads(group.commit.state["$key:1:k"] or b"")[1] == again.ordinal
+    assert json.loads(group.commit.state["$key:1.1:k"] or b"")[1] == again.ordinal
     node.now_ns += 58 * SECOND
     assert send(node, "l") is young
     node.now_ns += SECOND
     send(node, "m")
-    assert commit(node).commit.state["$key:1:l"] is None
+    assert commit(node).commit.state["$key:1.1:l"] is None
 
 
 def test_no_more_keys_are_kept_than_may_be() -> None:
@@ -90,20 +90,21 @@ def test_a_dead_letter_is_remembered_with_its_reason() -> None:
     node = Bare()
     first = send(node, "k")
     commit(node)
+    assert first.outgoing is not None
     node.engine.outbox.giving_up.purge(first.outgoing)
     group = commit(node)
     assert (first.reason, group.commit.outgoing_deletes) == ("purged", [(first.outgoing.lane << 40 | 1,) * 2])
-    assert json.loads(group.commit.state["$key:1:k"] or b"")[4] == "purged"
+    assert json.loads(group.commit.state["$key:1.1:k"] or b"")[4] == "purged"
 
 
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("$key:1:k", b"[1, 2", "cannot be read"),
-        ("$key:1:k", b'["1", 2, 3, 4, ""]', "cannot be read"),
-        ("$key:1:k", b"[1, 2, 3, 4, 5]", "has no reason"),
-        ("$key:one:k", b'[1, 2, 3, 4, ""]', "cannot be read"),
-        ("$key:9:k", b'[1, 2, 3, 4, ""]', "the store has no queue for"),
+        ("$key:1.1:k", b"[1, 2", "cannot be read"),
+        ("$key:1.1:k", b'["1", 2, 3, 4, "", "b", "q"]', "cannot be read"),
+        ("$key:1.1:k", b'[1, 2, 3, 4, 5, "b", "q"]', "has no reason"),
+        ("$key:one:k", b'[1, 2, 3, 4, "", "b", "q"]', "cannot be read"),
+        ("$key:1.1:k", b'[1, 2, 3, 4, "", "b", 7]', "or no queue"),
     ],
 )
 def test_what_no_node_has_kept_is_damage(name: str, value: bytes, said: str) -> None:
@@ -145,3 +146,25 @@ def test_a_key_that_was_accepted_later_than_now_is_as_old_as_the_start_that_find
     assert json.loads(commit.state["$key:1:k"] or b"")[0] == 50_000
     assert keys.find(outgoing, "k", 109_999) is not None
     assert keys.find(outgoing, "k", 110_000) is None
+
+
+def test_a_key_outlives_the_stream_of_its_message() -> None:
+    """Before a restart and after one; what is sent again with it is still the message that was accepted."""
+    world = World(1)
+    a, b = world.node("a", NodeSettings(retire_after_s=1.0)), world.node("b")
+
+    def once() -> Accepted:
+        outgoing = a.live.outgoing_queue(b.address, "q", Delivery.TRANSACTIONAL)
+        accepted = a.live.submit_once(outgoing, Outgoing(b"body", None, 0, "k"), 4, world.now_ns)
+        a.drain()
+        return accepted
+
+    first = once()
+    for _ in range(2):
+        world.run(10 * SECOND)
+        assert once().ordinal == first.ordinal
+        a.restart()
+    assert once().ordinal == first.ordinal
+    world.run(10 * SECOND)
+    assert b.read_all("q") == [b"body"]
+    assert (first.outgoing, first.ticket) == (None, None)

@@ -1,7 +1,7 @@
 """What seeds have got since they were drawn first.
 
 Addresses of both transports, narrow paths, changing permissions, middle boxes that forget, second openers of a store,
-clocks that are set between two starts, messages that kill, and dead letters beside little quotas.
+clocks that are set between two starts, messages that kill, dead letters beside little quotas, and many names.
 
 Each draws from a chance of its own, so that a seed does what it always did, and the addition besides.
 """
@@ -9,11 +9,22 @@ Each draws from a chance of its own, so that a seed does what it always did, and
 from dataclasses import replace
 from random import Random
 
-from triack.base.units import SECOND
+from triack.base.delivery import LABELS
+from triack.base.units import MS, SECOND
 from triack.queues.redelivery import Redelivery
-from triack.tools.chaos.plan import DISHONEST, LASTING_MS, Fault, HostPlan, Plan
+from triack.tools.chaos.plan import DISHONEST, LASTING_MS, Fault, HostPlan, Plan, StreamPlan
 
-__all__ = ["fill_with_letters", "hide", "mix_transports", "narrow", "poison", "set_clocks", "visit", "waver"]
+__all__ = [
+    "fill_with_letters",
+    "hide",
+    "mix_transports",
+    "name_once",
+    "narrow",
+    "poison",
+    "set_clocks",
+    "visit",
+    "waver",
+]
 
 MIXED_SHARE = 0.6
 """Of the plans in which somebody moves."""
@@ -52,6 +63,14 @@ SET_SHARE = 1 / 10
 """Of the plans that can have it."""
 SETS_MAX = 3
 """Times that a clock is set, or is not set any more."""
+ONCE_SHARE = 1 / 5
+"""Of the plans that can have it: streams end in each block of 250 seeds in some fifty ways."""
+ONCE_NAMES = (4, 12, 24)
+"""Queues that get a few messages each, one after the other or at once."""
+LIVE_MAX = (2, 4, 4_096)
+"""Live streams of a peer: with so few of them nearly each has to wait for its place."""
+RETIRE_S = (0.01, 0.3, 3.0)
+"""How long a stream is idle before it ends: while its packets are still under way, or hardly before the faults do."""
 
 
 def mix_transports(plan: Plan, random: Random) -> Plan:
@@ -203,3 +222,31 @@ def fill_with_letters(plan: Plan, random: Random) -> Plan:
     limits = replace(host.settings.limits, peer_quota_bytes=LETTERS_QUOTA_BYTES)
     hosts[hosts.index(host)] = replace(host, settings=replace(host.settings, limits=limits))
     return replace(plan, hosts=tuple(hosts))
+
+
+def name_once(plan: Plan, random: Random) -> Plan:
+    """Many queues for a few messages each, machines whose streams end soon, and of which each peer may have few."""
+    is_honest = not any(fault.kind in DISHONEST for fault in plan.faults)
+    if not is_honest or random.random() >= ONCE_SHARE:
+        return plan
+    live_max, retire_s = random.choice(LIVE_MAX), random.choice(RETIRE_S)
+    hosts = tuple(_ends_soon(host, live_max, retire_s) for host in plan.hosts)
+    sender, receiver = random.sample(range(len(hosts)), 2)
+    names = [
+        StreamPlan(
+            sender=sender,
+            receiver=receiver,
+            queue=f"once{number}",
+            delivery=random.choice(list(LABELS.values())),
+            count=random.choice([1, 1, 4]),
+            size_bytes=100,
+            batch=2,
+            gap_ns=random.choice([20 * MS, plan.faults_end_ns // 2]),
+        )
+        for number in range(random.choice(ONCE_NAMES))
+    ]
+    return replace(plan, hosts=hosts, streams=(*plan.streams, *names))
+
+
+def _ends_soon(host: HostPlan, live_max: int, retire_s: float) -> HostPlan:
+    return replace(host, settings=replace(host.settings, max_streams=live_max, retire_after_s=retire_s))

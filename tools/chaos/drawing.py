@@ -8,6 +8,7 @@ from triack.tools.chaos.additions import (
     fill_with_letters,
     hide,
     mix_transports,
+    name_once,
     narrow,
     poison,
     set_clocks,
@@ -76,6 +77,7 @@ def draw(seed: int) -> Plan:
     plan = hide(plan, world.chance("middle boxes"))
     plan = set_clocks(visit(plan, world.chance("second openers")), world.chance("clocks"))
     plan = fill_with_letters(poison(plan, world.chance("poison")), world.chance("dead letters"))
+    plan = name_once(plan, world.chance("names"))
     return _with_logs(_with_packets(plan, world.chance("packets")), world.chance("logs"))
 
 

@@ -51,9 +51,9 @@ class Receiver:
     """One sequence as a node that receives it knows it."""
 
     __slots__ = (
-        "again", "arrived", "cls", "commits", "committed", "counts", "express", "held_back", "kept", "on_disk",
-        "out", "previous", "read", "recovered", "refused", "refused_ever", "rejections", "settled", "settling",
-        "unanswered", "unarrived", "unwanted",
+        "again", "arrived", "cls", "commits", "committed", "counts", "express", "forgotten", "held_back", "kept",
+        "late", "on_disk", "out", "previous", "read", "recovered", "refused", "refused_ever", "rejections", "settled",
+        "settling", "unanswered", "unarrived", "unwanted",
     )  # fmt: skip
 
     @property
@@ -79,6 +79,9 @@ class Receiver:
         self.settled = RangeSet()
         self.on_disk = RangeSet()
         self.express = RangeSet()
+        # Whether the next commit was to forget it, as it had ended; and what came for the first time after that.
+        self.forgotten = False
+        self.late = RangeSet()
         # What its origin was told to send again when there is room: a store ack that covers it says nothing of it.
         self.held_back = RangeSet()
         # What was refused for ever, in this life: an ordered stream goes on past it, and a store ack may cover it.
@@ -206,6 +209,7 @@ class Incoming:
         """What the node found on its disk."""
         receiver = self._sequence(record)
         receiver.cls = record["class"]
+        receiver.forgotten, receiver.late = False, RangeSet()
         ordered = record["class"] == TRANSACTIONAL
         found = RangeSet()
         for first, last in [(1, record["number"])] if ordered else record["ranges"]:
@@ -247,6 +251,9 @@ class Incoming:
         first, last = record["number"], record["number"] + record["packets"] - 1
         if record["class"] != TRANSACTIONAL:
             receiver.unwanted = max(receiver.unwanted, record["previous"])
+        if receiver.forgotten:
+            for span in receiver.arrived.missing(first, last):
+                receiver.late.add(*span)
         if receiver.rejections or receiver.kept or receiver.arrived.overlap(first, last):
             self._receive_again(record, receiver)
             return
@@ -334,6 +341,9 @@ class Incoming:
         receiver, sequence = self._sequence(record), record["sequence"]
         receiver.cls = record["class"]
         first, last = record["first"], record["last"]
+        for low, high in receiver.late.overlap(first, last):
+            evidence = "came after its stream was forgotten, and was committed"
+            self._at(record, "claims", evidence, sequence=sequence, number=low, last=high)
         if last < first:
             self._at(record, "claims", f"committed {first}..{last}", sequence=sequence, number=first)
             return
@@ -367,6 +377,12 @@ class Incoming:
         if self._unanswered is None and self.node != self._origin:
             self._unanswered = record
 
+    def handle_forgotten(self, record: Record) -> None:
+        """Its origin has ended the stream: nothing of it is on the disk after the next commit, nor accepted again."""
+        receiver = self._sequence(record)
+        receiver.on_disk = RangeSet()
+        receiver.forgotten = True
+
     # ---- acks
 
     def handle_order_ack(self, record: Record) -> None:
@@ -375,7 +391,7 @@ class Incoming:
         if number > receiver.top:
             evidence = f"order ack up to {number}, committed up to {receiver.top}"
             self._at(record, "order_ack_before_commit", evidence, sequence=sequence, number=number)
-        else:
+        elif not receiver.forgotten:
             receiver.on_disk.add(1, number)
         if (sequence, number) < self._ack_top:
             evidence = f"order ack {number} follows {self._ack_top[1]}"

@@ -57,6 +57,9 @@ class LaneJudge:
         self._said: defaultdict[tuple[str, int], dict[str, dict[object, Record]]] = defaultdict(dict)
         # All names of a record together, by which most say nothing new.
         self._named: set[tuple[str, int, str | None, str | None, str | None]] = set()
+        # The sequences that their origin has ended, and the first record of each that its destination has forgotten.
+        self._ended: set[int] = set()
+        self._forgotten: dict[int, Record] = {}
         # Nodes that say what they found at a start.
         self._recovering: set[str] = set()
 
@@ -243,6 +246,14 @@ class LaneJudge:
     def _on_scheduled(self, record: Record) -> None:
         self._sender(record["node"]).handle_scheduled(record)
 
+    def _on_ended(self, record: Record) -> None:
+        self._ended.add(record["sequence"])
+        self._sender(record["node"]).handle_ended(record)
+
+    def _on_forgotten(self, record: Record) -> None:
+        self._forgotten.setdefault(record["sequence"], record)
+        self._receiver(record["node"]).handle_forgotten(record)
+
     def _on_handed(self, record: Record) -> None:
         self._receiver(record["node"]).handle_handed(record)
 
@@ -298,6 +309,8 @@ class LaneJudge:
         self._removals += other._removals
         for sequence, numbers in other._order_acks.items():
             self._order_acks[sequence].join(numbers)
+        self._ended |= other._ended
+        self._forgotten = {**other._forgotten, **self._forgotten}
         self._order_acked = {**other._order_acked, **self._order_acked}
         self._answered |= other._answered
         for name, by_node in other._said.items():
@@ -313,10 +326,17 @@ class LaneJudge:
             receiver.finish(self._later(node), lambda sequence: self._stories[sequence].given_up)
             self._judge_receiver(receiver)
         self._judge_names()
+        self._judge_ends()
         self._judge_removals()
         self._judge_order_acks()
         for sequence, story in self._stories.items():
             self._judge_story(sequence, story)
+
+    def _judge_ends(self) -> None:
+        """See that nothing was forgotten that its origin had not ended."""
+        for sequence, record in self._forgotten.items():
+            if sequence not in self._ended:
+                self._at(record, "claims", "forgotten, and its origin has not ended it", sequence, given(self._origin))
 
     def _judge_removals(self) -> None:
         """See that what was given up holds as many messages as its packets."""
@@ -521,6 +541,8 @@ class LaneJudge:
         "order_ack_received": _on_order_ack_received,
         "hold_received": _on_hold,
         "resend_scheduled": _on_scheduled,
+        "stream_ended": _on_ended,
+        "stream_forgotten": _on_forgotten,
         "handed": _on_handed,
         "settled": _on_settled,
         "returned": _on_returned,

@@ -78,6 +78,8 @@ class Outgoing:
         self._peer_name = ""
         self._held = False
         self._unsent: tuple[Record, int] | None = None
+        # The sequences that this start has ended.
+        self._ended: set[int] = set()
 
     @property
     def is_origin(self) -> bool:
@@ -142,6 +144,7 @@ class Outgoing:
         self._idle = False
         self._last_failed = None
         self._left.clear()
+        self._ended.clear()
         self._tiers.handle_restart()
         for sender in self.sequences.values():
             if sender.cls == EXPRESS:
@@ -193,6 +196,8 @@ class Outgoing:
             news = sender.queued.missing(first, last)
         else:
             self._end_recovery(record)
+            if record["sequence"] in self._ended:
+                self._at(record, "claims", "queued after its stream had ended", record["sequence"], number=first)
             for low, high in sender.queued.overlap(first, last):
                 self._at(record, "queue", "queued again", record["sequence"], number=low, last=high)
             news = [(first, last)]
@@ -317,6 +322,16 @@ class Outgoing:
                 evidence = f"resend of {record['first']}..{record['last']}, {number} is not waiting for an ack"
                 self._at(record, "resend_tiers", evidence, record["sequence"], number=record["attempt"])
         self._tiers.handle_scheduled(record)
+
+    def handle_ended(self, record: Record) -> None:
+        """The origin ends a stream: nothing of it may be outstanding."""
+        sender, sequence = self._sequence(record), record["sequence"]
+        if not self.is_origin:
+            self._at(record, "claims", "a stream that another node ends", sequence)
+        for first, last in sender.wanted:
+            evidence = "its stream has ended, and it was neither acknowledged nor removed"
+            self._at(record, "forgotten", evidence, sequence, number=first, last=last)
+        self._ended.add(sequence)
 
     # ---- sessions
 

@@ -80,6 +80,13 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         ("stop", "go", "timer", "progress", "sent"),
         "Words of a destination that has no room are control packets, whose content is in no record.",
     ),
+    "queues/stream_state.py": {
+        "ends": ("forgotten", "claims"),
+        "ends_here": ("forgotten", "claims"),
+        "end_stored": "That a stream ended is told by control packets, whose content is in no record.",
+        "forgotten": ("claims", "not_recovered", "duplicates_delivered"),
+        "row_deleted": "A row that stays too long is only told of once more.",
+    },
     "queues/path.py": dict.fromkeys(
         ("elsewhere", "back", "asked", "answered", "given_up", "again"),
         "Challenges of addresses are no packets of the session and are not recorded.",
@@ -101,7 +108,6 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         **dict.fromkeys(
             (
                 "access_denied", "queue_not_found", "bad_queue_name", "queue_full", "too_large", "too_many_queues",
-                "too_many_streams",
             ),
             _REFUSED,
         ),
@@ -168,6 +174,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
             _LOCAL,
         ),
         "max_streams": ("rejected",),
+        "retire_after_s": "An idle stream may end at any time; `forgotten` sees one that was not idle.",
         "max_redeliveries": _FAILED,
         "queue_redelivery": _FAILED,
         "messages_per_packet": ("claims",),

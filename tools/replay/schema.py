@@ -43,7 +43,6 @@ REJECT_REASONS: Final = (
     "queue-not-found",
     "bad-queue-name",
     "too-many-queues",
-    "too-many-streams",
 )
 """Why a packet may be refused."""
 FOR_EVER: Final = tuple(

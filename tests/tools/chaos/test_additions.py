@@ -5,6 +5,9 @@ from random import Random
 
 from triack.tools.chaos.additions import (
     CARRIED_BYTES,
+    LIVE_MAX,
+    ONCE_NAMES,
+    RETIRE_S,
     WANTED_BYTES,
     hide,
     mix_transports,
@@ -65,6 +68,18 @@ def test_narrow_paths_differ_each_way_and_change_in_the_middle() -> None:
         changing += any(fault.at_ns for fault in faults)
         unlike += len({fault.after for fault in faults if not fault.at_ns}) > 1
     assert min(changing, unlike) > len(plans) // 3
+
+
+def test_many_names_and_few_places() -> None:
+    """Queues that get a few messages each, and streams that end soon; with few places, and with many."""
+    plans = [plan for plan in map(draw, range(350)) if any(one.queue.startswith("once") for one in plan.streams)]
+    assert len(plans) >= 40
+    assert {host.settings.max_streams for plan in plans for host in plan.hosts} == set(LIVE_MAX)
+    assert {host.settings.retire_after_s for plan in plans for host in plan.hosts} == set(RETIRE_S)
+    for plan in plans:
+        names = [one.queue for one in plan.streams if one.queue.startswith("once")]
+        assert len(set(names)) == len(names) in ONCE_NAMES
+        assert not any(fault.kind in DISHONEST for fault in plan.faults)
 
 
 def test_the_rest_of_a_plan_stays() -> None:
