@@ -680,10 +680,10 @@ class Inbox:
         self._notices.relieved = self._notices.relieved or bool(group.arrivals.queued)
         for arrival, header, reason in group.arrivals.refused:
             self._tell_rejected(arrival, header, reason)
-        for conversation, packet, ended in group.arrivals.ended:
+        for conversation, end, ended in group.arrivals.ended:
             if ended is not None:
                 self._forget(ended)
-            self._answer_end(conversation, packet)
+            self._answer_end(conversation, end)
         for conversation, numbers in group.arrivals.stored.items():
             conversation.session.handle_stored(numbers, now_ns)
             conversation.wake()

@@ -68,9 +68,13 @@ class HandsFile:
     def end(self) -> None:
         """See ``Hands``."""
         words, self._words = self._words, None
-        if words is not None and self._path is not None and not read_marks(words, self._start):
+        if words is None or self._path is None:
+            return
+        if not read_marks(words, self._start):
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
+        # The map keeps a descriptor of its own, for as long as anybody refers to a message.
+        words.release()
 
     @staticmethod
     def _read(path: Path, boot: bytes, start: int) -> Marks:

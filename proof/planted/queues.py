@@ -62,7 +62,7 @@ def _path(patch: Patch) -> None:
 
 @BUGS.by_seeds("a process that stood still does not say so")
 def _silent_pause(patch: Patch) -> None:
-    patch.setattr(Recorder, "handle_time", lambda _self, _now_ns: None)
+    patch.setattr(Recorder, "handle_time", lambda self, now_ns: None)
 
 
 # ---- streams that end
@@ -249,7 +249,7 @@ def _numbers_again(patch: Patch) -> None:
 
 @BUGS.by_seeds("a clock that was set between two starts ends what is on its way")
 def _ended_by_clock(patch: Patch) -> None:
-    patch.setattr(ClockJumps, "outgoing_ms", lambda self, lane, number: 0)
+    patch.setattr(ClockJumps, "outgoing_ms", lambda self, sequence, number: 0)
 
 
 @BUGS.by_seeds("what was acknowledged in a packet is forgotten by a restart")

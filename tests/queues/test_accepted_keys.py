@@ -142,8 +142,8 @@ def test_a_key_that_was_accepted_later_than_now_is_as_old_as_the_start_that_find
     keys, commit = AcceptedKeys(KeySettings(lifetime_s=60)), Commit()
     node = Bare()
     outgoing = node.engine.outgoing_queue(PEER, "q", Delivery.TRANSACTIONAL)
-    keys.restore({"$key:1:k": b'[90000, 2, 3, 4, ""]'}, {1: outgoing}, 50_000, commit)
-    assert json.loads(commit.state["$key:1:k"] or b"")[0] == 50_000
+    keys.restore({"$key:1.1:k": b'[90000, 2, 3, 4, "", "memory://b", "q"]'}, {1: outgoing}, 50_000, commit)
+    assert json.loads(commit.state["$key:1.1:k"] or b"")[0] == 50_000
     assert keys.find(outgoing, "k", 109_999) is not None
     assert keys.find(outgoing, "k", 110_000) is None
 

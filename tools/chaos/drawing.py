@@ -75,9 +75,9 @@ def draw(seed: int) -> Plan:
     plan = mix_transports(add_rarities(plan, world.chance("rarities")), world.chance("transports"))
     plan = narrow(waver(plan, world.chance("wavering")), world.chance("narrow paths"))
     plan = hide(plan, world.chance("middle boxes"))
+    plan = name_once(plan, world.chance("names"))
     plan = set_clocks(visit(plan, world.chance("second openers")), world.chance("clocks"))
     plan = fill_with_letters(poison(plan, world.chance("poison")), world.chance("dead letters"))
-    plan = name_once(plan, world.chance("names"))
     return _with_logs(_with_packets(plan, world.chance("packets")), world.chance("logs"))
 
 

@@ -189,7 +189,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         **dict.fromkeys(
             (
                 "node_quota_bytes", "peer_quota_bytes", "peer_memory_bytes", "memory_bytes", "disk_reserve_bytes",
-                "max_peer_queues",
+                "max_peer_queues", "dead_letters",
             ),
             _LOCAL,
         ),
