@@ -167,8 +167,16 @@ class Engine:
         )
         self.news = News(self.handshakes.at)
         self.jobs = Jobs(self.inbox, self.outbox, self.handshakes.number)
-        self._reports = Reports(
-            content.node_id,
+        self._reports = self._make_reports()
+        self._transmitter = Transmitter(
+            self.handshakes, self.outbox, self.news, report=self._report, recorder=self._recorder
+        )
+        self._restore(content, now_ns)
+
+    def _make_reports(self) -> Reports:
+        """Make what takes the events of sessions to the parts of this node."""
+        return Reports(
+            self.node_id,
             inbox=self.inbox,
             outbox=self.outbox,
             handshakes=self.handshakes,
@@ -178,10 +186,6 @@ class Engine:
             recorder=self._recorder,
             record=self._record,
         )
-        self._transmitter = Transmitter(
-            self.handshakes, self.outbox, self.news, report=self._report, recorder=self._recorder
-        )
-        self._restore(content, now_ns)
 
     def _note_start(self, about: dict[str, Any], records: int, boot: str, now_ns: int) -> None:
         """The log begins: with what this start is, and what is known of the log of the one before."""

@@ -61,7 +61,7 @@ from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, read_page
 
 __all__ = ["Store"]
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """Since version 8 a row holds packets of a commit that follow each other; since version 7 the head of each packet says
 until when it is to be read, since version 6 the store keeps where peers say that they are, since version 5 streams by
 the names of peers (docs/decisions/0002)."""

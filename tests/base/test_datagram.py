@@ -44,10 +44,10 @@ def test_the_layout_is_as_documented() -> None:
     ("header", "reason"),
     [
         (pack("!BBHQQ", 3, 1, 0, 1, 1), "bad-version"),
-        (pack("!BBHQQ", 0, 4, 0, 1, 1), "unknown-kind"),
-        (pack("!BBHQQ", 8, 4, 0, 1, 1), "unknown-kind"),
+        (pack("!BBHQQ", 0, 5, 0, 1, 1), "unknown-kind"),
+        (pack("!BBHQQ", 8, 5, 0, 1, 1), "unknown-kind"),
         (b"", "too-short"),
-        (pack("!BBHQQ", 3, 4, 0, 1, 1)[:-1], "too-short"),
+        (pack("!BBHQQ", 3, 5, 0, 1, 1)[:-1], "too-short"),
     ],
 )
 def test_what_no_correct_node_sends_is_refused_by_name(header: bytes, reason: str) -> None:

@@ -9,8 +9,8 @@ ROOT = Path(__file__).parents[3]
 SILENT = {
     "ordering/settings", "ordering/slow_start", "ordering/wire", "session/answering", "session/bbr",
     "session/composing", "session/congestion", "session/delivery_rate", "session/departing", "session/events",
-    "session/frames", "session/keep_alive", "session/loss_floor", "session/opening", "session/pacing", "session/path_model",
-    "session/probing", "session/rtt", "session/settings", "session/stream_window",
+    "session/frames", "session/keep_alive", "session/loss_floor", "session/opening", "session/pacing",
+    "session/path_model", "session/probing", "session/rtt", "session/settings", "session/stream_window",
     "session/timers", "session/undecided",
 }  # fmt: skip
 """Modules of sessions and sequences that promise nothing a record could show: layouts, settings, estimates."""
