@@ -196,6 +196,8 @@ class Incoming:
         if self.node == self._origin:
             return
         newest = max(found, default=-1)
+        # That a stream was forgotten may have been in the end of a log before.
+        ends = settled(self.node, 1, record["incarnation"])
         for sequence, receiver in self.sequences.items():
             if sequence < newest:
                 continue
@@ -203,7 +205,7 @@ class Incoming:
             for first, last in receiver.on_disk:
                 for low, high in have.missing(first, last):
                     evidence = f"on disk before the restart, recovered {list(have) or 'nothing'}"
-                    self._at(record, "not_recovered", evidence, *dues, sequence=sequence, number=low, last=high)
+                    self._at(record, "not_recovered", evidence, ends, *dues, sequence=sequence, number=low, last=high)
 
     def handle_recovered(self, record: Record) -> None:
         """What the node found on its disk."""

@@ -336,7 +336,8 @@ class LaneJudge:
         """See that nothing was forgotten that its origin had not ended."""
         for sequence, record in self._forgotten.items():
             if sequence not in self._ended:
-                self._at(record, "claims", "forgotten, and its origin has not ended it", sequence, given(self._origin))
+                dues = given(self._origin), *of_origin(self._origin, record)
+                self._at(record, "claims", "forgotten, and its origin has not ended it", sequence, *dues)
 
     def _judge_removals(self) -> None:
         """See that what was given up holds as many messages as its packets."""
