@@ -15,7 +15,6 @@ from triack.queues.redelivery import Redelivery
 from triack.tools.chaos.plan import DISHONEST, LASTING_MS, Fault, HostPlan, Plan, StreamPlan
 
 __all__ = [
-    "ONCE",
     "fill_with_letters",
     "hide",
     "mix_transports",
@@ -66,8 +65,6 @@ SETS_MAX = 3
 """Times that a clock is set, or is not set any more."""
 ONCE_SHARE = 1 / 5
 """Of the plans that can have it: streams end in each block of 250 seeds in some fifty ways."""
-ONCE = "once"
-"""What their names begin with."""
 ONCE_NAMES = (4, 12, 24)
 """Queues that get a few messages each, one after the other or at once."""
 LIVE_MAX = (2, 4, 4_096)
@@ -239,7 +236,7 @@ def name_once(plan: Plan, random: Random) -> Plan:
         StreamPlan(
             sender=sender,
             receiver=receiver,
-            queue=f"{ONCE}{number}",
+            queue=f"once{number}",
             delivery=random.choice(list(LABELS.values())),
             count=random.choice([1, 1, 4]),
             size_bytes=100,

@@ -5,11 +5,9 @@ from random import Random
 
 from triack.base.units import MS, SECOND
 from triack.tools.chaos.additions import (
-    ONCE,
     fill_with_letters,
     hide,
     mix_transports,
-    name_once,
     narrow,
     poison,
     set_clocks,
@@ -76,20 +74,13 @@ def draw(seed: int) -> Plan:
     plan = mix_transports(add_rarities(plan, world.chance("rarities")), world.chance("transports"))
     plan = narrow(waver(plan, world.chance("wavering")), world.chance("narrow paths"))
     plan = hide(plan, world.chance("middle boxes"))
-    plan = name_once(plan, world.chance("names"))
     plan = set_clocks(visit(plan, world.chance("second openers")), world.chance("clocks"))
     plan = fill_with_letters(poison(plan, world.chance("poison")), world.chance("dead letters"))
     return _with_logs(_with_packets(plan, world.chance("packets")), world.chance("logs"))
 
 
 def _with_logs(plan: Plan, random: Random) -> Plan:
-    """The same plan, in which some machines that lose power lose the end of their session logs as well.
-
-    Not where streams end soon: that a stream was forgotten may be in an end that is gone, which the judge does not
-    allow for everywhere.
-    """
-    if any(stream.queue.startswith(ONCE) for stream in plan.streams):
-        return plan
+    """The same plan, in which some machines that lose power lose the end of their session logs as well."""
     hosts = [replace(host, cuts_log=random.random() < CUT_CHANCE) for host in plan.hosts]
     return replace(plan, hosts=tuple(hosts))
 

@@ -290,7 +290,8 @@ class SessionJudge:
         end.takes = None
 
     def _judge_quiet(self, end: End, record: Record) -> None:
-        if end.opened is None or end.waits:
+        # An end whose ping has no answer yet waits for it, and is judged by its ack timeout.
+        if end.opened is None or end.waits or end.silence.asked:
             return
         if said := end.quiet.look(end.opened, record):
             self._report(record, "idle_open", said, end.quiet.awake(end.opened, record["at_ns"]))
@@ -580,7 +581,7 @@ class SessionJudge:
             due = Due("stopped", node, end.incarnation)
             self._report(opened, "silent_end", "open when its node stopped", due)
         end.answers.finish(closed)
-        if closed is None and not end.waits:
+        if closed is None and not end.waits and not end.silence.asked:
             judge_open(self._session, opened, end.quiet, self._out)
 
     def _report_unopened(self, end: End) -> None:
