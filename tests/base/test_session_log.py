@@ -41,7 +41,7 @@ def complaint(record: dict[str, Any]) -> str:
 def records() -> list[dict[str, Any]]:
     """What nodes write in worlds with everything that can happen."""
     logs = [log for seed in range(SEEDS) for log in run_seed(seed).logs.values()]
-    nodes = (*busy_world(0), *rolled_back(), purged(), expired(), held(), recovered())
+    nodes = (*busy_world(0), *rolled_back(), purged(), expired(), held(), recovered(), *ended())
     logs += [b"".join(node.records) for node in nodes]
     return [record for log in logs for record in parse_records(log)]
 
@@ -67,6 +67,17 @@ def expired() -> SimNode:
     world.run(SECOND)
     node.finish(node.live, NodeClosed("the test ends"), world.now_ns)
     return node
+
+
+def ended() -> tuple[SimNode, SimNode]:
+    """Two nodes, one of which ends a stream that has had nothing to send for a while."""
+    world = World(1)
+    a, b = world.node("a", NodeSettings(retire_after_s=1.0)), world.node("b")
+    a.send(b, "q", b"1")
+    world.run(10 * SECOND)
+    for node in (a, b):
+        node.finish(node.live, NodeClosed("the test ends"), world.now_ns)
+    return a, b
 
 
 def held() -> SimNode:
@@ -117,13 +128,14 @@ def test_every_record_is_as_the_schema_says(records: list[dict[str, Any]]) -> No
 def test_everything_in_the_schema_is_written(records: list[dict[str, Any]]) -> None:
     """Every event, and each group of fields that it may have.
 
-    All these nodes listen, survive a loss of power, and write less than a segment.
+    All these nodes listen, survive a loss of power, write less than a segment, and agree on whether boots have names.
     """
     written = {(record["event"], frozenset(record.keys() - COMMON.keys())) for record in records}
     listed = {(name, frozenset(event.fields + group)) for name, event in EVENTS.items() for group in event.variants}
     assert {(event, "address" not in fields or "survives" in fields) for event, fields in listed - written} == {
         ("node_started", True),
         ("node_continued", True),
+        ("start_before", True),
     }
 
 

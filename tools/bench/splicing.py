@@ -17,7 +17,7 @@ __all__ = ["lengthen"]
 
 Record = dict[str, Any]
 
-BEGINS = ("node_started", "session_opened")
+BEGINS = ("node_started", "start_before", "session_opened")
 ENDS = ("session_closed", "node_stopped")
 """What begins a run is told in the first round, and what ends it in the last."""
 OWN = ("packet_sent", "ack_received", "store_ack_received")

@@ -156,7 +156,7 @@ class Journal:
             self._report_break(record, last)
         if event == "start_before":
             self._before = record
-            if last.get("event") != "node_started":
+            if last and last["event"] != "node_started":
                 self._out.report(record, "node_life", "what is known of the start before, not behind node_started")
         if event == "woke_late":
             self._stand(record, last)

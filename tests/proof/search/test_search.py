@@ -24,7 +24,7 @@ def test_what_is_left_out_hides_nothing() -> None:
     few, many = pruned.run(200_000), whole.run(200_000)
     assert few.complete
     assert many.complete
-    assert 3 * few.states < many.states
+    assert 2 * few.states < many.states
     assert reached(pruned) == reached(whole)
 
 
