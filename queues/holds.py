@@ -1,4 +1,4 @@
-"""Which streams wait for room at their destination, and why: what stats show, and what is told of it.
+"""Which streams wait for room at their destination, and why: what stats and events say of it.
 
 Promise: an event tells of the beginning of each wait and of its end, one for all streams of a peer that wait for the
 same reason; where a queue is the reason, once for each queue. Both ends of a link have one of these.

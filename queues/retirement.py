@@ -1,4 +1,4 @@
-"""How outgoing streams end, so that queue names which are used once cost neither end anything for ever.
+"""How outgoing streams end, so that queue names which are used once cost neither end anything lasting.
 
 Promise: a stream ends only while nothing of it is outstanding: each packet was acknowledged, or its dead letter is on
 the disk here. Its destination forgets the stream only when its origin says so, and the origin forgets it only when the

@@ -6,7 +6,7 @@ after a failed write or sync no further commit is taken. Given a disk that keeps
 through crashes and losses of power at any point, also while a store is being opened. ``survive_crashes_only`` is the
 one way to give up the second half of that.
 
-One process at a time has a store (``owner``). Before each commit, and again before it is told as durable, the directory
+One process at a time has a store (``owner``). Before each commit, and again before it counts as durable, the directory
 is looked at: when its files are not those that were opened, because somebody deleted, renamed or replaced them
 (``place``), or when another process has taken the store, this one is finished as well.
 

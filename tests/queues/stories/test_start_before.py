@@ -1,4 +1,4 @@
-"""What a start writes down of the log of the one before: whoever reads it can tell whether its end is gone."""
+"""What a start writes down of the log of the one before: a reader can tell whether its end is gone."""
 
 from typing import Any
 
