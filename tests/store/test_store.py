@@ -245,7 +245,7 @@ def test_another_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
     Store(tmp_path).close()
     for version in (1, 2, 3, 4, 5, 6, 7, 99):
         edit(tmp_path, f"PRAGMA user_version = {version}")
-        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 8"):
+        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 9"):
             Store(tmp_path)
     edit(tmp_path, "PRAGMA user_version = 8")
     Store(tmp_path).close()
