@@ -29,7 +29,7 @@ from triack.store.ballast import BALLAST_FILE
 from triack.store.folder import STORE_FILE
 from triack.store.hands_file import HANDS_FILE
 from triack.store.owner import OWNER_FILE
-from triack.store.store import Store
+from triack.store.store import SCHEMA_VERSION, Store
 
 LOG_FILE = f"{STORE_FILE}-wal"
 ORIGIN = b"o" * 16
@@ -192,7 +192,7 @@ def run_python(script: str, *args: object) -> "subprocess.CompletedProcess[str]"
 OPEN_SCRIPT = """
 import sys
 from pathlib import Path
-from triack.store.store import Store
+from triack.store.store import SCHEMA_VERSION, Store
 try:
     Store(Path(sys.argv[1]))
 except Exception as error:
@@ -243,11 +243,11 @@ def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
 def test_another_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
     """Afterwards it opens again."""
     Store(tmp_path).close()
-    for version in (1, 2, 3, 4, 5, 6, 7, 99):
+    for version in (*range(1, SCHEMA_VERSION), SCHEMA_VERSION + 1):
         edit(tmp_path, f"PRAGMA user_version = {version}")
-        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads 9"):
+        with pytest.raises(StoreDamaged, match=rf"version {version}, this Triack reads {SCHEMA_VERSION}"):
             Store(tmp_path)
-    edit(tmp_path, "PRAGMA user_version = 8")
+    edit(tmp_path, f"PRAGMA user_version = {SCHEMA_VERSION}")
     Store(tmp_path).close()
 
 
@@ -471,7 +471,7 @@ from pathlib import Path
 import apsw
 from triack.base.errors import StoreFailed
 from triack.base.commit import Commit, MessageRow, Read
-from triack.store.store import Store
+from triack.store.store import SCHEMA_VERSION, Store
 
 apsw.connection_hooks.append(lambda database: database.pragma("max_page_count", 40))
 store = Store(Path(sys.argv[1]))
@@ -531,7 +531,7 @@ KILL_SCRIPT = """
 import sys
 from pathlib import Path
 from triack.base.commit import Commit, OutgoingQueueRow, MessageRow
-from triack.store.store import Store
+from triack.store.store import SCHEMA_VERSION, Store
 
 store = Store(Path(sys.argv[1]))
 number = max((row.number for row in store.load(b"n" * 16, 1).messages), default=0)

@@ -8,6 +8,7 @@ from triack.tools.chaos.additions import (
     fill_with_letters,
     hide,
     mix_transports,
+    name_once,
     narrow,
     poison,
     set_clocks,
@@ -73,7 +74,7 @@ def draw(seed: int) -> Plan:
     plan = Plan(seed, host_plans, streams, _draw_network(random), faults, end_ns, dead, is_secure)
     plan = mix_transports(add_rarities(plan, world.chance("rarities")), world.chance("transports"))
     plan = narrow(waver(plan, world.chance("wavering")), world.chance("narrow paths"))
-    plan = hide(plan, world.chance("middle boxes"))
+    plan = name_once(hide(plan, world.chance("middle boxes")), world.chance("names"))
     plan = set_clocks(visit(plan, world.chance("second openers")), world.chance("clocks"))
     plan = fill_with_letters(poison(plan, world.chance("poison")), world.chance("dead letters"))
     return _with_logs(_with_packets(plan, world.chance("packets")), world.chance("logs"))
