@@ -383,10 +383,11 @@ class Outbox:
             entries, sequence = [context.entry for context in some], outgoing.sequence
             if freed := sequence.handle_session_ack(entries):
                 self._free(outgoing, freed, group)
-                if sequence.start.credit is not None:
-                    # It is express, and its destination, which had no place for the stream, has one now.
-                    sequence.hold.handle_progress()
-                    self._look_at(outgoing)
+            if not outgoing.durable and sequence.start.credit is not None:
+                # The destination had no place for this express stream and has one now. The ack of a fragment frees
+                # nothing by itself, but lets the next fragments leave.
+                sequence.hold.handle_progress()
+                self._look_at(outgoing)
             outgoing.stages.handle_progress(entries, Stage.RECEIVED)
 
     def handle_store_acks(self, contexts: Iterable[PacketContext], group: GroupCommit) -> None:
