@@ -626,13 +626,3 @@ class Outbox:
     def unfinished(self) -> bool:
         """Whether anything submitted is not yet in a packet."""
         return bool(self.unpacked)
-
-    def refresh_deadlines(self) -> None:
-        """Set every deadline again, for searches that change them and for whom their order decides nothing."""
-        self.retirement.refresh_deadlines()
-        self._deadlines = Deadlines()
-        for outgoing in self._by_lane.values():
-            self._look_at(outgoing)
-        for link in self.links.values():
-            if link.conversation is None and link.busy:
-                self._deadlines.set(link, link.retry_at_ns)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from proof.search import stillness
 from tests.queues.stories.test_patience import judged
 from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
@@ -119,7 +120,7 @@ def test_streams_of_both_directions_end_in_one_commit() -> None:
     b.send(a, "q", b"1")
     world.run(5 * SECOND)
     for node in (b, a):
-        node.outbox.retirement.expire(world.now_ns)
+        stillness.expire_streams(node.outbox.retirement, world.now_ns)
     b.drain()
     world.run(6 * MS)  # what b says of its stream is on its way to the disk of a, in the commit that ends its own
     a.drain()
