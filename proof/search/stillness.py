@@ -1,7 +1,7 @@
 """Time for machines whose clock stands still, one machine after the other: the moment of a timer comes, or is far away.
 
 ``expire`` makes all that a timer looks back to long ago; ``refresh`` makes it just now. ``normalize`` brings to one
-value what only sets a wait, as any wait may end at any moment. ``set_deadlines`` arms everything again, in an order that
+value what only sets a wait, as any wait may end at any moment. ``set_deadlines`` arms everything again; the order
 decides nothing. The product has nothing of this: a clock that moves needs none of it.
 """
 
