@@ -13,9 +13,10 @@ import asyncio
 from enum import Enum
 
 from triack.base.errors import NodeClosed, TriackError, UsageError
+from triack.base.transitions import next_state
 from triack.node.event_loop import check_home, running_loop
 
-__all__ = ["MOVES", "Life", "LifeState"]
+__all__ = ["TRANSITIONS", "Life", "LifeEvent", "LifeState"]
 
 
 class LifeState(Enum):
@@ -35,15 +36,35 @@ class LifeState(Enum):
     """Over, as its store failed."""
 
 
-MOVES: dict[LifeState, frozenset[LifeState]] = {
-    LifeState.NEW: frozenset({LifeState.STARTING}),
-    LifeState.STARTING: frozenset({LifeState.OPEN, LifeState.NEW}),
-    LifeState.OPEN: frozenset({LifeState.CLOSING, LifeState.FAILED}),
-    LifeState.CLOSING: frozenset({LifeState.CLOSED, LifeState.FAILED}),
-    LifeState.CLOSED: frozenset(),
-    LifeState.FAILED: frozenset(),
+class LifeEvent(Enum):
+    """What happens to a node."""
+
+    START = "start"
+    """It begins to open its store and its endpoint."""
+    STARTED = "started"
+    """Both are open."""
+    GIVEN_UP = "given up"
+    """They could not be opened, or the start was cancelled."""
+    CLOSE = "close"
+    """It begins to close."""
+    CLOSED = "closed"
+    """All that it had is finished."""
+    FAILED = "failed"
+    """Its store failed, or a task died of a bug."""
+
+
+TRANSITIONS: dict[LifeState, dict[LifeEvent, LifeState]] = {
+    LifeState.NEW: {LifeEvent.START: LifeState.STARTING},
+    LifeState.STARTING: {
+        LifeEvent.STARTED: LifeState.OPEN,
+        LifeEvent.GIVEN_UP: LifeState.NEW,
+    },
+    LifeState.OPEN: {LifeEvent.CLOSE: LifeState.CLOSING, LifeEvent.FAILED: LifeState.FAILED},
+    LifeState.CLOSING: {LifeEvent.CLOSED: LifeState.CLOSED, LifeEvent.FAILED: LifeState.FAILED},
+    LifeState.CLOSED: {},
+    LifeState.FAILED: {},
 }
-"""From each state, the states that may follow it."""
+"""State, then what happens, then the next state. Only what runs can fail."""
 
 _ALIVE = frozenset({LifeState.OPEN, LifeState.CLOSING})
 
@@ -55,7 +76,7 @@ class Life:
         name: the node's name, for what is said to people.
 
     Attributes:
-        state: where it is; only ``move`` changes it.
+        state: where it is; only ``handle`` changes it.
         is_alive: whether it works in that state.
     """
 
@@ -69,24 +90,25 @@ class Life:
         self._error: TriackError | None = None
         self._failed = asyncio.Event()
 
-    def move(self, state: LifeState) -> None:
-        """Go on to another state.
+    def handle(self, event: LifeEvent) -> None:
+        """Something happens to the node.
 
         Raises:
-            UsageError: that state does not follow the present one. Users can only start a node too often.
+            UsageError: the node is started again.
+            IllegalTransition: anything else that cannot happen now.
         """
-        if state not in MOVES[self.state]:
+        if event is LifeEvent.START and self.state is not LifeState.NEW:
             raise UsageError(f"start {self._whose}: it was started before, and is {self.state.value}")
-        self.state = state
-        self.is_alive = state in _ALIVE
-        if state is LifeState.STARTING:
+        self.state = next_state(TRANSITIONS, self.state, event)
+        self.is_alive = self.state in _ALIVE
+        if event is LifeEvent.START:
             self._home = asyncio.get_running_loop()
 
     def fail(self, error: TriackError) -> None:
         """The store is finished, or a task died of a bug. The first error is the one that everybody gets."""
         if self.is_alive:
             self._error = error
-            self.move(LifeState.FAILED)
+            self.handle(LifeEvent.FAILED)
             self._failed.set()
 
     def check_alive(self) -> None:

@@ -28,7 +28,7 @@ from triack.node.driver import Driver
 from triack.node.events import Events
 from triack.node.holding import reader_of
 from triack.node.keys import IDENTITY_FILE
-from triack.node.life import Life, LifeState
+from triack.node.life import Life, LifeEvent, LifeState
 from triack.node.outgoing_message import MessageProperties
 from triack.node.platform import PLATFORM, Log
 from triack.node.port import Port
@@ -173,13 +173,13 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             IdentityError: its key or its peers cannot be read, or others than their owner may.
             TransportError: the address cannot be listened on.
         """
-        self._life.move(LifeState.STARTING)
+        self._life.handle(LifeEvent.START)
         try:
             self._running = await self._open_at_last()
         except BaseException:
-            self._life.move(LifeState.NEW)
+            self._life.handle(LifeEvent.GIVEN_UP)
             raise
-        self._life.move(LifeState.OPEN)
+        self._life.handle(LifeEvent.STARTED)
         if REPLY_QUEUE in self._port.queue_lengths() and not self._at_rest:
             self._requests.start()  # answers to what earlier lives have asked
         return self
@@ -369,7 +369,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
         if self._closing is None:
             if self._life.is_alive:
                 self._life.check_alive()  # in whose event loop this is
-                self._life.move(LifeState.CLOSING)
+                self._life.handle(LifeEvent.CLOSE)
             self._closing = asyncio.create_task(self._close(self._running), name="triack-close")
         await asyncio.shield(self._closing)
 
@@ -380,7 +380,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             await port.close(in_ns(self.settings.close_timeout_s))
         finally:
             if self._life.is_alive:
-                self._life.move(LifeState.CLOSED)
+                self._life.handle(LifeEvent.CLOSED)
             port.tell_everyone()
         await port.finish_handlers(in_ns(self.settings.close_timeout_s))
 

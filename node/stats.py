@@ -19,7 +19,7 @@ from triack.queues.calling import WaitsFor
 from triack.queues.engine import Engine
 from triack.queues.link import Conversation, Link
 from triack.queues.mailbox import Mailbox
-from triack.session.states import State
+from triack.session.states import SessionState
 
 __all__ = [
     "AckStats",
@@ -361,7 +361,7 @@ def _name_of(reason: HoldReason | None) -> str | None:
 
 
 def _is_open(conversation: Conversation | None) -> bool:
-    return conversation is not None and conversation.session.state in (State.OPEN, State.DRAINING)
+    return conversation is not None and conversation.session.state in (SessionState.OPEN, SessionState.DRAINING)
 
 
 def _link(link: Link, waits_for: WaitsFor | None, gaps: int) -> LinkStats:

@@ -10,6 +10,7 @@ Words have turns, which only grow within a session: of two that overtake each ot
 
 from enum import IntEnum
 
+from triack.base.transitions import next_state
 from triack.base.units import SECOND
 
 __all__ = ["TRANSITIONS", "Hold", "HoldEvent", "HoldState"]
@@ -42,19 +43,23 @@ class HoldEvent(IntEnum):
 
 
 TRANSITIONS: dict[HoldState, dict[HoldEvent, HoldState]] = {
-    HoldState.GOING: {HoldEvent.STOP: HoldState.HELD},
+    HoldState.GOING: dict.fromkeys(HoldEvent, HoldState.GOING) | {HoldEvent.STOP: HoldState.HELD},
     HoldState.HELD: {
+        HoldEvent.STOP: HoldState.HELD,
         HoldEvent.GO: HoldState.GOING,
         HoldEvent.TIMER: HoldState.PROBING,
+        HoldEvent.SENT: HoldState.HELD,
         HoldEvent.PROGRESS: HoldState.PROBING,
     },
     HoldState.PROBING: {
         HoldEvent.STOP: HoldState.HELD,
         HoldEvent.GO: HoldState.GOING,
+        HoldEvent.TIMER: HoldState.PROBING,
         HoldEvent.SENT: HoldState.HELD,
+        HoldEvent.PROGRESS: HoldState.PROBING,
     },
 }
-"""State, then what happens, then the next state. What is missing changes nothing."""
+"""State, then what happens, then the next state."""
 
 
 class Hold:
@@ -116,6 +121,6 @@ class Hold:
         self._move(HoldEvent.GO)
 
     def _move(self, event: HoldEvent) -> None:
-        self.state = TRANSITIONS[self.state].get(event, self.state)
+        self.state = next_state(TRANSITIONS, self.state, event)
         if self.state is HoldState.GOING:
             self._wait_ns = PROBE_NS

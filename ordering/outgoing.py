@@ -74,35 +74,36 @@ class EntryEvent(IntEnum):
     """All of its message is covered, or it was removed."""
 
 
-def _moves(**moves: EntryState) -> dict[EntryEvent, EntryState]:
-    anywhere = {
-        EntryEvent.FREED: EntryState.DONE,
+_LATE = set(EntryEvent) - {EntryEvent.SENT}
+"""What can happen in any state: acks may be late, and speak of packets that are to be sent again, or are done."""
+
+
+def _row(state: EntryState, **moves: EntryState) -> dict[EntryEvent, EntryState]:
+    ends = {
         EntryEvent.ACKED: EntryState.KEPT,
         EntryEvent.GIVEN_UP: EntryState.GIVEN_UP,
         EntryEvent.REJECTED: EntryState.REJECTED,
+        EntryEvent.FREED: EntryState.DONE,
     }
-    return anywhere | {EntryEvent[name]: state for name, state in moves.items()}
+    return dict.fromkeys(_LATE, state) | ends | {EntryEvent[name]: after for name, after in moves.items()}
 
 
 TRANSITIONS: dict[EntryState, dict[EntryEvent, EntryState]] = {
-    EntryState.WAITING_TO_SEND: _moves(
-        SENT=EntryState.WAITING_SESSION_ACK,
-        SEND_AGAIN=EntryState.WAITING_TO_SEND,
-    ),
-    EntryState.WAITING_SESSION_ACK: _moves(
+    EntryState.WAITING_TO_SEND: _row(EntryState.WAITING_TO_SEND, SENT=EntryState.WAITING_SESSION_ACK),
+    EntryState.WAITING_SESSION_ACK: _row(
+        EntryState.WAITING_SESSION_ACK,
         RECEIVED_NOT_STORED=EntryState.WAITING_STORE_ACK,
         RECEIVED_NOT_ORDERED=EntryState.WAITING_ORDER_ACK,
         SEND_AGAIN=EntryState.WAITING_TO_SEND,
     ),
-    EntryState.WAITING_STORE_ACK: _moves(SEND_AGAIN=EntryState.WAITING_TO_SEND),
-    EntryState.WAITING_ORDER_ACK: _moves(SEND_AGAIN=EntryState.WAITING_TO_SEND),
-    EntryState.KEPT: _moves(),
-    EntryState.GIVEN_UP: _moves(ACKED=EntryState.GIVEN_UP),
-    EntryState.REJECTED: {EntryEvent.FREED: EntryState.DONE},
-    EntryState.DONE: {},
+    EntryState.WAITING_STORE_ACK: _row(EntryState.WAITING_STORE_ACK, SEND_AGAIN=EntryState.WAITING_TO_SEND),
+    EntryState.WAITING_ORDER_ACK: _row(EntryState.WAITING_ORDER_ACK, SEND_AGAIN=EntryState.WAITING_TO_SEND),
+    EntryState.KEPT: _row(EntryState.KEPT),
+    EntryState.GIVEN_UP: _row(EntryState.GIVEN_UP, ACKED=EntryState.GIVEN_UP),
+    EntryState.REJECTED: dict.fromkeys(_LATE, EntryState.REJECTED) | {EntryEvent.FREED: EntryState.DONE},
+    EntryState.DONE: dict.fromkeys(_LATE, EntryState.DONE),
 }
-"""State, then what happens, then the next state. What is missing changes nothing: an ack that comes late, say, for a
-packet that is to be sent again, or is done."""
+"""State, then what happens, then the next state."""
 
 AFTER_SESSION_ACK: dict[Ack, EntryEvent] = {
     Ack.STORE: EntryEvent.RECEIVED_NOT_STORED,
@@ -535,4 +536,4 @@ class OutgoingSequence:
 
 
 def _move(entry: Entry, event: EntryEvent) -> None:
-    entry.state = TRANSITIONS[entry.state].get(event, entry.state)
+    entry.state = TRANSITIONS[entry.state][event]

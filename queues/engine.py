@@ -39,7 +39,7 @@ from triack.queues.transmitter import Giving, Transmitter
 from triack.queues.watching import Watching
 from triack.session.frames import Hello, content_limit_bytes
 from triack.session.sizing import base_bytes
-from triack.session.states import CloseReason, State
+from triack.session.states import CloseReason, SessionState
 
 if TYPE_CHECKING:
     from random import Random
@@ -401,7 +401,7 @@ class Engine:
         session = conversation.session
         conversation.wake()
         try:
-            if session.state is State.ACCEPTING:
+            if session.state is SessionState.ACCEPTING:
                 self.handshakes.confirm(conversation, now_ns)
         except ProtocolError as error:
             self.drops[error.reason] += len(run.payloads)

@@ -43,7 +43,7 @@ from triack.queues.session_settings import session_settings
 from triack.queues.settings import NodeSettings
 from triack.session.frames import Hello
 from triack.session.session import Session
-from triack.session.states import CloseReason, State
+from triack.session.states import CloseReason, SessionState
 
 if TYPE_CHECKING:
     from random import Random
@@ -198,7 +198,7 @@ class Handshakes:
             ProtocolError: ``unexpected-accept``, for one that answers no connect of ours; ``bad-hello``.
         """
         session, peer = conversation.session, Introduction.decode(hello.introduction)
-        if session.state is not State.CONNECTING or hello.session_id != session.hello.session_id:
+        if session.state is not SessionState.CONNECTING or hello.session_id != session.hello.session_id:
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
         # A clone of our store has our id, but a start of its own: with ours, too, it is an echo of ourselves.
         own_echo = peer.node_id == self._node_id and peer.point.start == self.history.start
@@ -328,7 +328,7 @@ class Handshakes:
             self._give_way(oldest)
 
     def _answer_again(self, conversation: Conversation, connect: Connect, now_ns: int) -> None:
-        if conversation.session.state is not State.ACCEPTING:
+        if conversation.session.state is not SessionState.ACCEPTING:
             raise ProtocolError(DropReason.LATE_CONNECT)
         # A connect with nothing to check, a late copy perhaps, takes nothing back.
         conversation.introduce(self._check(conversation.own, connect.peer))

@@ -20,7 +20,7 @@ from triack.queues.reconnect import Patience, Reconnect
 from triack.queues.resuming import Resuming
 from triack.session.session import Session
 from triack.session.settings import WINDOW_MAX
-from triack.session.states import State
+from triack.session.states import SessionState
 
 if TYPE_CHECKING:
     from random import Random
@@ -238,12 +238,12 @@ class Conversation:
     @property
     def is_open(self) -> bool:
         """Whether packets may flow."""
-        return self.session.state is State.OPEN
+        return self.session.state is SessionState.OPEN
 
     @property
     def is_live(self) -> bool:
         """Whether anything may flow: it is open, or drains."""
-        return self.session.state in (State.OPEN, State.DRAINING)
+        return self.session.state in (SessionState.OPEN, SessionState.DRAINING)
 
 
 class Link:
@@ -348,7 +348,7 @@ class Link:
     @property
     def is_connecting(self) -> bool:
         """Whether a connect of ours is on its way."""
-        return self.conversation is not None and self.conversation.session.state is State.CONNECTING
+        return self.conversation is not None and self.conversation.session.state is SessionState.CONNECTING
 
     @property
     def datagram_bytes(self) -> int | None:

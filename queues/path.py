@@ -20,9 +20,10 @@ from enum import Enum
 
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
+from triack.base.transitions import next_state
 from triack.base.units import MS, SECOND
 
-__all__ = ["CHALLENGE_BYTES", "GIVE_UP_NS", "REPEAT_NS", "Move", "Paths", "State"]
+__all__ = ["CHALLENGE_BYTES", "GIVE_UP_NS", "REPEAT_NS", "PathEvent", "PathState", "Paths"]
 
 CHALLENGE_BYTES = 8
 """Nobody guesses one of 2^64 in the few tries that there are (RFC 9000, section 19.17)."""
@@ -34,7 +35,7 @@ GIVE_UP_NS = 3 * SECOND
 """Of a candidate that does not answer; a dozen challenges. When newer datagrams come from there, it begins again."""
 
 
-class State(Enum):
+class PathState(Enum):
     """What is known of where the peer is."""
 
     SETTLED = "settled"
@@ -45,7 +46,7 @@ class State(Enum):
     """It was."""
 
 
-class Move(Enum):
+class PathEvent(Enum):
     """What happens to it."""
 
     ELSEWHERE = "elsewhere"
@@ -62,20 +63,24 @@ class Move(Enum):
     """No answer at all."""
 
 
-_MOVES: dict[tuple[State, Move], State] = {
-    (State.SETTLED, Move.ELSEWHERE): State.ASKING,
-    (State.ASKING, Move.ELSEWHERE): State.ASKING,
-    (State.ASKING, Move.BACK): State.SETTLED,
-    (State.ASKING, Move.ASKED): State.WAITING,
-    (State.ASKING, Move.ANSWERED): State.SETTLED,
-    (State.ASKING, Move.GIVEN_UP): State.SETTLED,
-    (State.WAITING, Move.ELSEWHERE): State.ASKING,
-    (State.WAITING, Move.BACK): State.SETTLED,
-    (State.WAITING, Move.AGAIN): State.ASKING,
-    (State.WAITING, Move.ANSWERED): State.SETTLED,
-    (State.WAITING, Move.GIVEN_UP): State.SETTLED,
+TRANSITIONS: dict[PathState, dict[PathEvent, PathState]] = {
+    PathState.SETTLED: {PathEvent.ELSEWHERE: PathState.ASKING},
+    PathState.ASKING: {
+        PathEvent.ELSEWHERE: PathState.ASKING,
+        PathEvent.BACK: PathState.SETTLED,
+        PathEvent.ASKED: PathState.WAITING,
+        PathEvent.ANSWERED: PathState.SETTLED,
+        PathEvent.GIVEN_UP: PathState.SETTLED,
+    },
+    PathState.WAITING: {
+        PathEvent.ELSEWHERE: PathState.ASKING,
+        PathEvent.BACK: PathState.SETTLED,
+        PathEvent.AGAIN: PathState.ASKING,
+        PathEvent.ANSWERED: PathState.SETTLED,
+        PathEvent.GIVEN_UP: PathState.SETTLED,
+    },
 }
-"""Every move that there is."""
+"""State, then what happens, then the next state."""
 
 
 class Paths:
@@ -89,7 +94,7 @@ class Paths:
     __slots__ = ("_answer", "_credit_bytes", "_question", "_repeat_ns", "_until_ns", "candidate", "state")
 
     def __init__(self) -> None:
-        self.state = State.SETTLED
+        self.state = PathState.SETTLED
         self.candidate = ""
         self._question = b""
         self._credit_bytes = 0
@@ -97,15 +102,15 @@ class Paths:
         self._until_ns = 0
         self._answer: tuple[str, bytes] | None = None
 
-    def _move(self, move: Move) -> None:
-        self.state = _MOVES[self.state, move]
-        if self.state is State.SETTLED:
+    def _move(self, event: PathEvent) -> None:
+        self.state = next_state(TRANSITIONS, self.state, event)
+        if self.state is PathState.SETTLED:
             self.candidate, self._question, self._credit_bytes = "", b"", 0
 
     @property
     def is_settled(self) -> bool:
         """Whether there is nothing to know, and nothing to say."""
-        return self.state is State.SETTLED and self._answer is None
+        return self.state is PathState.SETTLED and self._answer is None
 
     # ---- what comes
 
@@ -123,13 +128,13 @@ class Paths:
             now_ns: the clock.
         """
         if sender == path:
-            if newest and self.state is not State.SETTLED:
-                self._move(Move.BACK)
+            if newest and self.state is not PathState.SETTLED:
+                self._move(PathEvent.BACK)
             return
         if sender != self.candidate:
             if not newest or _transport_of(sender) != _transport_of(path):
                 return
-            self._move(Move.ELSEWHERE)
+            self._move(PathEvent.ELSEWHERE)
             self.candidate, self._question, self._credit_bytes = sender, draw(CHALLENGE_BYTES), 0
             self._until_ns = now_ns + GIVE_UP_NS
         self._credit_bytes += AMPLIFICATION * size_bytes
@@ -142,9 +147,9 @@ class Paths:
 
     def handle_response(self, answer: bytes, sender: str) -> None:
         """The candidate has become the path. Raises ProtocolError ``unexpected-response`` when it has not."""
-        if self.state is State.SETTLED or (sender, answer) != (self.candidate, self._question):
+        if self.state is PathState.SETTLED or (sender, answer) != (self.candidate, self._question):
             raise ProtocolError(DropReason.UNEXPECTED_RESPONSE)
-        self._move(Move.ANSWERED)
+        self._move(PathEvent.ANSWERED)
 
     # ---- what leaves, and when
 
@@ -161,26 +166,26 @@ class Paths:
             now_ns: the clock.
         """
         self._handle_time(now_ns)
-        if self.state is not State.ASKING or self._credit_bytes < size_bytes:
+        if self.state is not PathState.ASKING or self._credit_bytes < size_bytes:
             return None
-        self._move(Move.ASKED)
+        self._move(PathEvent.ASKED)
         self._credit_bytes -= size_bytes
         self._repeat_ns = now_ns + REPEAT_NS
         return self.candidate, self._question
 
     def _handle_time(self, now_ns: int) -> None:
-        if self.state is State.SETTLED:
+        if self.state is PathState.SETTLED:
             return
         if now_ns >= self._until_ns:
-            self._move(Move.GIVEN_UP)
-        elif self.state is State.WAITING and now_ns >= self._repeat_ns:
-            self._move(Move.AGAIN)
+            self._move(PathEvent.GIVEN_UP)
+        elif self.state is PathState.WAITING and now_ns >= self._repeat_ns:
+            self._move(PathEvent.AGAIN)
 
     def next_deadline(self) -> int | None:
         """When ``poll_challenge`` must be called at the latest, or None."""
-        if self.state is State.SETTLED:
+        if self.state is PathState.SETTLED:
             return None
-        return min(self._repeat_ns, self._until_ns) if self.state is State.WAITING else self._until_ns
+        return min(self._repeat_ns, self._until_ns) if self.state is PathState.WAITING else self._until_ns
 
 
 def _transport_of(address: str) -> str:

@@ -30,6 +30,7 @@ from struct import Struct
 from triack.base.commit import OutgoingQueueRow
 from triack.base.errors import StoreDamaged
 from triack.base.news import StreamsNearLimit
+from triack.base.transitions import next_state
 from triack.base.units import in_ns
 from triack.ordering.wire import encode_end
 from triack.queues.accepted_keys import OWN_STATE
@@ -40,7 +41,7 @@ from triack.queues.group_commit import GroupCommit
 from triack.queues.link import Link, Links
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.settings import NodeSettings, streams_limit
-from triack.queues.stream_state import END_KEY, EXPRESS_LANES, StreamEvent, StreamState, moved
+from triack.queues.stream_state import END_KEY, EXPRESS_LANES, TRANSITIONS, StreamEvent, StreamState
 
 __all__ = ["ENDED", "Retirement"]
 
@@ -112,7 +113,8 @@ class Retirement:
 
     def handle_ended(self, outgoing: OutgoingQueue) -> None:
         """The store has a stream that had ended: it is not known whether its destination was told."""
-        outgoing.life = moved(moved(outgoing.life, StreamEvent.ENDS), StreamEvent.END_STORED)
+        _move(outgoing, StreamEvent.ENDS)
+        _move(outgoing, StreamEvent.END_STORED)
         self._ended[outgoing.lane] = outgoing
 
     def number(self, *, durable: bool) -> tuple[int, int]:
@@ -225,10 +227,10 @@ class Retirement:
         for outgoing in chosen:
             if outgoing.busy or outgoing.life is not StreamState.LIVE:
                 continue
-            outgoing.life = moved(outgoing.life, StreamEvent.ENDS if outgoing.peer else StreamEvent.ENDS_HERE)
+            _move(outgoing, StreamEvent.ENDS if outgoing.peer else StreamEvent.ENDS_HERE)
             self._records.ended(outgoing, now_ns)
             self._forget(outgoing)
-            if outgoing.life is StreamState.OVER:
+            if not outgoing.peer:
                 self._delete(outgoing, group)
                 continue
             self._ended[outgoing.lane] = outgoing
@@ -241,7 +243,7 @@ class Retirement:
     def handle_stored(self, ending: list[OutgoingQueue]) -> None:
         """That these have ended is on the disk: their destinations are told."""
         for outgoing in ending:
-            outgoing.life = moved(outgoing.life, StreamEvent.END_STORED)
+            _move(outgoing, StreamEvent.END_STORED)
         for peer in {outgoing.peer: None for outgoing in ending}:
             self._tell(self._links[peer], [outgoing for outgoing in ending if outgoing.peer == peer])
 
@@ -272,7 +274,7 @@ class Retirement:
         if self._links[outgoing.peer].peer_id != peer_id:
             return False
         del self._ended[lane]
-        outgoing.life = moved(outgoing.life, StreamEvent.FORGOTTEN)
+        _move(outgoing, StreamEvent.FORGOTTEN)
         self._delete(outgoing, group)
         return True
 
@@ -289,7 +291,7 @@ class Retirement:
     def handle_deleted(self, over: list[OutgoingQueue]) -> None:
         """The disk does not have these streams any more: others may have their lanes."""
         for outgoing in over:
-            outgoing.life = moved(outgoing.life, StreamEvent.ROW_DELETED)
+            _move(outgoing, StreamEvent.ROW_DELETED)
             self._free[outgoing.durable].append(outgoing.lane)
             if outgoing.peer:
                 self._look_at(outgoing.peer)
@@ -307,3 +309,7 @@ class Retirement:
             return []
         news, self._news = self._news, []
         return news
+
+
+def _move(outgoing: OutgoingQueue, event: StreamEvent) -> None:
+    outgoing.life = next_state(TRANSITIONS, outgoing.life, event)

@@ -9,7 +9,7 @@ ends do in each state, and why no copy of an old packet can begin a stream again
 
 from enum import IntEnum
 
-__all__ = ["END_KEY", "EXPRESS_LANES", "FORGOTTEN_KEY", "TRANSITIONS", "StreamEvent", "StreamState", "moved"]
+__all__ = ["END_KEY", "EXPRESS_LANES", "FORGOTTEN_KEY", "TRANSITIONS", "StreamEvent", "StreamState"]
 
 EXPRESS_LANES = 1 << 31
 """Express lanes are numbered from here in each life of the process; only durable ones are remembered."""
@@ -56,9 +56,4 @@ TRANSITIONS: dict[StreamState, dict[StreamEvent, StreamState]] = {
     StreamState.OVER: {StreamEvent.ROW_DELETED: StreamState.GONE},
     StreamState.GONE: {},
 }
-"""State, then what happens, then the next state. What is missing changes nothing: an answer that comes twice, say."""
-
-
-def moved(state: StreamState, event: StreamEvent) -> StreamState:
-    """The state after an event."""
-    return TRANSITIONS[state].get(event, state)
+"""State, then what happens, then the next state."""

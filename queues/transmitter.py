@@ -23,7 +23,7 @@ from triack.queues.path import CHALLENGE_BYTES
 from triack.queues.recorder import Recorder
 from triack.session.events import TransmitKind
 from triack.session.session import Session
-from triack.session.states import State
+from triack.session.states import SessionState
 
 __all__ = ["Giving", "Transmitter"]
 
@@ -124,7 +124,7 @@ class Transmitter:
         self._transmit(conversation, batches, now_ns)
         if conversation.is_live:
             self._look_for(conversation, batches, now_ns)
-        if session.state is State.CLOSED:
+        if session.state is SessionState.CLOSED:
             self.deadlines.set(conversation, None)
             self._handshakes.remove(conversation)
         else:

@@ -17,6 +17,7 @@ sender stays for long that has little to say, and sees short round trips anyway.
 from enum import IntEnum
 from typing import ClassVar
 
+from triack.base.transitions import next_state
 from triack.base.units import MS, SECOND
 from triack.session.delivery_rate import DeliveryRate, RateSample, Sending
 from triack.session.loss_floor import LossFloor
@@ -69,7 +70,7 @@ TRANSITIONS: dict[BbrState, dict[BbrEvent, BbrState]] = {
     BbrState.UP: {BbrEvent.SATED: BbrState.DOWN, BbrEvent.STALE: BbrState.PROBE_RTT},
     BbrState.PROBE_RTT: {BbrEvent.MEASURED: BbrState.CRUISE},
 }
-"""State, then what happens, then the next state. What is missing is not looked for in that state."""
+"""State, then what happens, then the next state."""
 
 PACING_PERCENT = {
     BbrState.STARTUP: 277,
@@ -274,7 +275,7 @@ class Bbr:
                 target_bytes = BETA_PERCENT * min(self._path_bytes, self.window_bytes) // 100
                 self._most_bytes = max(sample.sending.in_flight_bytes, target_bytes)
                 if state is BbrState.UP:
-                    self._enter(TRANSITIONS[state][BbrEvent.SATED], now_ns)
+                    self._enter(next_state(TRANSITIONS, state, BbrEvent.SATED), now_ns)
             elif state is BbrState.UP and self._most_bytes is not None:
                 self._most_bytes += self._growth_packets * self._datagram_bytes
                 self._growth_packets *= 2
@@ -287,9 +288,9 @@ class Bbr:
         """Take the move that is due, or the two of a path that drains at once."""
         for _ in range(2):
             event = self._event(in_flight_bytes, now_ns)
-            if event is None or event not in TRANSITIONS[self.state]:
+            if event is None:
                 return
-            self._enter(TRANSITIONS[self.state][event], now_ns)
+            self._enter(next_state(TRANSITIONS, self.state, event), now_ns)
 
     def _event(self, in_flight_bytes: int, now_ns: int) -> BbrEvent | None:
         """What has happened that this state looks for."""

@@ -23,6 +23,7 @@ out how to say it.
 from enum import Enum
 from typing import NamedTuple
 
+from triack.base.transitions import next_state
 from triack.base.units import SECOND
 
 __all__ = [
@@ -30,13 +31,13 @@ __all__ = [
     "ETHERNET_BYTES",
     "JUMBO_BYTES",
     "MAX_PROBES",
-    "MOVES",
     "PROBE_NS",
     "RAISE_NS",
     "STEP_BYTES",
-    "Move",
+    "TRANSITIONS",
+    "MtuEvent",
+    "MtuState",
     "PathMtu",
-    "Phase",
     "SizeProbe",
 ]
 
@@ -62,7 +63,7 @@ BLACK_HOLE_LOSSES = 10
 search."""
 
 
-class Phase(Enum):
+class MtuState(Enum):
     """How much is known of the path."""
 
     DISABLED = "disabled"
@@ -77,7 +78,7 @@ class Phase(Enum):
     """Not even a probe of the base's size was answered."""
 
 
-class Move(Enum):
+class MtuEvent(Enum):
     """What happens."""
 
     WANTED = "wanted"
@@ -98,23 +99,28 @@ class Move(Enum):
     """It is another path."""
 
 
-MOVES: dict[tuple[Phase, Move], Phase] = {
-    (Phase.DISABLED, Move.WANTED): Phase.BASE,
-    (Phase.BASE, Move.CONFIRMED): Phase.SEARCHING,
-    (Phase.BASE, Move.UNANSWERED): Phase.ERROR,
-    (Phase.BASE, Move.MOVED): Phase.BASE,
-    (Phase.SEARCHING, Move.NARROWED): Phase.SEARCHING,
-    (Phase.SEARCHING, Move.FOUND): Phase.SEARCH_COMPLETE,
-    (Phase.SEARCHING, Move.BLACK_HOLE): Phase.BASE,
-    (Phase.SEARCHING, Move.MOVED): Phase.BASE,
-    (Phase.SEARCH_COMPLETE, Move.RAISE): Phase.SEARCHING,
-    (Phase.SEARCH_COMPLETE, Move.BLACK_HOLE): Phase.BASE,
-    (Phase.SEARCH_COMPLETE, Move.MOVED): Phase.BASE,
-    (Phase.ERROR, Move.RAISE): Phase.BASE,
-    (Phase.ERROR, Move.MOVED): Phase.BASE,
+TRANSITIONS: dict[MtuState, dict[MtuEvent, MtuState]] = {
+    MtuState.DISABLED: {MtuEvent.WANTED: MtuState.BASE},
+    MtuState.BASE: {
+        MtuEvent.CONFIRMED: MtuState.SEARCHING,
+        MtuEvent.UNANSWERED: MtuState.ERROR,
+        MtuEvent.MOVED: MtuState.BASE,
+    },
+    MtuState.SEARCHING: {
+        MtuEvent.NARROWED: MtuState.SEARCHING,
+        MtuEvent.FOUND: MtuState.SEARCH_COMPLETE,
+        MtuEvent.BLACK_HOLE: MtuState.BASE,
+        MtuEvent.MOVED: MtuState.BASE,
+    },
+    MtuState.SEARCH_COMPLETE: {
+        MtuEvent.RAISE: MtuState.SEARCHING,
+        MtuEvent.BLACK_HOLE: MtuState.BASE,
+        MtuEvent.MOVED: MtuState.BASE,
+    },
+    MtuState.ERROR: {MtuEvent.RAISE: MtuState.BASE, MtuEvent.MOVED: MtuState.BASE},
 }
-"""Every move that there is. A disabled machine stays one however the path changes."""
-_ASKING = frozenset({Phase.BASE, Phase.SEARCHING})
+"""State, then what happens, then the next state. A disabled machine stays one however the path changes."""
+_ASKING = frozenset({MtuState.BASE, MtuState.SEARCHING})
 """In these a probe is on its way, or due."""
 
 
@@ -133,7 +139,7 @@ class PathMtu:
         ceiling_bytes: the most that either end wants.
 
     Attributes:
-        phase: how much is known.
+        state: how much is known.
         size_bytes: the largest datagram, in force.
         base_bytes: see above.
         due: the probe that is to leave as soon as enough was sent, or None.
@@ -150,12 +156,12 @@ class PathMtu:
         "_unproved_bytes",
         "base_bytes",
         "due",
-        "phase",
         "size_bytes",
+        "state",
     )
 
     def __init__(self, base_bytes: int, ceiling_bytes: int) -> None:
-        self.phase = Phase.DISABLED
+        self.state = MtuState.DISABLED
         self.size_bytes = self.base_bytes = min(base_bytes, ceiling_bytes)
         self.due: SizeProbe | None = None
         self._ceiling_bytes = ceiling_bytes
@@ -175,7 +181,7 @@ class PathMtu:
     @property
     def is_asking(self) -> bool:
         """Whether an answer to a probe is awaited, or one is to leave."""
-        return self.phase in _ASKING
+        return self.state in _ASKING
 
     @property
     def is_suspect(self) -> bool:
@@ -194,21 +200,21 @@ class PathMtu:
         self._sent_bytes += size_bytes
         if self._ceiling_bytes <= self.base_bytes:
             return
-        if self.phase is Phase.DISABLED:
-            self._begin(Move.WANTED)
+        if self.state is MtuState.DISABLED:
+            self._begin(MtuEvent.WANTED)
         elif not self.is_asking and self.size_bytes < self._ceiling_bytes and now_ns >= self._raise_at_ns:
-            self.phase = MOVES[self.phase, Move.RAISE]
+            self._move(MtuEvent.RAISE)
             self._unproved_bytes = self._ceiling_bytes
             self._sizes.clear()
-            self._try(self.base_bytes if self.phase is Phase.BASE else self._untried_bytes)
+            self._try(self.base_bytes if self.state is MtuState.BASE else self._untried_bytes)
 
     def handle_answer(self, number: int, now_ns: int) -> None:
         """The peer has got the probe with that number; one of another path, or of before, says nothing."""
         size_bytes = self._sizes.pop(number, 0)
-        if self.phase is Phase.BASE and size_bytes:
-            self.phase = MOVES[self.phase, Move.CONFIRMED]
+        if self.state is MtuState.BASE and size_bytes:
+            self._move(MtuEvent.CONFIRMED)
             self._try(min(ETHERNET_BYTES, self._ceiling_bytes))
-        elif self.phase is Phase.SEARCHING and size_bytes > self.size_bytes:
+        elif self.state is MtuState.SEARCHING and size_bytes > self.size_bytes:
             # An answer may be late, and to a larger one than is tried by now.
             self.size_bytes = size_bytes
             self._unproved_bytes = max(self._unproved_bytes, size_bytes)
@@ -222,8 +228,8 @@ class PathMtu:
             return
         if self._tries < MAX_PROBES:
             self._ask(size_bytes)
-        elif self.phase is Phase.BASE:
-            self.phase = MOVES[self.phase, Move.UNANSWERED]
+        elif self.state is MtuState.BASE:
+            self._move(MtuEvent.UNANSWERED)
             self._raise_at_ns = now_ns + RAISE_NS
         else:
             self._unproved_bytes = size_bytes - 1
@@ -245,12 +251,12 @@ class PathMtu:
     def handle_silence(self) -> None:
         """Nothing was acknowledged however often it was asked for; what is larger than the base may be why."""
         if self.size_bytes > self.base_bytes:
-            self._begin(Move.BLACK_HOLE)
+            self._begin(MtuEvent.BLACK_HOLE)
 
     def handle_moved(self) -> None:
         """The peer is somewhere else: what was known of the path is void."""
-        if self.phase is not Phase.DISABLED:
-            self._begin(Move.MOVED)
+        if self.state is not MtuState.DISABLED:
+            self._begin(MtuEvent.MOVED)
 
     def poll_probe(self) -> SizeProbe | None:
         """The probe that leaves now, or None."""
@@ -262,9 +268,12 @@ class PathMtu:
 
     # ---- what follows
 
-    def _begin(self, move: Move) -> None:
+    def _move(self, event: MtuEvent) -> None:
+        self.state = next_state(TRANSITIONS, self.state, event)
+
+    def _begin(self, event: MtuEvent) -> None:
         """Ask from the base on; answers to earlier probes say nothing any more."""
-        self.phase = MOVES[self.phase, move]
+        self._move(event)
         self.size_bytes = self.base_bytes
         self._unproved_bytes = self._ceiling_bytes
         self._lost = 0
@@ -275,11 +284,11 @@ class PathMtu:
         """Try the next size, if there is one between what is proved and what may still be."""
         left_bytes = self._unproved_bytes - self.size_bytes
         if left_bytes < STEP_BYTES:
-            self.phase = MOVES[self.phase, Move.FOUND]
+            self._move(MtuEvent.FOUND)
             self.due = None
             self._raise_at_ns = now_ns + RAISE_NS
             return
-        self.phase = MOVES[self.phase, Move.NARROWED]
+        self._move(MtuEvent.NARROWED)
         if self._unproved_bytes == self._ceiling_bytes:
             self._try(self._untried_bytes)
         else:

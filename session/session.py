@@ -32,6 +32,7 @@ from triack.base.checks import DATAGRAM_MAX_BYTES
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
+from triack.base.transitions import next_state
 from triack.base.units import in_ns
 from triack.session import frames as wire
 from triack.session.answering import Answering
@@ -65,7 +66,7 @@ from triack.session.rtt import RoundTrip
 from triack.session.sending import SPAN_WINDOWS, SendWindow, SessionPacket
 from triack.session.settings import SessionSettings
 from triack.session.sizing import Sizing, base_bytes
-from triack.session.states import AS_HEARD, UNTOLD, CloseReason, Move, State, next_state
+from triack.session.states import AS_HEARD, TRANSITIONS, UNTOLD, CloseReason, SessionEvent, SessionState
 from triack.session.timers import Timer, Timers
 
 __all__ = ["Session"]
@@ -115,7 +116,7 @@ class Session:
         own = Hello.of(settings, session_id=session_id, connection_id=connection_id, introduction=introduction)
         self.peer = peer
         self.policy = own.policy if peer is None else own.policy.agreed(peer.policy)
-        self.state = State.CONNECTING if peer is None else State.ACCEPTING
+        self.state = SessionState.CONNECTING if peer is None else SessionState.ACCEPTING
         self.mark = 0
         self.peer_mark = 0
         self.rtt = RoundTrip()
@@ -179,7 +180,7 @@ class Session:
     @property
     def is_unanswered(self) -> bool:
         """Whether this end tries to connect, and has done so for a while."""
-        return self.state is State.CONNECTING and self._opening.is_unanswered
+        return self.state is SessionState.CONNECTING and self._opening.is_unanswered
 
     @property
     def said_at_ns(self) -> int:
@@ -189,7 +190,7 @@ class Session:
     @property
     def is_closed(self) -> bool:
         """Whether the session is over."""
-        return self.state is State.CLOSED
+        return self.state is SessionState.CLOSED
 
     @property
     def is_paced(self) -> bool:
@@ -199,7 +200,7 @@ class Session:
     @property
     def room(self) -> int:
         """How many packets ``send_packet`` will take now."""
-        return self.window.room if self.state is State.OPEN else 0
+        return self.window.room if self.state is SessionState.OPEN else 0
 
     def send_packet(self, delivery: Delivery, content: bytes, context: object, *, asks: bool = False) -> int:
         """Number a packet and queue it for sending.
@@ -234,23 +235,23 @@ class Session:
 
     def drain(self, now_ns: int) -> None:
         """Take no more packets, wait for the last acks, then close. Closes at once when it is not open."""
-        if self.state is State.OPEN:
-            self.state = next_state(self.state, Move.DRAIN)
+        if self.state is SessionState.OPEN:
+            self._move(SessionEvent.DRAIN)
             self._timers.start(Timer.DRAIN_LIMIT, now_ns + in_ns(self._settings.drain_timeout_s))
             # What is missing is not to wait for the receiver's delays.
             self._probing.ping_due = True
             self._close_if_drained()
-        elif self.state in (State.CONNECTING, State.ACCEPTING):
+        elif self.state in (SessionState.CONNECTING, SessionState.ACCEPTING):
             self.close(CloseReason.LOCAL_STOP)
 
     def close(self, reason: CloseReason) -> None:
         """Close now and tell the peer, if there is one yet; a second call does nothing."""
-        if self.state is State.CLOSED:
+        if self.state is SessionState.CLOSED:
             return
         # Whom our accept has not reached yet, nothing else of ours does: it makes the keys.
         if self.peer is not None and not self._opening.due and reason not in UNTOLD:
             self._goodbye = reason
-        self.state = next_state(self.state, reason)
+        self._move(reason)
         self._timers.stop_all()
         self._events.append(SessionClosed(reason, self.window.unacked))
 
@@ -263,7 +264,7 @@ class Session:
 
     def introduce(self, introduction: bytes) -> None:
         """The owner has something else to say to the peer's, if the session is not open yet; see ``Opening``."""
-        if self.state in (State.CONNECTING, State.ACCEPTING):
+        if self.state in (SessionState.CONNECTING, SessionState.ACCEPTING):
             self._opening.introduce(introduction)
 
     def keep_alive(self, interval_ns: int, now_ns: int) -> None:
@@ -272,23 +273,23 @@ class Session:
             return
         self._keep_alive.interval_ns = interval_ns
         self._timers.stop(Timer.KEEP_ALIVE)
-        if interval_ns and self.state is State.OPEN:
+        if interval_ns and self.state is SessionState.OPEN:
             self._timers.start(Timer.KEEP_ALIVE, self._keep_alive.look_again_ns(now_ns))
 
     def hasten(self, wait_ns: int, now_ns: int) -> None:
         """The peer may be there again: an initiator whose hello was not answered repeats it after that wait at most."""
-        if self.state is State.CONNECTING and self._opening.hasten(wait_ns):
+        if self.state is SessionState.CONNECTING and self._opening.hasten(wait_ns):
             self._timers.start(Timer.CONNECT_RESEND, now_ns + wait_ns)
 
     # ---- inputs
 
     def handle_hello(self, peer: Hello, now_ns: int) -> None:
         """Take the peer's hello: the accept (initiator) or one more connect (acceptor)."""
-        if self.state is State.CONNECTING:
+        if self.state is SessionState.CONNECTING:
             self._take_peer(peer)
             rtt_ns = max(1, now_ns - peer.sent_at_ns)
             self.rtt.update(rtt_ns)
-            self._open(Move.ACCEPTED, now_ns, rtt_ns)
+            self._open(SessionEvent.ACCEPTED, now_ns, rtt_ns)
             # The acceptor waits for our first datagram, so anything must go, and go again until it is answered.
             self._opening.handle_measured(rtt_ns, tells=self.policy.reckons_by_rtt)
             self.answering.session_ack.debt.handle_request()
@@ -296,7 +297,7 @@ class Session:
             # It is open here, so that nobody gives it up sooner than any open session.
             limit_ns = max(in_ns(self._settings.connect_timeout_s), self._awaiting.timeout_ns)
             self._timers.start(Timer.CONNECT_LIMIT, now_ns + limit_ns)
-        elif self.state is State.ACCEPTING:
+        elif self.state is SessionState.ACCEPTING:
             self._opening.handle_connect(peer)
 
     def handle_retry(self) -> None:
@@ -310,7 +311,7 @@ class Session:
             ProtocolError: the datagram is not well-formed and was ignored as a whole. A ``repeated-frame`` has closed
                 the session as well: it is no accident, and asks for work.
         """
-        if self.state not in (State.ACCEPTING, State.OPEN, State.DRAINING):
+        if self.state not in (SessionState.ACCEPTING, SessionState.OPEN, SessionState.DRAINING):
             raise ProtocolError(DropReason.NOT_OPEN, self.state.value)
         try:
             frames = wire.decode_frames(payload)
@@ -318,9 +319,9 @@ class Session:
             if error.reason is DropReason.REPEATED_FRAME:
                 self.close(CloseReason.PROTOCOL_ERROR)
             raise
-        if self.state is State.ACCEPTING:
+        if self.state is SessionState.ACCEPTING:
             # A connect alone opens nothing: it may be a late copy. Whoever sends this has got our accept.
-            self._open(Move.CONFIRMED, now_ns, self._told_rtt_ns(frames))
+            self._open(SessionEvent.CONFIRMED, now_ns, self._told_rtt_ns(frames))
         if self._opening.unconfirmed:
             self._confirm()
         self._awaiting.handle_heard(now_ns)
@@ -335,7 +336,7 @@ class Session:
         """Take datagrams that came together, in order; one that is not well-formed is reported as dropped."""
         at = 0
         while at < len(payloads):
-            is_open = self.state in (State.OPEN, State.DRAINING)
+            is_open = self.state in (SessionState.OPEN, SessionState.DRAINING)
             run = self.answering.read_run(payloads[at:]) if is_open else None
             first, at = at, at + (1 if run is None else len(run.contents))
             if run is not None:
@@ -349,7 +350,7 @@ class Session:
     def handle_stored(self, numbers: list[int], now_ns: int) -> None:
         """The commit that holds these received packets has returned."""
         self.answering.handle_stored(numbers, now_ns)
-        if self.state is not State.CLOSED:
+        if self.state is not SessionState.CLOSED:
             self.answering.arm(self._timers)
 
     def handle_refused(self, numbers: Collection[int]) -> None:
@@ -366,7 +367,7 @@ class Session:
 
     def handle_timer(self, now_ns: int) -> None:
         """Let every timer that has run out do its work."""
-        while self.state is not State.CLOSED:
+        while self.state is not SessionState.CLOSED:
             timer = self._timers.poll_expired(now_ns)
             if timer is None:
                 return
@@ -387,12 +388,12 @@ class Session:
 
         It never holds a packet that is longer than a datagram, nor one behind that: see ``poll_run``.
         """
-        if self.state in (State.OPEN, State.DRAINING):
+        if self.state in (SessionState.OPEN, SessionState.DRAINING):
             return self._transmit_frames(now_ns)
         if self._goodbye is not None:
             reason, self._goodbye = self._goodbye, None
             return self._composing.goodbye(reason, self.mark, now_ns)
-        if self.state is State.CLOSED or not self._opening.due:
+        if self.state is SessionState.CLOSED or not self._opening.due:
             return None
         return self._transmit_hello(now_ns)
 
@@ -402,7 +403,9 @@ class Session:
         Packets that are longer than a datagram leave here alone, in pieces; without this call they wait until the
         session ends.
         """
-        run = self._composing.run(self.mark, now_ns) if self.state in (State.OPEN, State.DRAINING) else None
+        run = (
+            self._composing.run(self.mark, now_ns) if self.state in (SessionState.OPEN, SessionState.DRAINING) else None
+        )
         if run is not None:
             self._keep_alive.sent_at_ns = now_ns
             self._handle_departed(run.packets, now_ns)
@@ -448,8 +451,11 @@ class Session:
         told_ns = next((frame.rtt_ns for frame in frames if isinstance(frame, wire.RoundTripFrame)), 0)
         return min(told_ns, in_ns(self._settings.connect_timeout_s))
 
-    def _open(self, move: Move, now_ns: int, told_ns: int) -> None:
-        self.state = next_state(self.state, move)
+    def _move(self, event: SessionEvent | CloseReason) -> None:
+        self.state = next_state(TRANSITIONS, self.state, event)
+
+    def _open(self, event: SessionEvent, now_ns: int, told_ns: int) -> None:
+        self._move(event)
         measured_ns = self._opening.handle_opened(now_ns)
         rtt_ns = told_ns or measured_ns
         self.rtt.begin(rtt_ns)
@@ -553,7 +559,7 @@ class Session:
     # ---- timers
 
     def _on_connect_resend(self, now_ns: int) -> None:
-        if self.state is State.CONNECTING:
+        if self.state is SessionState.CONNECTING:
             self._opening.repeat()
         else:
             # What is in flight is asked for already.
@@ -588,7 +594,7 @@ class Session:
             self.close(CloseReason.STORE_ACK_TIMEOUT)
 
     def _on_cleanup(self, now_ns: int) -> None:
-        waits = self.window.unacked or self._awaiting.store_wait or self.state is not State.OPEN
+        waits = self.window.unacked or self._awaiting.store_wait or self.state is not SessionState.OPEN
         if self.idle.is_over(now_ns) and not waits:
             self._events.append(SessionIdle())
         self._timers.start(Timer.CLEANUP, self.idle.look_again_ns(now_ns))
@@ -608,7 +614,7 @@ class Session:
         self.close(CloseReason.LOCAL_STOP)
 
     def _close_if_drained(self) -> None:
-        if self.state is State.DRAINING and not self.window.unacked and not self._awaiting.store_wait:
+        if self.state is SessionState.DRAINING and not self.window.unacked and not self._awaiting.store_wait:
             self.close(CloseReason.DRAINED)
 
 

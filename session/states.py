@@ -10,25 +10,22 @@ two response states are one round trip here.
 
 from enum import Enum
 
-from triack.base.errors import TriackError
 from triack.base.reasons import Reason
 
 __all__ = [
     "AS_HEARD",
     "FAILURES",
     "IN_DOUBT",
-    "MOVES",
+    "TRANSITIONS",
     "UNTOLD",
     "WITHOUT_ACKS",
     "CloseReason",
-    "IllegalMove",
-    "Move",
-    "State",
-    "next_state",
+    "SessionEvent",
+    "SessionState",
 ]
 
 
-class State(Enum):
+class SessionState(Enum):
     """Where a session is."""
 
     CONNECTING = "connecting"
@@ -62,7 +59,7 @@ class CloseReason(Reason):
     TOO_MANY_FORGERIES = "too-many-forgeries", "So many forged datagrams came that its keys can bear no more."
 
 
-class Move(Enum):
+class SessionEvent(Enum):
     """What can happen to a session besides closing."""
 
     ACCEPTED = "accepted"
@@ -101,39 +98,27 @@ _ANY_TIME = {
     CloseReason.TOO_MANY_FORGERIES,
 }
 
-MOVES: dict[State, dict[Move | CloseReason, State]] = {
-    State.CONNECTING: {
-        Move.ACCEPTED: State.OPEN,
-        **dict.fromkeys(_ANY_TIME | {CloseReason.CONNECT_TIMEOUT}, State.CLOSED),
+TRANSITIONS: dict[SessionState, dict[SessionEvent | CloseReason, SessionState]] = {
+    SessionState.CONNECTING: {
+        SessionEvent.ACCEPTED: SessionState.OPEN,
+        **dict.fromkeys(_ANY_TIME | {CloseReason.CONNECT_TIMEOUT}, SessionState.CLOSED),
     },
-    State.ACCEPTING: {
-        Move.CONFIRMED: State.OPEN,
-        **dict.fromkeys(_ANY_TIME | {CloseReason.CONNECT_TIMEOUT}, State.CLOSED),
+    SessionState.ACCEPTING: {
+        SessionEvent.CONFIRMED: SessionState.OPEN,
+        **dict.fromkeys(_ANY_TIME | {CloseReason.CONNECT_TIMEOUT}, SessionState.CLOSED),
     },
-    State.OPEN: {
-        Move.DRAIN: State.DRAINING,
+    SessionState.OPEN: {
+        SessionEvent.DRAIN: SessionState.DRAINING,
         **dict.fromkeys(
-            _ANY_TIME | {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT, CloseReason.IDLE}, State.CLOSED
+            _ANY_TIME | {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT, CloseReason.IDLE}, SessionState.CLOSED
         ),
     },
-    State.DRAINING: {
+    SessionState.DRAINING: {
         **dict.fromkeys(
             _ANY_TIME | {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT, CloseReason.DRAINED, CloseReason.IDLE},
-            State.CLOSED,
+            SessionState.CLOSED,
         ),
     },
-    State.CLOSED: {},
+    SessionState.CLOSED: {},
 }
-"""State, then what happens, then the next state. A missing key is a move that does not exist."""
-
-
-class IllegalMove(TriackError):
-    """Our own code tried a move that the table does not have."""
-
-
-def next_state(state: State, move: Move | CloseReason) -> State:
-    """The state after ``move``. Raises IllegalMove when the table has no such move."""
-    try:
-        return MOVES[state][move]
-    except KeyError:
-        raise IllegalMove(f"a session that is {state.value} cannot move by {move.value}") from None
+"""State, then what happens, then the next state."""

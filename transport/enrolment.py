@@ -39,6 +39,7 @@ from triack.base.datagram import HEADER_BYTES, Header, Kind
 from triack.base.errors import AddressError, ProtocolError, UsageError
 from triack.base.names import check_name
 from triack.base.reasons import DropReason
+from triack.base.transitions import next_state
 from triack.base.units import MS, SECOND
 from triack.transport.address import Address
 from triack.transport.cookies import MAC_BYTES, Cookies, Entropy, mac, mac_fits, mac_key
@@ -328,6 +329,26 @@ class ClientState(Enum):
     FAILED = "failed"
 
 
+class ClientEvent(Enum):
+    """What happens to that side."""
+
+    ANSWERED = "answered"
+    """The server has shown that it knows the code."""
+    WELCOMED = "welcomed"
+    """The server trusts this node now."""
+    EXPIRED = "expired"
+    """It has tried for long enough."""
+
+
+TRANSITIONS: dict[ClientState, dict[ClientEvent, ClientState]] = {
+    ClientState.CALLING: {ClientEvent.ANSWERED: ClientState.PROVING, ClientEvent.EXPIRED: ClientState.FAILED},
+    ClientState.PROVING: {ClientEvent.WELCOMED: ClientState.ENROLLED, ClientEvent.EXPIRED: ClientState.FAILED},
+    ClientState.ENROLLED: {},
+    ClientState.FAILED: {},
+}
+"""State, then what happens, then the next state."""
+
+
 class EnrolmentClient:
     """The side that was invited: it has something to send from the start.
 
@@ -397,6 +418,9 @@ class EnrolmentClient:
         self._has_to_send = True
         self._repeat_ns, self._until_ns = now_ns + REPEAT_NS, now_ns + life_ns
 
+    def _move(self, event: ClientEvent) -> None:
+        self.state = next_state(TRANSITIONS, self.state, event)
+
     @property
     def is_over(self) -> bool:
         """Whether it has come to an end, good or bad."""
@@ -411,7 +435,7 @@ class EnrolmentClient:
         if self.is_over:
             return
         if now_ns >= self._until_ns:
-            self.state = ClientState.FAILED
+            self._move(ClientEvent.EXPIRED)
             self._has_to_send = False
         elif now_ns >= self._repeat_ns:
             self._has_to_send = True
@@ -467,7 +491,7 @@ class EnrolmentClient:
         proof = _prove(self._secret, _CLIENT, self._handshake.hash, self._pair.public)
         message = self._handshake.write((proof + self._who).ljust(_HMAC_BYTES + _WHO_BYTES_MAX, b"\0"))
         self._datagram = _header(self.connection_id, _PROOF) + message
-        self.state = ClientState.PROVING
+        self._move(ClientEvent.ANSWERED)
         self._has_to_send = True
         self._repeat_ns = now_ns + REPEAT_NS
 
@@ -480,7 +504,7 @@ class EnrolmentClient:
         except InvalidTag:
             raise ProtocolError(DropReason.BAD_TAG) from None
         self.result = _check(said, self._secret, _SERVER, self._handshake.hash, self._handshake.remote_static)
-        self.state = ClientState.ENROLLED
+        self._move(ClientEvent.WELCOMED)
         self._has_to_send = False
 
     def _check_mac(self, datagram: bytes, key: bytes, length: int) -> bytes:

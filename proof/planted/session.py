@@ -17,7 +17,7 @@ from triack.session.policy import Policy
 from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, SessionPacket
 from triack.session.session_ack import SessionAck
 from triack.session.sizing import Sizing
-from triack.session.states import State
+from triack.session.states import SessionState
 from triack.session.store_ack import StoreAck
 from triack.session.timers import Timer
 
@@ -140,8 +140,8 @@ def _open_with_connect(patch: Patch) -> None:
     def eager(self: Handshakes, datagram: bytes, header: Header, sender: str, now_ns: int) -> None:
         handle_connect(self, datagram, header, sender, now_ns)
         for conversation in self.conversations.values():
-            if conversation.session.state is State.ACCEPTING:
-                conversation.session.state = State.OPEN
+            if conversation.session.state is SessionState.ACCEPTING:
+                conversation.session.state = SessionState.OPEN
 
     patch.setattr(Handshakes, "handle_connect", eager)
 

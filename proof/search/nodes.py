@@ -7,7 +7,7 @@ from proof.search.host import Action, Host
 from proof.search.identity import digest, freeze, short, thaw
 from proof.search.scope import Scope
 from proof.search.witness import sentence
-from triack.session.states import State
+from triack.session.states import SessionState
 
 __all__ = ["Node", "Nodes", "Step"]
 
@@ -159,7 +159,9 @@ def _look_at(host: Host, frozen: bytes) -> Node:
     return Node(
         frozen=frozen,
         connections=tuple(witness.talks),
-        opened=tuple(connection for connection, talk in witness.talks.items() if talk.state is not State.CONNECTING),
+        opened=tuple(
+            connection for connection, talk in witness.talks.items() if talk.state is not SessionState.CONNECTING
+        ),
         queued=tuple(witness.queued),
         kept=tuple(witness.kept),
         forgotten=host.forgotten,

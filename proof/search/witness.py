@@ -18,7 +18,7 @@ from triack.ordering import wire
 from triack.queues.engine import Engine
 from triack.queues.packing import unpack
 from triack.session.frames import AckFrame, PacketFrame, StoreAckFrame
-from triack.session.states import State
+from triack.session.states import SessionState
 
 __all__ = ["Talk", "Violation", "Witness", "sentence"]
 
@@ -26,11 +26,11 @@ Place = tuple[int, int, int]
 """OutgoingQueue, sequence and number of a packet."""
 
 _LATER = {
-    State.CONNECTING: {State.OPEN, State.DRAINING, State.CLOSED},
-    State.ACCEPTING: {State.OPEN, State.DRAINING, State.CLOSED},
-    State.OPEN: {State.DRAINING, State.CLOSED},
-    State.DRAINING: {State.CLOSED},
-    State.CLOSED: set(),
+    SessionState.CONNECTING: {SessionState.OPEN, SessionState.DRAINING, SessionState.CLOSED},
+    SessionState.ACCEPTING: {SessionState.OPEN, SessionState.DRAINING, SessionState.CLOSED},
+    SessionState.OPEN: {SessionState.DRAINING, SessionState.CLOSED},
+    SessionState.DRAINING: {SessionState.CLOSED},
+    SessionState.CLOSED: set(),
 }
 """Where a session may be later, written down apart from ``session.states``."""
 
@@ -59,7 +59,7 @@ class Talk:
 
     session: int
     initiator: bool
-    state: State
+    state: SessionState
     peer: int = 0
     sent: dict[int, bytes] = field(default_factory=dict)
     acked: set[int] = field(default_factory=set)
@@ -113,7 +113,7 @@ class Witness:
             session = conversation.session
             talk = self.talks.get(connection)
             if talk is None:
-                first = State.CONNECTING if session.initiator else State.ACCEPTING
+                first = SessionState.CONNECTING if session.initiator else SessionState.ACCEPTING
                 talk = self.talks[connection] = Talk(session.hello.session_id, session.initiator, first)
             if session.peer is not None:
                 talk.peer = session.peer.connection_id
@@ -121,10 +121,10 @@ class Witness:
                 self._check_move(connection, talk, session.state, heard)
                 talk.state = session.state
 
-    def _check_move(self, connection: int, talk: Talk, state: State, heard: Datagram | None) -> None:
+    def _check_move(self, connection: int, talk: Talk, state: SessionState, heard: Datagram | None) -> None:
         if state not in _LATER[talk.state]:
             raise Violation(f"session {talk.session:x} went from {talk.state.value} to {state.value}")
-        if state is State.OPEN:
+        if state is SessionState.OPEN:
             awaited = Kind.ACCEPT if talk.initiator else Kind.DATA
             spoken = heard is not None and heard.kind is awaited and heard.connection == connection
             if not spoken:

@@ -6,38 +6,43 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, make
-from triack.node.life import MOVES, Life, LifeState
+from triack.base.transitions import IllegalTransition
+from triack.node.life import TRANSITIONS, Life, LifeEvent, LifeState
 
 
 def life_in(state: LifeState) -> Life:
-    """A life that has come to a state by legal moves."""
+    """A life that has come to a state in the usual way."""
+    to_open = (LifeEvent.START, LifeEvent.STARTED)
     way = {
         LifeState.NEW: (),
-        LifeState.STARTING: (LifeState.STARTING,),
-        LifeState.OPEN: (LifeState.STARTING, LifeState.OPEN),
-        LifeState.CLOSING: (LifeState.STARTING, LifeState.OPEN, LifeState.CLOSING),
-        LifeState.CLOSED: (LifeState.STARTING, LifeState.OPEN, LifeState.CLOSING, LifeState.CLOSED),
-        LifeState.FAILED: (LifeState.STARTING, LifeState.OPEN),
+        LifeState.STARTING: (LifeEvent.START,),
+        LifeState.OPEN: to_open,
+        LifeState.CLOSING: (*to_open, LifeEvent.CLOSE),
+        LifeState.CLOSED: (*to_open, LifeEvent.CLOSE, LifeEvent.CLOSED),
+        LifeState.FAILED: to_open,
     }[state]
     life = Life("n")
-    for step in way:
-        life.move(step)
+    for event in way:
+        life.handle(event)
     if state is LifeState.FAILED:
         life.fail(triack.StoreFailed("full"))
     return life
 
 
 @pytest.mark.parametrize("before", list(LifeState))
-@pytest.mark.parametrize("after", list(LifeState))
-async def test_only_the_moves_of_the_table_are_made(before: LifeState, after: LifeState) -> None:
+@pytest.mark.parametrize("event", list(LifeEvent))
+async def test_only_what_the_table_has_can_happen(before: LifeState, event: LifeEvent) -> None:
+    """A user can start a node again, which is told as misuse."""
     life = life_in(before)
-    if after in MOVES[before]:
-        life.move(after)
-        assert life.state is after
-    else:
-        with pytest.raises(triack.UsageError, match=f"started before, and is {before.value}"):
-            life.move(after)
-        assert life.state is before
+    if event in TRANSITIONS[before]:
+        life.handle(event)
+        assert life.state is TRANSITIONS[before][event]
+        return
+    again = event is LifeEvent.START
+    error = pytest.raises(triack.UsageError, match=f"started before, and is {before.value}")
+    with error if again else pytest.raises(IllegalTransition):
+        life.handle(event)
+    assert life.state is before
 
 
 @pytest.mark.parametrize("state", list(LifeState))

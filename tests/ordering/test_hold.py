@@ -99,7 +99,7 @@ def test_a_session_takes_its_words_with_it() -> None:
 @pytest.mark.parametrize("state", HoldState)
 def test_go_leads_back_from_everywhere(state: HoldState) -> None:
     """No state is for ever."""
-    assert TRANSITIONS[state].get(HoldEvent.GO, state) is HoldState.GOING
+    assert TRANSITIONS[state][HoldEvent.GO] is HoldState.GOING
 
 
 def test_a_probe_need_not_wait_for_a_session_that_would_end_before() -> None:

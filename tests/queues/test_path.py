@@ -7,7 +7,7 @@ import pytest
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.base.units import MS
-from triack.queues.path import CHALLENGE_BYTES, GIVE_UP_NS, REPEAT_NS, Paths, State
+from triack.queues.path import CHALLENGE_BYTES, GIVE_UP_NS, REPEAT_NS, Paths, PathState
 
 HOME, NEW, THIRD = "udp://a:1", "udp://a:2", "udp://evil:1"
 SIZE = 44
@@ -44,7 +44,7 @@ def seen() -> Seen:
 
 def test_who_stays_where_it_is_is_asked_nothing(seen: Seen) -> None:
     seen.come(HOME)
-    assert (seen.ask(), seen.paths.next_deadline(), seen.paths.state) == (None, None, State.SETTLED)
+    assert (seen.ask(), seen.paths.next_deadline(), seen.paths.state) == (None, None, PathState.SETTLED)
 
 
 def test_the_newest_from_elsewhere_is_asked_once(seen: Seen) -> None:
@@ -58,7 +58,7 @@ def test_it_is_there_when_it_answers_from_there(seen: Seen) -> None:
     seen.come(NEW)
     seen.ask()
     seen.paths.handle_response(question(1), NEW)
-    assert (seen.paths.state, seen.paths.candidate, seen.paths.next_deadline()) == (State.SETTLED, "", None)
+    assert (seen.paths.state, seen.paths.candidate, seen.paths.next_deadline()) == (PathState.SETTLED, "", None)
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_nothing_is_an_answer_when_nothing_was_asked(seen: Seen) -> None:
 def test_an_old_datagram_from_elsewhere_says_nothing(seen: Seen) -> None:
     """It was under way, or somebody has kept it."""
     seen.come(NEW, newest=False)
-    assert seen.paths.state is State.SETTLED
+    assert seen.paths.state is PathState.SETTLED
 
 
 def test_another_transport_is_another_session(seen: Seen) -> None:
     seen.come("tcp://a:1")
-    assert seen.paths.state is State.SETTLED
+    assert seen.paths.state is PathState.SETTLED
 
 
 def test_it_is_forgotten_when_the_peer_speaks_by_the_old_path(seen: Seen) -> None:
@@ -125,7 +125,7 @@ def test_who_does_not_answer_is_given_up(seen: Seen) -> None:
     seen.come(NEW)
     seen.ask()
     seen.ask(GIVE_UP_NS)
-    assert seen.paths.state is State.SETTLED
+    assert seen.paths.state is PathState.SETTLED
     seen.come(NEW)
     assert seen.ask() == (NEW, question(2))
 

@@ -21,7 +21,7 @@ from triack.session.events import (
 from triack.session.frames import CloseFrame, Hello, decode_frames
 from triack.session.session import Session
 from triack.session.settings import SessionSettings
-from triack.session.states import CloseReason, State
+from triack.session.states import CloseReason, SessionState
 from triack.session.timers import Timer
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Network, Port
@@ -127,7 +127,7 @@ class Pair:
         weather = Faults(delay_ns=rtt_ns // 2)
         pair = cls(settings, peer_settings=peer_settings, weather=weather, udp=udp, store_ns=store_ns)
         pair.run(3 * rtt_ns // 2)
-        assert pair.a.state is pair.b.state is State.OPEN
+        assert pair.a.state is pair.b.state is SessionState.OPEN
         return pair
 
     def confirm(self) -> None:

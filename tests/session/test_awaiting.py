@@ -12,7 +12,7 @@ from triack.session.frames import Ask, PacketFrame, decode_frames, encode_ping
 from triack.session.pacing import NetworkShare
 from triack.session.session_ack import PATIENCE_NS
 from triack.session.settings import SessionSettings
-from triack.session.states import CloseReason, State
+from triack.session.states import CloseReason, SessionState
 from triack.tools.sim.faults import Faults
 
 # ---- when it is asked again
@@ -72,7 +72,7 @@ def test_the_ack_timeout_adapts_to_the_round_trip(rtt_ms: int, timeout_ms: int) 
     pair.run(3 * rtt_ms * MS // 2)
     pair.confirm()
     pair.run(3 * rtt_ms * MS)
-    assert pair.a.state is State.OPEN
+    assert pair.a.state is SessionState.OPEN
     start_ns = pair.now_ns
     assert send_into_silence(pair) - start_ns == timeout_ms * MS
     assert closes(pair) == [SessionClosed(CloseReason.ACK_TIMEOUT, 1)]
@@ -91,7 +91,7 @@ def test_silence_alone_closes_nothing() -> None:
     pair.run(SECOND)
     cut(pair)
     pair.run(250 * SECOND)
-    assert pair.a.state is pair.b.state is State.OPEN
+    assert pair.a.state is pair.b.state is SessionState.OPEN
 
 
 def test_any_datagram_keeps_the_session_alive() -> None:
@@ -104,7 +104,7 @@ def test_any_datagram_keeps_the_session_alive() -> None:
         pair.inject("a", encode_ping())
         pair.drain()
     start_ns = pair.now_ns
-    assert pair.a.state is State.OPEN
+    assert pair.a.state is SessionState.OPEN
     pair.run_until(lambda: bool(closes(pair)))
     assert pair.now_ns - start_ns == 2 * SECOND
 

@@ -10,12 +10,12 @@ from triack.session.path_mtu import (
     ETHERNET_BYTES,
     JUMBO_BYTES,
     MAX_PROBES,
-    MOVES,
     RAISE_NS,
     STEP_BYTES,
-    Move,
+    TRANSITIONS,
+    MtuEvent,
+    MtuState,
     PathMtu,
-    Phase,
     SizeProbe,
 )
 
@@ -44,9 +44,9 @@ def search(path: PathMtu, carried: int, now_ns: int = 0) -> list[int]:
 
 def test_the_table_has_every_state_and_move() -> None:
     """Each is entered, and each happens; a disabled one does not move with the path."""
-    assert {phase for phase, _ in MOVES} == set(Phase)
-    assert {move for _, move in MOVES} == set(Move)
-    assert set(MOVES.values()) == set(Phase) - {Phase.DISABLED}
+    assert set(TRANSITIONS) == set(MtuState)
+    assert {event for row in TRANSITIONS.values() for event in row} == set(MtuEvent)
+    assert {after for row in TRANSITIONS.values() for after in row.values()} == set(MtuState) - {MtuState.DISABLED}
 
 
 @pytest.mark.parametrize("carried", [1_200, 1_215, 1_300, 1_452, 1_472, 8_972, 8_999, 9_000, 60_000])
@@ -55,7 +55,7 @@ def test_the_search_finds_what_is_carried(carried: int, ceiling: int) -> None:
     """To a few bytes, never more, and with no probe longer than is wanted."""
     path = wanting(ceiling)
     tried = search(path, carried)
-    assert path.phase is Phase.SEARCH_COMPLETE
+    assert path.state is MtuState.SEARCH_COMPLETE
     most = min(carried, ceiling)
     assert path.size_bytes <= most
     assert most - path.size_bytes < STEP_BYTES + 1
@@ -85,9 +85,9 @@ def test_nothing_is_probed_before_something_is_sent_nor_where_nothing_more_is_wa
     path.handle_moved()
     path.handle_silence()
     path.handle_timer(SECOND)
-    assert (path.phase, path.poll_probe()) == (Phase.DISABLED, None)
+    assert (path.state, path.poll_probe()) == (MtuState.DISABLED, None)
     small = wanting(1_200)
-    assert (small.phase, small.poll_probe(), small.size_bytes) == (Phase.DISABLED, None, BASE)
+    assert (small.state, small.poll_probe(), small.size_bytes) == (MtuState.DISABLED, None, BASE)
     assert PathMtu(BASE, 576).size_bytes == 576
 
 
@@ -97,7 +97,7 @@ def test_a_size_is_in_force_only_when_a_probe_of_it_was_answered() -> None:
     base = path.poll_probe()
     assert base == SizeProbe(1, BASE)
     path.handle_answer(99, 0)
-    assert path.phase is Phase.BASE
+    assert path.state is MtuState.BASE
     path.handle_answer(1, 0)
     probe = path.poll_probe()
     assert probe == SizeProbe(2, ETHERNET_BYTES)
@@ -130,11 +130,11 @@ def test_a_size_is_too_large_after_three_probes_and_a_late_answer_counts_all_the
 def test_a_peer_that_answers_nothing_is_asked_again_after_ten_minutes_of_use() -> None:
     path = wanting()
     assert search(path, 0) == [BASE] * MAX_PROBES
-    assert (path.phase, path.size_bytes) == (Phase.ERROR, BASE)
+    assert (path.state, path.size_bytes) == (MtuState.ERROR, BASE)
     path.handle_sending(0, RAISE_NS - 1)
     assert path.poll_probe() is None
     path.handle_sending(0, RAISE_NS)
-    assert path.phase is Phase.BASE
+    assert path.state is MtuState.BASE
     search(path, 9_000, RAISE_NS)
     assert path.size_bytes == 9_000
 
@@ -146,7 +146,7 @@ def test_a_path_that_carries_more_later_is_found_out_when_it_is_used() -> None:
     assert path.poll_probe() is None
     path.handle_sending(0, RAISE_NS)
     assert search(path, 9_000) == [9_000]
-    assert (path.phase, path.size_bytes) == (Phase.SEARCH_COMPLETE, 9_000)
+    assert (path.state, path.size_bytes) == (MtuState.SEARCH_COMPLETE, 9_000)
     path.handle_sending(0, 3 * RAISE_NS)
     assert path.poll_probe() is None, "there is nothing more to find"
 
@@ -166,7 +166,7 @@ def test_large_ones_that_are_lost_in_a_row_are_a_black_hole() -> None:
     for _ in range(BLACK_HOLE_LOSSES):
         assert path.size_bytes == 9_000
         path.handle_lost(8_000)
-    assert (path.phase, path.size_bytes) == (Phase.BASE, BASE)
+    assert (path.state, path.size_bytes) == (MtuState.BASE, BASE)
     assert search(path, 1_472)[:2] == [BASE, ETHERNET_BYTES]
 
 
@@ -175,7 +175,7 @@ def test_what_left_in_pieces_says_nothing_of_large_datagrams() -> None:
     search(path, 1_472)
     for _ in range(2 * BLACK_HOLE_LOSSES):
         path.handle_lost(5_000)
-    assert path.phase is Phase.SEARCH_COMPLETE
+    assert path.state is MtuState.SEARCH_COMPLETE
 
 
 @pytest.mark.parametrize(("again", "carried"), list(product(["moved", "silence"], [1_200, 9_000])))
@@ -188,9 +188,9 @@ def test_another_path_is_searched_from_the_base(again: str, carried: int) -> Non
     old = path.poll_probe()
     assert old is not None
     (path.handle_moved if again == "moved" else path.handle_silence)()
-    assert (path.phase, path.size_bytes) == (Phase.BASE, BASE)
+    assert (path.state, path.size_bytes) == (MtuState.BASE, BASE)
     path.handle_answer(old.number, 0)
-    assert path.phase is Phase.BASE
+    assert path.state is MtuState.BASE
     search(path, carried)
     assert path.size_bytes == carried
 

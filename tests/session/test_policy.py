@@ -13,7 +13,7 @@ from triack.base.errors import ProtocolError
 from triack.base.units import MS, SECOND
 from triack.session.policy import POLICY_BYTES, Policy
 from triack.session.settings import SessionSettings
-from triack.session.states import State
+from triack.session.states import SessionState
 
 DEFAULT = Policy.of(SessionSettings())
 THIRD = AckTrigger(window_share=1 / 3, delay_s=1.0)
@@ -115,7 +115,7 @@ def test_a_healthy_link_stays_up(sender: SessionSettings, receiver: SessionSetti
     for _ in range(50):
         pair.send(end, 1)
         pair.run(2 * SECOND)
-    assert pair.a.state is pair.b.state is State.OPEN
+    assert pair.a.state is pair.b.state is SessionState.OPEN
     assert reasons(pair, "a") == reasons(pair, "b") == []
     assert pair.unacked[end] == set()
     assert pair.a.answering.terms == pair.b.answering.terms

@@ -37,7 +37,7 @@ from triack.session.frames import (
     encode_store_ack,
 )
 from triack.session.settings import SessionSettings
-from triack.session.states import CloseReason, State
+from triack.session.states import CloseReason, SessionState
 
 PROBE_NS = 60 * MS
 """After one sample of 20 ms: 20 + 4 x 10."""
@@ -81,7 +81,7 @@ def test_an_initiator_without_packets_asks_until_it_is_heard() -> None:
     pair.run(SECOND)
     assert SessionOpened() not in pair.events["b"]
     pair.run(SECOND)
-    assert pair.b.state is State.OPEN
+    assert pair.b.state is SessionState.OPEN
     assert kinds(pair, "a")[-1] == (1_020, TransmitKind.DATA)
 
 
@@ -89,7 +89,7 @@ def test_a_session_that_opens_at_one_end_alone_is_over_in_time() -> None:
     """The initiator hears nothing of its acceptor any more: it gives up when the connection should be complete."""
     pair = Pair(lose=lambda _end, sent: sent.kind is TransmitKind.DATA)
     pair.run(10 * SECOND)
-    assert pair.a.state is State.OPEN
+    assert pair.a.state is SessionState.OPEN
     pair.run(RTT_NS)
     assert reasons(pair) == [CloseReason.ACK_TIMEOUT]
 
@@ -139,7 +139,7 @@ def test_a_loss_while_connecting_is_repaired(kind: TransmitKind, end: str) -> No
     """Whether the connect, the accept or the confirming ack is lost, both ends are open a moment later."""
     pair = Pair(lose=lose_first(kind, end))
     pair.run(250 * MS)
-    assert pair.a.state is pair.b.state is State.OPEN
+    assert pair.a.state is pair.b.state is SessionState.OPEN
     assert pair.events["a"].count(SessionOpened()) == pair.events["b"].count(SessionOpened()) == 1
 
 
@@ -148,7 +148,7 @@ def test_an_unconfirmed_acceptor_gives_up_and_says_nothing() -> None:
     pair = Pair(lose=lambda end, sent: end == "a" and sent.kind is TransmitKind.DATA)
     pair.run(5 * SECOND)
     assert kinds(pair, "b") == [(10, TransmitKind.ACCEPT)]
-    assert pair.b.state is State.ACCEPTING
+    assert pair.b.state is SessionState.ACCEPTING
     pair.run(20 * SECOND)
     assert reasons(pair, "b") == [CloseReason.CONNECT_TIMEOUT]
     assert goodbyes(pair, "b") == []
@@ -164,11 +164,11 @@ def test_a_late_copy_of_a_connect_opens_nothing() -> None:
     pair.deliver("a", accept)
     pair.drain()
     assert pair.sent["a"][-1][1].connection_id == 2
-    assert late.state is State.ACCEPTING
+    assert late.state is SessionState.ACCEPTING
     assert late.poll_event() is None
     pair.deliver("b", connect)
     pair.run(SECOND)
-    assert pair.b.state is State.OPEN
+    assert pair.b.state is SessionState.OPEN
     assert pair.events["b"].count(SessionOpened()) == 1
 
 
@@ -190,7 +190,7 @@ def test_a_malformed_datagram_does_not_confirm() -> None:
     pair.run(50 * MS)
     with pytest.raises(ProtocolError):
         pair.inject("b", b"\xff")
-    assert pair.b.state is State.ACCEPTING
+    assert pair.b.state is SessionState.ACCEPTING
 
 
 def test_data_before_the_accept_is_refused_by_name() -> None:
@@ -208,7 +208,7 @@ def test_the_round_trip_is_that_of_the_connect_that_was_answered() -> None:
     pair = Pair(lose=lose_first(TransmitKind.ACCEPT, "b"))
     pair.run(205 * MS)
     pair.run(SECOND)
-    assert pair.a.state is State.OPEN
+    assert pair.a.state is SessionState.OPEN
     assert pair.a.rtt.smoothed_ns == RTT_NS
 
 
@@ -378,7 +378,7 @@ def test_a_store_ack_costs_what_waits_for_it() -> None:
     pair = Pair.opened()
     pair.a.window.highest_sent = 10**12
     pair.inject("a", encode_store_ack(NumberSet(10**12)))
-    assert pair.a.state is State.OPEN
+    assert pair.a.state is SessionState.OPEN
 
 
 def test_an_ack_with_many_ranges_fits_the_smallest_datagram() -> None:

@@ -12,7 +12,7 @@ from triack.base.units import MS, SECOND
 from triack.session.events import PacketsStored
 from triack.session.frames import encode_packet, encode_ping, encode_store_ack
 from triack.session.settings import SessionSettings
-from triack.session.states import State
+from triack.session.states import SessionState
 from triack.session.store_ack import StoreAck
 
 
@@ -121,9 +121,9 @@ def test_a_lost_store_ack_is_asked_for() -> None:
     pair.send("a", 1, Delivery.TRANSACTIONAL, asks=True)
     pair.run(5 * SECOND)
     assert [cumulative for _, cumulative in stored_at(pair)] == [1, 1]
-    assert pair.a.state is State.OPEN
+    assert pair.a.state is SessionState.OPEN
     pair.run(30 * SECOND)
-    assert pair.a.state is State.OPEN
+    assert pair.a.state is SessionState.OPEN
 
 
 def test_a_duplicate_of_what_is_stored_repeats_the_store_ack() -> None:

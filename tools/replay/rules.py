@@ -1,8 +1,7 @@
 """The rules of the machines and who watches each: checks by their ids, or a sentence that says why no log can show it.
 
-What a machine has by way of rules is its own list: what can happen in its table of moves, the fields of its settings,
-its reasons. A test reads these lists out of the machines and compares them with this one, so that whoever adds a rule
-says here which check sees it broken.
+A machine has its rules as lists: the events of its table of transitions, the fields of its settings, its reasons. A
+test reads these lists and compares them with this one, so that each new rule gets its check here.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _REFUSED: Final = ("rejected", "gaps", "store_ack_before_commit")
 _PARTS: Final = "Its fields have rows of their own."
 
 RULES: Final[dict[str, dict[str, Watch]]] = {
-    # What happens, by the machine's table of moves.
+    # What happens, by the machine's table of transitions.
     "base/ack_debt.py": {
         "arrived": ("idle_delay", "store_ack_late", "order_ack_late"),
         "sent": ("claims", "ack_unsent"),
@@ -92,10 +91,10 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "Challenges of addresses are no packets of the session and are not recorded.",
     ),
     "node/life.py": {
-        "new": "Nothing is written before a node has opened its store.",
-        "starting": ("node_life", "not_recovered", "recovered_from_nowhere", "forgotten"),
-        "open": ("node_life",),
-        "closing": ("silent_end",),
+        "given_up": "Nothing is written before a node has opened its store.",
+        "start": ("node_life", "not_recovered", "recovered_from_nowhere", "forgotten"),
+        "started": ("node_life",),
+        "close": ("silent_end",),
         "closed": ("node_life", "silent_end"),
         "failed": ("node_life",),
     },

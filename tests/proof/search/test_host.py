@@ -9,7 +9,7 @@ from proof.search.host import NOW_NS, Host, Ids
 from proof.search.scope import Part
 from tests.proof.search.hosts import DELIVER, opened, started
 from triack.queues.group_commit import GroupCommit
-from triack.session.states import State
+from triack.session.states import SessionState
 
 
 def names(host: Host) -> set[str]:
@@ -137,4 +137,4 @@ def test_a_message_arrives_in_either_order(order: tuple[int, int]) -> None:
         while second.job is not None:
             second.act(("disk", None))
     assert second.witness.kept == first.witness.queued == [b"a1", b"a2"]
-    assert {talk.state for talk in second.witness.talks.values()} == {State.OPEN}
+    assert {talk.state for talk in second.witness.talks.values()} == {SessionState.OPEN}

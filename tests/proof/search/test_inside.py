@@ -11,7 +11,7 @@ from proof.search.inside import TimerKey, conversations, expire, settle, timers
 from proof.search.scope import Part, Scope
 from tests.proof.search.hosts import DELIVER, opened, started
 from triack.base.units import SECOND
-from triack.session.states import State
+from triack.session.states import SessionState
 
 EVERYTHING = Scope("all timers", "", (Part(ready=1, sessions=9, patience=9), Part(sessions=9, patience=9)))
 
@@ -81,7 +81,7 @@ def test_one_timer_runs_out_and_no_other() -> None:
     before = names(first)
     first.act(("timer", named(first, "PROBE")))
     assert names(first) >= before - {"PROBE"}
-    assert [conversation.session.state for conversation in conversations(first.engine).values()] == [State.OPEN]
+    assert [conversation.session.state for conversation in conversations(first.engine).values()] == [SessionState.OPEN]
 
 
 def settled(host: Host) -> bytes:

@@ -8,7 +8,7 @@ from proof.search.inside import WAITS_NS
 from tests.session.pair import Pair, cut, reasons
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.session.states import CloseReason, State
+from triack.session.states import CloseReason, SessionState
 from triack.session.timers import Timer
 
 
@@ -52,7 +52,7 @@ def test_what_a_timer_looks_back_to_was_long_ago() -> None:
     stillness.expire_session(pair.a, Timer.CLEANUP, pair.now_ns)
     stillness.refresh_session(pair.a, pair.now_ns)
     pair.a.handle_timer(pair.now_ns)
-    assert pair.a.state is State.OPEN
+    assert pair.a.state is SessionState.OPEN
     stillness.expire_session(pair.a, Timer.CLEANUP, pair.now_ns)
     pair.a.handle_timer(pair.now_ns)
     pair.drain()

@@ -11,7 +11,7 @@ from triack.base.units import MS, SECOND
 from triack.session.events import PacketsAcked, SessionClosed, TransmitKind
 from triack.session.frames import encode_ack, encode_packet, encode_ping, encode_store_ack
 from triack.session.settings import SessionSettings
-from triack.session.states import CloseReason, State
+from triack.session.states import CloseReason, SessionState
 
 
 def test_an_idle_session_closes_after_the_cleanup_interval() -> None:
@@ -37,7 +37,7 @@ def test_what_is_unacknowledged_is_not_idle() -> None:
     cut(pair)
     pair.send("a", 1)
     pair.run(30 * SECOND)
-    assert pair.a.state is State.OPEN
+    assert pair.a.state is SessionState.OPEN
 
 
 def test_a_drained_session_waits_for_both_acks() -> None:
@@ -48,7 +48,7 @@ def test_a_drained_session_waits_for_both_acks() -> None:
     assert pair.a.room == 0
     pair.run(650 * MS)
     assert pair.unacked["a"] == set()
-    assert pair.a.state is State.DRAINING
+    assert pair.a.state is SessionState.DRAINING
     pair.run(SECOND)
     assert closes(pair) == [SessionClosed(CloseReason.DRAINED, 0)]
     assert goodbyes(pair, "a") == [CloseReason.DRAINED]
@@ -95,7 +95,7 @@ def test_waiting_for_the_disk_is_not_idle() -> None:
     pair = Pair.opened(SessionSettings(cleanup_interval_s=3.0), peer_settings=DEFAULTS, store_ns=None)
     pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
     pair.run(9 * SECOND)
-    assert pair.a.state is State.OPEN
+    assert pair.a.state is SessionState.OPEN
 
 
 def test_draining_what_is_not_open_closes_it() -> None:
@@ -126,7 +126,7 @@ def test_a_goodbye_while_an_ack_is_owed_leaves_no_timer() -> None:
     pair.a.close(CloseReason.LOCAL_STOP)
     pair.drain()
     pair.run(20 * MS)
-    assert pair.b.state is State.CLOSED
+    assert pair.b.state is SessionState.CLOSED
     assert pair.b.next_deadline() is None
 
 
@@ -142,8 +142,8 @@ def test_an_acceptor_says_goodbye_to_a_peer_that_may_be_open() -> None:
     """The initiator opens with the accept: it learns of the end, although the acceptor never was open."""
     pair = Pair(lose=lambda end, sent: end == "a" and sent.kind is TransmitKind.DATA)
     pair.send("a", 1)
-    pair.run_until(lambda: pair.a.state is State.OPEN)
-    assert pair.b.state is State.ACCEPTING
+    pair.run_until(lambda: pair.a.state is SessionState.OPEN)
+    assert pair.b.state is SessionState.ACCEPTING
     pair.b.close(CloseReason.SUPERSEDED)
     pair.drain()
     pair.run(SECOND)
@@ -265,7 +265,7 @@ def test_a_drained_session_does_not_wait_for_store_acks_that_nobody_needs() -> N
     pair.a.drain(pair.now_ns)
     pair.run(650 * MS)
     pair.a.handle_freed(numbers[:2])
-    assert pair.a.state is State.DRAINING
+    assert pair.a.state is SessionState.DRAINING
     pair.a.handle_freed(numbers)
     pair.drain()
     assert closes(pair) == [SessionClosed(CloseReason.DRAINED, 0)]

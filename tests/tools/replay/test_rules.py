@@ -15,7 +15,7 @@ from triack.tools.replay.rules import RULES
 
 ROOT = Path(__file__).parents[3]
 ROOMS = ("base", "session", "ordering", "queues", "node")
-TABLES = ("TRANSITIONS", "MOVES", "_MOVES")
+TABLE = "TRANSITIONS"
 
 
 def modules() -> Iterator[tuple[str, ModuleType]]:
@@ -24,34 +24,28 @@ def modules() -> Iterator[tuple[str, ModuleType]]:
             yield f"{room}/{file.name}", importlib.import_module(f"triack.{room}.{file.stem}")
 
 
-def moves(table: dict[object, object]) -> set[str]:
-    """What can happen to a machine: beside each state in its table, or in its keys."""
-    found: set[str] = set()
-    for key, row in table.items():
-        happens = key[1:] if isinstance(key, tuple) else row
-        assert isinstance(happens, dict | frozenset | tuple)
-        found |= {it.name.lower() for it in happens if isinstance(it, Enum)}
-    return found
+def events(table: dict[object, dict[Enum, object]]) -> set[str]:
+    """What can happen to a machine, by its table of transitions."""
+    return {event.name.lower() for row in table.values() for event in row}
 
 
 def own_rules() -> dict[str, set[str]]:
     """The rules as the machines have them."""
     rules = {"base/reasons.py RejectReason": {reason.name.lower() for reason in RejectReason}}
     for path, module in modules():
-        for name in TABLES:
-            if (table := vars(module).get(name)) and makes(path, name):
-                rules[path] = moves(table)
+        if (table := vars(module).get(TABLE)) and makes(path):
+            rules[path] = events(table)
         for name, kind in inspect.getmembers(module, dataclasses.is_dataclass):
             if kind.__module__ == module.__name__ and is_settings(name, kind):
                 rules[f"{path} {name}"] = {field.name for field in dataclasses.fields(kind) if field.init}
     return rules
 
 
-def makes(path: str, name: str) -> bool:
-    """Whether a module makes this table: others may have imported it."""
+def makes(path: str) -> bool:
+    """Whether a module makes its table of transitions: others may have imported it."""
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     return any(
-        isinstance(it, ast.AnnAssign) and isinstance(it.target, ast.Name) and it.target.id == name for it in tree.body
+        isinstance(it, ast.AnnAssign) and isinstance(it.target, ast.Name) and it.target.id == TABLE for it in tree.body
     )
 
 

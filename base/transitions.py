@@ -1,0 +1,37 @@
+"""Tables of transitions, and the one way from a state to the next.
+
+A table has a row for each state: what can happen in it, and the state that follows. What can happen and changes nothing
+is in the row, too. So a missing key is always a mistake of our own code.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TypeVar
+
+from triack.base.errors import TriackError
+
+__all__ = ["IllegalTransition", "next_state"]
+
+S = TypeVar("S", bound=Enum)
+E = TypeVar("E", bound=Enum)
+
+
+class IllegalTransition(TriackError):
+    """Our own code reported an event that cannot happen in that state."""
+
+
+def next_state(table: Mapping[S, Mapping[E, S]], state: S, event: E) -> S:
+    """Return the state that follows an event.
+
+    Args:
+        table: by state and event, the next state.
+        state: in which the machine is.
+        event: what happens to it.
+
+    Raises:
+        IllegalTransition: the table has no such pair.
+    """
+    try:
+        return table[state][event]
+    except KeyError:
+        raise IllegalTransition(f"{type(state).__name__} {state.name}: {event.name} cannot happen") from None
