@@ -13,7 +13,16 @@ from typing import NamedTuple
 from triack.base.printable import counted
 from triack.base.units import MS, SECOND
 
-__all__ = ["BOOT_BYTES", "UNSET_BEFORE_MS", "ClockJump", "ClockReading", "find_jump", "in_words", "sane_wall_ns"]
+__all__ = [
+    "BOOT_BYTES",
+    "UNSET_BEFORE_MS",
+    "ClockJump",
+    "ClockReading",
+    "WallClock",
+    "find_jump",
+    "in_words",
+    "sane_wall_ns",
+]
 
 BOOT_BYTES = 16
 """The id of one start of a machine: a UUID on Linux."""
@@ -29,6 +38,24 @@ UNSET_BEFORE_MS = UNSET_BEFORE_NS // MS
 """The same in milliseconds, for what messages say of themselves."""
 
 _STRUCT = Struct(f"<{BOOT_BYTES}sqqq")
+
+
+class WallClock(NamedTuple):
+    """The time of day, as a node knows it: read once, at its start, so that a clock that is set ends no message's life.
+
+    Attributes:
+        offset_ns: wall clock minus monotonic clock.
+    """
+
+    offset_ns: int
+
+    def ms(self, now_ns: int) -> int:
+        """The time of day at a moment of the monotonic clock, in milliseconds since 1970."""
+        return (now_ns + self.offset_ns) // MS
+
+    def ns(self, wall_ms: int) -> int:
+        """The moment of the monotonic clock at which that time of day is reached."""
+        return wall_ms * MS - self.offset_ns
 
 
 class ClockReading(NamedTuple):

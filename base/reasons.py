@@ -6,7 +6,7 @@ The names are counted in ``Node.stats``, written to the session log, and listed 
 from enum import StrEnum
 from typing import Self
 
-__all__ = ["DeadReason", "DropReason", "HoldReason", "Reason", "RejectReason"]
+__all__ = ["EXPIRED", "DeadReason", "DropReason", "HoldReason", "Reason", "RejectReason"]
 
 
 class Reason(StrEnum):
@@ -141,3 +141,7 @@ class DeadReason(Reason):
     SESSION_LOST = "session-lost", "Its session was lost before it was acknowledged, and it is not to be sent again."
     PURGED = "purged", "It was taken out of its outgoing queue by hand."
     OWN_ADDRESS = "own-address", "Its destination is this node by another address, where it can never arrive."
+
+
+EXPIRED = (DeadReason.REACH_QUEUE_TIMEOUT, DeadReason.RECEIVE_TIMEOUT)
+"""Reasons for which a message is dead as its time has run out."""

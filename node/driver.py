@@ -35,11 +35,11 @@ from triack.node.enrolling import Enrolling
 from triack.node.events import EventFeed
 from triack.node.platform import Log, Platform
 from triack.node.worker import Worker
-from triack.queues.admission import DEAD_LETTER_QUEUE
 from triack.queues.closing import Departure, count_by, left_behind, way_made
 from triack.queues.effects import Effect, Job, Release, Send, StartJob, Tell, TellRollback, Vouch, WriteRecords
 from triack.queues.engine import Engine
 from triack.queues.group_commit import GroupCommit
+from triack.queues.system_queues import DEAD_LETTER_QUEUE
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint
 from triack.transport.turns import Received
@@ -182,7 +182,7 @@ class Driver:
             if self._worker.is_about_to_work_here:
                 # What comes of the job leaves in the turn that does it; after its readers have had theirs.
                 await asyncio.sleep(0)
-                if isinstance(job, GroupCommit) and job.arrivals.queued:
+                if isinstance(job, GroupCommit) and job.local.queued:
                     await asyncio.sleep(0)
             if not self._wakeup.is_set:
                 self._arm_timer()
@@ -390,7 +390,7 @@ class Driver:
         """In the worker. Returns how much more the disk takes, if it was time to look."""
         if isinstance(job, GroupCommit):
             if job.commit:
-                job.commit.clock = self._platform.read_clock(self.engine.wall_ns(self._now_ns())).pack()
+                job.commit.clock = self._platform.read_clock(self._now_ns() + self.engine.wall.offset_ns).pack()
                 self._store.apply(job.commit)
                 if self._now_ns() - self._looked_ns >= LOOK_NS:
                     self._looked_ns = self._now_ns()

@@ -41,12 +41,12 @@ from triack.node.tls_files import TlsFiles
 from triack.node.transaction import Transaction
 from triack.node.trusting import Trusting
 from triack.node.worker import Worker
-from triack.queues.admission import REPLY_QUEUE
 from triack.queues.browse import BrowsedMessage
 from triack.queues.engine import Engine
 from triack.queues.redelivery import Redelivery
 from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
+from triack.queues.system_queues import REPLY_QUEUE
 from triack.store.folder import as_folder, check_unused
 from triack.store.store import Store
 from triack.transport.address import Address

@@ -39,7 +39,6 @@ from triack.node.stats import NodeStats, gather
 from triack.node.trust import TrustFile
 from triack.queues.accepted_keys import OWN_STATE, Accepted
 from triack.queues.ack_events import AckEvents
-from triack.queues.admission import REPLY_QUEUE
 from triack.queues.blocking import Blocking
 from triack.queues.closing import Departure, count_by, left_behind
 from triack.queues.engine import Engine
@@ -50,6 +49,7 @@ from triack.queues.redelivery import Redelivery, Return
 from triack.queues.session_settings import largest_window
 from triack.queues.stages import Stage, Waiter
 from triack.queues.stream_state import StreamState
+from triack.queues.system_queues import REPLY_QUEUE
 from triack.transport.address import Destination
 
 __all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared", "PreparedList"]
@@ -192,7 +192,7 @@ class Port:
         where = parsed.peer or (str(parsed.address) if parsed.address is not None else "")
         if self._engine.peer_at(where):
             self._access.check_destination(destination, parsed)
-        elif parsed.queue not in self._engine.inbox.mailboxes:
+        elif parsed.queue not in self._engine.queues.mailboxes:
             self._check_new(parsed.queue)
         return where, parsed.queue
 
@@ -286,7 +286,7 @@ class Port:
             )
 
     def _wall_ms(self) -> int:
-        return self._engine.wall_ms(self.clock())
+        return self._engine.wall.ms(self.clock())
 
     def has_room(self, prepared: Prepared) -> bool:
         """Whether its outgoing queue takes the message; one that was accepted before needs no room."""
@@ -449,7 +449,7 @@ class Port:
     def mailbox(self, queue: str) -> Mailbox:
         """The queue of that name; made if there is none, unless the set of queues is fixed. Raises QueueNotFound."""
         self.check_alive()
-        mailboxes = self._engine.inbox.mailboxes
+        mailboxes = self._engine.queues.mailboxes
         try:
             known = mailboxes.get(queue)
         except TypeError:  # of what cannot be a key either: no text
@@ -467,7 +467,7 @@ class Port:
         """Check that a queue may be made. Raises AddressError for what is no name, QueueNotFound if none may be."""
         check_name(queue)
         if self._fixed_queues:
-            known = self._engine.inbox.mailboxes
+            known = self._engine.queues.mailboxes
             raise QueueNotFound(f"queue {queue} does not exist on node {self.name}; {what_else(queue, known)}")
 
     def reply_queue(self) -> Mailbox:
@@ -535,7 +535,7 @@ class Port:
 
     def queue_length(self, queue: str) -> int:
         """How many messages wait in a queue; none in one that there is not."""
-        mailbox = self._engine.inbox.mailboxes.get(queue)
+        mailbox = self._engine.queues.mailboxes.get(queue)
         return 0 if mailbox is None else mailbox.length
 
     @property
@@ -547,7 +547,7 @@ class Port:
 
     def queue_lengths(self) -> dict[str, int]:
         """How many messages wait in each queue."""
-        return {name: mailbox.length for name, mailbox in sorted(self._engine.inbox.mailboxes.items())}
+        return {name: mailbox.length for name, mailbox in sorted(self._engine.queues.mailboxes.items())}
 
     # ---- the disk
 
@@ -609,6 +609,6 @@ class Port:
         self._engine.stop(NodeClosed(f"node {self.name} was closed"), self.clock())
         for outgoing in self._engine.outbox.queues:
             outgoing.stages.fail_all("node closed")
-        for mailbox in self._engine.inbox.mailboxes.values():
+        for mailbox in self._engine.queues.mailboxes.values():
             mailbox.interrupt()
         self._engine.watching.end()

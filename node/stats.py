@@ -246,10 +246,10 @@ def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: i
     """
     dropped = Counter({str(reason): count for reason, count in engine.drops.items()})
     dropped.update(drops)
-    now_ms = engine.wall_ms(now_ns)
+    now_ms = engine.wall.ms(now_ns)
     return NodeStats(
         queues={
-            name: _queue(mailbox, holding, now_ms, now_ns) for name, mailbox in sorted(engine.inbox.mailboxes.items())
+            name: _queue(mailbox, holding, now_ms, now_ns) for name, mailbox in sorted(engine.queues.mailboxes.items())
         },
         outgoing=[
             OutgoingStats(
@@ -274,7 +274,7 @@ def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: i
         drops=dict(dropped),
         closes=dict(engine.closes),
         rollbacks=engine.rollbacks,
-        dead_letters=dict(engine.inbox.dead_letters),
+        dead_letters=dict(engine.queues.dead_letters),
         store_low=engine.inbox.admission.store_low,
         room_bytes=engine.inbox.admission.room_bytes,
         survives=engine.settings.survives,

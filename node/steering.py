@@ -18,11 +18,11 @@ from triack.node.message import absolute
 from triack.node.port import MESSAGE_OVERHEAD_BYTES, Port
 from triack.queues.browse import BrowsedMessage, Position, Sight, cut_page, missing, see, sights_of, sights_on_the_way
 from triack.queues.engine import Engine
-from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.queues.jobs import Look
 from triack.queues.mailbox import Mailbox
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing
+from triack.queues.system_queues import DEAD_LETTER_QUEUE
 from triack.transport.address import Destination
 
 __all__ = ["PAGE_MESSAGES", "Steering", "as_ids"]
@@ -77,7 +77,7 @@ class Steering:
             after = page[-1].position
 
     def _sights(self, queue: str, after: Position) -> list[Sight]:
-        now_ms = self._engine.wall_ms(self._clock())
+        now_ms = self._engine.wall.ms(self._clock())
         where = self._find(queue)
         if isinstance(where, Mailbox):
             return cut_page(sights_of(where, after, now_ms), PAGE_MESSAGES)
@@ -106,7 +106,7 @@ class Steering:
         """A queue of this node, or the outgoing queues to a destination, one for each class. Raises QueueNotFound."""
         if not isinstance(queue, str):
             raise UsageError(f"look into {queue!r}: the name of a queue is text")
-        mailboxes = self._engine.inbox.mailboxes
+        mailboxes = self._engine.queues.mailboxes
         if queue in mailboxes:
             return mailboxes[queue]
         on_the_way: dict[str, list[OutgoingQueue]] = {}

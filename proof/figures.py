@@ -67,7 +67,7 @@ class Pair:
         engine = self.b.engine
         if engine is None:
             return
-        mailbox = engine.inbox.mailboxes.get(QUEUE)
+        mailbox = engine.queues.mailboxes.get(QUEUE)
         if mailbox is None or not mailbox.length:
             return
 

@@ -22,19 +22,15 @@ from triack.queues.control import Control
 from triack.queues.holds import HeldStream, Holds
 from triack.queues.incoming_transfer import IncomingTransfer
 from triack.queues.link import Conversation
-from triack.queues.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox, Notices
+from triack.queues.local_queues import LocalQueues
+from triack.queues.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox
 from triack.queues.packing import fragment_range
 from triack.queues.quotas import STREAM_BYTES, Account, Payer, PayerOf
 from triack.queues.settings import NodeSettings, streams_limit
+from triack.queues.system_queues import Writer, is_reserved, system_queue
 
-__all__ = ["DEAD_LETTER_QUEUE", "REPLY_QUEUE", "Admission"]
+__all__ = ["Admission"]
 
-DEAD_LETTER_QUEUE = "dead-letter"
-"""The one queue that every node has, with the messages that went nowhere."""
-SYSTEM_PREFIX = "$"
-"""Queues whose names begin with it are the node's own, as those of MSMQ's own are in ``system$``."""
-REPLY_QUEUE = f"{SYSTEM_PREFIX}replies"
-"""The one of them to which every peer may send, once this node has asked something: what answers nothing is dropped."""
 OVERTAKEN_BYTES = 16 * 1024 * 1024
 """How far beyond its quota a queue goes for packets that a begun large message has overtaken: several windows of the
 largest packets, more than a correct sender has under way."""
@@ -68,11 +64,8 @@ class Admission:
 
     Args:
         settings: limits.
-        mailboxes: its queues, by name.
-        fixed: whether there are no others.
+        queues: the queues of the node.
         directory: says who may send to which queue.
-        notices: what the queues have, and their accounts.
-        make_room: removes queues that nobody uses; returns whether there were any.
         goes_on: whether there is a session by which a stream, named by origin and lane, may go on.
         payer_of: who is charged for what a node sends.
 
@@ -91,27 +84,22 @@ class Admission:
     def __init__(
         self,
         settings: NodeSettings,
-        mailboxes: dict[str, Mailbox],
-        *,
-        fixed: bool,
+        queues: LocalQueues,
         directory: Directory,
-        notices: Notices,
-        make_room: Callable[[], None],
+        *,
         goes_on: Callable[[bytes, int], bool],
         payer_of: PayerOf,
     ) -> None:
         self._settings = settings
-        self._mailboxes = mailboxes
-        self._fixed = fixed
+        self._queues = queues
+        self._mailboxes = queues.mailboxes
         self._directory = directory
-        self.disk = notices.disk
-        self.express = notices.express
-        self._notices = notices
-        self._make_room = make_room
+        self._notices = queues.notices
+        self.disk, self.express = queues.notices.disk, queues.notices.express
         self._goes_on = goes_on
         quarter = (settings.limits.peer_memory_bytes // 4, settings.limits.memory_bytes // 4)
         self.early = Account(*quarter, payer_of)
-        self.waiting = Account(*quarter, payer_of)
+        self.waiting = queues.waiting
         self.streams = Account(*quarter, payer_of)
         self.queues = Account(settings.limits.max_peer_queues, settings.max_queues, payer_of)
         self.store_low = False
@@ -126,6 +114,7 @@ class Admission:
         self._stopped: dict[IncomingTransfer, Conversation] = {}
         self.holds = Holds(here=True)
         self._makers: dict[str, bytes] = {}
+        queues.on_removed = self.handle_removed
         # Whether some stream waits as its queue may not be made: any that becomes idle makes room for it.
         self._wants_queues = False
 
@@ -157,7 +146,7 @@ class Admission:
             return RejectReason.ACCESS_DENIED
         if name in self._mailboxes:
             return None
-        if self._fixed or name == REPLY_QUEUE:
+        if self._queues.is_fixed or is_reserved(name):
             return RejectReason.QUEUE_NOT_FOUND
         if transfer.delivery not in DURABLE and self._lacks_queue(transfer):
             return RejectReason.TOO_MANY_QUEUES
@@ -167,7 +156,7 @@ class Admission:
         """Whether the queue of a stream is not there, and may not be made now."""
         if transfer.queue in self._mailboxes or not self._is_crowded(transfer.origin):
             return False
-        self._make_room()
+        self._queues.make_room()
         lacks = self._is_crowded(transfer.origin)
         self._wants_queues = self._wants_queues or lacks
         return lacks
@@ -216,14 +205,14 @@ class Admission:
             self.queues.add(origin, -1)
 
     def _may_send(self, conversation: Conversation, queue: str) -> bool:
-        own = queue == DEAD_LETTER_QUEUE or queue.startswith(SYSTEM_PREFIX)
-        if own and queue != REPLY_QUEUE:
+        system = system_queue(queue)
+        if is_reserved(queue) and (system is None or system.writer is not Writer.PEERS):
             return False
         peer = self._directory.named(conversation.peer_name)
         if peer is None:
             # Without keys, addresses that nobody has named may send; a key that nobody has named may not.
             return not conversation.channel.peer_key
-        return own or peer.may_send_to(queue)
+        return system is not None or peer.may_send_to(queue)
 
     def _overfull(self, transfer: IncomingTransfer, body: bytes) -> RejectReason | None:
         fragment = fragment_range(body[:HEAD_BYTES], len(body))

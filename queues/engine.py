@@ -8,6 +8,7 @@ and when ``next_deadline`` has come, the host calls ``poll`` and does what it sa
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from triack.base.clock import WallClock
 from triack.base.commit import StoreContent
 from triack.base.datagram import Channels, Header, Kind, Opened, connection_id_of, read_header
 from triack.base.delivery import Delivery
@@ -23,6 +24,7 @@ from triack.queues.in_hand import InHand
 from triack.queues.inbox import Inbox
 from triack.queues.jobs import Jobs, Look
 from triack.queues.link import Conversation, Links
+from triack.queues.local_queues import LocalQueues
 from triack.queues.mailbox import Lease, Mailbox, QueuedPacket, Run
 from triack.queues.news import News
 from triack.queues.outbox import Outbox
@@ -101,6 +103,8 @@ class Engine:
         draining: whether the node is closing, or at rest, and takes nothing new.
         watching: who is told of acknowledgements.
         jobs: what the store has in hand, and the commit that fills.
+        queues: the queues of this node.
+        wall: the time of day.
     """
 
     def __init__(
@@ -128,26 +132,21 @@ class Engine:
         self.draining = False
         self.watching = Watching()
         self._channels, self._directory = channels, directory
-        self._wall_offset_ns = wall_offset_ns
+        self.wall = WallClock(wall_offset_ns)
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
         self._note_start({"name": name, **start_record(address, settings)}, content.records, boot, now_ns)
-        self.inbox = Inbox(
-            settings,
-            queues,
-            directory,
-            wall_offset_ns,
-            self.drops,
-            self._record,
-            self._payer_of,
-            words=content.in_hand,
+        self.queues = LocalQueues(
+            settings, queues, self.wall, self.drops, self._record, self._payer_of, words=content.in_hand
         )
+        self.inbox = Inbox(settings, self.queues, directory, self.wall, self.drops, self._record, self._payer_of)
         self.outbox = Outbox(
             content.node_id,
             content.incarnation,
             settings,
             content_bytes=self._content_bytes,
-            wall_offset_ns=wall_offset_ns,
-            inbox=self.inbox,
+            wall=self.wall,
+            queues=self.queues,
+            has_room=self.inbox.has_room,
             links=Links(settings.reconnect, random, calls=not address),
             record=self._record,
         )
@@ -166,7 +165,7 @@ class Engine:
             report=self._report,
         )
         self.news = News(self.handshakes.at)
-        self.jobs = Jobs(self.inbox, self.outbox, self.handshakes.number)
+        self.jobs = Jobs(self.queues, self.inbox, self.outbox, self.wall, self.handshakes.number)
         self._reports = self._make_reports()
         self._transmitter = Transmitter(
             self.handshakes, self.outbox, self.news, report=self._report, recorder=self._recorder
@@ -199,8 +198,10 @@ class Engine:
     def _restore(self, content: StoreContent, now_ns: int) -> None:
         jumps = ClockJumps(content.jump)
         jumps.restore(content.state, content.lanes, self.jobs.group.commit)
-        self.inbox.restore(content, self.jobs.group, now_ns, jumps)
-        self.outbox.restore(content, self.jobs.group, now_ns, jumps)
+        turn = self.jobs.turn(now_ns)
+        self.inbox.restore(content, now_ns)
+        self.queues.restore(content, turn, jumps)
+        self.outbox.restore(content, turn, jumps)
         self.outbox.links.keep_touch(self._directory)
 
     # ---- the application
@@ -208,7 +209,7 @@ class Engine:
     @property
     def in_hand(self) -> InHand:
         """Where it is noted what applications have in hand."""
-        return self.inbox.in_hand
+        return self.queues.in_hand
 
     def peer_at(self, where: str) -> str:
         """The peer that a name or an address means; empty for this node.
@@ -226,11 +227,11 @@ class Engine:
 
     def outgoing_queue(self, where: str, queue: str, delivery: Delivery) -> OutgoingQueue:
         """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
-        return self.outbox.outgoing_queue(self.peer_at(where), queue, delivery, self.jobs.group)
+        return self.outbox.outgoing_queue(self.peer_at(where), queue, delivery, self.jobs.group.commit)
 
     def current(self, outgoing: OutgoingQueue) -> OutgoingQueue:
         """The outgoing queue that leads where this one does, for those who have kept it while time passed."""
-        return self.outbox.current(outgoing, self.jobs.group)
+        return self.outbox.current(outgoing, self.jobs.group.commit)
 
     def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. All that is submitted between two calls of ``poll`` is committed together."""
@@ -242,7 +243,7 @@ class Engine:
 
     def submit_once(self, outgoing: OutgoingQueue, message: Outgoing, size_bytes: int, now_ns: int) -> Accepted:
         """Accept a message with a key, unless one was accepted with it before. Returns that which was."""
-        return self.outbox.submit_once(outgoing, message, size_bytes, self.wall_ms(now_ns), self.jobs.group.commit)
+        return self.outbox.submit_once(outgoing, message, size_bytes, self.wall.ms(now_ns), self.jobs.group.commit)
 
     def await_stage(self, outgoing: OutgoingQueue, ticket: int, stage: Stage, waiter: Waiter) -> None:
         """Call ``waiter`` when a message reaches a stage; a packet that is on its way is asked for its acks."""
@@ -268,7 +269,7 @@ class Engine:
 
     def make_queue(self, name: str) -> Mailbox:
         """The queue of that name."""
-        return self.inbox.make_queue(name, self.jobs.group)
+        return self.queues.make_queue(name, self.jobs.group.commit)
 
     def open_run(self, mailbox: Mailbox, now_ns: int) -> Run | None:
         """The next messages of a queue that are still worth reading, to be drawn one by one.
@@ -281,15 +282,15 @@ class Engine:
             A run from which at least one message can be drawn, or None when there is none, or its body is still on
             its way from the disk; the queue's listeners are told when to ask again.
         """
-        now_ms = self.wall_ms(now_ns)
-        while not self.inbox.settles and (run := mailbox.open_run(now_ms)) is not None:
+        now_ms = self.wall.ms(now_ns)
+        while not self.queues.settles and (run := mailbox.open_run(now_ms)) is not None:
             if run.packet.has_expired(now_ms):
-                self.inbox.expiry.expire(mailbox, [run.packet])
+                self.queues.expiry.expire(mailbox, [run.packet])
                 continue
             reason = self._why_dead(mailbox, run)
             if reason is None:
                 return run
-            self.inbox.dead_letter(mailbox, run.lease(run.draw()), reason, now_ns, self.jobs.group)
+            self.queues.dead_letter(mailbox, run.lease(run.draw()), reason, self.jobs.turn(now_ns))
         return None
 
     def _why_dead(self, mailbox: Mailbox, run: Run) -> DeadReason | None:
@@ -300,7 +301,7 @@ class Engine:
         except ProtocolError:
             return DeadReason.BAD_BODY
         # What was given back too often is dead since then; of deaths only the next start knows.
-        if packet.deaths_of(index) and self.inbox.is_over(mailbox, packet.failures_of(index)):
+        if packet.deaths_of(index) and self.queues.is_over(mailbox, packet.failures_of(index)):
             return DeadReason.READER_DIED
         return None
 
@@ -343,7 +344,7 @@ class Engine:
         It outlives the process at once if all that was asked for before is on the disk: else what a handler has sent
         might be lost, and what it has handled not come again.
         """
-        notes = self.inbox.in_hand
+        notes = self.queues.in_hand
         if notes.words is not None:
             notes.settle(done, not self.outbox.unpacked and not self.jobs.adds_any)
         mailbox.acknowledge_many(done)
@@ -351,7 +352,7 @@ class Engine:
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
         """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
         self._look(now_ns)
-        self.inbox.give_back(mailbox, lease, way, now_ns, self.jobs.group)
+        self.queues.give_back(mailbox, lease, way, self.jobs.turn(now_ns))
 
     # ---- the network
 
@@ -516,7 +517,8 @@ class Engine:
         self._transmitter.handle_timer(now_ns)
         if self.failure is None:
             self.inbox.handle_timer(now_ns)
-            self.outbox.handle_timer(now_ns, self.wall_ms(now_ns), self.jobs.group)
+            self.queues.handle_timer(now_ns)
+            self.outbox.handle_timer(self.jobs.turn(now_ns))
 
     def next_deadline(self) -> int | None:
         """When ``poll`` must be called at the latest, or None. A host that asks has nothing to do until then."""
@@ -536,6 +538,7 @@ class Engine:
             return earliest
         deadlines = (
             self.inbox.next_deadline(),
+            self.queues.next_deadline(),
             self.outbox.next_deadline(),
             self.watching.next_deadline(),
             self.jobs.next_deadline(),
@@ -544,14 +547,6 @@ class Engine:
             if at_ns is not None and (earliest is None or at_ns < earliest):
                 earliest = at_ns
         return earliest
-
-    def wall_ms(self, now_ns: int) -> int:
-        """The wall clock as this node knows it: read once, at the start, so that a jump ends no message's life."""
-        return self.wall_ns(now_ns) // 1_000_000
-
-    def wall_ns(self, now_ns: int) -> int:
-        """The same in nanoseconds."""
-        return now_ns + self._wall_offset_ns
 
     # ---- outputs
 
@@ -589,7 +584,7 @@ class Engine:
         """Everything to send now, with its address."""
         if self.failure is None:
             if self.outbox.unfinished:
-                self.outbox.pack_express(self.jobs.group, now_ns, self.wall_ms(now_ns))
+                self.outbox.pack_express(self.jobs.turn(now_ns))
             self.inbox.send_order_acks(self._transmitter.route, now_ns)
             if not self.draining:
                 self._transmitter.connect(self.outbox.poll_links(now_ns), now_ns)
@@ -602,7 +597,7 @@ class Engine:
         return Giving.ANSWERS if self.draining else Giving.ALL
 
     def _write_records(self, effects: list[Effect], now_ns: int) -> None:
-        self.inbox.note_runs(now_ns)
+        self.queues.note_runs(now_ns)
         recorder = self._recorder
         if recorder is None:
             return
@@ -618,10 +613,10 @@ class Engine:
         jobs = self.jobs
         if self.failure is not None or jobs.running is not None:
             return
-        job = jobs.start(now_ns, self.wall_ms(now_ns), at_once=self.draining)
+        job = jobs.start(now_ns, at_once=self.draining)
         if job is not None:
             if isinstance(job, GroupCommit):
-                self.inbox.note_settled(now_ns)
+                self.queues.note_settled(now_ns)
             self._write_records(effects, now_ns)
             if self._recorder is not None and isinstance(job, GroupCommit):
                 job.commit.records = self._recorder.written
@@ -645,7 +640,7 @@ class Engine:
         for outgoing in self.outbox.queues:
             outgoing.stages.fail_all(str(error))
         self.watching.end()
-        for mailbox in self.inbox.mailboxes.values():
+        for mailbox in self.queues.mailboxes.values():
             mailbox.interrupt()
 
     @property
@@ -701,7 +696,7 @@ class Engine:
     def finish(self, now_ns: int) -> bytes:
         """The last records of the session log, when the store is closed and no poll follows any more."""
         self._look(now_ns)
-        self.inbox.note_runs(now_ns)
+        self.queues.note_runs(now_ns)
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return b""

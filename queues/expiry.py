@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from triack.base.commit import Read
 from triack.base.reasons import DeadReason
-from triack.queues.group_commit import GroupCommit
 from triack.queues.handed import as_runs, handed_fields
+from triack.queues.local_commit import LocalTurn
 from triack.queues.mailbox import Mailbox, Notices
 from triack.queues.queued_packet import Lease, QueuedPacket
 
@@ -39,7 +39,7 @@ class Expiry:
 
     Args:
         notices: what the queues tell, and with it when their packets end.
-        dead_letter: moves a message to the dead-letter queue with the next commit: queue, message, reason, now, commit.
+        dead_letter: moves a message to the dead-letter queue with the next commit: queue, message, reason, turn.
         record: writes to the session log.
     """
 
@@ -48,7 +48,7 @@ class Expiry:
     def __init__(
         self,
         notices: Notices,
-        dead_letter: Callable[[Mailbox, Lease, str, int, GroupCommit], None],
+        dead_letter: Callable[[Mailbox, Lease, str, LocalTurn], None],
         record: Callable[..., None],
     ) -> None:
         self._notices = notices
@@ -93,7 +93,7 @@ class Expiry:
                     break
                 packet.pieces = [read.bodies[key] for key in packet.keys]
 
-    def dead_letter_expired(self, now_ns: int, group: GroupCommit) -> None:
+    def dead_letter_expired(self, turn: LocalTurn) -> None:
         """Make the next of them dead letters, with this commit."""
         letters = 0
         while self._expired and self._expired[0][1].pieces and letters < LETTERS_MAX:
@@ -103,6 +103,6 @@ class Expiry:
             # Before the commit: if the process dies right after it, nothing else would tell of them.
             for fields in handed_fields(mailbox.name, as_runs(leases)):
                 del fields["redelivered"]
-                self._record("expired", now_ns, **fields, receive_by_ms=packet.receive_by_ms)
+                self._record("expired", turn.now_ns, **fields, receive_by_ms=packet.receive_by_ms)
             for lease in leases:
-                self._dead_letter(mailbox, lease, DeadReason.RECEIVE_TIMEOUT, now_ns, group)
+                self._dead_letter(mailbox, lease, DeadReason.RECEIVE_TIMEOUT, turn)

@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass
 
-from triack.base.reasons import DeadReason
+from triack.base.reasons import EXPIRED, DeadReason
 from triack.ordering.outgoing import Entry, EntryState
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Properties, Unpacked, unpack_pieces
 
-__all__ = ["EXPIRED", "GivenUp"]
-
-EXPIRED = (DeadReason.REACH_QUEUE_TIMEOUT, DeadReason.RECEIVE_TIMEOUT)
-"""Why time ran out."""
+__all__ = ["GivenUp"]
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from triack.queues.accepted_keys import AcceptedKeys
 from triack.queues.departure_records import DepartureRecords
 from triack.queues.expiry import LETTERS_MAX
 from triack.queues.given_up import GivenUp
-from triack.queues.group_commit import GroupCommit
+from triack.queues.group_commit import Turn
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.packing import Outgoing, Unpacked
 
@@ -32,7 +32,7 @@ class GivingUp:
         node_id: this node.
         records: of the session log.
         keys: are told what became of the messages that have one.
-        put_dead_letter: keeps a letter with the next commit: message, origin, ordinal, wall clock in ms, commit.
+        put_dead_letter: keeps a letter with the next commit: message, origin, ordinal, turn.
 
     Attributes:
         waiting: those without a letter, the oldest first.
@@ -45,7 +45,7 @@ class GivingUp:
         node_id: bytes,
         records: DepartureRecords,
         keys: AcceptedKeys,
-        put_dead_letter: Callable[[Outgoing, bytes, int, int, GroupCommit], None],
+        put_dead_letter: Callable[[Outgoing, bytes, int, Turn], None],
     ) -> None:
         self._node_id = node_id
         self._records = records
@@ -102,7 +102,7 @@ class GivingUp:
             if not item.is_freed:
                 yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
 
-    def dead_letter(self, group: GroupCommit, now_ms: int) -> None:
+    def dead_letter(self, turn: Turn) -> None:
         """Put messages into the dead-letter queue, with the next commit, in order, as far as bodies came."""
         letters = 0
         while self.waiting and letters < LETTERS_MAX:
@@ -114,17 +114,17 @@ class GivingUp:
                 continue
             content = item.open()
             letters += len(content.bodies)
-            self._dead_letter(item, content, group, now_ms)
+            self._dead_letter(item, content, turn)
 
-    def _dead_letter(self, item: GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
+    def _dead_letter(self, item: GivenUp, content: Unpacked, turn: Turn) -> None:
         outgoing, entries = item.outgoing, item.entries
         added = item.properties
         for index, body in enumerate(content.bodies):
             properties = {**(content.properties[index] if content.properties else {}), **added}
             letter, ordinal = Outgoing(body, properties), content.first_ordinal + index
-            self._put_dead_letter(letter, self._node_id, ordinal, now_ms, group)
-            self._keys.handle_dead(ordinal, item.reason, group.commit)
+            self._put_dead_letter(letter, self._node_id, ordinal, turn)
+            self._keys.handle_dead(ordinal, item.reason, turn.commit)
         if outgoing.durable:
             span = (key_of(outgoing.lane, entries[0].number), key_of(outgoing.lane, entries[-1].number))
-            group.commit.outgoing_deletes.append(span)
-        group.departures.dead_lettered.append((outgoing, entries, item.reason))
+            turn.commit.outgoing_deletes.append(span)
+        turn.departures.dead_lettered.append((outgoing, entries, item.reason))

@@ -1,21 +1,19 @@
 """Group commit: all that happens while the disk is busy becomes one commit.
 
-Promise: nothing in ``departures``, ``arrivals`` or ``waiters`` becomes visible to anybody before the commit has
-returned.
+Promise: nothing in ``departures``, ``arrivals``, ``local`` or ``waiters`` becomes visible to anybody before the commit
+has returned.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from triack.base.commit import Commit
 from triack.ordering.outgoing import Entry
 from triack.ordering.wire import EndPacket, SequenceHeader
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.link import Conversation
-from triack.queues.mailbox import Mailbox, QueuedPacket
+from triack.queues.local_commit import LocalCommit, LocalTurn
 from triack.queues.outgoing_queue import OutgoingQueue
 
-__all__ = ["REFUSED", "AcceptedRun", "Arrivals", "Departures", "GroupCommit"]
+__all__ = ["REFUSED", "AcceptedRun", "Arrivals", "Departures", "GroupCommit", "Turn"]
 
 AcceptedRun = tuple[int, int, int, int]
 """Packets of a stream that follow each other: sequence, first number, last number, and how many messages they hold."""
@@ -47,19 +45,14 @@ class Arrivals:
     Attributes:
         accepted: packets of each stream that the commit holds: acknowledge them. One that was refused is by itself, and
             has ``REFUSED`` for its messages.
-        queued: packets for queues of this node that it holds: hand them out. Either one, with the first bytes of its
-            body, or neighbouring batches, with None.
         stored: received packets by conversation whose content or position it holds: store-acknowledge them.
         refused: received packets whose rejections are on the disk with it: tell their origins.
-        settled: packets of queues of which it says that all is done: nobody has any of them in hand.
         ended: streams that have ended, by what their origins say; it forgets those that were known here: answer.
     """
 
     accepted: dict[IncomingTransfer, list[AcceptedRun]] = field(default_factory=dict)
-    queued: list[tuple[Mailbox, list[QueuedPacket], bytes | None]] = field(default_factory=list)
     stored: dict[Conversation, list[int]] = field(default_factory=dict)
     refused: list[tuple[Arrival, SequenceHeader, str]] = field(default_factory=list)
-    settled: list[QueuedPacket] = field(default_factory=list)
     ended: list[tuple[Conversation, EndPacket, IncomingTransfer | None]] = field(default_factory=list)
 
     def store_ack(self, conversation: Conversation, packet: int) -> None:
@@ -68,17 +61,16 @@ class Arrivals:
 
 
 @dataclass(slots=True)
-class GroupCommit:
+class GroupCommit(LocalCommit):
     """One commit that fills, and what becomes true when it has returned.
 
     Attributes:
-        waiters: who waits for it; called with None, or with the error that ended the store.
+        departures: what leaves with it.
+        arrivals: what has arrived.
     """
 
-    commit: Commit = field(default_factory=Commit)
     departures: Departures = field(default_factory=Departures)
     arrivals: Arrivals = field(default_factory=Arrivals)
-    waiters: list[Callable[[Exception | None], None]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         arrivals = self.arrivals
@@ -99,6 +91,24 @@ class GroupCommit:
             or departures.dead_lettered
             or self.waiters
         )
+
+
+@dataclass(slots=True)
+class Turn(LocalTurn):
+    """One call.
+
+    Attributes:
+        departures: what leaves with the commit.
+        arrivals: what has arrived with it.
+    """
+
+    departures: Departures
+    arrivals: Arrivals
+
+    @classmethod
+    def of(cls, group: GroupCommit, now_ns: int, now_ms: int) -> "Turn":
+        """A call at that moment, while this commit fills."""
+        return cls(now_ns, now_ms, group.commit, group.local, group.waiters, group.departures, group.arrivals)
 
 
 def fold(numbers: list[AcceptedRun], *, bridge: bool) -> list[AcceptedRun]:

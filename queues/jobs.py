@@ -9,13 +9,15 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from triack.base.clock import WallClock
 from triack.base.commit import Commit, Read
 from triack.base.units import MS
 from triack.queues.effects import Job
 from triack.queues.expiry import Expired
-from triack.queues.group_commit import GroupCommit
+from triack.queues.group_commit import GroupCommit, Turn
 from triack.queues.inbox import Inbox
 from triack.queues.link import Conversation
+from triack.queues.local_queues import LocalQueues
 from triack.queues.outbox import Outbox
 
 __all__ = ["LAZY_NS", "Jobs", "Look"]
@@ -36,8 +38,10 @@ class Jobs:
     """The jobs of a node's store.
 
     Args:
-        inbox: what arrives, and its part of every commit.
+        queues: the queues of this node, and their part of every commit.
+        inbox: what arrives, and its part.
         outbox: what leaves, and its part.
+        wall: the time of day.
         number: called with every commit before it goes to the disk.
 
     Attributes:
@@ -52,15 +56,21 @@ class Jobs:
         "_looks",
         "_number",
         "_outbox",
+        "_queues",
         "_read_next",
         "_runs_adding",
         "_stops",
+        "_wall",
         "group",
         "running",
     )
 
-    def __init__(self, inbox: Inbox, outbox: Outbox, number: Callable[[Commit], None]) -> None:
+    def __init__(
+        self, queues: LocalQueues, inbox: Inbox, outbox: Outbox, wall: WallClock, number: Callable[[Commit], None]
+    ) -> None:
         self.group = GroupCommit()
+        self._queues = queues
+        self._wall = wall
         self.running: Job | None = None
         self._inbox = inbox
         self._outbox = outbox
@@ -72,39 +82,43 @@ class Jobs:
         self._ended = False
         self._runs_adding = False
 
+    def turn(self, now_ns: int) -> Turn:
+        """A call at that moment."""
+        return Turn.of(self.group, now_ns, self._wall.ms(now_ns))
+
     def look(self, look: Look) -> None:
         """Fetch bodies for somebody who looks."""
         self._looks.append(look)
 
-    def start(self, now_ns: int, now_ms: int, *, at_once: bool) -> Job | None:
+    def start(self, now_ns: int, *, at_once: bool) -> Job | None:
         """The next job, unless there is one in hand or nothing to do. Commits and reads in turns: neither starves.
 
         Args:
             now_ns: the monotonic clock.
-            now_ms: the wall clock.
             at_once: whether no commit is to wait for another.
         """
         if self.running is not None or self._ended:
             return None
         self._ended = self._stops
         self._read_next = self._read_next and not self._stops
-        self.running = self._next(now_ns, now_ms, at_once=at_once)
+        self.running = self._next(self.turn(now_ns), at_once=at_once)
         return self.running
 
     def next_deadline(self) -> int | None:
         """When a commit has waited long enough, or None."""
         return self._lazy_until_ns if self.running is None and not self._ended else None
 
-    def _next(self, now_ns: int, now_ms: int, *, at_once: bool) -> Job | None:
-        self._outbox.giving_up.dead_letter(self.group, now_ms)
-        self._inbox.expiry.dead_letter_expired(now_ns, self.group)
+    def _next(self, turn: Turn, *, at_once: bool) -> Job | None:
+        self._outbox.giving_up.dead_letter(turn)
+        self._queues.expiry.dead_letter_expired(turn)
         read_next, self._read_next = self._read_next, False
         if read_next and (read := self._next_read()) is not None:
             return read
-        self._outbox.pack_durable(self.group, now_ms)
+        self._outbox.pack_durable(turn)
         self._inbox.complete(self.group)
+        self._queues.complete(self.group)
         group = self.group
-        if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(now_ns))):
+        if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
             return self._next_read()
         self._runs_adding = self.adds_any
         self.group = GroupCommit()
@@ -123,7 +137,7 @@ class Jobs:
     def _next_read(self) -> Read | None:
         if self._looks:
             return self._looks.popleft()
-        return self._outbox.poll_fetch() or self._inbox.expiry.poll_fetch() or self._inbox.poll_fetch()
+        return self._outbox.poll_fetch() or self._queues.expiry.poll_fetch() or self._queues.poll_fetch()
 
     def handle_done(self, job: Job, now_ns: int) -> None:
         """The store has done a job: what it holds is durable."""
@@ -132,16 +146,17 @@ class Jobs:
         if isinstance(job, GroupCommit):
             self._outbox.handle_committed(job, now_ns)
             self._inbox.handle_committed(job, now_ns)
+            self._queues.handle_committed(job)
             for waiter in job.waiters:
                 waiter(None)
         elif isinstance(job, Look):
             job.waiter(None)
         elif isinstance(job, Expired):
-            self._inbox.expiry.handle_fetched(job)
+            self._queues.expiry.handle_fetched(job)
         elif job.table == "outgoing":
             self._outbox.handle_fetched(job)
         else:
-            self._inbox.handle_fetched(job)
+            self._queues.handle_fetched(job)
 
     def fail(self, job: Job | None, error: Exception) -> None:
         """The store is finished: everyone who waits for it is told. ``job`` is what failed, if that was one."""

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
+from typing import Protocol
 
-from triack.base.commit import Commit, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
+from triack.base.clock import WallClock
+from triack.base.commit import HEAD_BYTES, Commit, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, HoldReason
-from triack.base.units import MS
 from triack.ordering.hold import HoldState
 from triack.ordering.outgoing import Entry, EntryState
 from triack.ordering.wire import SequenceHeader, encode_run
@@ -26,10 +27,10 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.departure_records import DepartureRecords
 from triack.queues.expiry import LETTERS_MAX
 from triack.queues.giving_up import GivingUp
-from triack.queues.group_commit import GroupCommit
+from triack.queues.group_commit import GroupCommit, Turn
 from triack.queues.holds import HeldStream, Holds
-from triack.queues.inbox import Inbox
 from triack.queues.link import Link, Links
+from triack.queues.local_queues import LocalQueues
 from triack.queues.mailbox import QueuedPacket
 from triack.queues.ordinals import Ordinals
 from triack.queues.outgoing_queue import OutgoingQueue, Row
@@ -50,6 +51,13 @@ _OUTGOING_OF = attrgetter("outgoing")
 _HOLD_REASONS = {str(reason): reason for reason in HoldReason}
 
 
+class HasRoom(Protocol):
+    """Says whether a queue of this node takes one message more of the node itself."""
+
+    def __call__(self, name: str, *, durable: bool, coming: int) -> bool:
+        """The same, beside so many messages that are coming."""
+
+
 @dataclass(slots=True)
 class PacketContext:
     """What a session carries along with a sequence packet. ``previous`` is what the header said when it left."""
@@ -68,7 +76,8 @@ class Outbox:
         settings: limits.
         content_bytes: largest packet content for a peer, given the largest datagram of its open session, or None.
         wall_offset_ns: wall clock minus monotonic clock.
-        inbox: where messages for queues of this node go.
+        queues: the queues of this node.
+        has_room: whether one of them takes one message more of this node itself, beside those that are coming.
         links: by peer, none yet.
         record: writes to the session log.
 
@@ -89,16 +98,18 @@ class Outbox:
         settings: NodeSettings,
         *,
         content_bytes: Callable[[str, int | None], int],
-        wall_offset_ns: int,
-        inbox: Inbox,
+        wall: WallClock,
+        queues: LocalQueues,
+        has_room: HasRoom,
         links: Links,
         record: Record,
     ) -> None:
         self._node_id = node_id
         self._settings = settings
         self._content_bytes = content_bytes
-        self._wall_offset_ns = wall_offset_ns
-        self._inbox = inbox
+        self._wall = wall
+        self._local_queues = queues
+        self._has_room = has_room
         self._records = DepartureRecords(record, node_id)
         self.links = links
         self.cached_bytes = 0
@@ -111,12 +122,12 @@ class Outbox:
         self._jumps = ClockJumps()
         self.holds = Holds(here=False)
         self.keys = AcceptedKeys(settings.keys)
-        self.giving_up = GivingUp(node_id, self._records, self.keys, inbox.put_dead_letter)
+        self.giving_up = GivingUp(node_id, self._records, self.keys, queues.put_dead_letter)
         self.retirement = Retirement(node_id, incarnation, settings, links, self._records, self._unregister)
 
     # ---- starting
 
-    def restore(self, content: StoreContent, group: GroupCommit, now_ns: int, jumps: ClockJumps) -> None:
+    def restore(self, content: StoreContent, turn: Turn, jumps: ClockJumps) -> None:
         """Take what the store has. Bodies stay on the disk until they are needed."""
         self._jumps = jumps
         self.retirement.restore(content.lanes, content.state)
@@ -133,16 +144,15 @@ class Outbox:
                 by_ms = self._jumps.outgoing_ms(outgoing.sequence.sequence, number)
                 index.reach_by_ms = max(1, index.reach_by_ms + by_ms)
             outgoing.restore(index, number)
-        now_ms = (now_ns + self._wall_offset_ns) // MS
-        self.keys.restore(content.state, self._by_lane, now_ms, group.commit, moved_ms=self._jumps.by_ms)
+        self.keys.restore(content.state, self._by_lane, turn.now_ms, turn.commit, moved_ms=self._jumps.by_ms)
         self.links.resuming.restore(content.state)
         for outgoing in self._by_lane.values():
-            self._records.recovered(outgoing, now_ns)
-            self._records.queued(outgoing, list(outgoing.sequence.entries.values()), now_ns, recovered=True)
+            self._records.recovered(outgoing, turn.now_ns)
+            self._records.queued(outgoing, list(outgoing.sequence.entries.values()), turn.now_ns, recovered=True)
             self.retirement.handle_freed(outgoing)
             self._look_at(outgoing)
 
-    def outgoing_queue(self, peer: str, queue: str, delivery: Delivery, group: GroupCommit) -> OutgoingQueue:
+    def outgoing_queue(self, peer: str, queue: str, delivery: Delivery, commit: Commit) -> OutgoingQueue:
         """The outgoing queue to a queue, made when there is none; ``peer`` empty for a queue of this node."""
         outgoing = self._queues.get((peer, queue, delivery))
         if outgoing is not None:
@@ -150,17 +160,17 @@ class Outbox:
         lane, sequence = self.retirement.number(durable=delivery in DURABLE)
         row = OutgoingQueueRow(lane, peer, queue, delivery, sequence, 1)
         if delivery in DURABLE:
-            group.commit.lanes[row.lane] = row
+            commit.lanes[row.lane] = row
         outgoing = self._add(self._make(row))
         # It may be that nothing is ever sent to it.
         self.retirement.handle_freed(outgoing)
         return outgoing
 
-    def current(self, outgoing: OutgoingQueue, group: GroupCommit) -> OutgoingQueue:
+    def current(self, outgoing: OutgoingQueue, commit: Commit) -> OutgoingQueue:
         """The outgoing queue that leads where this one does: itself, unless its stream has ended meanwhile."""
         if outgoing.life is StreamState.LIVE:
             return outgoing
-        return self.outgoing_queue(outgoing.peer, outgoing.queue, outgoing.delivery, group)
+        return self.outgoing_queue(outgoing.peer, outgoing.queue, outgoing.delivery, commit)
 
     def _make(self, row: OutgoingQueueRow) -> OutgoingQueue:
         return OutgoingQueue(
@@ -208,7 +218,7 @@ class Outbox:
         if hold_ns is not None and (at_ns is None or hold_ns < at_ns):
             at_ns = hold_ns
         if expiry_ms is not None:
-            expiry_ns = expiry_ms * 1_000_000 - self._wall_offset_ns
+            expiry_ns = self._wall.ns(expiry_ms)
             at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
         self._deadlines.set(outgoing, at_ns)
 
@@ -251,7 +261,7 @@ class Outbox:
         if any(reader.is_full for reader in outgoing.readers):
             return 0
         coming = len(outgoing.pending)
-        if not outgoing.peer and not self._inbox.has_room(outgoing.queue, durable=outgoing.durable, coming=coming):
+        if not outgoing.peer and not self._has_room(outgoing.queue, durable=outgoing.durable, coming=coming):
             return 0
         if outgoing.durable:
             return self._settings.pending_limit_bytes - outgoing.pending_bytes
@@ -266,43 +276,43 @@ class Outbox:
             self.unpacked = {outgoing: None for outgoing in self.unpacked if outgoing.durable is not durable}
         return taken
 
-    def pack_express(self, group: GroupCommit, now_ns: int, now_ms: int) -> None:
+    def pack_express(self, turn: Turn) -> None:
         """Make packets of submitted express messages; they need no commit."""
         for outgoing in self._take_unpacked(durable=False):
-            entries = outgoing.poll_packets(now_ms)
-            self._records.queued(outgoing, entries, now_ns)
+            entries = outgoing.poll_packets(turn.now_ms)
+            self._records.queued(outgoing, entries, turn.now_ns)
             if outgoing.peer:
                 outgoing.start(entries)
                 self._look_at(outgoing)
             else:
-                self._put_local(outgoing, entries, group)
+                self._put_local(outgoing, entries, turn)
                 self._finish_local(outgoing, entries)
-                self._records.local(outgoing, entries, now_ns)
+                self._records.local(outgoing, entries, turn.now_ns)
 
-    def pack_durable(self, group: GroupCommit, now_ms: int) -> None:
+    def pack_durable(self, turn: Turn) -> None:
         """Put everything submitted in a durable class into the next commit, all of it together."""
         if not self.unpacked:
             return
         for outgoing in self._take_unpacked(durable=True):
-            entries = outgoing.poll_packets(now_ms)
+            entries = outgoing.poll_packets(turn.now_ms)
             lane = outgoing.lane
-            group.commit.lanes[lane] = outgoing.row()
-            group.departures.started.append((outgoing, entries))
-            self.keys.handle_packed(outgoing, entries, group.commit)
+            turn.commit.lanes[lane] = outgoing.row()
+            turn.departures.started.append((outgoing, entries))
+            self.keys.handle_packed(outgoing, entries, turn.commit)
             if outgoing.peer:
-                group.commit.outgoing += [
+                turn.commit.outgoing += [
                     OutgoingRow(key_of(lane, entry.number), entry.messages, entry.reach_by_ms, entry.body or b"")
                     for entry in entries
                 ]
             else:
-                self._put_local(outgoing, entries, group)
+                self._put_local(outgoing, entries, turn)
 
-    def _put_local(self, outgoing: OutgoingQueue, entries: list[Entry], group: GroupCommit) -> None:
+    def _put_local(self, outgoing: OutgoingQueue, entries: list[Entry], turn: Turn) -> None:
         origin, lane, sequence = self._node_id, outgoing.lane, outgoing.sequence.sequence
         for entry in entries:
             body = entry.body or b""
             packet = QueuedPacket((), origin, lane, sequence, entry.number, outgoing.delivery, 1, len(body), [body])
-            self._inbox.put_local(outgoing.queue, packet, body, group)
+            self._local_queues.put(outgoing.queue, packet, body[:HEAD_BYTES], turn)
 
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
         """The commit has returned: its packets may be sent."""
@@ -377,12 +387,12 @@ class Outbox:
 
     # ---- acknowledgements
 
-    def handle_session_acks(self, contexts: Iterable[PacketContext], group: GroupCommit) -> None:
+    def handle_session_acks(self, contexts: Iterable[PacketContext], turn: Turn) -> None:
         """A session ack covers packets."""
         for outgoing, some in groupby(contexts, key=_OUTGOING_OF):
             entries, sequence = [context.entry for context in some], outgoing.sequence
             if freed := sequence.handle_session_ack(entries):
-                self._free(outgoing, freed, group)
+                self._free(outgoing, freed, turn)
             if not outgoing.durable and sequence.start.credit is not None:
                 # The destination had no place for this express stream and has one now. The ack of a fragment frees
                 # nothing by itself, but lets the next fragments leave.
@@ -390,12 +400,12 @@ class Outbox:
                 self._look_at(outgoing)
             outgoing.stages.handle_progress(entries, Stage.RECEIVED)
 
-    def handle_store_acks(self, contexts: Iterable[PacketContext], group: GroupCommit) -> None:
+    def handle_store_acks(self, contexts: Iterable[PacketContext], turn: Turn) -> None:
         """A store ack covers packets."""
         for outgoing, some in groupby(contexts, key=_OUTGOING_OF):
             entries, sequence = [context.entry for context in some], outgoing.sequence
             if freed := sequence.handle_store_ack(entries):
-                self._free(outgoing, freed, group)
+                self._free(outgoing, freed, turn)
             if sequence.hold.handle_progress() or sequence.start.credit is not None:
                 self._look_at(outgoing)
             outgoing.stages.handle_progress(entries, Stage.STORED)
@@ -407,16 +417,16 @@ class Outbox:
         link = self.links.get(peer) if peer else None
         return link is not None and link.peer_id == peer_id
 
-    def handle_order_ack(self, lane: int, sequence: int, number: int, group: GroupCommit, now_ns: int) -> None:
+    def handle_order_ack(self, lane: int, sequence: int, number: int, turn: Turn) -> None:
         """The destination has a sequence up to ``number``."""
         outgoing = self._by_lane.get(lane)
         if outgoing is None:
             return
-        self._records.order_ack(lane, sequence, number, now_ns)
-        freed = outgoing.sequence.handle_order_ack(sequence, number, now_ns)
+        self._records.order_ack(lane, sequence, number, turn.now_ns)
+        freed = outgoing.sequence.handle_order_ack(sequence, number, turn.now_ns)
         if freed:
             outgoing.sequence.hold.handle_progress()
-        self._free(outgoing, freed, group)
+        self._free(outgoing, freed, turn)
         self._look_at(outgoing)
 
     def handle_reject(self, lane: int, sequence: int, number: int, reason: str) -> None:
@@ -460,12 +470,12 @@ class Outbox:
                 return True
         return False
 
-    def _free(self, outgoing: OutgoingQueue, entries: list[Entry], group: GroupCommit) -> None:
+    def _free(self, outgoing: OutgoingQueue, entries: list[Entry], turn: Turn) -> None:
         self._let_go(outgoing, entries)
         if entries and outgoing.durable:
             self.links.resuming.handle_freed(outgoing.peer, self.links[outgoing.peer].peer_id)
             for first, last in as_ranges(sorted([entry.number for entry in entries])):
-                group.commit.outgoing_deletes.append((key_of(outgoing.lane, first), key_of(outgoing.lane, last)))
+                turn.commit.outgoing_deletes.append((key_of(outgoing.lane, first), key_of(outgoing.lane, last)))
 
     def _let_go(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
         for entry in entries if outgoing.durable else ():
@@ -533,17 +543,17 @@ class Outbox:
 
     # ---- giving up
 
-    def handle_timer(self, now_ns: int, now_ms: int, group: GroupCommit) -> None:
+    def handle_timer(self, turn: Turn) -> None:
         """Resend tiers, expiries, links that may try again, and streams that end."""
-        self.retirement.handle_timer(now_ns, group)
-        for key in self._deadlines.poll_due(now_ns):
+        self.retirement.handle_timer(turn)
+        for key in self._deadlines.poll_due(turn.now_ns):
             if isinstance(key, Link):
                 key.wake()
                 continue
-            key.sequence.hold.handle_timer(now_ns)
-            if again := key.sequence.handle_timer(now_ns):
-                self._records.resend(key, again, now_ns)
-            for entry in key.poll_expired(now_ms, LETTERS_MAX):
+            key.sequence.hold.handle_timer(turn.now_ns)
+            if again := key.sequence.handle_timer(turn.now_ns):
+                self._records.resend(key, again, turn.now_ns)
+            for entry in key.poll_expired(turn.now_ms, LETTERS_MAX):
                 self.giving_up.give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
             self._look_at(key)
 

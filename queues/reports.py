@@ -144,7 +144,7 @@ class Reports:
         for position in conversation.peer.positions:
             if self._outbox.leads(position.lane, conversation.peer_id):
                 self._depend(conversation)
-                self._outbox.handle_order_ack(*position, self._jobs.group, now_ns)
+                self._outbox.handle_order_ack(*position, self._jobs.turn(now_ns))
 
     def _on_closed(self, conversation: Conversation, event: events.SessionClosed, now_ns: int) -> None:
         self.closes[event.reason.value] += 1
@@ -192,7 +192,7 @@ class Reports:
         if isinstance(packet, wire.SequenceHeader):
             if event.delivery in DURABLE:
                 self._depend(conversation)
-            self._inbox.handle_packet(conversation, event.number, packet, event.delivery, now_ns, self._jobs.group)
+            self._inbox.handle_packet(conversation, event.number, packet, event.delivery, self._jobs.turn(now_ns))
             return
         if isinstance(packet, wire.EndPacket):
             self._take_end(conversation, packet, now_ns)
@@ -201,7 +201,7 @@ class Reports:
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
         if isinstance(packet, wire.OrderAckPacket):
             self._depend(conversation)
-            self._outbox.handle_order_ack(packet.lane, packet.sequence, packet.number, self._jobs.group, now_ns)
+            self._outbox.handle_order_ack(packet.lane, packet.sequence, packet.number, self._jobs.turn(now_ns))
         elif isinstance(packet, wire.HoldPacket):
             self._outbox.handle_hold(packet.lane, packet.turn, now_ns, stop=packet.stop, reason=packet.reason)
         else:
@@ -213,10 +213,10 @@ class Reports:
         if not packet.answer:
             if packet.origin != conversation.peer_id:
                 raise ProtocolError(DropReason.FOREIGN_ORIGIN)
-            self._inbox.handle_end(conversation, packet, now_ns, self._jobs.group)
+            self._inbox.handle_end(conversation, packet, self._jobs.turn(now_ns))
             return
         known = packet.origin == self._node_id and self._outbox.retirement.handle_answer(
-            packet.lane, packet.sequence, conversation.peer_id, self._jobs.group
+            packet.lane, packet.sequence, conversation.peer_id, self._jobs.turn(now_ns)
         )
         if not known:
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
@@ -232,11 +232,11 @@ class Reports:
                 self._recorder.add_run(conversation.label, run, delivery, now_ns)
             if delivery in DURABLE:
                 self._depend(conversation)
-            if self._inbox.handle_run(conversation, run, delivery, now_ns, self._jobs.group):
+            if self._inbox.handle_run(conversation, run, delivery, self._jobs.turn(now_ns)):
                 continue
             for number, packet in enumerate(run.headers(), run.packet):
                 try:
-                    self._inbox.handle_packet(conversation, number, packet, delivery, now_ns, self._jobs.group)
+                    self._inbox.handle_packet(conversation, number, packet, delivery, self._jobs.turn(now_ns))
                 except ProtocolError as error:
                     self._drops[error.reason] += 1
 
@@ -283,7 +283,7 @@ class Reports:
             if isinstance(sent.context, PacketContext)
             and (sent.context.outgoing.durable or sent.number == sent.context.entry.packet)
         ]
-        self._outbox.handle_session_acks(covered, self._jobs.group)
+        self._outbox.handle_session_acks(covered, self._jobs.turn(now_ns))
         for context in contexts:
             if isinstance(context, Control):
                 conversation.handle_refused(context.refuses)
@@ -301,7 +301,7 @@ class Reports:
             for sent in event.packets
             if isinstance(sent.context, PacketContext) and sent.number == sent.context.entry.packet
         ]
-        self._outbox.handle_store_acks(covered, self._jobs.group)
+        self._outbox.handle_store_acks(covered, self._jobs.turn(now_ns))
 
     def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _now_ns: int) -> None:
         self._inbox.order_acks.handle_request(conversation.peer_id)

@@ -37,7 +37,7 @@ from triack.queues.accepted_keys import OWN_STATE
 from triack.queues.control import Control
 from triack.queues.deadlines import Deadlines
 from triack.queues.departure_records import DepartureRecords
-from triack.queues.group_commit import GroupCommit
+from triack.queues.group_commit import Turn
 from triack.queues.link import Link, Links
 from triack.queues.outgoing_queue import OutgoingQueue
 from triack.queues.settings import NodeSettings, streams_limit
@@ -163,16 +163,16 @@ class Retirement:
 
     # ---- choosing
 
-    def handle_timer(self, now_ns: int, group: GroupCommit) -> None:
+    def handle_timer(self, turn: Turn) -> None:
         """End what has been idle for long enough, or has to make room."""
         if self._drained:
-            self._take_drained(now_ns)
-        for peer in self._deadlines.poll_due(now_ns):
-            self._end_due(peer, now_ns, group)
+            self._take_drained(turn.now_ns)
+        for peer in self._deadlines.poll_due(turn.now_ns):
+            self._end_due(peer, turn)
         if self._pressed:
             pressed, self._pressed = self._pressed, {}
             for peer in pressed:
-                self._end_surplus(peer, now_ns, group)
+                self._end_surplus(peer, turn)
 
     def _take_drained(self, now_ns: int) -> None:
         drained, self._drained = self._drained, {}
@@ -197,20 +197,20 @@ class Retirement:
         """When ``handle_timer`` must be called, or None."""
         return self._deadlines.earliest()
 
-    def _end_due(self, peer: str, now_ns: int, group: GroupCommit) -> None:
+    def _end_due(self, peer: str, turn: Turn) -> None:
         idle = self._idle[peer]
         chosen: list[OutgoingQueue] = []
-        while idle and self._wait_ns is not None and next(iter(idle.values())) + self._wait_ns <= now_ns:
+        while idle and self._wait_ns is not None and next(iter(idle.values())) + self._wait_ns <= turn.now_ns:
             outgoing, _ = idle.popitem(last=False)
             if outgoing.is_held:
                 # It is looked at again after another wait.
-                idle[outgoing] = now_ns
+                idle[outgoing] = turn.now_ns
             else:
                 chosen.append(outgoing)
         self._set_deadline(peer)
-        self._end(chosen, now_ns, group)
+        self._end(chosen, turn)
 
-    def _end_surplus(self, peer: str, now_ns: int, group: GroupCommit) -> None:
+    def _end_surplus(self, peer: str, turn: Turn) -> None:
         """End all that is idle when the destination is full; else the longest idle ones of what is above the share."""
         idle = self._idle.get(peer)
         if not idle:
@@ -219,24 +219,24 @@ class Retirement:
         chosen = [outgoing for outgoing in list(idle)[: max(0, most)] if not outgoing.is_held]
         for outgoing in chosen:
             del idle[outgoing]
-        self._end(chosen, now_ns, group)
+        self._end(chosen, turn)
 
     # ---- ending
 
-    def _end(self, chosen: list[OutgoingQueue], now_ns: int, group: GroupCommit) -> None:
+    def _end(self, chosen: list[OutgoingQueue], turn: Turn) -> None:
         for outgoing in chosen:
             if outgoing.busy or outgoing.life is not StreamState.LIVE:
                 continue
             _move(outgoing, StreamEvent.ENDS if outgoing.peer else StreamEvent.ENDS_HERE)
-            self._records.ended(outgoing, now_ns)
+            self._records.ended(outgoing, turn.now_ns)
             self._forget(outgoing)
             if not outgoing.peer:
-                self._delete(outgoing, group)
+                self._delete(outgoing, turn)
                 continue
             self._ended[outgoing.lane] = outgoing
             if outgoing.durable:
-                group.commit.lanes[outgoing.lane] = outgoing.row()._replace(next_number=ENDED)
-                group.departures.ending.append(outgoing)
+                turn.commit.lanes[outgoing.lane] = outgoing.row()._replace(next_number=ENDED)
+                turn.departures.ending.append(outgoing)
             else:
                 self.handle_stored([outgoing])
 
@@ -266,7 +266,7 @@ class Retirement:
             content = encode_end(self._node_id, outgoing.lane, sequence, since, answer=False)
             conversation.put_control((outgoing.lane, END_KEY), Control(content))
 
-    def handle_answer(self, lane: int, sequence: int, peer_id: bytes, group: GroupCommit) -> bool:
+    def handle_answer(self, lane: int, sequence: int, peer_id: bytes, turn: Turn) -> bool:
         """A node says that it has forgotten a stream. Returns False when it has no say in that."""
         outgoing = self._ended.get(lane)
         if outgoing is None or outgoing.sequence.sequence != sequence or outgoing.life is not StreamState.TOLD:
@@ -275,18 +275,18 @@ class Retirement:
             return False
         del self._ended[lane]
         _move(outgoing, StreamEvent.FORGOTTEN)
-        self._delete(outgoing, group)
+        self._delete(outgoing, turn)
         return True
 
-    def _delete(self, outgoing: OutgoingQueue, group: GroupCommit) -> None:
+    def _delete(self, outgoing: OutgoingQueue, turn: Turn) -> None:
         if not outgoing.durable:
             self.handle_deleted([outgoing])
             return
-        group.commit.lanes.pop(outgoing.lane, None)
-        group.commit.lane_deletes.append(outgoing.lane)
+        turn.commit.lanes.pop(outgoing.lane, None)
+        turn.commit.lane_deletes.append(outgoing.lane)
         # No row may be left from which a start could tell what the next sequence is.
-        group.commit.state[_SEQUENCE] = _NUMBER.pack(self._sequences[True])
-        group.departures.over.append(outgoing)
+        turn.commit.state[_SEQUENCE] = _NUMBER.pack(self._sequences[True])
+        turn.departures.over.append(outgoing)
 
     def handle_deleted(self, over: list[OutgoingQueue]) -> None:
         """The disk does not have these streams any more: others may have their lanes."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from proof.planted.bug import Bugs, Patch
 from proof.planted.stories import EVENTS, FORBIDDEN, FULL, LATE, REFUSED, REPLACED
 from proof.planted.worlds import HISTORY, PLAIN, READING, RECEIVER_DIES, SENDER_DIES
-from triack.base.commit import Commit, OutgoingQueueRow
+from triack.base.commit import HEAD_BYTES, Commit, OutgoingQueueRow
 from triack.base.datagram import Header, Kind
 from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
@@ -20,7 +20,7 @@ from triack.queues.ended_streams import EndedStreams
 from triack.queues.engine import Engine
 from triack.queues.given_up import GivenUp
 from triack.queues.giving_up import GivingUp
-from triack.queues.group_commit import Arrivals, GroupCommit
+from triack.queues.group_commit import Arrivals, GroupCommit, Turn
 from triack.queues.handshake import Handshakes
 from triack.queues.history import History
 from triack.queues.in_hand import InHand
@@ -28,6 +28,8 @@ from triack.queues.inbox import Inbox
 from triack.queues.incoming_transfer import Arrival, IncomingTransfer
 from triack.queues.introduction import HistoryPoint
 from triack.queues.link import Conversation
+from triack.queues.local_commit import LocalTurn
+from triack.queues.local_queues import LocalQueues
 from triack.queues.mailbox import Mailbox, QueuedPacket, Run
 from triack.queues.outbox import Outbox
 from triack.queues.outgoing_queue import OutgoingQueue
@@ -93,9 +95,9 @@ def _forgotten(patch: Patch) -> None:
 def _told_early(patch: Patch) -> None:
     end = Retirement._end
 
-    def hasty(self: Retirement, chosen: list[OutgoingQueue], now_ns: int, group: GroupCommit) -> None:
-        end(self, chosen, now_ns, group)
-        ending, group.departures.ending = group.departures.ending, []
+    def hasty(self: Retirement, chosen: list[OutgoingQueue], turn: Turn) -> None:
+        end(self, chosen, turn)
+        ending, turn.departures.ending = turn.departures.ending, []
         self.handle_stored(ending)
 
     patch.setattr(Retirement, "_end", hasty)
@@ -116,9 +118,9 @@ def _early_store_ack(patch: Patch) -> None:
 def _early_packets(patch: Patch) -> None:
     pack_durable = Outbox.pack_durable
 
-    def hasty(self: Outbox, group: GroupCommit, now_ms: int) -> None:
-        pack_durable(self, group, now_ms)
-        for outgoing, entries in group.departures.started:
+    def hasty(self: Outbox, turn: Turn) -> None:
+        pack_durable(self, turn)
+        for outgoing, entries in turn.departures.started:
             if outgoing.peer:
                 outgoing.start(entries)
                 self._look_at(outgoing)
@@ -128,15 +130,15 @@ def _early_packets(patch: Patch) -> None:
 
 @BUGS.by_search("a message is handed out before its commit", READING, "before it was on disk")
 def _early_message(patch: Patch) -> None:
-    add_rows = Inbox._add_rows
+    add_rows = LocalQueues.add_rows
 
     def hasty(
-        self: Inbox, mailbox: Mailbox, packets: list[QueuedPacket], head: bytes | None, group: GroupCommit
+        self: LocalQueues, mailbox: Mailbox, packets: list[QueuedPacket], head: bytes | None, turn: LocalTurn
     ) -> None:
-        add_rows(self, mailbox, packets, head, group)
-        mailbox.put_all(*group.arrivals.queued.pop()[1:])
+        add_rows(self, mailbox, packets, head, turn)
+        mailbox.put_all(*turn.local.queued.pop()[1:])
 
-    patch.setattr(Inbox, "_add_rows", hasty)
+    patch.setattr(LocalQueues, "add_rows", hasty)
 
 
 @BUGS.by_both("a packet that is only held is called stored", PLAIN, "store ack")
@@ -148,12 +150,11 @@ def _held_is_stored(patch: Patch) -> None:
         transfer: IncomingTransfer,
         arrival: Arrival,
         header: SequenceHeader,
-        now_ns: int,
-        group: GroupCommit,
+        turn: Turn,
     ) -> None:
-        handle_ordered(self, transfer, arrival, header, now_ns, group)
+        handle_ordered(self, transfer, arrival, header, turn)
         if header.number in transfer.sequence._held:
-            group.arrivals.store_ack(*arrival)
+            turn.arrivals.store_ack(*arrival)
 
     patch.setattr(Inbox, "_handle_ordered", eager)
 
@@ -177,11 +178,11 @@ def _position_missing(patch: Patch) -> None:
 def _row_too_many(patch: Patch) -> None:
     free = Outbox._free
 
-    def greedy(self: Outbox, outgoing: OutgoingQueue, entries: list[Entry], group: GroupCommit) -> None:
-        free(self, outgoing, entries, group)
+    def greedy(self: Outbox, outgoing: OutgoingQueue, entries: list[Entry], turn: Turn) -> None:
+        free(self, outgoing, entries, turn)
         if entries and outgoing.durable:
-            first, last = group.commit.outgoing_deletes[-1]
-            group.commit.outgoing_deletes[-1] = (first, last + 1)
+            first, last = turn.commit.outgoing_deletes[-1]
+            turn.commit.outgoing_deletes[-1] = (first, last + 1)
 
     patch.setattr(Outbox, "_free", greedy)
 
@@ -204,8 +205,8 @@ def _whole_packet(patch: Patch) -> None:
 def _no_dead_letter(patch: Patch) -> None:
     dead_letter = GivingUp._dead_letter
 
-    def forget(self: GivingUp, item: GivenUp, content: Unpacked, group: GroupCommit, now_ms: int) -> None:
-        dead_letter(self, item, replace(content, bodies=[]), group, now_ms)
+    def forget(self: GivingUp, item: GivenUp, content: Unpacked, turn: Turn) -> None:
+        dead_letter(self, item, replace(content, bodies=[]), turn)
 
     patch.setattr(GivingUp, "_dead_letter", forget)
 
@@ -299,14 +300,14 @@ def _expired_handed_out(patch: Patch) -> None:
 
 @BUGS.by_seeds("messages expire only in queues that are read")
 def _expires_when_read(patch: Patch) -> None:
-    handle_timer = Inbox.handle_timer
+    handle_timer = LocalQueues.handle_timer
 
-    def forgetful(self: Inbox, now_ns: int) -> None:
-        due, self._notices.expiring = self._notices.expiring, Deadlines()
+    def forgetful(self: LocalQueues, now_ns: int) -> None:
+        due, self.notices.expiring = self.notices.expiring, Deadlines()
         handle_timer(self, now_ns)
-        self._notices.expiring = due
+        self.notices.expiring = due
 
-    patch.setattr(Inbox, "handle_timer", forgetful)
+    patch.setattr(LocalQueues, "handle_timer", forgetful)
 
 
 @BUGS.by_seeds("what was given back comes last")
@@ -367,15 +368,14 @@ def _refused_and_delivered(patch: Patch) -> None:
         header: SequenceHeader,
         arrival: Arrival,
         reason: RejectReason,
-        now_ns: int,
-        group: GroupCommit,
+        turn: Turn,
     ) -> None:
-        reject(self, transfer, header, arrival, reason, now_ns, group)
+        reject(self, transfer, header, arrival, reason, turn)
         body, delivery = header.body, transfer.delivery
         packet = QueuedPacket(
             [], header.origin, header.lane, header.sequence, header.number, delivery, 1, len(body), [body]
         )
-        self.put_local(transfer.queue, packet, body, group)
+        self._queues.put(transfer.queue, packet, body[:HEAD_BYTES], turn)
 
     patch.setattr(Inbox, "_reject", generous)
 

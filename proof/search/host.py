@@ -165,7 +165,7 @@ class Host(EngineHost):
     @property
     def can_read(self) -> bool:
         """Whether there is something to read."""
-        mailbox = self.engine.inbox.mailboxes[QUEUE]
+        mailbox = self.engine.queues.mailboxes[QUEUE]
         return self.part.reads and mailbox.length > 0 and not mailbox.fetching
 
     @property
@@ -224,7 +224,7 @@ class Host(EngineHost):
         expire(self.engine, key, self.now_ns)
 
     def _do_read(self, _: object) -> None:
-        mailbox = self.engine.inbox.mailboxes[QUEUE]
+        mailbox = self.engine.queues.mailboxes[QUEUE]
         handed = self.engine.take(mailbox, self.now_ns)
         if handed is not None:
             body = handed.body
@@ -233,7 +233,7 @@ class Host(EngineHost):
             mailbox.acknowledge(handed)
 
     def _hand_out_express(self) -> None:
-        mailbox = self.engine.inbox.mailboxes[QUEUE]
+        mailbox = self.engine.queues.mailboxes[QUEUE]
         while self.scope.parts[1 - self.side].delivery is Delivery.EXPRESS and mailbox.length:
             self._do_read(None)
 

@@ -15,9 +15,9 @@ from triack.ordering.tiers import ResendTimer
 from triack.queues.calling import Calling
 from triack.queues.deadlines import Deadlines
 from triack.queues.engine import Engine
-from triack.queues.inbox import Inbox
 from triack.queues.jobs import Jobs
 from triack.queues.link import Link
+from triack.queues.local_queues import LocalQueues
 from triack.queues.outbox import Outbox
 from triack.queues.owed_acks import OwedAcks
 from triack.queues.retirement import Retirement
@@ -277,7 +277,8 @@ def forget_history(engine: Engine) -> None:
 def set_deadlines(engine: Engine) -> None:
     """Set every deadline again."""
     _set_transmitter(engine._transmitter)
-    _set_inbox(engine.inbox)
+    _set_queues(engine.queues)
+    _set_owed(engine.inbox.order_acks)
     _set_outbox(engine.outbox)
 
 
@@ -287,10 +288,9 @@ def _set_transmitter(transmitter: Transmitter) -> None:
         transmitter.deadlines.set(conversation, conversation.next_deadline())
 
 
-def _set_inbox(inbox: Inbox) -> None:
-    _set_owed(inbox.order_acks)
-    inbox._notices.resuming = Deadlines()
-    for mailbox in inbox.mailboxes.values():
+def _set_queues(queues: LocalQueues) -> None:
+    queues.notices.resuming = Deadlines()
+    for mailbox in queues.mailboxes.values():
         mailbox.set_resume(0)
 
 

@@ -76,8 +76,8 @@ def test_what_is_unfinished_leaves_memory_to_what_can_be_read(monkeypatch: pytes
     for number, piece in enumerate(packed[:-1], 1):
         evil.frames(evil.message(number, body=piece.body))
     world.run(SECOND)
-    assert 0 < node.live.inbox.mailboxes["q"].cached_bytes <= 11_000
+    assert 0 < node.live.queues.mailboxes["q"].cached_bytes <= 11_000
     evil.frames(evil.message(len(packed), body=packed[-1].body))
     world.run(SECOND)
     assert node.read_all("q") == [body]
-    assert node.live.inbox.mailboxes["q"].cached_bytes == 0
+    assert node.live.queues.mailboxes["q"].cached_bytes == 0

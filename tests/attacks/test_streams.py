@@ -35,7 +35,7 @@ def test_queues_do_not_grow_without_end() -> None:
     for queue in ("", ".hidden", "a b", "\x00", "x" * 200):
         evil.frames(evil.message(1, lane=900 + evil.packets, queue=queue))
     world.run(SECOND)
-    names = set(node.live.inbox.mailboxes)
+    names = set(node.live.queues.mailboxes)
     assert len(names) == 10
     assert names - {"dead-letter"} <= {f"q{number}" for number in range(50)}
 
@@ -64,7 +64,7 @@ def test_streams_are_a_quarter_of_what_a_peer_has_in_memory() -> None:
     world.run(SECOND)
     refused = [record["reason"] for record in node.log("rejected")]
     assert refused == ["held-back"] * 10
-    assert len(node.live.inbox.mailboxes) == 21
+    assert len(node.live.queues.mailboxes) == 21
     node.restart()
     assert node.live.inbox.admission.streams.of(ORIGIN) == 20 * STREAM_BYTES
     still_works(world, node)

@@ -145,7 +145,7 @@ class Meeting:
     def read(self, ways: bytes) -> None:
         """The node's program takes what is in its queues: for each byte one, which it gives back if that is odd."""
         engine = self.node.engine
-        for mailbox in list(engine.inbox.mailboxes.values()):
+        for mailbox in list(engine.queues.mailboxes.values()):
             for way in ways:
                 lease = engine.take(mailbox, self.node.now_ns)
                 if lease is None:

@@ -13,7 +13,7 @@ import triack
 import triack.sync
 from tests.node.nodes import WAIT, make, quick, until
 from triack.node.node import port_of
-from triack.queues.inbox import DEAD_LETTER_QUEUE
+from triack.queues.system_queues import DEAD_LETTER_QUEUE
 
 AT_ONCE = triack.Redelivery(first_wait_s=0)
 

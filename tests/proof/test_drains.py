@@ -29,9 +29,9 @@ def test_there_are_as_many_of_a_kind_as_it_says(kind: str) -> None:
     node.settle()
     engine = node.engine
     there = {
-        "queues": len(engine.inbox.mailboxes) - 1,
+        "queues": len(engine.queues.mailboxes) - 1,
         "outgoing queues": len(engine.outbox.queues),
-        "incoming streams": len([name for name in engine.inbox.mailboxes if name.startswith("q")]),
+        "incoming streams": len([name for name in engine.queues.mailboxes if name.startswith("q")]),
         "sessions": len(engine.handshakes.conversations),
     }
     assert there[kind] == 5

@@ -107,9 +107,9 @@ def test_empty_queues_that_nobody_waits_for_make_room_for_new_ones() -> None:
     for name in ("five", "one"):
         a.send(b, name, b"y")
         world.run(SECOND)
-    assert sorted(b.live.inbox.mailboxes) == ["dead-letter", "five", "one", "three"]
+    assert sorted(b.live.queues.mailboxes) == ["dead-letter", "five", "one", "three"]
     b.restart()
-    assert sorted(b.live.inbox.mailboxes) == ["dead-letter", "five", "one", "three"]
+    assert sorted(b.live.queues.mailboxes) == ["dead-letter", "five", "one", "three"]
     assert [b.length(name) for name in ("one", "three", "five")] == [1, 0, 1]
 
 
@@ -120,7 +120,7 @@ def test_queues_that_never_had_anything_make_room() -> None:
         b.live.make_queue(name)
     a.send(b, "new", b"x")
     world.run(SECOND)
-    assert (b.length("new"), sorted(b.live.inbox.mailboxes)) == (1, ["dead-letter", "new"])
+    assert (b.length("new"), sorted(b.live.queues.mailboxes)) == (1, ["dead-letter", "new"])
 
 
 def test_queues_that_were_empty_before_a_restart_make_room() -> None:
@@ -155,7 +155,7 @@ def test_queues_of_the_program_itself_make_room_too() -> None:
     node = World(1).node("a", NodeSettings(max_queues=10))
     for number in range(100):
         node.live.make_queue(f"job-{number}")
-    assert len(node.live.inbox.mailboxes) <= 10
+    assert len(node.live.queues.mailboxes) <= 10
 
 
 def test_queues_in_use_beyond_the_most_are_not_looked_at_for_each_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_queues_in_use_beyond_the_most_are_not_looked_at_for_each_new_one(monkey
     node = World(1).node("a", NodeSettings(max_queues=10))
     for number in range(100):
         node.live.make_queue(f"job-{number}").listeners.append(lambda: None)
-    assert len(node.live.inbox.mailboxes) == 101
+    assert len(node.live.queues.mailboxes) == 101
     assert len(looked) == 100
 
 
@@ -197,8 +197,8 @@ def test_one_peer_makes_only_so_many_queues() -> None:
         a.send(b, f"a{number}", b"x")
     c.send(b, "c", b"x")
     world.run(2 * SECOND)
-    assert sorted(b.live.inbox.mailboxes) == ["a0", "a1", "a2", "c", "dead-letter"]
+    assert sorted(b.live.queues.mailboxes) == ["a0", "a1", "a2", "c", "dead-letter"]
     assert a.length("dead-letter") == 0
     b.read("a1")
     world.run(2 * SECOND)
-    assert sorted(b.live.inbox.mailboxes) == ["a0", "a2", "a3", "c", "dead-letter"]
+    assert sorted(b.live.queues.mailboxes) == ["a0", "a2", "a3", "c", "dead-letter"]

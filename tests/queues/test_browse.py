@@ -51,7 +51,7 @@ def test_pages_show_all_that_waits_in_order_and_take_nothing() -> None:
         node.send(node, "q", *sent[at : at + 10])
         world.run(10 * MS)
     for _ in range(2):
-        mailbox = node.live.inbox.mailboxes["q"]
+        mailbox = node.live.queues.mailboxes["q"]
         seen: list[BrowsedMessage] = []
         while found := page(node, mailbox, seen[-1].position if seen else (), 7):
             seen += found
@@ -103,7 +103,7 @@ def test_what_is_on_its_way_is_seen_until_it_has_arrived() -> None:
     world.heal()
     world.run(5_000 * MS)
     assert list(sights_on_the_way(a.outbox.queues[0], a.live.node_id, ())) == []
-    assert [it.id for it in page(b, b.live.inbox.mailboxes["q"])] == ids
+    assert [it.id for it in page(b, b.live.queues.mailboxes["q"])] == ids
 
 
 def test_a_page_looks_at_what_it_shows_and_not_at_all_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ def test_a_page_ends_before_it_is_larger_than_a_frame() -> None:
     world.run(10 * MS)
     sizes = []
     seen: Position = ()
-    while found := page(node, node.live.inbox.mailboxes["q"], seen):
+    while found := page(node, node.live.queues.mailboxes["q"], seen):
         sizes.append(len(found))
         seen = found[-1].position
     assert sizes == [1, 1, 3]

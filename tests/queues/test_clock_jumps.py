@@ -28,7 +28,7 @@ def submit(
 ) -> None:
     """Send a message that lives for so long."""
     engine = node.live
-    now_ms = engine.wall_ms(node.world.now_ns)
+    now_ms = engine.wall.ms(node.world.now_ns)
     limits = [now_ms + limit_s * 1_000 if limit_s else 0 for limit_s in (reach_s, receive_s)]
     outgoing = engine.outgoing_queue("" if to is node else to.address, "q", delivery)
     engine.submit(outgoing, Outgoing(body, None, limits[0], receive_by_ms=limits[1]), 1)
@@ -94,7 +94,7 @@ def test_a_message_in_a_queue_lives_as_long_as_was_said() -> None:
     world.run(50 * 60 * SECOND)
     b.restart()
     world.run(60 * SECOND)
-    assert b.live.inbox.mailboxes["q"].length == 2
+    assert b.live.queues.mailboxes["q"].length == 2
     world.run(12 * 60 * SECOND)
     assert sorted(b.read_all("dead-letter")) == [b"other", b"own"]
 
@@ -109,7 +109,7 @@ def test_a_message_whose_sender_has_no_clock_lives_from_its_arrival_on(delivery:
     for body in (b"1", b"2"):
         submit(a, b, body * size, receive_s=HOUR_S, delivery=delivery)
     world.run((HOUR_S - 60) * SECOND)
-    assert b.live.inbox.mailboxes["q"].length == 2
+    assert b.live.queues.mailboxes["q"].length == 2
     world.run(120 * SECOND)
     assert sorted(b.read_all("dead-letter")) == [b"1" * size, b"2" * size]
     assert b.read_all("q") == []

@@ -540,7 +540,7 @@ def test_what_comes_together_is_taken_as_if_it_came_one_by_one(delivery: Deliver
     assert said[0] == said[1]
     read: dict[Bare, list[bytes]] = {together: [], alone: []}
     for node, got in read.items():
-        while (lease := node.engine.take(node.engine.inbox.mailboxes["q"], node.now_ns)) is not None:
+        while (lease := node.engine.take(node.engine.queues.mailboxes["q"], node.now_ns)) is not None:
             got.append(lease.body)
     assert read[together] == read[alone]
     assert read[together] == bodies or limits != Limits()

@@ -58,7 +58,7 @@ def test_what_nobody_reads_expires_in_its_queue_to_the_millisecond(world: World,
     assert (b.length("q"), b.length("dead-letter"), a.length("dead-letter")) == (1, 2, 0)
     why = {"label": "l", "dead_reason": "receive-timeout", "dead_destination": "q", "dead_attempts": 0}
     assert letters(b) == [(b"1", why), (b"2", why)]
-    assert b.live.inbox.dead_letters == {"receive-timeout": 2}
+    assert b.live.queues.dead_letters == {"receive-timeout": 2}
     assert [(record["number"], record["counts"]) for record in b.log("expired")] == [(1, [[1, 2]])]
     assert b.read_all("q") == [b"3"]
     found = judge_records([record for node in (a, b) for record in parse_records(b"".join(node.records))])
@@ -170,9 +170,9 @@ def test_a_queue_without_such_messages_has_no_timer(world: World) -> None:
     node = world.node("a")
     send(node, node, b"1", read_ms=0)
     world.run(SECOND)
-    assert node.live.inbox.expiry.next_deadline_ms() is None
+    assert node.live.queues.expiry.next_deadline_ms() is None
     send(node, node, b"2", read_ms=60_000)
     world.run(SECOND)
-    assert node.live.inbox.expiry.next_deadline_ms() is not None
+    assert node.live.queues.expiry.next_deadline_ms() is not None
     assert node.read_all("q") == [b"1", b"2"]
-    assert node.live.inbox.expiry.next_deadline_ms() is None
+    assert node.live.queues.expiry.next_deadline_ms() is None

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.queues.bare import Bare, events, letters, submitted
-from triack.queues.group_commit import GroupCommit
+from triack.queues.group_commit import GroupCommit, Turn
 from triack.queues.packing import Outgoing
 from triack.queues.settings import NodeSettings
 
@@ -37,7 +37,7 @@ def test_what_is_given_up_is_on_record_at_once() -> None:
     node.engine.outbox.giving_up.purge(outgoing)
     assert "removed" in events(node.poll())
     (entry,) = [entry for entry in outgoing.sequence.entries.values() if entry.number == 1]
-    node.engine.outbox.handle_order_ack(outgoing.lane, 1, entry.number, GroupCommit(), node.now_ns)
+    node.engine.outbox.handle_order_ack(outgoing.lane, 1, entry.number, node.engine.jobs.turn(node.now_ns))
     node.finish_job()
     assert "removed" not in events(node.poll())
     assert node.job is None
@@ -56,6 +56,6 @@ def test_letters_are_made_in_order_and_wait_for_bodies() -> None:
     giving_up.give_up(outgoing, first, "expired")
     assert [item.entries for item in giving_up.waiting] == [[first], [second]]
     assert [entry for _, entry in giving_up.missing(9)] == [first]
-    group = GroupCommit()
-    giving_up.dead_letter(group, 0)
-    assert (len(giving_up.waiting), group.departures.dead_lettered) == (2, [])
+    turn = Turn.of(GroupCommit(), 0, 0)
+    giving_up.dead_letter(turn)
+    assert (len(giving_up.waiting), turn.departures.dead_lettered) == (2, [])

@@ -3,35 +3,15 @@
 import pytest
 
 from tests.queues.hostile import Hostile
-from tests.queues.world import PlainWorld, World, numbered
-from tests.spies import watch
+from tests.queues.world import PlainWorld, numbered
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason, RejectReason
 from triack.base.units import MS, SECOND
 from triack.queues import link
-from triack.queues.group_commit import GroupCommit
-from triack.queues.inbox import DEAD_LETTER_QUEUE
-from triack.queues.mailbox import Mailbox
 from triack.queues.session_settings import largest_window
 from triack.queues.settings import NodeSettings
+from triack.queues.system_queues import DEAD_LETTER_QUEUE
 from triack.session.settings import SessionSettings
-
-
-@pytest.mark.plain
-def test_queues_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the next commit, for bodies and for records: only the one that was read."""
-    world = World(1)
-    node = world.node("a")
-    for number in range(50):
-        node.send(node, f"q{number}", b"x")
-    world.run(SECOND)
-    looked = watch(monkeypatch, Mailbox, "take_changes", "take_runs", "poll_fetch")
-    node.drain()
-    assert looked == []
-    node.read("q7")
-    world.run(SECOND)
-    assert [box.name for box in looked] == ["q7", "q7"]
-
 
 # What is refused, and what is too much.
 
@@ -73,16 +53,6 @@ def test_arrivals_make_only_so_many_queues() -> None:
         (3, RejectReason.HELD_BACK),
     ]
     assert {name: node.length(name) for name in ("one", "four")} == {"one": 2, "four": 1}
-
-
-def test_a_queue_is_made_once() -> None:
-    """In the commit of whoever was first; its number is never used again."""
-    inbox, group = PlainWorld(1).node("a").live.inbox, GroupCommit()
-    one = inbox.make_queue("one", group)
-    assert inbox.make_queue("one", group) is one
-    two = inbox.make_queue("two", group)
-    assert group.commit.queues == [(one.queue_id, "one"), (two.queue_id, "two")]
-    assert len({box.queue_id for box in inbox.mailboxes.values()}) == len(inbox.mailboxes) == 3
 
 
 def test_rejections_that_find_no_room_are_counted_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:

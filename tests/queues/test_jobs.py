@@ -35,7 +35,7 @@ def test_there_is_one_job_at_a_time() -> None:
 
 def read_one(node: Bare) -> None:
     """Hand out a message of ``q``, and acknowledge it."""
-    mailbox = node.engine.inbox.mailboxes["q"]
+    mailbox = node.engine.queues.mailboxes["q"]
     lease = node.engine.take(mailbox, node.now_ns)
     assert lease is not None
     mailbox.acknowledge(lease)

@@ -301,7 +301,7 @@ def burst(delivery: Delivery) -> tuple[list[dict[str, Any]], list[dict[str, Any]
     one, other = Bare("a"), Bare("b")
     one.submit(other.address, *numbered(0, 40, 40_000), delivery=delivery)
     rest(one, other)
-    mailbox = other.engine.inbox.mailboxes["q"]
+    mailbox = other.engine.queues.mailboxes["q"]
     while other.engine.take(mailbox, other.now_ns) is not None:
         pass
     other.poll()
@@ -349,7 +349,7 @@ def test_what_is_purged_is_no_message_left_behind() -> None:
     one, other = Bare("a"), Bare("b")
     one.submit(other.address, *numbered(0, 6, 40_000), delivery=Delivery.TRANSACTIONAL)
     rest(one, other)
-    mailbox = other.engine.inbox.mailboxes["q"]
+    mailbox = other.engine.queues.mailboxes["q"]
     waiting = [(packet.place, at) for packet, at in mailbox.waiting()]
     assert len(mailbox.withdraw(waiting[1:3] + waiting[4:5])) == 3
     while other.engine.take(mailbox, other.now_ns) is not None:

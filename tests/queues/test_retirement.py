@@ -125,8 +125,8 @@ def test_an_answer_of_another_node_counts_for_nothing() -> None:
     world.cut(a, b)
     world.run(2 * SECOND)
     (told,) = a.outbox.retirement._ended.values()  # noqa: SLF001 - what it has told
-    group = a.live.jobs.group
+    turn = a.live.jobs.turn(world.now_ns)
     answer = told.lane, told.sequence.sequence
-    assert not a.outbox.retirement.handle_answer(*answer, b"x" * 16, group)
-    assert a.outbox.retirement.handle_answer(answer[0], answer[1] + 1, b"x" * 16, group)
-    assert group.commit == Commit()
+    assert not a.outbox.retirement.handle_answer(*answer, b"x" * 16, turn)
+    assert a.outbox.retirement.handle_answer(answer[0], answer[1] + 1, b"x" * 16, turn)
+    assert turn.commit == Commit()

@@ -248,7 +248,7 @@ class SimNode(SimHost):
 
     def length(self, queue: str) -> int:
         """How many messages wait in a queue."""
-        mailbox = self.live.inbox.mailboxes.get(queue)
+        mailbox = self.live.queues.mailboxes.get(queue)
         return mailbox.length if mailbox is not None else 0
 
     @property

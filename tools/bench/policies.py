@@ -142,7 +142,7 @@ class _Run:
 
     def arrived(self) -> bool:
         """Whether all that was sent is in its queue."""
-        mailbox = self.receiver.live.inbox.mailboxes.get(QUEUE)
+        mailbox = self.receiver.live.queues.mailboxes.get(QUEUE)
         return mailbox is not None and mailbox.length == len(self.bodies)
 
     def settle(self) -> None:

@@ -267,7 +267,7 @@ class Host(SimHost):
         engine = self.engine
         if engine is None or engine.failure is not None or engine.draining:
             return False
-        mailbox = engine.inbox.mailboxes.get(queue)
+        mailbox = engine.queues.mailboxes.get(queue)
         return mailbox is not None and mailbox.length > 0
 
     def await_messages(self, queue: str, wake: Callable[[], None]) -> None:

@@ -8,12 +8,12 @@ from triack.base.reasons import RejectReason
 from triack.base.units import MS
 from triack.node.port import MESSAGE_OVERHEAD_BYTES
 from triack.queues.engine import Engine
-from triack.queues.inbox import DEAD_LETTER_QUEUE
 from triack.queues.mailbox import Lease, Mailbox
 from triack.queues.packing import Outgoing
 from triack.queues.quotas import Limits
 from triack.queues.redelivery import Return
 from triack.queues.stages import STAGES, Stage
+from triack.queues.system_queues import DEAD_LETTER_QUEUE
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import LASTING_MS, StreamPlan
@@ -118,7 +118,7 @@ class Sender:
             engine.await_stage(outgoing, ticket, stage, lambda reason: self._note_claim(last, stage, reason))
 
     def _message(self, engine: Engine, number: int, body: bytes) -> bytes | Outgoing:
-        live_ms, read_ms, now_ms = self.plan.live_ms, self.plan.read_ms, engine.wall_ms(self._world.now_ns)
+        live_ms, read_ms, now_ms = self.plan.live_ms, self.plan.read_ms, engine.wall.ms(self._world.now_ns)
         if read_ms:
             self._history.limited(self.index, number, now_ms + read_ms)
         elif not live_ms:
@@ -177,7 +177,7 @@ class Reader:
             lease = engine.take(mailbox, self._world.now_ns)
             if lease is None:
                 break
-            number = self._look(lease, engine.wall_ms(self._world.now_ns))
+            number = self._look(lease, engine.wall.ms(self._world.now_ns))
             if number in self._poison:
                 self._history.killed(self.index, number, self.host.settings.max_redeliveries)
                 raise ProcessCrashed
@@ -277,7 +277,7 @@ class Workload:
             host.act(lambda: self._bury(engine, host.world.now_ns))
 
     def _bury(self, engine: Engine, now_ns: int) -> None:
-        mailbox = engine.inbox.mailboxes.get(DEAD_LETTER_QUEUE)
+        mailbox = engine.queues.mailboxes.get(DEAD_LETTER_QUEUE)
         while mailbox is not None and (lease := engine.take(mailbox, now_ns)) is not None:
             body = lease.body
             stream, number = identify(body)

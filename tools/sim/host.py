@@ -248,7 +248,7 @@ class SimHost(EngineHost):
             self._up_since = self.disk.boots, now_ns
         boots, since_ns = self._up_since
         system_ns = sane_wall_ns(now_ns + self.wall_offset_ns)
-        node_ns = system_ns if engine is None else engine.wall_ns(now_ns)
+        node_ns = system_ns if engine is None else now_ns + engine.wall.offset_ns
         return ClockReading(boots.to_bytes(BOOT_BYTES), now_ns - since_ns, system_ns, node_ns)
 
     def make_channels(self) -> Channels:

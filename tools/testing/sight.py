@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from triack.base.printable import counted
 from triack.node.stats import NodeStats
-from triack.queues.inbox import DEAD_LETTER_QUEUE
+from triack.queues.system_queues import DEAD_LETTER_QUEUE
 from triack.testing.machine import Machine
 
 __all__ = ["describe_nodes"]

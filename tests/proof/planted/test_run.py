@@ -19,11 +19,11 @@ WINDOW = bug_named("the window is off by one")
 
 
 def harmless(patch: Patch) -> None:
-    patch.setattr(Engine, "wall_ms", Engine.wall_ms)
+    patch.setattr(Engine, "poll", Engine.poll)
 
 
 def gone(patch: Patch) -> None:
-    patch.setattr(Engine, "wall_years", Engine.wall_ms)
+    patch.setattr(Engine, "poll_later", Engine.poll)
 
 
 def broken(patch: Patch) -> None:

@@ -54,7 +54,7 @@ def test_letters_have_a_quota_of_their_own(when_full: WhenLettersFull) -> None:
         "discard expired": DropReason.EXPIRED_DISCARDED,
     }[when_full]
     assert b.live.drops[lost] == 20 - len(there)
-    assert b.live.inbox.dead_letters == {"receive-timeout": 20}
+    assert b.live.queues.dead_letters == {"receive-timeout": 20}
     told = [event.queue for event in b.news if isinstance(event, QueueOverQuota)]
     assert told == (["dead-letter"] if there else [])
     b.restart()

@@ -144,7 +144,7 @@ def test_large_messages_that_share_a_queue_do_not_stop_each_other() -> None:
 
     def watch() -> None:
         nonlocal most
-        most = max(most, b.live.inbox.mailboxes["q"].fill.bytes.value if "q" in b.live.inbox.mailboxes else 0)
+        most = max(most, b.live.queues.mailboxes["q"].fill.bytes.value if "q" in b.live.queues.mailboxes else 0)
         world.at(MS, watch)
 
     watch()
@@ -205,7 +205,7 @@ def test_what_was_begun_by_a_peer_that_is_gone_stops_nobody(when_full: WhenFull,
 
 def begun_bytes(node: SimNode, queue: str) -> int:
     """How much is here of messages that are not here as a whole."""
-    mailbox = node.live.inbox.mailboxes.get(queue)
+    mailbox = node.live.queues.mailboxes.get(queue)
     streams = [] if mailbox is None else [mailbox.partials.of(stream) for stream in mailbox.partials.streams]
     return sum(row.size_bytes for partials in streams for one in partials.values() for row in one.rows.values())
 
@@ -219,7 +219,7 @@ def test_peers_share_the_node_and_the_one_with_little_is_never_stopped() -> None
     for queue in ("q1", "q2", "q3"):
         a.send(b, queue, *numbered(0, 100, 900))
     world.run(5 * SECOND)
-    assert sum(b.live.inbox.mailboxes[queue].fill.bytes.value for queue in ("q1", "q2", "q3")) <= 102_000
+    assert sum(b.live.queues.mailboxes[queue].fill.bytes.value for queue in ("q1", "q2", "q3")) <= 102_000
     said = [c.watch(c.send(b, f"c{n}", bytes(500)), STAGES[TRANSACTIONAL]) for n in range(5)]
     assert world.run(5 * SECOND, lambda: said == [[None]] * 5)
     for queue in ("q1", "q2", "q3"):

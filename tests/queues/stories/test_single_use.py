@@ -137,7 +137,7 @@ def test_messages_keep_their_class_when_their_stream_is_gone() -> None:
     world.run(20 * SECOND)
     assert (incoming(b), b.outbox.queues) == (0, [])
     b.restart()
-    classes = {name: [packet.delivery for packet, _ in box.waiting()] for name, box in b.live.inbox.mailboxes.items()}
+    classes = {name: [packet.delivery for packet, _ in box.waiting()] for name, box in b.live.queues.mailboxes.items()}
     del classes["dead-letter"]
     assert classes == {"q1": [1], "q2": [2], "own1": [1], "own2": [2]}
     assert not judged(a, b)

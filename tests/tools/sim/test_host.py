@@ -165,7 +165,7 @@ class Watched(SimHost):
     @property
     def mailbox(self) -> Mailbox:
         """The queue that everything goes to."""
-        return self.live.inbox.mailboxes["q"]
+        return self.live.queues.mailboxes["q"]
 
     @property
     def events(self) -> list[list[str]]:
