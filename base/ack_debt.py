@@ -189,18 +189,3 @@ class AckDebt:
         self.state = TRANSITIONS[before][cause]
         if before is not AckState.DUE:
             self.cause = cause
-
-    # ---- for searches that keep the clock still
-
-    def expire(self) -> None:
-        """Whatever arrived did so long ago: the next ``handle_timer`` finds that waiting has ended."""
-        self._first_at_ns = self._last_at_ns = -self.terms.delay_ns
-        self._asked_by_ns = None
-
-    def refresh(self, now_ns: int) -> None:
-        """Whatever arrived did so just now."""
-        self._first_at_ns = self._last_at_ns = now_ns
-
-    def normalize(self) -> None:
-        """Why the last ack was due is asked nowhere but in the session log."""
-        self.cause = Cause.ARRIVED

@@ -119,9 +119,3 @@ class Hold:
         self.state = TRANSITIONS[self.state].get(event, self.state)
         if self.state is HoldState.GOING:
             self._wait_ns = PROBE_NS
-
-    # ---- for searches that keep the clock still
-
-    def normalize(self) -> None:
-        """How often it has asked only sets the wait."""
-        self._wait_ns = PROBE_NS

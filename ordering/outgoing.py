@@ -464,16 +464,6 @@ class OutgoingSequence:
                     return False
         return False
 
-    # ---- for searches that keep the clock still
-
-    def normalize(self, now_ns: int) -> None:
-        """The tier is at its first wait, as it may end at any moment; of sendings only whether there was one counts."""
-        self.tier.normalize(now_ns)
-        self.start.normalize()
-        self.hold.normalize()
-        for entry in self.entries.values():
-            entry.sends = min(entry.sends, 1)
-
     # ---- helpers
 
     def _following(self, number: int) -> Entry | None:

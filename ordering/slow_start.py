@@ -58,9 +58,3 @@ class SlowStart:
             self.handle_refused()
         else:
             self.credit = None
-
-    # ---- for searches that keep the clock still
-
-    def normalize(self) -> None:
-        """How much was taken at full speed decides nothing but how fast it goes on."""
-        self._taken, self._last = min(self._taken, 1), min(self._last, 1)

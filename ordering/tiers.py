@@ -67,13 +67,3 @@ class ResendTimer:
         if resends:
             self.attempt += 1
         self.deadline_ns = now_ns + self.interval_ns
-
-    # ---- for searches that keep the clock still
-
-    def expire(self, now_ns: int) -> None:
-        """The wait ends now."""
-        self.deadline_ns = now_ns
-
-    def normalize(self, now_ns: int) -> None:
-        """How long to wait depends on how often it was; but the wait may end at any moment."""
-        self.handle_progress(now_ns, outstanding=self.deadline_ns is not None)

@@ -151,7 +151,3 @@ class Calling:
         """A session with it is open, whoever called."""
         self._missed = 0
         self.since_ns = None
-
-    def forget_waits(self) -> None:
-        """Forget how long it was called, for searches that keep the clock still."""
-        self.handle_opened()

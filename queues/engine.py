@@ -545,12 +545,6 @@ class Engine:
                 earliest = at_ns
         return earliest
 
-    def refresh_deadlines(self) -> None:
-        """Set every deadline again, for searches that change them and for whom their order decides nothing."""
-        self._transmitter.refresh_deadlines()
-        self.inbox.refresh_deadlines()
-        self.outbox.refresh_deadlines()
-
     def wall_ms(self, now_ns: int) -> int:
         """The wall clock as this node knows it: read once, at the start, so that a jump ends no message's life."""
         return self.wall_ns(now_ns) // 1_000_000

@@ -68,10 +68,6 @@ class History:
         """The commit has returned: it may be spoken of."""
         self.committed = max(self.committed, commit.serial)
 
-    def forget_numbers(self) -> None:
-        """For searches that give all commits one number."""
-        self._last = 0
-
 
 @dataclass(slots=True)
 class KnownPeer:

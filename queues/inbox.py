@@ -29,7 +29,6 @@ from triack.queues.arrival_records import (
 )
 from triack.queues.clock_jumps import ClockJumps, head_here, late_by_ms
 from triack.queues.control import Control
-from triack.queues.deadlines import Deadlines
 from triack.queues.ended_streams import ENDED_LANE, EndedStreams
 from triack.queues.expiry import LETTERS_MAX, Expiry
 from triack.queues.given_up import EXPIRED
@@ -743,13 +742,6 @@ class Inbox:
                 at_ns = at_ms * MS - self._wall_offset_ns
                 earliest_ns = at_ns if earliest_ns is None else min(earliest_ns, at_ns)
         return earliest_ns
-
-    def refresh_deadlines(self) -> None:
-        """Set every deadline again, for searches that change them and for whom their order decides nothing."""
-        self.order_acks.refresh_deadlines()
-        self._notices.resuming = Deadlines()
-        for mailbox in self.mailboxes.values():
-            mailbox.set_resume(0)
 
     # ---- handing out
 

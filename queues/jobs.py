@@ -120,10 +120,6 @@ class Jobs:
             self._lazy_until_ns = now_ns + LAZY_NS
         return now_ns < self._lazy_until_ns
 
-    def expire(self, now_ns: int) -> None:
-        """For searches that keep the clock still: the wait ends now."""
-        self._lazy_until_ns = now_ns
-
     def _next_read(self) -> Read | None:
         if self._looks:
             return self._looks.popleft()

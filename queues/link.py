@@ -463,14 +463,6 @@ class Link:
         self.retry_at_ns = max(now_ns + wait_ns, spaced_ns)
         self.wake()
 
-    def forget_waits(self, retry_at_ns: int) -> None:
-        """Forget how long it has waited, for searches that keep the clock still and let any moment come at any time."""
-        self.patience.forget()
-        self.silent = False
-        if not self.is_connecting:
-            self.calling.forget_waits()
-        self.retry_at_ns = retry_at_ns if self.retry_at_ns and self.conversation is None else 0
-
 
 class Links(dict[str, Link]):
     """The links of a node by peer, each made when it is asked for first.

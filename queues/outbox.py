@@ -383,10 +383,11 @@ class Outbox:
             entries, sequence = [context.entry for context in some], outgoing.sequence
             if freed := sequence.handle_session_ack(entries):
                 self._free(outgoing, freed, group)
-                if sequence.start.credit is not None:
-                    # It is express, and its destination, which had no place for the stream, has one now.
-                    sequence.hold.handle_progress()
-                    self._look_at(outgoing)
+            if not outgoing.durable and sequence.start.credit is not None:
+                # The destination had no place for this express stream and has one now. The ack of a fragment frees
+                # nothing by itself, but lets the next fragments leave.
+                sequence.hold.handle_progress()
+                self._look_at(outgoing)
             outgoing.stages.handle_progress(entries, Stage.RECEIVED)
 
     def handle_store_acks(self, contexts: Iterable[PacketContext], group: GroupCommit) -> None:
@@ -625,13 +626,3 @@ class Outbox:
     def unfinished(self) -> bool:
         """Whether anything submitted is not yet in a packet."""
         return bool(self.unpacked)
-
-    def refresh_deadlines(self) -> None:
-        """Set every deadline again, for searches that change them and for whom their order decides nothing."""
-        self.retirement.refresh_deadlines()
-        self._deadlines = Deadlines()
-        for outgoing in self._by_lane.values():
-            self._look_at(outgoing)
-        for link in self.links.values():
-            if link.conversation is None and link.busy:
-                self._deadlines.set(link, link.retry_at_ns)

@@ -94,12 +94,6 @@ class OwedAcks:
         """When the next one becomes due, or None."""
         return self._deadlines.earliest()
 
-    def refresh_deadlines(self) -> None:
-        """Set every deadline again, for searches that change them and for whom their order decides nothing."""
-        self._deadlines = Deadlines()
-        for transfer in self._owing:
-            self._deadlines.set(transfer, transfer.sequence.ack.deadline_ns)
-
     def send(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
         """Hand every due order ack to a conversation with its origin's side.
 

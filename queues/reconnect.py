@@ -139,8 +139,3 @@ class Patience:
         self._untaken += untaken
         self._attempts += 1
         return wait_ns(self._reconnect, self._attempts - 1, self._random, unanswered=unanswered)
-
-    def forget(self) -> None:
-        """For searches that keep the clock still."""
-        self._attempts = self._untaken = 0
-        self._opened_at_ns = None

@@ -294,26 +294,6 @@ class Retirement:
             if outgoing.peer:
                 self._look_at(outgoing.peer)
 
-    # ---- for searches that keep the clock still
-
-    @property
-    def has_idle(self) -> bool:
-        """Whether there are streams that will end when they have been idle for long enough."""
-        return any(self._idle.values())
-
-    def expire(self, now_ns: int) -> None:
-        """They have been."""
-        for peer, idle in self._idle.items():
-            for outgoing in idle:
-                idle[outgoing] = now_ns - (self._wait_ns or 0)
-            self._set_deadline(peer)
-
-    def refresh_deadlines(self) -> None:
-        """Set every deadline again."""
-        self._deadlines = Deadlines()
-        for peer in self._idle:
-            self._set_deadline(peer)
-
     # ---- looking
 
     def peer_of(self, lane: int) -> str:

@@ -89,12 +89,6 @@ class Transmitter:
             conversation.wake()
             self._report(conversation, now_ns)
 
-    def refresh_deadlines(self) -> None:
-        """Set every deadline again, for searches that change them and for whom their order decides nothing."""
-        self.deadlines = Deadlines()
-        for conversation in self._handshakes.conversations.values():
-            self.deadlines.set(conversation, conversation.next_deadline())
-
     def connect(self, links: Iterable[Link], now_ns: int) -> None:
         """Begin a session for each of these links."""
         for link in links:

@@ -190,17 +190,3 @@ class Answering:
         debt.handle_sent()
         frames.append(frame)
         return len(frame)
-
-    # ---- for searches that keep the clock still
-
-    def expire(self, timer: Timer) -> None:
-        """What a timer looks back to was long ago."""
-        if timer is Timer.ACK_DELAY:
-            self.session_ack.debt.expire()
-        elif timer is Timer.STORE_ACK_DELAY:
-            self.store_ack.debt.expire()
-
-    def normalize(self) -> None:
-        """For searches, which keep no session log."""
-        self.session_ack.normalize()
-        self.store_ack.normalize()

@@ -36,13 +36,3 @@ class Idle:
         """When to ask again: at the end of the interval, or, if that has passed, half of one from now."""
         over_ns = self._since_ns + self.interval_ns
         return over_ns if over_ns > now_ns else now_ns + self.interval_ns // 2
-
-    # ---- for searches that keep the clock still
-
-    def expire(self) -> None:
-        """The last packet was long ago."""
-        self._since_ns = -self.interval_ns
-
-    def refresh(self, now_ns: int) -> None:
-        """The last packet was just now."""
-        self._since_ns = now_ns

@@ -126,8 +126,3 @@ class Opening:
     def is_unanswered(self) -> bool:
         """Whether the hello of an initiator was said often enough for people to be told."""
         return self.initiator and self.times_said >= UNANSWERED_SENDS
-
-    def normalize(self) -> None:
-        """For searches that keep the clock still: how often it was said only sets the wait."""
-        self.times_said = min(self.times_said, 1)
-        self.said_at_ns = 0

@@ -193,18 +193,3 @@ class Probing:
             return True
         self._pings = self._is_stream
         return False
-
-    # ---- for searches that keep the clock still
-
-    def expire(self) -> None:
-        """Whatever came did so long ago."""
-        self.heard_at_ns = -(1 << 62)
-
-    def normalize(self) -> None:
-        """Only waits follow from these."""
-        self._quiets = 0
-        self._rounds = 0
-        self._usual = 1.0
-        self._persists = False
-        self.begin_anew()
-        self.last_asked = Ask.AT_ONCE

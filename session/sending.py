@@ -117,10 +117,6 @@ class SessionPacket:
     sending: Any = None
     is_freed: bool = False
 
-    def normalize(self) -> None:
-        """For searches that keep the clock still: whether it was sent once or more often is all that is asked."""
-        self.sends = min(self.sends, 2)
-
 
 class SendWindow:
     """The unacknowledged packets of one direction of one session.
@@ -472,30 +468,6 @@ class SendWindow:
                 self.congestion.handle_lost(sent.size_bytes, sent.sending, now_ns)
         self._lost.extend(sorted(lost, key=_number_of))
         return lost, look_again_ns
-
-    # ---- for searches that keep the clock still
-
-    def expire(self) -> None:
-        """What is in flight was sent long ago."""
-        for packet in self._in_flight.values():
-            packet.sent_at_ns = 0
-
-    def refresh(self, now_ns: int) -> None:
-        """Everything was sent just now."""
-        for packet in self._packets.values():
-            packet.sent_at_ns = now_ns
-
-    def normalize(self) -> None:
-        """Forget how often packets were sent, beyond what is asked."""
-        for packet in self._packets.values():
-            packet.normalize()
-
-    def forget_order(self) -> None:
-        """Forget in which order packets were sent; where nothing is echoed, nothing follows from it."""
-        self._sendings.clear()
-        self._next_order = 1
-        for packet in self._packets.values():
-            packet.order = 0
 
 
 def _number_of(sent: SessionPacket) -> int:

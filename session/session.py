@@ -25,7 +25,7 @@ the introductions and the marks, means nothing to it. It is put together from ma
                                                                  keep_alive    when the path is to be kept open
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from triack.base.checks import DATAGRAM_MAX_BYTES
@@ -610,55 +610,6 @@ class Session:
     def _close_if_drained(self) -> None:
         if self.state is State.DRAINING and not self.window.unacked and not self._awaiting.store_wait:
             self.close(CloseReason.DRAINED)
-
-    # ---- for searches that keep the clock still
-
-    @property
-    def timers(self) -> list[Timer]:
-        """The timers that run, lowest first."""
-        return self._timers.running
-
-    def expire(self, timer: Timer, now_ns: int) -> None:
-        """Let the next ``handle_timer`` find that a timer has run out, and that all it looks back to was long ago."""
-        self._timers.start(timer, now_ns)
-        if timer is Timer.LOSS:
-            self.window.expire()
-        elif timer is Timer.CLEANUP:
-            self.idle.expire()
-        elif timer is Timer.QUIET:
-            self._probing.expire()
-        else:
-            self.answering.expire(timer)
-
-    def refresh(self, now_ns: int) -> None:
-        """Whatever a timer looks back to was just now."""
-        self.window.refresh(now_ns)
-        self.idle.refresh(now_ns)
-        self._probing.heard_at_ns = now_ns
-
-    def normalize(self, waits_ns: Mapping[Timer, int], counter: int, now_ns: int) -> None:
-        """Bring a session that rests into the form in which it is compared with others.
-
-        What decides only when something happens goes, as it may happen at any moment: how long a timer still runs, all
-        estimates of round trips, and how often something was tried.
-
-        Args:
-            waits_ns: how long each timer that runs shall have to run.
-            counter: of the newest datagram that took a packet along. One without is never echoed, so that its counter
-                may be used again.
-            now_ns: where the clock stands.
-        """
-        self._timers.normalize(waits_ns, now_ns)
-        self.rtt.reset()
-        self._counter = counter
-        for part in (self._opening, self._probing, self.answering, self.window, self._awaiting.store_wait):
-            part.normalize()
-
-    def forget_order(self) -> None:
-        """Forget in which order packets were sent; where nothing is echoed, nothing follows from it."""
-        self._counter = 0
-        self.window.forget_order()
-        self._awaiting.store_wait.forget_order()
 
 
 _HANDLERS: dict[type, Callable[..., None]] = {

@@ -133,7 +133,3 @@ class SessionAck:
         if len(refused) <= REFUSED_RANGES_MAX:
             return self.received, refused
         return self.received.below(refused[REFUSED_RANGES_MAX][0]), refused[:REFUSED_RANGES_MAX]
-
-    def normalize(self) -> None:
-        """For searches, which keep no session log."""
-        self.debt.normalize()

@@ -73,8 +73,3 @@ class StoreAck:
             self._asked = max(self._asked, self._highest)
         if self.stored.highest:
             self.debt.handle_request()
-
-    def normalize(self) -> None:
-        """For searches, which keep no session log: of what is on the disk nothing follows any more."""
-        self._highest = max(self._sizes, default=0)
-        self.debt.normalize()

@@ -79,16 +79,3 @@ class StoreWait:
         if stored and stored[-1].sends == 1:
             self._delay.update(now_ns - stored[-1].sent_at_ns)
         return stored
-
-    # ---- for searches that keep the clock still
-
-    def normalize(self) -> None:
-        """Only waits follow from the delay; and whether a packet was sent once or more often is all that is asked."""
-        self._delay.reset()
-        for packet in self._packets.values():
-            packet.normalize()
-
-    def forget_order(self) -> None:
-        """Forget in which order packets were sent."""
-        for packet in self._packets.values():
-            packet.order = 0

@@ -1,6 +1,5 @@
 """The timers of a session, by name."""
 
-from collections.abc import Mapping
 from enum import IntEnum
 
 __all__ = ["Timer", "Timers"]
@@ -72,11 +71,6 @@ class Timers:
         """When a timer runs out, or None."""
         return self._at.get(timer)
 
-    @property
-    def running(self) -> list[Timer]:
-        """The timers that run, lowest first."""
-        return sorted(self._at)
-
     def next_deadline(self) -> int | None:
         """The earliest deadline, or None."""
         return min(self._at.values(), default=None)
@@ -89,7 +83,3 @@ class Timers:
         timer = min(due)
         del self._at[timer]
         return timer
-
-    def normalize(self, waits_ns: Mapping[Timer, int], now_ns: int) -> None:
-        """For searches that keep the clock still: what runs has these waits before it, whenever it was started."""
-        self._at = {timer: now_ns + waits_ns[timer] for timer in self.running}

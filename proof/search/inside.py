@@ -1,4 +1,4 @@
-"""What the search knows of the insides of the shipped machines: all of it is in this file.
+"""What the search knows of the insides of the shipped machines, beside what ``stillness`` does to each of them.
 
 It looks, and it lets time pass. The search keeps the clock still: whatever waits for a moment is armed, and ``expire``
 makes the moment come for one timer, in whatever order. That is more than any clock can do, so what holds here holds for
@@ -7,6 +7,7 @@ clocks that drift, jump or stand. ``settle`` takes out of a node what grows with
 
 from collections.abc import Iterator
 
+from proof.search import stillness
 from triack.base.ack_debt import AckState
 from triack.base.units import MS, SECOND
 from triack.queues.engine import Engine
@@ -50,7 +51,7 @@ def conversations(engine: Engine) -> dict[int, Conversation]:
 def timers(engine: Engine) -> Iterator[TimerKey]:
     """Everything that waits for a moment."""
     for connection, conversation in conversations(engine).items():
-        for timer in conversation.session.timers:
+        for timer in stillness.timers_of(conversation.session):
             yield ("session", connection, timer.name)
     for transfer in engine.inbox.order_acks.streams:
         if transfer.sequence.ack.state is AckState.OWED:
@@ -63,7 +64,7 @@ def timers(engine: Engine) -> Iterator[TimerKey]:
             yield ("connect", number, "retry")
     if engine.jobs.next_deadline() is not None:
         yield ("commit", 0, "lazy")
-    if engine.outbox.retirement.has_idle and not engine.draining:
+    if stillness.has_idle_streams(engine.outbox.retirement) and not engine.draining:
         yield ("retire", 0, RETIRE)
 
 
@@ -71,33 +72,33 @@ def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
     """Let one timer run out, as if everything that it looks back to were long ago."""
     kind, owner, name = key
     if kind == "session":
-        conversations(engine)[owner].session.expire(Timer[name], now_ns)
+        stillness.expire_session(conversations(engine)[owner].session, Timer[name], now_ns)
     elif kind == "order ack":
         for transfer in engine.inbox.order_acks.streams:
             if transfer.lane == owner:
-                transfer.sequence.ack.expire()
+                stillness.expire_debt(transfer.sequence.ack)
     elif kind == "resend":
         for outgoing in engine.outbox.queues:
             if outgoing.lane == owner:
-                outgoing.sequence.tier.expire(now_ns)
+                stillness.expire_tier(outgoing.sequence.tier, now_ns)
     elif kind == "commit":
-        engine.jobs.expire(now_ns)
+        stillness.expire_commit(engine.jobs, now_ns)
     elif kind == "retire":
-        engine.outbox.retirement.expire(now_ns)
+        stillness.expire_streams(engine.outbox.retirement, now_ns)
     else:
         link = list(engine.outbox.links.values())[owner]
         link.retry_at_ns = now_ns
         link.wake()
-    engine.refresh_deadlines()
+    stillness.set_deadlines(engine)
     engine.handle_timer(now_ns)
     _rejuvenate(engine, now_ns)
 
 
 def _rejuvenate(engine: Engine, now_ns: int) -> None:
     for conversation in conversations(engine).values():
-        conversation.session.refresh(now_ns)
+        stillness.refresh_session(conversation.session, now_ns)
     for transfer in engine.inbox.order_acks.streams:
-        transfer.sequence.ack.refresh(now_ns)
+        stillness.refresh_debt(transfer.sequence.ack, now_ns)
 
 
 # ---- what grows without bound and decides nothing
@@ -117,23 +118,23 @@ def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
         conversation.highest_counter = 0
         # One channel is like another here.
         conversation.pending = conversation.pending[-1:]
-        conversation.session.normalize(WAITS_NS, counters[connection], now_ns)
+        stillness.normalize_session(conversation.session, WAITS_NS, counters[connection], now_ns)
     for link in engine.outbox.links.values():
         # How long to wait before the next connect; but it may come at any moment.
-        link.forget_waits(now_ns + RETRY_NS)
+        stillness.forget_waits(link, now_ns + RETRY_NS)
     for outgoing in engine.outbox.queues:
-        outgoing.sequence.normalize(now_ns)
+        stillness.normalize_sequence(outgoing.sequence, now_ns)
     for counter in (engine.drops, engine.closes):
         counter.clear()
-    engine.refresh_deadlines()
+    stillness.set_deadlines(engine)
 
 
 def forget_echoes(engine: Engine) -> None:
     """Without echoes nothing follows from the order in which packets were sent."""
     for conversation in conversations(engine).values():
-        conversation.session.forget_order()
+        stillness.forget_order(conversation.session)
 
 
 def forget_history(engine: Engine) -> None:
     """All commits have one number."""
-    engine.handshakes.history.forget_numbers()
+    stillness.forget_history(engine)

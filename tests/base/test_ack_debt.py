@@ -2,6 +2,7 @@
 
 import pytest
 
+from proof.search import stillness
 from triack.base.ack_debt import TRANSITIONS, AckDebt, AckState, Cause
 from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.units import MS, SECOND
@@ -159,14 +160,12 @@ def test_a_search_ends_the_wait_or_begins_it_again() -> None:
     """Whatever was said of the times of packets."""
     debt = debt_of()
     arrive(debt, 1, SECOND)
-    debt.refresh(60 * SECOND)
+    stillness.refresh_debt(debt, 60 * SECOND)
     debt.handle_timer(60 * SECOND)
     assert not debt.due
-    debt.expire()
+    stillness.expire_debt(debt)
     debt.handle_timer(0)
     assert debt.due
-    debt.normalize()
-    assert debt.cause is Cause.ARRIVED
 
 
 def test_who_asks_patiently_waits_for_company_and_not_for_long() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from proof.search import stillness
 from triack.base.units import SECOND
 from triack.ordering.hold import PROBE_NS, TRANSITIONS, Hold, HoldEvent, HoldState
 
@@ -74,7 +75,7 @@ def test_how_often_it_has_asked_decides_nothing_but_the_wait() -> None:
     """For searches that keep the clock still."""
     hold = held()
     waits_s(hold, 3)
-    hold.normalize()
+    stillness.normalize_hold(hold)
     assert waits_s(hold, 1) == [10]
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proof.search import stillness
 from tests.ordering.pair import make_entry
 from triack.base.delivery import DURABLE, FREED_BY, Ack, Delivery
 from triack.base.units import SECOND
@@ -615,13 +616,13 @@ def test_for_a_search_the_tier_is_the_first_and_counts_are_forgotten() -> None:
     for _ in range(4):
         out.tier.handle_expired(0, resends=True)
     entry.sends = 5
-    out.normalize(1_000)
+    stillness.normalize_sequence(out, 1_000)
     assert (out.tier.attempt, out.tier.deadline_ns) == (0, 1_000 + 30 * SECOND)
     assert entry.sends == 1
-    out.tier.expire(7)
+    stillness.expire_tier(out.tier, 7)
     assert out.handle_timer(7) == [entry]
     idle = make(1)
-    idle.normalize(1_000)
+    stillness.normalize_sequence(idle, 1_000)
     assert idle.tier.deadline_ns is None
 
 

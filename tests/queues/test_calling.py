@@ -2,6 +2,7 @@
 
 import pytest
 
+from proof.search import stillness
 from triack.base.units import MS, SECOND
 from triack.queues.calling import Calling
 from triack.queues.reconnect import Reconnect
@@ -77,7 +78,7 @@ def test_calls_are_fresh_for_a_second() -> None:
     calling.handle_opened()
     calling.choose(THREE, SECOND)
     assert calling.is_fresh(SECOND)
-    calling.forget_waits()
+    stillness.forget_calls(calling)
     assert not calling.is_fresh(SECOND)
 
 

@@ -4,6 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from proof.search import stillness
 from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
@@ -132,7 +133,7 @@ class Pair:
     def confirm(self) -> None:
         """Let the initiator hear that the acceptor has opened, too."""
         self.b.ping()
-        self.run_until(lambda: Timer.CONNECT_LIMIT not in self.a.timers)
+        self.run_until(lambda: Timer.CONNECT_LIMIT not in stillness.timers_of(self.a))
 
     @property
     def b(self) -> Session:

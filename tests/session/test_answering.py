@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from proof.search import stillness
 from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import DURABLE, Delivery
@@ -55,11 +56,11 @@ def test_the_earliest_wait_of_each_ack_has_a_timer() -> None:
     answering, timers = answering_of(AckTrigger(), AckTrigger(delay_s=2)), Timers()
     arrive(answering, 1, now_ns=SECOND)
     answering.arm(timers)
-    assert timers.running == [Timer.ACK_DELAY, Timer.STORE_ACK_DELAY]
+    assert stillness.running(timers) == [Timer.ACK_DELAY, Timer.STORE_ACK_DELAY]
     assert timers.next_deadline() == 1_500 * MS
     answering.handle_timer(1_500 * MS)
     answering.arm(timers)
-    assert (timers.running, timers.next_deadline()) == ([Timer.STORE_ACK_DELAY], 3 * SECOND)
+    assert (stillness.running(timers), timers.next_deadline()) == ([Timer.STORE_ACK_DELAY], 3 * SECOND)
 
 
 def test_what_a_datagram_says() -> None:
@@ -94,12 +95,12 @@ def test_a_search_lets_a_timer_run_out() -> None:
     """The one that it says."""
     answering = answering_of(AckTrigger())
     arrive(answering, 1)
-    answering.expire(Timer.STORE_ACK_DELAY)
+    stillness.expire_answering(answering, Timer.STORE_ACK_DELAY)
     answering.handle_timer(0)
     assert answering.leaving(0, with_packet=False) == (False, True)
-    answering.expire(Timer.ACK_DELAY)
+    stillness.expire_answering(answering, Timer.ACK_DELAY)
     answering.handle_timer(0)
-    answering.normalize()
+    stillness.normalize_answering(answering)
     assert answering.leaving(0, with_packet=False) == (True, True)
 
 

@@ -1,5 +1,6 @@
 """A session is over when there was no packet for the interval, to the nanosecond."""
 
+from proof.search import stillness
 from triack.session.idle import Idle
 
 
@@ -22,7 +23,7 @@ def test_one_looks_again_at_its_end_or_half_an_interval_later() -> None:
 def test_a_search_sets_it_as_it_likes() -> None:
     """Long ago, or just now."""
     idle = Idle(100, 1_000)
-    idle.expire()
+    stillness.expire_idle(idle)
     assert idle.is_over(1_000)
-    idle.refresh(1_000)
+    idle.handle_packet(1_000)
     assert not idle.is_over(1_099)

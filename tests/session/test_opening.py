@@ -1,5 +1,6 @@
 """What is said before a session is open: by whom, how often, and with which time in it."""
 
+from proof.search import stillness
 from tests.session.pair import make_hello
 from triack.base.units import MS
 from triack.session.opening import Opening
@@ -67,6 +68,6 @@ def test_for_a_search_only_the_wait_is_forgotten() -> None:
     opening = Opening(make_hello(1), None)
     for _ in range(6):
         opening.say(0)
-    opening.normalize()
+    stillness.normalize_opening(opening)
     opening.say(0)
     assert opening.wait_ns == 220 * MS

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from proof.search import stillness
 from triack.base.delivery import Delivery
 from triack.session.probing import Probing
 from triack.session.sending import PacketState, SessionPacket
@@ -123,7 +124,7 @@ def test_for_a_search_the_rounds_are_forgotten_and_what_is_due_is_not() -> None:
     probing, packets = Probing(), flying(1)
     for _ in range(5):
         probing.handle_timer(packets, awaits=False)
-    probing.normalize()
+    stillness.normalize_probing(probing)
     assert probing.wait_ns(10, 10_000) == 10
     assert probing.last_asked
     assert probing.peek() is packets[0]
@@ -209,7 +210,7 @@ def test_whoever_has_asked_again_waits_for_an_answer_as_long_as_ever() -> None:
     assert probing.is_patient
 
 
-@pytest.mark.parametrize("forget", [Probing.handle_progress, Probing.begin_anew, Probing.normalize])
+@pytest.mark.parametrize("forget", [Probing.handle_progress, Probing.begin_anew, stillness.normalize_probing])
 def test_what_is_new_is_asked_for_at_once(forget: Callable[[Probing], None]) -> None:
     """Something was acknowledged, or sent."""
     probing = Probing()

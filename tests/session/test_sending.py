@@ -2,6 +2,7 @@
 
 import pytest
 
+from proof.search import stillness
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.ranges import Range
@@ -464,9 +465,9 @@ def test_for_a_search_time_passes_as_it_likes() -> None:
         window = make()
         send(window, 2, now_ns=1_000 * MS)
         ack(window, 0, [(2, 2)], 1_000 * MS)
-        window.refresh(1_000 * MS)
+        stillness.refresh_window(window, 1_000 * MS)
         if long_ago:
-            window.expire()
+            stillness.expire_window(window)
         assert losses(window, 1_000 * MS) == long_ago
 
 
@@ -476,8 +477,7 @@ def test_for_a_search_order_and_counts_are_forgotten() -> None:
     once, often = send(window, 2)
     for _ in range(4):
         transmit(window, often, 0)
-    window.normalize()
-    window.forget_order()
+    stillness.forget_sendings(window)
     assert (once.sends, often.sends) == (1, 2)
     assert (once.order, often.order) == (0, 0)
     assert window.unacked == window.in_flight == 2

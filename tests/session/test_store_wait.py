@@ -1,5 +1,6 @@
 """Which of our packets the peer has yet to put on its disk, and for how long we wait."""
 
+from proof.search import stillness
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.session.policy import Policy
@@ -97,8 +98,8 @@ def test_for_a_search_waits_and_order_are_forgotten_and_packets_are_not() -> Non
     wait = waiting(first, second, sent(3))
     first.sends = 5
     wait.handle_ack(0, [(3, 3)], 50 * SECOND)
-    wait.normalize()
-    wait.forget_order()
+    stillness.normalize_store_wait(wait)
+    stillness.forget_sends(wait)
     assert wait.probe_ns == 600 * MS
     assert (first.sends, second.sends, first.order, second.order) == (2, 1, 0, 0)
     assert numbers(wait.handle_ack(2, [], 0)) == [1, 2]

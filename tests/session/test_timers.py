@@ -1,5 +1,6 @@
 """Named timers over one clock."""
 
+from proof.search import stillness
 from triack.session.timers import Timer, Timers
 
 
@@ -57,8 +58,8 @@ def test_for_a_search_what_runs_has_the_waits_that_it_is_given() -> None:
     timers = Timers()
     timers.start(Timer.PROBE, 5)
     timers.start(Timer.ACK_DELAY, 70)
-    timers.normalize({Timer.PROBE: 20, Timer.ACK_DELAY: 10, Timer.CLEANUP: 1}, 100)
-    assert timers.running == [Timer.ACK_DELAY, Timer.PROBE]
+    stillness.normalize_timers(timers, {Timer.PROBE: 20, Timer.ACK_DELAY: 10, Timer.CLEANUP: 1}, 100)
+    assert stillness.running(timers) == [Timer.ACK_DELAY, Timer.PROBE]
     assert timers.next_deadline() == 110
     assert timers.poll_expired(120) is Timer.ACK_DELAY
     assert timers.poll_expired(120) is Timer.PROBE

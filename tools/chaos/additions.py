@@ -225,10 +225,7 @@ def fill_with_letters(plan: Plan, random: Random) -> Plan:
 
 
 def name_once(plan: Plan, random: Random) -> Plan:
-    """Many queues for a few messages each, machines whose streams end soon, and of which each peer may have few.
-
-    No plan has it by itself yet: beside all other additions, seeds 251, 648, 1034 and 1786 still break a promise.
-    """
+    """Many queues for a few messages each, machines whose streams end soon, and of which each peer may have few."""
     is_honest = not any(fault.kind in DISHONEST for fault in plan.faults)
     if not is_honest or random.random() >= ONCE_SHARE:
         return plan

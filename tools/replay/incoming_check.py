@@ -21,6 +21,9 @@ from triack.tools.replay.weights import Weights
 DEAD_LETTER_LANE: Final = 0
 """Dead letters are put into their queue by their own node; they were in no stream."""
 
+PASSED: Final = ("held-back", "stale-sequence")
+"""Reasons for which a packet is refused, that leave a store ack free to cover it."""
+
 
 class HandedOut:
     """What left the queue, of the packets of one sequence.
@@ -84,7 +87,8 @@ class Receiver:
         # Whether the next commit was to forget it, as it had ended; and what came for the first time after that.
         self.forgotten = False
         self.late = RangeSet()
-        # What its origin was told to send again when there is room: a store ack that covers it says nothing of it.
+        # What its origin was asked to send again when there is room, or will never ask about again as its stream has
+        # ended: a store ack that covers it says nothing of it.
         self.held_back = RangeSet()
         # What was refused for ever, in this life: an ordered stream goes on past it, and a store ack may cover it.
         self.refused = RangeSet()
@@ -350,7 +354,7 @@ class Incoming:
                 self._at(record, "rejected", evidence, sequence=sequence, number=number)
         elif reason != "stale-sequence" and number in receiver.settled and record["class"] != EXPRESS:
             self._at(record, "claims", f"{reason}, but it is on disk", sequence=sequence, number=number)
-        elif reason == "held-back":
+        elif reason in PASSED:
             receiver.held_back.add(number, number)
         elif reason in FOR_EVER:
             receiver.refused.add(number, number)
@@ -401,14 +405,15 @@ class Incoming:
 
     def handle_forgotten(self, record: Record) -> None:
         """Its origin has ended the stream: nothing of it is on the disk after the next commit, nor accepted again."""
-        receiver, waiting = self._sequence(record), self._unanswered
+        receiver = self._sequence(record)
         receiver.on_disk = RangeSet()
         receiver.forgotten = True
-        receiver.unanswered.clear()
+        # An origin that has ended its stream waits for no order ack: whatever was owed until now is owed no longer.
+        waiting = self._unanswered
         if waiting is not None and waiting["sequence"] == record["sequence"]:
-            # No order ack follows: its origin wants none.
-            self._judge_delay(waiting, record["at_ns"], self._origin, "not before its stream was forgotten, after")
+            self._judge_delay(waiting, record["at_ns"], self._origin, "none before its stream ended, after")
             self._unanswered = None
+        receiver.unanswered.clear()
 
     # ---- acks
 

@@ -2,11 +2,13 @@
 
 import pytest
 
+from proof.search import stillness
 from tests.queues.stories.test_patience import judged
 from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.news import StreamsNearLimit
 from triack.base.units import MS, SECOND
+from triack.ordering.settings import OrderSettings
 from triack.queues.quotas import Limits
 from triack.queues.settings import NodeSettings, streams_limit
 from triack.tools.sim.faults import Faults
@@ -118,7 +120,7 @@ def test_streams_of_both_directions_end_in_one_commit() -> None:
     b.send(a, "q", b"1")
     world.run(5 * SECOND)
     for node in (b, a):
-        node.outbox.retirement.expire(world.now_ns)
+        stillness.expire_streams(node.outbox.retirement, world.now_ns)
     b.drain()
     world.run(6 * MS)  # what b says of its stream is on its way to the disk of a, in the commit that ends its own
     a.drain()
@@ -145,3 +147,27 @@ def test_a_peer_quota_of_streams_goes_by_its_memory() -> None:
     """At a quarter of it; the limit that both ends go by."""
     settings = NodeSettings(limits=Limits(peer_memory_bytes=4 * 20 * 2_048))
     assert streams_limit(settings) == 20
+
+
+def test_a_large_express_message_goes_on_when_its_stream_has_a_place() -> None:
+    """The acknowledgement of a fragment frees nothing, and yet lets the next fragments leave."""
+    world, a, b = pair(NodeSettings(max_streams=2))
+    large = bytes(range(256)) * 40
+    for number in range(4):
+        a.send(b, f"q{number}", large, delivery=Delivery.EXPRESS)
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert [b.read_all(f"q{number}") for number in range(4)] == [[large]] * 4
+    assert not judged(a, b)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_is_owed_to_a_stream_that_has_ended(seed: int) -> None:
+    """Its messages expired while they were under way: no order ack follows, and late copies are only passed over."""
+    world = World(seed, Faults(loss=0.5, delay_ns=50 * MS, jitter_ns=20 * MS))
+    settings = NodeSettings(retire_after_s=0.05, order=OrderSettings(seq_max_ack_delay_s=1.0))
+    a, b = world.node("a", settings), world.node("b", settings)
+    a.send(b, "q", *numbered(0, 40), delivery=Delivery.TRANSACTIONAL, live_ms=500)
+    world.run(60 * SECOND)
+    a.send(b, "q", b"later", delivery=Delivery.TRANSACTIONAL)
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert not judged(a, b)

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from proof.search import stillness
 from tests.session.pair import Pair, cut, reasons
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
@@ -68,7 +69,7 @@ def test_an_owner_is_told_once_after_half_of_the_ack_timeout() -> None:
     assert told(pair) == 1
     pair.run(100 * SECOND)
     assert told(pair) == 1
-    assert pair.a.timers == [Timer.CLEANUP]
+    assert stillness.timers_of(pair.a) == [Timer.CLEANUP]
     pair.send("a", 1, asks=True)
     pair.run(2 * SECOND)
     assert told(pair) == 2
@@ -120,8 +121,8 @@ def test_the_loss_of_a_few_pings_does_no_harm() -> None:
     pair.run(4 * SECOND)
     assert reasons(pair) == []
     assert len(pings(pair)) == sent
-    assert Timer.ACK_LIMIT not in pair.a.timers
-    assert Timer.PROBE not in pair.a.timers
+    assert Timer.ACK_LIMIT not in stillness.timers_of(pair.a)
+    assert Timer.PROBE not in stillness.timers_of(pair.a)
 
 
 def test_a_store_that_never_answers_is_waited_for_and_a_dead_peer_is_not() -> None:

@@ -1,7 +1,8 @@
-"""What a session offers to a search that keeps the clock still: time for one timer, and a form to compare it in."""
+"""Time for one timer of a machine whose clock stands still, and a form to compare a session in."""
 
 import pytest
 
+from proof.search import stillness
 from proof.search.identity import digest
 from proof.search.inside import WAITS_NS
 from tests.session.pair import Pair, cut, reasons
@@ -25,10 +26,10 @@ def busy() -> Pair:
 def test_the_timers_that_run_are_known() -> None:
     """Each that waits for a moment, lowest first."""
     pair = busy()
-    assert pair.a.timers == [Timer.PROBE, Timer.ACK_LIMIT, Timer.STORE_ACK_LIMIT, Timer.CLEANUP]
-    assert Timer.CLEANUP in pair.b.timers
+    assert stillness.timers_of(pair.a) == [Timer.PROBE, Timer.ACK_LIMIT, Timer.STORE_ACK_LIMIT, Timer.CLEANUP]
+    assert Timer.CLEANUP in stillness.timers_of(pair.b)
     pair.a.close(CloseReason.LOCAL_STOP)
-    assert pair.a.timers == []
+    assert stillness.timers_of(pair.a) == []
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_the_timers_that_run_are_known() -> None:
 def test_a_timer_runs_out_when_the_search_says_so(timer: Timer, reason: CloseReason) -> None:
     """Long before its time, and no other does."""
     pair = busy()
-    pair.a.expire(timer, pair.now_ns)
+    stillness.expire_session(pair.a, timer, pair.now_ns)
     pair.a.handle_timer(pair.now_ns)
     pair.drain()
     assert reasons(pair) == [reason]
@@ -48,11 +49,11 @@ def test_what_a_timer_looks_back_to_was_long_ago() -> None:
     """The cleanup timer asks when the last packet was; after a refresh it was just now."""
     pair = Pair.opened()
     pair.a.handle_timer(pair.now_ns)
-    pair.a.expire(Timer.CLEANUP, pair.now_ns)
-    pair.a.refresh(pair.now_ns)
+    stillness.expire_session(pair.a, Timer.CLEANUP, pair.now_ns)
+    stillness.refresh_session(pair.a, pair.now_ns)
     pair.a.handle_timer(pair.now_ns)
     assert pair.a.state is State.OPEN
-    pair.a.expire(Timer.CLEANUP, pair.now_ns)
+    stillness.expire_session(pair.a, Timer.CLEANUP, pair.now_ns)
     pair.a.handle_timer(pair.now_ns)
     pair.drain()
     assert reasons(pair) == [CloseReason.IDLE]
@@ -62,12 +63,12 @@ def settled(probes: int) -> bytes:
     """A busy session that has probed so often, in the form in which a search compares it."""
     pair = busy()
     for _ in range(probes):
-        pair.a.expire(Timer.PROBE, pair.now_ns)
+        stillness.expire_session(pair.a, Timer.PROBE, pair.now_ns)
         pair.a.handle_timer(pair.now_ns)
         pair.drain()
-    pair.a.refresh(SECOND)
-    pair.a.normalize(WAITS_NS, 3, SECOND)
-    pair.a.forget_order()
+    stillness.refresh_session(pair.a, SECOND)
+    stillness.normalize_session(pair.a, WAITS_NS, 3, SECOND)
+    stillness.forget_order(pair.a)
     assert pair.a.next_deadline() == SECOND + WAITS_NS[Timer.PROBE]
     assert pair.a.room == 61
     return digest(pair.a)

@@ -1,0 +1,312 @@
+"""Time for machines whose clock stands still, one machine after the other: the moment of a timer comes, or is far away.
+
+``expire`` makes all that a timer looks back to long ago; ``refresh`` makes it just now. ``normalize`` brings to one
+value what only sets a wait, as any wait may end at any moment. ``set_deadlines`` arms everything again; the order
+decides nothing. The product has nothing of this: a clock that moves needs none of it.
+"""
+
+from collections.abc import Mapping
+
+from triack.base.ack_debt import AckDebt, Cause
+from triack.ordering.hold import PROBE_NS, Hold
+from triack.ordering.outgoing import OutgoingSequence
+from triack.ordering.slow_start import SlowStart
+from triack.ordering.tiers import ResendTimer
+from triack.queues.calling import Calling
+from triack.queues.deadlines import Deadlines
+from triack.queues.engine import Engine
+from triack.queues.inbox import Inbox
+from triack.queues.jobs import Jobs
+from triack.queues.link import Link
+from triack.queues.outbox import Outbox
+from triack.queues.owed_acks import OwedAcks
+from triack.queues.retirement import Retirement
+from triack.queues.transmitter import Transmitter
+from triack.session.answering import Answering
+from triack.session.frames import Ask
+from triack.session.idle import Idle
+from triack.session.opening import Opening
+from triack.session.probing import Probing
+from triack.session.sending import SendWindow, SessionPacket
+from triack.session.session import Session
+from triack.session.store_wait import StoreWait
+from triack.session.timers import Timer, Timers
+
+__all__ = [
+    "expire_commit",
+    "expire_debt",
+    "expire_session",
+    "expire_streams",
+    "expire_tier",
+    "forget_history",
+    "forget_order",
+    "forget_waits",
+    "has_idle_streams",
+    "normalize_sequence",
+    "normalize_session",
+    "refresh_debt",
+    "refresh_session",
+    "set_deadlines",
+    "timers_of",
+]
+
+LONG_AGO_NS = -(1 << 62)
+
+
+# ---- a session
+
+
+def timers_of(session: Session) -> list[Timer]:
+    """The timers of a session that run, lowest first."""
+    return running(session._timers)
+
+
+def running(timers: Timers) -> list[Timer]:
+    """Those that run, lowest first."""
+    return sorted(timers._at)
+
+
+def expire_session(session: Session, timer: Timer, now_ns: int) -> None:
+    """Let the next ``handle_timer`` find that a timer has run out, and that all it looks back to was long ago."""
+    session._timers.start(timer, now_ns)
+    if timer is Timer.LOSS:
+        expire_window(session.window)
+    elif timer is Timer.CLEANUP:
+        expire_idle(session.idle)
+    elif timer is Timer.QUIET:
+        session._probing.heard_at_ns = LONG_AGO_NS
+    else:
+        expire_answering(session.answering, timer)
+
+
+def expire_window(window: SendWindow) -> None:
+    """What is in flight was sent long ago."""
+    for packet in window._in_flight.values():
+        packet.sent_at_ns = 0
+
+
+def expire_idle(idle: Idle) -> None:
+    """The last packet was long ago."""
+    idle._since_ns = -idle.interval_ns
+
+
+def expire_answering(answering: Answering, timer: Timer) -> None:
+    """What the timer of an ack looks back to was long ago."""
+    if timer is Timer.ACK_DELAY:
+        expire_debt(answering.session_ack.debt)
+    elif timer is Timer.STORE_ACK_DELAY:
+        expire_debt(answering.store_ack.debt)
+
+
+def refresh_session(session: Session, now_ns: int) -> None:
+    """Whatever a timer looks back to was just now."""
+    refresh_window(session.window, now_ns)
+    session.idle._since_ns = now_ns
+    session._probing.heard_at_ns = now_ns
+
+
+def refresh_window(window: SendWindow, now_ns: int) -> None:
+    """Everything was sent just now."""
+    for packet in window._packets.values():
+        packet.sent_at_ns = now_ns
+
+
+def normalize_session(session: Session, waits_ns: Mapping[Timer, int], counter: int, now_ns: int) -> None:
+    """Bring a session that rests into the form in which it is compared with others.
+
+    Args:
+        session: which.
+        waits_ns: how long each timer that runs shall have to run.
+        counter: of the newest datagram that took a packet along. One without is never echoed, so that its counter may
+            be used again.
+        now_ns: where the clock stands.
+    """
+    normalize_timers(session._timers, waits_ns, now_ns)
+    session.rtt.reset()
+    session._counter = counter
+    normalize_opening(session._opening)
+    normalize_probing(session._probing)
+    normalize_answering(session.answering)
+    for packet in session.window._packets.values():
+        normalize_packet(packet)
+    normalize_store_wait(session._awaiting.store_wait)
+
+
+def normalize_timers(timers: Timers, waits_ns: Mapping[Timer, int], now_ns: int) -> None:
+    """What runs has these waits before it, whenever it was started."""
+    timers._at = {timer: now_ns + waits_ns[timer] for timer in running(timers)}
+
+
+def normalize_opening(opening: Opening) -> None:
+    """How often it was said only sets the wait."""
+    opening.times_said = min(opening.times_said, 1)
+    opening.said_at_ns = 0
+
+
+def normalize_probing(probing: Probing) -> None:
+    """Only waits follow from these."""
+    probing._quiets = 0
+    probing._rounds = 0
+    probing._usual = 1.0
+    probing._persists = False
+    probing.begin_anew()
+    probing.last_asked = Ask.AT_ONCE
+
+
+def normalize_answering(answering: Answering) -> None:
+    """Why the last ack was due is asked nowhere but in the session log; of what is on the disk nothing follows."""
+    answering.session_ack.debt.cause = Cause.ARRIVED
+    answering.store_ack.debt.cause = Cause.ARRIVED
+    answering.store_ack._highest = max(answering.store_ack._sizes, default=0)
+
+
+def normalize_packet(packet: SessionPacket) -> None:
+    """Whether it was sent once or more often is all that is asked."""
+    packet.sends = min(packet.sends, 2)
+
+
+def normalize_store_wait(wait: StoreWait) -> None:
+    """Only waits follow from the delay."""
+    wait._delay.reset()
+    for packet in wait._packets.values():
+        normalize_packet(packet)
+
+
+def forget_order(session: Session) -> None:
+    """Forget in which order packets were sent; where nothing is echoed, nothing follows from it."""
+    session._counter = 0
+    forget_sendings(session.window)
+    forget_sends(session._awaiting.store_wait)
+
+
+def forget_sendings(window: SendWindow) -> None:
+    """Forget in which order a window sent its packets, and how often, beyond what is asked."""
+    window._sendings.clear()
+    window._next_order = 1
+    for packet in window._packets.values():
+        packet.order = 0
+        normalize_packet(packet)
+
+
+def forget_sends(wait: StoreWait) -> None:
+    """Forget in which order packets were sent that wait for a store ack."""
+    for packet in wait._packets.values():
+        packet.order = 0
+
+
+# ---- what is owed, and what is waited for
+
+
+def expire_debt(debt: AckDebt) -> None:
+    """Whatever arrived did so long ago: the next ``handle_timer`` finds that waiting has ended."""
+    debt._first_at_ns = debt._last_at_ns = -debt.terms.delay_ns
+    debt._asked_by_ns = None
+
+
+def refresh_debt(debt: AckDebt, now_ns: int) -> None:
+    """Whatever arrived did so just now."""
+    debt._first_at_ns = debt._last_at_ns = now_ns
+
+
+def expire_tier(tier: ResendTimer, now_ns: int) -> None:
+    """The wait ends now."""
+    tier.deadline_ns = now_ns
+
+
+def normalize_sequence(sequence: OutgoingSequence, now_ns: int) -> None:
+    """The tier is at its first wait; of sendings only whether there was one counts."""
+    sequence.tier.handle_progress(now_ns, outstanding=sequence.tier.deadline_ns is not None)
+    normalize_start(sequence.start)
+    normalize_hold(sequence.hold)
+    for entry in sequence.entries.values():
+        entry.sends = min(entry.sends, 1)
+
+
+def normalize_start(start: SlowStart) -> None:
+    """How much was taken at full speed decides nothing but how fast it goes on."""
+    start._taken, start._last = min(start._taken, 1), min(start._last, 1)
+
+
+def normalize_hold(hold: Hold) -> None:
+    """How often it has asked only sets the wait."""
+    hold._wait_ns = PROBE_NS
+
+
+# ---- a node
+
+
+def expire_commit(jobs: Jobs, now_ns: int) -> None:
+    """The wait of the next commit ends now."""
+    jobs._lazy_until_ns = now_ns
+
+
+def expire_streams(retirement: Retirement, now_ns: int) -> None:
+    """Streams that are idle have been so for long enough."""
+    for peer, idle in retirement._idle.items():
+        for outgoing in idle:
+            idle[outgoing] = now_ns - (retirement._wait_ns or 0)
+        retirement._set_deadline(peer)
+
+
+def has_idle_streams(retirement: Retirement) -> bool:
+    """Whether there are streams that will end when they have been idle for long enough."""
+    return any(retirement._idle.values())
+
+
+def forget_waits(link: Link, retry_at_ns: int) -> None:
+    """How long a link has waited only sets the next wait."""
+    patience = link.patience
+    patience._attempts = patience._untaken = 0
+    patience._opened_at_ns = None
+    link.silent = False
+    if not link.is_connecting:
+        forget_calls(link.calling)
+    link.retry_at_ns = retry_at_ns if link.retry_at_ns and link.conversation is None else 0
+
+
+def forget_calls(calling: Calling) -> None:
+    """How long a peer was called only sets the next wait."""
+    calling.handle_opened()
+
+
+def forget_history(engine: Engine) -> None:
+    """All commits have one number."""
+    engine.handshakes.history._last = 0
+
+
+def set_deadlines(engine: Engine) -> None:
+    """Set every deadline again."""
+    _set_transmitter(engine._transmitter)
+    _set_inbox(engine.inbox)
+    _set_outbox(engine.outbox)
+
+
+def _set_transmitter(transmitter: Transmitter) -> None:
+    transmitter.deadlines = Deadlines()
+    for conversation in transmitter._handshakes.conversations.values():
+        transmitter.deadlines.set(conversation, conversation.next_deadline())
+
+
+def _set_inbox(inbox: Inbox) -> None:
+    _set_owed(inbox.order_acks)
+    inbox._notices.resuming = Deadlines()
+    for mailbox in inbox.mailboxes.values():
+        mailbox.set_resume(0)
+
+
+def _set_owed(owed: OwedAcks) -> None:
+    owed._deadlines = Deadlines()
+    for transfer in owed._owing:
+        owed._deadlines.set(transfer, transfer.sequence.ack.deadline_ns)
+
+
+def _set_outbox(outbox: Outbox) -> None:
+    outbox.retirement._deadlines = Deadlines()
+    for peer in outbox.retirement._idle:
+        outbox.retirement._set_deadline(peer)
+    outbox._deadlines = Deadlines()
+    for outgoing in outbox._by_lane.values():
+        outbox._look_at(outgoing)
+    for link in outbox.links.values():
+        if link.conversation is None and link.busy:
+            outbox._deadlines.set(link, link.retry_at_ns)
