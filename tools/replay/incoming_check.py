@@ -373,7 +373,7 @@ class Incoming:
             return
         receiver.commits.note(receiver.committed, record)
         receiver.committed += 1
-        if record["class"] == TRANSACTIONAL and self.node != self._origin and not receiver.forgotten:
+        if record["class"] == TRANSACTIONAL and self.node != self._origin:
             receiver.unanswered.append(record)
         receiver.unarrived += [(record, span) for span in receiver.arrived.missing(first, last)]
         if record["class"] == EXPRESS:
@@ -681,7 +681,7 @@ class Incoming:
         """
         if self._life:
             if self._found is not None:
-                self._judge_recovered(self._life, self._found, later, before=self._life["incarnation"] + 1)
+                self._judge_recovered(self._life, self._found, later)
             later = later._replace(incarnation=later.incarnation + 1)
             self._judge_recovered(self._life, {}, later, before=later.end_ns)
         for sequence, receiver in self.sequences.items():

@@ -649,7 +649,7 @@ def next_stream(world: World, deliver: Callable[[], None]) -> None:
 
 
 def retired() -> World:
-    """A stream has ended with one of its messages unread, and beta is killed: it finds nothing of the stream."""
+    """A stream has ended with one of its messages unread, and beta is killed. It finds nothing of the stream."""
     world = ready()
     numbers = world.queue(TX, 2)
     arrived = world.send(TX, numbers)
@@ -658,11 +658,16 @@ def retired() -> World:
     world.order_ack(2)
     world.hand(TX, range(1, 2))
     end_stream(world, TX)
+    restart_beta(world)
+    world.hand(TX, range(2, 3))
+    return world
+
+
+def restart_beta(world: World) -> None:
+    """Beta is killed, and its next start calls alpha."""
     world.alpha.write("session_closed", session=world.session, peer=BETA, peer_name="b", reason="superseded", unacked=0)
     world.beta.start()
     world.open()
-    world.hand(TX, range(2, 3))
-    return world
 
 
 @harmless
@@ -706,6 +711,21 @@ def forgotten_beside_its_commit() -> World:
     world.ack(arrived)
     world.clock.tick(2000 * MS)
     next_stream(world, lambda: deliver_and_restart(world))
+    return world
+
+
+@harmless
+def forgotten_right_after_its_commit() -> World:
+    """The same, and beta is killed behind the commit that forgets the stream."""
+    world = ready()
+    numbers = world.queue(TX, 1)
+    arrived = world.send(TX, numbers)
+    world.alpha.write("removed", cls=TX, **place(TX), first=1, last=1, count=PER_PACKET, reason="expired")
+    end_stream(world, TX)
+    world.commit(TX, numbers)
+    world.ack(arrived)
+    restart_beta(world)
+    next_stream(world, lambda: world.deliver(TX, 1))
     return world
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.tools.replay.builder import MS, World, place
 from tests.tools.replay.faults import TX, ready, settle
-from tests.tools.replay.harmless import end_stream, next_stream, retired
+from tests.tools.replay.harmless import HARMLESS, end_stream, next_stream, restart_beta, retired
 from tests.tools.replay.judging import checks_of, verdict_of
 from tests.tools.replay.stories.test_cut_logs import cut
 
@@ -13,6 +13,11 @@ def kept_before(world: World, event: str) -> int:
     """How many records beta's first start has before the first one of an event."""
     records = [record for record in world.beta.records if record["incarnation"] == 1]
     return next(at for at, record in enumerate(records) if record["event"] == event)
+
+
+@pytest.mark.parametrize("name", [name for name in HARMLESS if name.startswith(("ended", "forgotten", "lanes"))])
+def test_streams_that_end_break_no_promise(name: str) -> None:
+    assert verdict_of(HARMLESS[name]()).violations == {}
 
 
 @pytest.mark.parametrize("event", ["packet_received", "committed", "stream_forgotten"])
@@ -48,6 +53,58 @@ def test_what_is_not_found_of_a_stream_that_goes_on_is_lost() -> None:
     world.alpha.write("ack_received", session=world.session, ranges=[[1, 1]])
     world.beta.write("ack_sent", session=world.session, cumulative=1, ranges=[], trigger="request", pending=1)
     assert "lost" in checks_of(world)
+
+
+def test_an_end_that_its_origins_log_may_lack_is_allowed_for() -> None:
+    """Both logs were cut when they were copied: alpha's before it ended the stream."""
+    world = retired()
+    cut(world.beta, 1, kept_before(world, "committed"))
+    cut(world.alpha, 1, next(at for at, it in enumerate(world.alpha.records) if it["event"] == "stream_ended"))
+    verdict = verdict_of(world)
+    assert (verdict.verdict, verdict.violations) == ("incomplete", {})
+
+
+@pytest.mark.parametrize(("boot", "expected"), [("another", {}), ("same", {"not_recovered": 1})])
+@pytest.mark.parametrize("silent", [0, 1])
+def test_a_stream_of_which_no_later_start_tells(silent: int, boot: str, expected: dict[str, int]) -> None:
+    """A whole log has to say that it was forgotten, the end of a cut one may have. The next starts have read it all."""
+    world = retired()
+    world.beta.drop("handed", number=2)
+    for _ in range(silent):
+        restart_beta(world)
+        world.hand(TX, range(2, 3))
+    cut(world.beta, 1, kept_before(world, "stream_forgotten"))
+    for record in world.beta.all("start_before")[1:]:
+        record["boot"] = boot
+    assert verdict_of(world).violations == expected
+
+
+def found(world: World, number: int) -> None:
+    """Beta's next start finds a position."""
+    world.beta.write("position_recovered", cls=TX, **place(TX), number=number)
+
+
+def test_a_position_that_is_too_low_is_proof_of_itself() -> None:
+    """Beta has acknowledged two packets, and the next start has found one, whatever it did after that."""
+    world = ready()
+    world.deliver(TX, 2)
+    world.beta.start()
+    found(world, 1)
+    world.beta.start("another")
+    found(world, 1)
+    assert verdict_of(world).violations["not_recovered"] > 0
+
+
+def test_only_ends_behind_a_position_may_tell_that_it_was_forgotten() -> None:
+    """The first log lacks its end. The second start has found the stream, its log is whole, and the third has not."""
+    world = ready()
+    world.deliver(TX, 2)
+    world.beta.start("another")
+    found(world, 2)
+    world.beta.start("another")
+    world.open()
+    next_stream(world, lambda: world.deliver(TX, 1))
+    assert verdict_of(world).violations["not_recovered"] > 0
 
 
 def test_a_start_that_finds_a_stream_tells_of_the_starts_before() -> None:
