@@ -54,9 +54,9 @@ class Receiver:
     """One sequence as a node that receives it knows it."""
 
     __slots__ = (
-        "again", "arrived", "cls", "commits", "committed", "counts", "express", "forgotten", "held_back", "kept",
-        "late", "on_disk", "out", "previous", "read", "recovered", "refused", "refused_ever", "rejections", "settled",
-        "settling", "unanswered", "unarrived", "unwanted",
+        "again", "arrived", "cls", "commits", "committed", "counts", "express", "forgotten", "found_in", "held_back",
+        "kept", "late", "on_disk", "out", "previous", "read", "recovered", "refused", "refused_ever", "rejections",
+        "settled", "settling", "unanswered", "unarrived", "unwanted",
     )  # fmt: skip
 
     @property
@@ -70,6 +70,8 @@ class Receiver:
         self.arrived = RangeSet()
         self.again = RangeSet()
         self.recovered = RangeSet()
+        # The last start that found it on its disk, or the first of all.
+        self.found_in = 1
         # Why each number was refused since it last arrived.
         self.rejections: dict[int, str] = {}
         # Of numbers that were refused when they first came: how many arrivals were not.
@@ -146,8 +148,13 @@ class Incoming:
         )
 
     def _known(self, record: Record) -> Due:
-        """What was committed in an earlier start is known if there is a log of that."""
-        return given(self.node, last=record["incarnation"])
+        """What was committed in an earlier start is known if the log of that is given, and goes to its end.
+
+        A start that found the stream on its disk tells of all starts before it. Of a stream that has ended no start
+        finds anything, though messages of it may wait in their queue. Express messages wait for no later start.
+        """
+        receiver, start = self._sequence(record), record["incarnation"]
+        return settled(self.node, start if receiver.cls == EXPRESS else receiver.found_in, start)
 
     def _sequence(self, record: Record) -> Receiver:
         receiver = self.sequences.get(record["sequence"])
@@ -195,17 +202,27 @@ class Incoming:
         if found is not None:
             self._judge_recovered(record, found, *dues)
 
-    def _judge_recovered(self, record: Record, found: dict[int, RangeSet], *dues: Due) -> None:
-        """Report what was on disk and was not found there."""
+    def _judge_recovered(
+        self, record: Record, found: dict[int, RangeSet], *dues: Due, before: int | None = None
+    ) -> None:
+        """Report what was on disk and was not found there.
+
+        Args:
+            record: shows that the start has said all that it found.
+            found: what that was, by sequence.
+            dues: what else must hold.
+            before: the logs of all starts before this one have to be whole; by default the start of the record.
+        """
         if self.node == self._origin:
             return
         newest = max(found, default=-1)
-        # That a stream was forgotten may have been in the end of a log before.
-        ends = settled(self.node, 1, record["incarnation"])
+        before = record["incarnation"] if before is None else before
         for sequence, receiver in self.sequences.items():
             if sequence < newest:
                 continue
             have = found.get(sequence, RangeSet())
+            # That the stream was forgotten may have been in the end of a log before, unless it is there.
+            ends = settled(self.node, receiver.found_in, receiver.found_in if sequence in found else before)
             for first, last in receiver.on_disk:
                 for low, high in have.missing(first, last):
                     evidence = f"on disk before the restart, recovered {list(have) or 'nothing'}"
@@ -216,6 +233,7 @@ class Incoming:
         receiver = self._sequence(record)
         receiver.cls = record["class"]
         receiver.forgotten, receiver.late = False, RangeSet()
+        receiver.found_in = record["incarnation"]
         ordered = record["class"] == TRANSACTIONAL
         found = RangeSet()
         for first, last in [(1, record["number"])] if ordered else record["ranges"]:
@@ -366,7 +384,9 @@ class Incoming:
             self._judge_place(record, receiver)
         receiver.settled.add(first, last)
         if record["class"] != EXPRESS:
-            receiver.on_disk.add(first, last)
+            if not receiver.forgotten:
+                # Otherwise the commit after this one forgets it.
+                receiver.on_disk.add(first, last)
             self.store_acks.handle_committed(record)
 
     def _judge_place(self, record: Record, receiver: Receiver) -> None:
@@ -380,7 +400,7 @@ class Incoming:
         if first > before + 1:
             self.holes.append((record, before + 1, first - 1))
         self._top = max(self._top, (sequence, last))
-        if self._unanswered is None and self.node != self._origin:
+        if self._unanswered is None and self.node != self._origin and not receiver.forgotten:
             self._unanswered = record
 
     def handle_forgotten(self, record: Record) -> None:
@@ -529,7 +549,8 @@ class Incoming:
             for each in range(low, high + 1):
                 if each not in taken:
                     evidence, where = "settled, and never handed out, purged or expired", {"number": each}
-                    self._at(record, "claims", evidence, self._known(record), sequence=sequence, **where)
+                    known = given(self.node, last=record["incarnation"])
+                    self._at(record, "claims", evidence, known, sequence=sequence, **where)
 
     def handle_returned(self, record: Record) -> None:
         """An application gave messages back."""
@@ -647,7 +668,7 @@ class Incoming:
     def finish_start(self, later: Due) -> None:
         """A later start, if there is one, did not find any of this."""
         self._found = None
-        self._judge_recovered(self._life, {}, later)
+        self._judge_recovered(self._life, {}, later, before=later.end_ns)
 
     # ---- the end
 
@@ -661,7 +682,8 @@ class Incoming:
         if self._life:
             if self._found is not None:
                 self._judge_recovered(self._life, self._found, later)
-            self._judge_recovered(self._life, {}, later._replace(incarnation=later.incarnation + 1))
+            later = later._replace(incarnation=later.incarnation + 1)
+            self._judge_recovered(self._life, {}, later, before=later.end_ns)
         for sequence, receiver in self.sequences.items():
             if receiver.cls != EXPRESS:
                 self._judge_unread(sequence, receiver, removed(sequence))

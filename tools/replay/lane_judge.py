@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import chain
 from typing import ClassVar, Final
 
 from triack.base.printable import counted
@@ -107,6 +108,10 @@ class LaneJudge:
         get = record.get
         names = record["node"], record["sequence"], get("class"), get("queue"), get("peer_name")
         if names in self._named or self._lane == DEAD_LETTER_LANE:
+            return
+        story = self._stories.get(record["sequence"])
+        if record["event"] == "stream_ended" and (story is None or not story.queued):
+            # Nothing of it was ever on the disk, so another stream has its number if the process dies now.
             return
         self._named.add(names)
         for name in ("class", "queue", "peer_name"):
@@ -461,17 +466,31 @@ class LaneJudge:
                 dues = given(peer), whole(peer, record)
                 self._at(record, "claims", evidence, record["sequence"], *dues, number=record["number"])
 
-    def _takers(self, record: Record, *, began: bool = True) -> tuple[Due, ...]:
+    def _takers(self, record: Record, *, found: int | None = None) -> tuple[Due, ...]:
         """All destinations must have been heard before something of theirs is missed that precedes a record.
 
         Args:
             record: of the origin.
-            began: whether what they did in earlier starts counts; if not, the last one has said what it found of it.
+            found: a sequence, if a start of theirs that found it on its disk tells of all starts before that.
         """
         senders = {node for node, _ in self._hops}
         takers = sorted({peer for _, peer in self._hops} - senders)
-        heard = [whole(taker, record, 1 if began else self._starts.get(taker, 1)) for taker in takers]
-        return (*map(given, takers), *heard) or (Due("peers_given", self._origin),)
+        heard = [
+            self._heard(taker, record, found) if found is not None else (whole(taker, record),) for taker in takers
+        ]
+        return (*map(given, takers), *chain(*heard)) or (Due("peers_given", self._origin),)
+
+    def _heard(self, taker: str, record: Record, sequence: int) -> tuple[Due, ...]:
+        """What a destination had of a sequence before a record of the origin, its last start has found on its disk.
+
+        If it has not, and the origin has not ended the stream by then, the destination had nothing of it.
+        """
+        known = self._receivers[taker].sequences.get(sequence) if taker in self._receivers else None
+        found, last = known.found_in if known else 1, self._starts.get(taker, 1)
+        if found == last or sequence in self._ended:
+            return (whole(taker, record, found),)
+        begin = {"node": taker, "incarnation": last, "n": 1}
+        return whole(taker, record, last), *of_origin(self._origin, begin, self._stories[sequence].since)
 
     def _judge_story(self, sequence: int, story: Story) -> None:
         """Count the messages: whole ranges by their counts, then what single packets correct; and find what is lost."""
@@ -507,7 +526,7 @@ class LaneJudge:
         evidence = f"acknowledged at its origin, committed nowhere; messages: {weight}"
         start, n = story.forgotten_at(last)
         forgotten = {"node": self._origin, "incarnation": start, "n": n}
-        dues = settled(self._origin, story.since), *self._takers(forgotten, began=False)
+        dues = settled(self._origin, story.since), *self._takers(forgotten, found=sequence)
         self._at(record, "lost", evidence, sequence, *dues, number=first, last=last, value=weight)
 
     def _judge_queued_counts(self, sequence: int, story: Story) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.tools.replay.builder import (
+    BETA,
     CLASS_LANES,
     MS,
     PER_PACKET,
@@ -627,4 +628,130 @@ def bytes_that_make_no_store_ack_due() -> World:
         world.commit("recoverable", numbers)
         world.clock.tick(400 * MS)
         world.ack(arrived)
+    return world
+
+
+def end_stream(world: World, cls: str) -> None:
+    """Alpha ends a stream of which nothing is outstanding, and beta forgets it."""
+    world.alpha.write("stream_ended", cls=cls, **place(cls))
+    world.beta.write("stream_forgotten", cls=cls, **place(cls))
+
+
+def next_stream(world: World, deliver: Callable[[], None]) -> None:
+    """What is delivered is of the next streams in the same lanes."""
+    before = [len(log.records) for log in (world.alpha, world.beta)]
+    world.next = dict.fromkeys(CLASS_LANES, 1)
+    deliver()
+    for log, first in zip((world.alpha, world.beta), before, strict=True):
+        for record in log.records[first:]:
+            if "sequence" in record:
+                record["sequence"] += 1
+
+
+def retired() -> World:
+    """A stream has ended with one of its messages unread, and beta is killed. It finds nothing of the stream."""
+    world = ready()
+    numbers = world.queue(TX, 2)
+    arrived = world.send(TX, numbers)
+    world.commit(TX, numbers)
+    world.ack(arrived)
+    world.order_ack(2)
+    world.hand(TX, range(1, 2))
+    end_stream(world, TX)
+    restart_beta(world)
+    world.hand(TX, range(2, 3))
+    return world
+
+
+def restart_beta(world: World) -> None:
+    """Beta is killed, and its next start calls alpha."""
+    world.alpha.write("session_closed", session=world.session, peer=BETA, peer_name="b", reason="superseded", unacked=0)
+    world.beta.start()
+    world.open()
+
+
+@harmless
+def ended_before_its_messages_were_read() -> World:
+    return retired()
+
+
+@harmless
+def lanes_used_again() -> World:
+    """The next streams have the lanes of those that have ended. Killed nodes tell of the next ones only."""
+    world = ready()
+    for cls in (TX, "recoverable"):
+        world.deliver(cls, 4)
+        end_stream(world, cls)
+    next_stream(world, lambda: deliver_and_restart(world))
+    world.open()
+    return world
+
+
+def deliver_and_restart(world: World) -> None:
+    """Beta has two packets of each durable class on its disk when it starts again."""
+    for cls in (TX, "recoverable"):
+        world.deliver(cls, 2)
+    world.close()
+    for log in (world.alpha, world.beta):
+        log.start()
+    world.beta.write("position_recovered", cls=TX, **place(TX), number=2)
+    world.beta.write("position_recovered", cls="recoverable", **place("recoverable"), ranges=[[1, 2]])
+
+
+@harmless
+def forgotten_beside_its_commit() -> World:
+    """Alpha gives up what is on its way and ends the stream. Beta commits it, and forgets it with the commit after."""
+    world = ready()
+    settle(world)
+    numbers = world.queue(TX, 1)
+    arrived = world.send(TX, numbers)
+    world.alpha.write("removed", cls=TX, **place(TX), first=1, last=1, count=PER_PACKET, reason="expired")
+    end_stream(world, TX)
+    world.commit(TX, numbers)
+    world.ack(arrived)
+    world.clock.tick(2000 * MS)
+    next_stream(world, lambda: deliver_and_restart(world))
+    return world
+
+
+@harmless
+def forgotten_right_after_its_commit() -> World:
+    """The same, and beta is killed behind the commit that forgets the stream."""
+    world = ready()
+    numbers = world.queue(TX, 1)
+    arrived = world.send(TX, numbers)
+    world.alpha.write("removed", cls=TX, **place(TX), first=1, last=1, count=PER_PACKET, reason="expired")
+    end_stream(world, TX)
+    world.commit(TX, numbers)
+    world.ack(arrived)
+    restart_beta(world)
+    next_stream(world, lambda: world.deliver(TX, 1))
+    return world
+
+
+@harmless
+def ended_before_its_order_ack_was_due() -> World:
+    """Alpha has given up what beta has committed: beta owes no order ack for it any more."""
+    world = ready()
+    settle(world)
+    numbers = world.queue(TX, 1)
+    arrived = world.send(TX, numbers)
+    world.commit(TX, numbers)
+    world.ack(arrived)
+    world.alpha.write("removed", cls=TX, **place(TX), first=1, last=1, count=PER_PACKET, reason="expired")
+    end_stream(world, TX)
+    world.clock.tick(2000 * MS)
+    next_stream(world, lambda: world.deliver(TX, 1))
+    return world
+
+
+@harmless
+def ended_with_nothing_on_the_disk() -> World:
+    """Alpha dies before it has committed the end of a stream that never had a message: the next one has its number."""
+    world = ready()
+    world.alpha.write("stream_ended", cls="recoverable", **place(TX))
+    world.close()
+    world.alpha.start()
+    world.open()
+    world.deliver(TX, 1)
     return world
