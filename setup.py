@@ -22,23 +22,23 @@ EPOCH = "315532800"
 """1980, the first year of a wheel, which is a zip file; where nothing says when the sources are of."""
 MODE, PROGRAM_MODE = 0o644, 0o755
 ROOMS = ("base", "ordering", "session", "queues")
-BESIDES = ("node/hands.py", "transport/data_keys.py")
+BESIDES = ("node/handles/hands.py", "transport/data_keys.py")
 """What is asked per packet or message in rooms that are otherwise the event loop's."""
 INTERPRETED = {
     "base/errors.py",  # exceptions inherit from Python's own, which mypyc cannot
     "base/ack_trigger.py",  # what users write is refused by its own checks, by name; so are all settings here
     "base/news.py",  # what users read keeps its docstrings; so do all others here
-    "ordering/settings.py",
-    "queues/accepted_keys.py",
-    "queues/ack_events.py",
+    "ordering/order_settings.py",
+    "queues/streams/accepted_keys.py",
+    "queues/streams/ack_events.py",
     "queues/blocking.py",
-    "queues/browse.py",
-    "queues/quotas.py",
-    "queues/reconnect.py",
-    "queues/redelivery.py",
-    "queues/settings.py",
-    "session/policy.py",
-    "session/settings.py",
+    "queues/manager/browse.py",
+    "queues/mailboxes/quotas.py",
+    "queues/peers/reconnect.py",
+    "queues/mailboxes/redelivery.py",
+    "queues/node_settings.py",
+    "session/protocol/policy.py",
+    "session/protocol/settings.py",
 }
 
 
@@ -52,7 +52,7 @@ def stage() -> list[str]:
         for file in sorted((HERE / folder).glob("*.py")):
             copyfile(file, target / file.name)
     root = STAGE / "triack"
-    pure = [file for room in ROOMS for file in sorted((root / room).glob("*.py"))]
+    pure = [file for room in ROOMS for file in sorted((root / room).rglob("*.py"))]
     return [
         str(file) for file in [*pure, *map(root.joinpath, BESIDES)] if str(file.relative_to(root)) not in INTERPRETED
     ]

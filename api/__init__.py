@@ -30,19 +30,20 @@ if TYPE_CHECKING:
         StreamHeld,
         StreamsNearLimit,
     )
-    from triack.node.acknowledgements import Acknowledgements
-    from triack.node.consumer import AckMode, Consumer
     from triack.node.control.client import Client
     from triack.node.control.client import connect_to as connect
-    from triack.node.enrolling import EnrolledPeer, OpenInvitation
-    from triack.node.events import Events
-    from triack.node.message import Message
+    from triack.node.handles.acknowledgements import Acknowledgements
+    from triack.node.handles.consumer import AckMode, Consumer
+    from triack.node.handles.message import Message
+    from triack.node.handles.receipt import Receipt
+    from triack.node.handles.receipts import Receipts
+    from triack.node.handles.transaction import Transaction
     from triack.node.node import Node
     from triack.node.node import open_node as open
-    from triack.node.outgoing_message import MessageProperties
-    from triack.node.receipt import Receipt
-    from triack.node.receipts import Receipts
-    from triack.node.stats import (
+    from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
+    from triack.node.shell.link_events import Events
+    from triack.node.shell.outgoing_message import MessageProperties
+    from triack.node.shell.stats import (
         AckStats,
         HolderStats,
         HoldStats,
@@ -52,18 +53,13 @@ if TYPE_CHECKING:
         QueueStats,
         SessionStats,
     )
-    from triack.node.transaction import Transaction
-    from triack.ordering.settings import OrderSettings
-    from triack.queues.accepted_keys import KeySettings
-    from triack.queues.ack_events import AckEvent, AckKind
+    from triack.ordering.order_settings import OrderSettings
     from triack.queues.blocking import Blocking
-    from triack.queues.browse import BrowsedMessage
-    from triack.queues.quotas import DeadLetters, Limits, Quota
-    from triack.queues.reconnect import Reconnect
-    from triack.queues.redelivery import Redelivery
-    from triack.queues.settings import NodeSettings
+    from triack.queues.manager.browse import BrowsedMessage
+    from triack.queues.node_settings import DeadLetters, KeySettings, Limits, NodeSettings, Quota, Reconnect, Redelivery
     from triack.queues.stages import Stage
-    from triack.session.settings import SessionSettings
+    from triack.queues.streams.ack_events import AckEvent, AckKind
+    from triack.session.protocol.settings import SessionSettings
     from triack.transport.endpoint import Tls
 
 __version__ = "0.1.0"
@@ -133,54 +129,54 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AckEvent": "triack.queues.ack_events:AckEvent",
-    "AckKind": "triack.queues.ack_events:AckKind",
-    "AckMode": "triack.node.consumer:AckMode",
-    "AckStats": "triack.node.stats:AckStats",
+    "AckEvent": "triack.queues.streams.ack_events:AckEvent",
+    "AckKind": "triack.queues.streams.ack_events:AckKind",
+    "AckMode": "triack.node.handles.consumer:AckMode",
+    "AckStats": "triack.node.shell.stats:AckStats",
     "AckTrigger": "triack.base.ack_trigger:AckTrigger",
-    "Acknowledgements": "triack.node.acknowledgements:Acknowledgements",
+    "Acknowledgements": "triack.node.handles.acknowledgements:Acknowledgements",
     "Blocking": "triack.queues.blocking:Blocking",
-    "BrowsedMessage": "triack.queues.browse:BrowsedMessage",
+    "BrowsedMessage": "triack.queues.manager.browse:BrowsedMessage",
     "Client": "triack.node.control.client:Client",
-    "Consumer": "triack.node.consumer:Consumer",
-    "DeadLetters": "triack.queues.quotas:DeadLetters",
-    "EnrolledPeer": "triack.node.enrolling:EnrolledPeer",
-    "Events": "triack.node.events:Events",
+    "Consumer": "triack.node.handles.consumer:Consumer",
+    "DeadLetters": "triack.queues.node_settings:DeadLetters",
+    "EnrolledPeer": "triack.node.shell.enrolling:EnrolledPeer",
+    "Events": "triack.node.shell.link_events:Events",
     "GapFound": "triack.base.news:GapFound",
-    "HoldStats": "triack.node.stats:HoldStats",
-    "HolderStats": "triack.node.stats:HolderStats",
-    "KeySettings": "triack.queues.accepted_keys:KeySettings",
-    "Limits": "triack.queues.quotas:Limits",
+    "HoldStats": "triack.node.shell.stats:HoldStats",
+    "HolderStats": "triack.node.shell.stats:HolderStats",
+    "KeySettings": "triack.queues.node_settings:KeySettings",
+    "Limits": "triack.queues.node_settings:Limits",
     "LinkDown": "triack.base.news:LinkDown",
-    "LinkStats": "triack.node.stats:LinkStats",
+    "LinkStats": "triack.node.shell.stats:LinkStats",
     "LinkUp": "triack.base.news:LinkUp",
-    "Message": "triack.node.message:Message",
-    "MessageProperties": "triack.node.outgoing_message:MessageProperties",
+    "Message": "triack.node.handles.message:Message",
+    "MessageProperties": "triack.node.shell.outgoing_message:MessageProperties",
     "Node": "triack.node.node:Node",
     "NodeEvent": "triack.base.news:NodeEvent",
-    "NodeSettings": "triack.queues.settings:NodeSettings",
-    "NodeStats": "triack.node.stats:NodeStats",
-    "OpenInvitation": "triack.node.enrolling:OpenInvitation",
-    "OrderSettings": "triack.ordering.settings:OrderSettings",
-    "OutgoingStats": "triack.node.stats:OutgoingStats",
+    "NodeSettings": "triack.queues.node_settings:NodeSettings",
+    "NodeStats": "triack.node.shell.stats:NodeStats",
+    "OpenInvitation": "triack.node.shell.enrolling:OpenInvitation",
+    "OrderSettings": "triack.ordering.order_settings:OrderSettings",
+    "OutgoingStats": "triack.node.shell.stats:OutgoingStats",
     "PeerHalted": "triack.base.news:PeerHalted",
     "PeerSilent": "triack.base.news:PeerSilent",
     "PeerUnknown": "triack.base.news:PeerUnknown",
     "QueueOverQuota": "triack.base.news:QueueOverQuota",
-    "QueueStats": "triack.node.stats:QueueStats",
-    "Quota": "triack.queues.quotas:Quota",
-    "Receipt": "triack.node.receipt:Receipt",
-    "Receipts": "triack.node.receipts:Receipts",
-    "Reconnect": "triack.queues.reconnect:Reconnect",
-    "Redelivery": "triack.queues.redelivery:Redelivery",
-    "SessionSettings": "triack.session.settings:SessionSettings",
-    "SessionStats": "triack.node.stats:SessionStats",
+    "QueueStats": "triack.node.shell.stats:QueueStats",
+    "Quota": "triack.queues.node_settings:Quota",
+    "Receipt": "triack.node.handles.receipt:Receipt",
+    "Receipts": "triack.node.handles.receipts:Receipts",
+    "Reconnect": "triack.queues.node_settings:Reconnect",
+    "Redelivery": "triack.queues.node_settings:Redelivery",
+    "SessionSettings": "triack.session.protocol.settings:SessionSettings",
+    "SessionStats": "triack.node.shell.stats:SessionStats",
     "Stage": "triack.queues.stages:Stage",
     "StoreLow": "triack.base.news:StoreLow",
     "StreamHeld": "triack.base.news:StreamHeld",
     "StreamsNearLimit": "triack.base.news:StreamsNearLimit",
     "Tls": "triack.transport.endpoint:Tls",
-    "Transaction": "triack.node.transaction:Transaction",
+    "Transaction": "triack.node.handles.transaction:Transaction",
     "connect": "triack.node.control.client:connect_to",
     "open": "triack.node.node:open_node",
     "policies": "triack.policies",

@@ -4,7 +4,7 @@ async with triack.open("plant-a", settings=triack.policies.SOLACE) as node: ...
 async with triack.open("plant-b", settings=triack.policies.solace(window=255)) as node: ...
 """
 
-from triack.node.policies import (
+from triack.node.handles.policies import (
     AMPS,
     DEFAULT,
     HORNETQ,

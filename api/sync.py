@@ -4,10 +4,10 @@ with triack.sync.open("plant-a", data="plant-a", insecure=True) as node:
     node.send("udp://127.0.0.1:7802/orders", b"...").ordered(timeout=10)
 """
 
-from triack.node.sync import SyncClient, SyncInvitation, SyncNode, connect, open
-from triack.node.sync_consumer import SyncConsumer
-from triack.node.sync_receipts import SyncReceipt, SyncReceipts
-from triack.node.sync_transaction import SyncTransaction
+from triack.node.sync.sync import SyncClient, SyncInvitation, SyncNode, connect, open
+from triack.node.sync.sync_consumer import SyncConsumer
+from triack.node.sync.sync_receipts import SyncReceipt, SyncReceipts
+from triack.node.sync.sync_transaction import SyncTransaction
 
 __all__ = [
     "SyncClient",

@@ -13,6 +13,7 @@ from triack.base.in_hand import Marks
 
 __all__ = [
     "HEAD_BYTES",
+    "OWN_STATE",
     "Commit",
     "MessageIndex",
     "MessageRow",
@@ -26,6 +27,9 @@ __all__ = [
     "key_of",
     "split_key",
 ]
+
+OWN_STATE = "$"
+"""What the node itself keeps in the table of the application's values begins with this, as its own queues do."""
 
 KEY_BITS = 40
 """For a number within its lane or queue: a million packets a second for twelve days; 23 bits are left for the group."""

@@ -1,8 +1,8 @@
 """The session log's schema, version 2: every event, the fields of its records, and what each of them means.
 
-Pure data. ``queues/recorder.py`` writes such records, ``tools/replay`` reads them, and ``make docs`` writes the tables
-of docs/session-log.md from here. All names are part of the file format: they stay as they are. How records become
-lines, and lines records again, ``base/log_lines.py`` says.
+Pure data. ``queues/manager/recorder.py`` writes such records, ``tools/replay`` reads them, and ``make docs`` writes the
+tables of docs/session-log.md from here. All names are part of the file format: they stay as they are. How records
+become lines, and lines records again, ``base/log_lines.py`` says.
 """
 
 from typing import Final, NamedTuple

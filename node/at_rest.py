@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from triack.base.errors import UsageError
-from triack.node.access import DEFAULT_SUITE, Keyless, Secured
-from triack.node.keys import IDENTITY_FILE
-from triack.node.log_file import Recorded
+from triack.node.files.access import DEFAULT_SUITE, Keyless, Secured
+from triack.node.files.keys import IDENTITY_FILE
+from triack.node.files.log_file import Recorded
+from triack.node.files.notes import read_signed_note
+from triack.node.files.ownership import is_folder_of
 from triack.node.node import Node
-from triack.node.notes import read_signed_note
-from triack.node.ownership import is_folder_of
-from triack.queues.settings import NodeSettings
+from triack.queues.node_settings import NodeSettings
 from triack.store.folder import STORE_FILE, as_folder
 
 __all__ = ["open_at_rest"]

@@ -18,35 +18,34 @@ from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, StoreDamaged, StoreError, TriackError, UsageError, WouldBlock
 from triack.base.names import check_name
 from triack.base.units import SECOND, in_ns
-from triack.node import operator_log
-from triack.node.access import DEFAULT_SUITE, Access, Keyless, Secured
-from triack.node.acknowledgements import Acknowledging
-from triack.node.consumer import AckMode, Consumer
 from triack.node.control import handover
 from triack.node.control.server import ControlServer
-from triack.node.driver import Driver
-from triack.node.events import Events
-from triack.node.holding import reader_of
-from triack.node.keys import IDENTITY_FILE
-from triack.node.life import Life, LifeEvent, LifeState
-from triack.node.outgoing_message import MessageProperties
-from triack.node.platform import PLATFORM, Log
-from triack.node.port import Port
-from triack.node.receipt import Receipt, accept, stage_to_wait_for
-from triack.node.requesting import Requesting, Requests
-from triack.node.sending import Sending
-from triack.node.stats import NodeStats
-from triack.node.steering import Steering, as_ids
-from triack.node.tls_files import TlsFiles
-from triack.node.transaction import Transaction
-from triack.node.trusting import Trusting
-from triack.node.worker import Worker
-from triack.queues.browse import BrowsedMessage
-from triack.queues.engine import Engine
-from triack.queues.redelivery import Redelivery
-from triack.queues.settings import NodeSettings
+from triack.node.files import operator_log
+from triack.node.files.access import DEFAULT_SUITE, Access, Keyless, Secured
+from triack.node.files.keys import IDENTITY_FILE
+from triack.node.files.tls_files import TlsFiles
+from triack.node.handles.acknowledgements import Acknowledging
+from triack.node.handles.consumer import AckMode, Consumer
+from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
+from triack.node.handles.requesting import Requesting, Requests
+from triack.node.handles.send_many import Sending
+from triack.node.handles.steering import Steering, as_ids
+from triack.node.handles.transaction import Transaction
+from triack.node.handles.trusting import Trusting
+from triack.node.shell.driver import Driver
+from triack.node.shell.holding import reader_of
+from triack.node.shell.life import Life, LifeEvent, LifeState
+from triack.node.shell.link_events import Events
+from triack.node.shell.outgoing_message import MessageProperties
+from triack.node.shell.platform import PLATFORM, Log
+from triack.node.shell.port import Port
+from triack.node.shell.stats import NodeStats
+from triack.node.shell.worker import Worker
+from triack.queues.mailboxes.system_queues import REPLY_QUEUE
+from triack.queues.manager.browse import BrowsedMessage
+from triack.queues.manager.engine import Engine
+from triack.queues.node_settings import NodeSettings, Redelivery
 from triack.queues.stages import Stage
-from triack.queues.system_queues import REPLY_QUEUE
 from triack.store.folder import as_folder, check_unused
 from triack.store.store import Store
 from triack.transport.address import Address

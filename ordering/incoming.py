@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 from triack.base.ranges import Range
 from triack.base.reasons import RejectReason
 from triack.ordering.order_ack import OrderAck
-from triack.ordering.settings import OrderSettings
+from triack.ordering.order_settings import OrderSettings
 from triack.ordering.wire import SequenceHeader
 
 __all__ = ["IncomingSequence", "Outcome", "Position"]

@@ -10,7 +10,7 @@ the committed position, which the caller supplies.
 from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTerms, shared
 from triack.base.units import in_ns
-from triack.ordering.settings import OrderSettings
+from triack.ordering.order_settings import OrderSettings
 
 __all__ = ["OrderAck"]
 

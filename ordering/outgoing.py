@@ -25,7 +25,7 @@ from itertools import islice
 
 from triack.base.delivery import FREED_BY, Ack, Delivery
 from triack.ordering.hold import Hold, HoldState
-from triack.ordering.settings import OrderSettings
+from triack.ordering.order_settings import OrderSettings
 from triack.ordering.slow_start import SlowStart
 from triack.ordering.tiers import ResendTimer
 

@@ -10,7 +10,7 @@ starts nothing again: nothing has failed, and on a quiet link there would never 
 """
 
 from triack.base.units import in_ns
-from triack.ordering.settings import OrderSettings
+from triack.ordering.order_settings import OrderSettings
 
 __all__ = ["TIERS", "ResendTimer", "tier_interval_ns"]
 

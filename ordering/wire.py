@@ -10,7 +10,7 @@
 ``origin`` and ``lane`` name a stream for ever; ``sequence`` only grows; ``number`` counts from 1 within it. No
 stream has lane 0, which nodes give their dead letters.
 END comes from the origin: no stream of it to this destination with a sequence from ``since`` to ``sequence`` is live,
-or ever will be. The answer says that the destination has forgotten that of the lane (``queues.retirement``).
+or ever will be. The answer says that the destination has forgotten that of the lane (``queues.streams.retirement``).
 ``previous`` is the number before this one that is still wanted: packets that expired leave no false gap ([MS-MQMQ]
 2.2.20.5). For express and recoverable streams ``previous`` says that nobody wants any number up to it any more.
 """

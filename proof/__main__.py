@@ -122,7 +122,7 @@ def _say_told(what: str, told: Told) -> None:
 
 def _compare_engines(lies: int, seed: int) -> Compared:
     """Judge some of the lies by both engines."""
-    from triack.tools.replay.spark_session import open_spark
+    from triack.tools.replay.engines.spark_session import open_spark
 
     spark = open_spark(None)
     try:

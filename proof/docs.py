@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from proof.lies.harmless import HARMLESS
+from proof.rules import RULES, Watch
 from triack.base.reasons import DeadReason, DropReason, HoldReason, Reason, RejectReason
 from triack.base.session_log import COMMON, EVENTS, FIELDS, Event, Field
-from triack.session.states import FAILURES, CloseReason
-from triack.tools.replay.catalogue import CHECKS, MACHINES
-from triack.tools.replay.rules import RULES, Watch
+from triack.session.protocol.states import FAILURES, CloseReason
+from triack.tools.replay.checks.catalogue import CHECKS, MACHINES
 
 __all__ = ["pages"]
 
@@ -54,8 +54,8 @@ and `holds` of the one that has no room.
 
 ## Sessions that ended
 
-`session/states.py`, `CloseReason`. Counted in `Node.stats`, and in the `reason` of `session_closed`. After a failure
-the next session sends everything unacknowledged again.
+`session/protocol/states.py`, `CloseReason`. Counted in `Node.stats`, and in the `reason` of `session_closed`. After a
+failure the next session sends everything unacknowledged again.
 
 {closes}
 """

@@ -15,10 +15,10 @@ from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory
 from triack.base.units import MS, SECOND
-from triack.queues.effects import Send, StartJob
-from triack.queues.engine import Engine
-from triack.queues.settings import NodeSettings
-from triack.session.settings import SessionSettings
+from triack.queues.manager.effects import Send, StartJob
+from triack.queues.manager.engine import Engine
+from triack.queues.node_settings import NodeSettings
+from triack.session.protocol.settings import SessionSettings
 from triack.transport.insecure import InsecureChannels
 
 __all__ = ["COUNTS", "KINDS", "measure"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.queues.settings import NodeSettings
+from triack.queues.node_settings import NodeSettings
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.host import SimHost
 from triack.tools.sim.network import Network

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import triack
 from proof.pinger import ping_for_ever
-from triack.queues.quotas import Limits
+from triack.queues.node_settings import Limits
 
 __all__ = ["PEERS", "ROUNDS", "SECONDS", "Beside", "Hundred", "hundred"]
 

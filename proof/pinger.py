@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from triack.base.datagram import Kind, read_header
 from triack.base.errors import ProtocolError
-from triack.queues.introduction import Introduction
-from triack.session.frames import CloseFrame, Hello, decode_frames, encode_ping
-from triack.session.policy import Policy
-from triack.session.settings import SessionSettings
+from triack.queues.peers.introduction import Introduction
+from triack.session.protocol.frames import CloseFrame, Hello, decode_frames, encode_ping
+from triack.session.protocol.policy import Policy
+from triack.session.protocol.settings import SessionSettings
 from triack.transport.address import Address
 from triack.transport.insecure import InsecureChannel
 

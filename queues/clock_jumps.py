@@ -18,9 +18,8 @@ from dataclasses import dataclass
 
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.clock import UNSET_BEFORE_MS, ClockJump
-from triack.base.commit import Commit, OutgoingQueueRow
+from triack.base.commit import OWN_STATE, Commit, OutgoingQueueRow
 from triack.base.errors import StoreDamaged
-from triack.queues.accepted_keys import OWN_STATE
 from triack.queues.packing import move_times, receive_by_of, sent_at_of
 
 __all__ = ["ClockJumps", "head_here", "late_by_ms"]

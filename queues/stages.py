@@ -9,7 +9,7 @@ from itertools import islice
 from triack.base.delivery import Delivery
 from triack.base.errors import RollbackDetected, UsageError
 from triack.ordering.outgoing import Entry, EntryState
-from triack.session.frames import Ask
+from triack.session.protocol.frames import Ask
 
 __all__ = ["STAGES", "Stage", "StageTracker", "Waiter", "as_stage"]
 

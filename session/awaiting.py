@@ -6,17 +6,17 @@ and how often, is ``probing``.
 """
 
 from triack.base.ranges import Range
-from triack.session.answering import Answering
+from triack.session.acknowledgements.answering import Answering
+from triack.session.acknowledgements.probing import Probing
+from triack.session.acknowledgements.session_ack import PATIENCE_NS
+from triack.session.acknowledgements.store_wait import StoreWait
+from triack.session.congestion.rtt import RoundTrip
+from triack.session.congestion.send_window import SendWindow, SessionPacket
 from triack.session.departing import Departing
-from triack.session.frames import Ask
 from triack.session.idle import Idle
-from triack.session.policy import TIMEOUT_PROBES, Policy
-from triack.session.probing import Probing
-from triack.session.rtt import RoundTrip
-from triack.session.sending import SendWindow, SessionPacket
-from triack.session.session_ack import PATIENCE_NS
-from triack.session.store_wait import StoreWait
-from triack.session.timers import Timer, Timers
+from triack.session.protocol.frames import Ask
+from triack.session.protocol.policy import TIMEOUT_PROBES, Policy
+from triack.session.protocol.timers import Timer, Timers
 
 __all__ = ["Awaiting"]
 

@@ -6,16 +6,16 @@ packet that leaves, or by itself; a probe of the path has a datagram for itself,
 
 from collections.abc import Callable
 
-from triack.session import frames as wire
-from triack.session.answering import Answering
+from triack.session.acknowledgements.answering import Answering
+from triack.session.acknowledgements.probing import Probing
+from triack.session.congestion.send_window import SendWindow, SessionPacket
 from triack.session.departing import Departing
-from triack.session.events import Transmit, TransmitKind, TransmitRun
-from triack.session.opening import Opening
-from triack.session.pieces import count, cut
-from triack.session.probing import Probing
-from triack.session.sending import SendWindow, SessionPacket
-from triack.session.sizing import Sizing
-from triack.session.states import WITHOUT_ACKS, CloseReason
+from triack.session.path.pieces import count, cut
+from triack.session.path.sizing import Sizing
+from triack.session.protocol import frames as wire
+from triack.session.protocol.events import Transmit, TransmitKind, TransmitRun
+from triack.session.protocol.opening import Opening
+from triack.session.protocol.states import WITHOUT_ACKS, CloseReason
 
 __all__ = ["Composing"]
 

@@ -9,14 +9,14 @@ by one at the same moment, and in the same way.
 
 from itertools import takewhile
 
-from triack.session.answering import Answering
-from triack.session.frames import PACKET_HEADER_BYTES, Ask
-from triack.session.pacing import ASKS, NetworkShare, RunRoom
-from triack.session.probing import Probing
-from triack.session.rtt import RoundTrip
-from triack.session.sending import PacketState, SendWindow, SessionPacket
-from triack.session.sizing import Sizing
-from triack.session.timers import Timer, Timers
+from triack.session.acknowledgements.answering import Answering
+from triack.session.acknowledgements.probing import Probing
+from triack.session.congestion.pacing import ASKS, NetworkShare, RunRoom
+from triack.session.congestion.rtt import RoundTrip
+from triack.session.congestion.send_window import PacketState, SendWindow, SessionPacket
+from triack.session.path.sizing import Sizing
+from triack.session.protocol.frames import PACKET_HEADER_BYTES, Ask
+from triack.session.protocol.timers import Timer, Timers
 
 __all__ = ["Departing"]
 

@@ -34,12 +34,19 @@ from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.base.transitions import next_state
 from triack.base.units import in_ns
-from triack.session import frames as wire
-from triack.session.answering import Answering
+from triack.session.acknowledgements.answering import Answering
+from triack.session.acknowledgements.probing import PROBE_PACKETS, Probing
 from triack.session.awaiting import Awaiting
 from triack.session.composing import Composing
+from triack.session.congestion.pacing import network_share
+from triack.session.congestion.rtt import RoundTrip
+from triack.session.congestion.send_window import SPAN_WINDOWS, SendWindow, SessionPacket
 from triack.session.departing import Departing
-from triack.session.events import (
+from triack.session.idle import Idle
+from triack.session.keep_alive import KeepAlive
+from triack.session.path.sizing import Sizing, base_bytes
+from triack.session.protocol import frames as wire
+from triack.session.protocol.events import (
     AcksRequested,
     Event,
     PacketArrived,
@@ -56,18 +63,11 @@ from triack.session.events import (
     TransmitRun,
     WindowChanged,
 )
-from triack.session.frames import Hello
-from triack.session.idle import Idle
-from triack.session.keep_alive import KeepAlive
-from triack.session.opening import CONNECT_RESEND_NS, Opening
-from triack.session.pacing import network_share
-from triack.session.probing import PROBE_PACKETS, Probing
-from triack.session.rtt import RoundTrip
-from triack.session.sending import SPAN_WINDOWS, SendWindow, SessionPacket
-from triack.session.settings import SessionSettings
-from triack.session.sizing import Sizing, base_bytes
-from triack.session.states import AS_HEARD, TRANSITIONS, UNTOLD, CloseReason, SessionEvent, SessionState
-from triack.session.timers import Timer, Timers
+from triack.session.protocol.frames import Hello
+from triack.session.protocol.opening import CONNECT_RESEND_NS, Opening
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.states import AS_HEARD, TRANSITIONS, UNTOLD, CloseReason, SessionEvent, SessionState
+from triack.session.protocol.timers import Timer, Timers
 
 __all__ = ["Session"]
 

@@ -12,11 +12,11 @@ from hypothesis import settings
 from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
 from tests.java import start_quickly
-from triack.base.compiled import is_compiled
-from triack.node import operator_log
+from triack.node.files import operator_log
+from triack.tools.compiled import is_compiled
 
 TOGETHER = {
-    "spark": re.compile(r"tests/tools/(replay/(stories/)?test_spark_\w+|frames/test_\w+)\.py"),
+    "spark": re.compile(r"tests/tools/(replay/((stories|engines)/)?test_spark_\w+|frames/test_\w+)\.py"),
     "wheel": re.compile(r"test_pages\.py::test_(the_commands_of_the_readme|a_plain_installation)"),
 }
 """What only one process makes: it costs seconds."""

@@ -7,6 +7,7 @@ import ast
 import re
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -33,6 +34,45 @@ MAY_IMPORT: dict[str, set[str]] = {
     "api": {"base", "session", "ordering", "queues", "store", "transport", "node"},
     "tools": {"base", "session", "ordering", "queues", "store", "transport", "node", "api"},
 }
+# Rooms within a room -> which of them each may import, beside itself. The name of the folder alone stands for the
+# modules that lie in it directly. One way, no circle, as above.
+WALLS: dict[str, set[str]] = {
+    "queues": set(),
+    "queues/mailboxes": {"queues"},
+    "queues/peers": {"queues", "queues/mailboxes"},
+    "queues/streams": {"queues", "queues/mailboxes", "queues/peers"},
+    "queues/manager": {"queues", "queues/mailboxes", "queues/peers", "queues/streams"},
+    "session/protocol": set(),
+    "session/congestion": {"session/protocol"},
+    "session/path": {"session/protocol", "session/congestion"},
+    "session/acknowledgements": {"session/protocol", "session/congestion", "session/path"},
+    "session": {"session/protocol", "session/congestion", "session/path", "session/acknowledgements"},
+    "node/files": set(),
+    "node/shell": {"node/files"},
+    "node/handles": {"node/files", "node/shell"},
+    "node/control": {"node/files", "node/shell", "node/handles"},
+    "node": {"node/files", "node/shell", "node/handles", "node/control"},
+    "node/sync": {"node/files", "node/shell", "node/handles", "node/control", "node"},
+    "tools/replay/log": set(),
+    "tools/replay/checks": {"tools/replay/log"},
+    "tools/replay/report": {"tools/replay/log", "tools/replay/checks"},
+    "tools/replay/judges": {"tools/replay/log", "tools/replay/checks", "tools/replay/report"},
+    "tools/replay/engines": {"tools/replay/log", "tools/replay/checks", "tools/replay/judges"},
+    "tools/replay": {"tools/replay/log", "tools/replay/checks", "tools/replay/report", "tools/replay/engines"},
+}
+WALL_EXCEPTIONS = {
+    ("queues/peers/handshake.py", "triack.queues.streams.outbox"),
+    ("queues/peers/handshake.py", "triack.queues.streams.positions"),
+    ("queues/peers/link.py", "triack.queues.streams.outgoing_queue"),
+    ("session/protocol/events.py", "triack.session.congestion.send_window"),
+}
+"""Imports through a wall that need a port instead. The list may only become shorter."""
+MAX_MODULES = 20
+LARGER_ROOMS = {"base": 21, "tools/bench": 26, "transport": 28}
+"""Rooms without walls within them, and how many modules each has: they may only become smaller."""
+MAX_LEVELS = 8
+DEEPER_ROOMS = {"tools/testing": 10}
+"""The same for how long the longest chain of imports within a room is."""
 PURE_FOLDERS = ("base", "session", "ordering", "queues")
 # fmt: off
 IMPURE = {
@@ -205,6 +245,28 @@ def room_rule(source: Source) -> Iterator[str]:
         room = room_of(found.full)
         if room != source.room and room not in MAY_IMPORT[source.room]:
             yield source.at(found.node, f"{source.room} may not import {found.full}, which is part of {room}")
+
+
+def wall_rule(source: Source) -> Iterator[str]:
+    """Rooms within a room import one way, too."""
+    own = walled_room(source.path.removesuffix(".py"))
+    for found in imports(source):
+        room = walled_room(found.full.removeprefix("triack.").replace(".", "/")) if found.top == "triack" else ""
+        if not own or not room or room == own or around(room) != around(own):
+            continue
+        if room not in WALLS[own] and (source.path, found.module) not in WALL_EXCEPTIONS:
+            yield source.at(found.node, f"{own} may not import {found.full}, which is part of {room}")
+
+
+def walled_room(path: str) -> str:
+    """The innermost room of ``WALLS`` that a path lies in; empty for none."""
+    return max((room for room in WALLS if f"{path}/".startswith(f"{room}/")), key=len, default="")
+
+
+def around(room: str) -> str:
+    """The room that a room of ``WALLS`` is a part of."""
+    outer = room.rpartition("/")[0]
+    return outer if outer in WALLS else room
 
 
 def circle_rule(sources: Iterable[Source]) -> Iterator[str]:
@@ -425,6 +487,44 @@ def mirror_rule(files: Iterable[str]) -> Iterator[str]:
                 continue
             if f"{of}/{named}" not in files and not (of in folders and f"{of.split('/')[-1]}.py" == named):
                 yield f"{file}:1: names no module of {of}"
+
+
+def crowd_rule(files: Iterable[str]) -> Iterator[str]:
+    """No room has more modules than a reader takes in by their names."""
+    modules = [file.rpartition("/")[::2] for file in files if file.split("/")[0] in CODE_FOLDERS]
+    counts = Counter(folder for folder, name in modules if name != "__init__.py")
+    for folder, count in sorted(counts.items()):
+        limit = LARGER_ROOMS.get(folder, MAX_MODULES)
+        if count > limit:
+            yield f"{folder}:1: has {count} modules, over {limit}"
+
+
+def level_rule(sources: Iterable[Source]) -> Iterator[str]:
+    """No room is a tower: the longest chain of imports between modules of one folder is short."""
+    rooms: dict[str, dict[str, Source]] = {}
+    for source in sources:
+        rooms.setdefault(source.path.rpartition("/")[0], {})[source.module] = source
+    for folder, modules in sorted(rooms.items()):
+        levels = max(levels_of(modules).values())
+        limit = DEEPER_ROOMS.get(folder, MAX_LEVELS)
+        if levels > limit:
+            yield f"{folder}:1: has {levels} levels of imports, over {limit}"
+
+
+def levels_of(modules: dict[str, Source]) -> dict[str, int]:
+    """How long the longest chain of imports is that begins at each module; ``circle_rule`` comes before."""
+    levels: dict[str, int] = {}
+
+    def level(name: str) -> int:
+        if name not in levels:
+            levels[name] = 1  # a package that its own modules import from
+            targets = {target for found in imports(modules[name]) for target in (found.full, found.module)}
+            levels[name] += max((level(target) for target in targets & set(modules) - {name}), default=0)
+        return levels[name]
+
+    for name in modules:
+        level(name)
+    return levels
 
 
 def error_rule(source: Source) -> Iterator[str]:

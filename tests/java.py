@@ -53,9 +53,9 @@ def make_archive(path: Path) -> None:
 
     from tests.tools.replay.judging import plant
     from triack import replay
-    from triack.tools.replay.spark_engine import replay_spark
-    from triack.tools.replay.spark_follow import follow_spark
-    from triack.tools.replay.spark_session import open_spark
+    from triack.tools.replay.engines.spark_engine import replay_spark
+    from triack.tools.replay.engines.spark_follow import follow_spark
+    from triack.tools.replay.engines.spark_session import open_spark
 
     path.unlink(missing_ok=True)
     spark = open_spark("local[1]")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from triack.tools.replay.files import parse_records
+from triack.tools.replay.log.files import parse_records
 
 Record = dict[str, Any]
 

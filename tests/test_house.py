@@ -15,30 +15,39 @@ from tests.house import (
     MAX_ATTRIBUTES,
     MAX_FILE_LINES,
     MAX_FUNCTION_LINES,
+    MAX_LEVELS,
+    MAX_MODULES,
     ROOT,
+    WALL_EXCEPTIONS,
+    WALLS,
     Source,
+    around,
     attribute_rule,
     circle_rule,
     code,
     constant_rule,
+    crowd_rule,
     declared,
     dependency_rule,
     error_rule,
     except_rule,
     folder_rule,
     house,
+    imports,
     leftover_rule,
+    level_rule,
     mirror_rule,
     package_rule,
     project,
     purity_rule,
     room_rule,
     size_rule,
+    wall_rule,
 )
 
 # The house keeps its rules.
 
-FILE_RULES = [room_rule, purity_rule, size_rule, attribute_rule, constant_rule, leftover_rule, except_rule]
+FILE_RULES = [room_rule, wall_rule, purity_rule, size_rule, attribute_rule, constant_rule, leftover_rule, except_rule]
 
 
 def no_findings(findings: Iterable[str]) -> None:
@@ -51,7 +60,7 @@ def no_findings(findings: Iterable[str]) -> None:
 @pytest.mark.parametrize("rule", FILE_RULES)
 def test_every_file_keeps_the_rule(rule: Callable[[Source], Iterator[str]]) -> None:
     """The layer and purity rules are for code; sizes, leftovers and excepts for the tests too."""
-    sources = code() if rule in (room_rule, purity_rule) else house()
+    sources = code() if rule in (room_rule, wall_rule, purity_rule) else house()
     assert len(sources) > 1
     no_findings(finding for source in sources for finding in rule(source))
 
@@ -59,6 +68,20 @@ def test_every_file_keeps_the_rule(rule: Callable[[Source], Iterator[str]]) -> N
 def test_no_module_imports_itself() -> None:
     """There is an order in which the product can be read."""
     no_findings(circle_rule(code()))
+
+
+def test_every_room_is_small() -> None:
+    """A stranger finds a rule by reading the names of folders, and then those of a few files."""
+    no_findings(crowd_rule(source.path for source in code()))
+    no_findings(level_rule(code()))
+
+
+def test_walls_have_no_circle_and_no_exception_too_many() -> None:
+    """Each room stands above all that it may import, and what is excepted from that is still imported."""
+    for room, others in WALLS.items():
+        assert not [other for other in others if room in WALLS[other] or around(other) != around(room)], room
+    met = {(source.path, found.module) for source in code() for found in imports(source)}
+    assert not WALL_EXCEPTIONS - met
 
 
 def test_packages_are_listed_and_typed() -> None:
@@ -160,6 +183,40 @@ def test_room_rule_bites(path: str, text: str, reason: str) -> None:
 def test_room_rule_lets_the_grain_be(path: str, text: str) -> None:
     """What the table allows is not found."""
     assert list(room_rule(Source(path, text))) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "reason"),
+    [
+        ("queues/peers/a.py", "from triack.queues.streams.inbox import Inbox", "queues/peers may not import triack"),
+        ("queues/mailboxes/a.py", "from triack.queues.peers import link", "which is part of queues/peers"),
+        ("queues/a.py", "from ..queues.mailboxes import line", "which is part of queues/mailboxes"),
+        ("session/path/a.py", "import triack.session.session", "which is part of session"),
+        ("node/node.py", "from triack.node.sync.sync import Node", "which is part of node/sync"),
+    ],
+)
+def test_wall_rule_bites(path: str, text: str, reason: str) -> None:
+    """An import through a wall is found; one along the stairs, or into another big room, is not."""
+    assert [finding for finding in wall_rule(Source(path, text)) if reason in finding]
+    assert list(wall_rule(Source("queues/manager/a.py", "from triack.queues.streams.inbox import Inbox"))) == []
+    assert list(wall_rule(Source("session/session.py", "from triack.session.path import sizing"))) == []
+    assert list(wall_rule(Source("queues/a.py", "from triack.session.path import sizing"))) == []
+
+
+def test_crowd_rule_bites() -> None:
+    """One module over is over; the package's own file counts for nothing."""
+    room = [f"store/a{number}.py" for number in range(MAX_MODULES)]
+    assert list(crowd_rule([*room, "store/__init__.py", "tests/store/test_a.py"])) == []
+    over = f"store:1: has {MAX_MODULES + 1} modules, over {MAX_MODULES}"
+    assert list(crowd_rule([*room, "store/one_more.py"])) == [over]
+
+
+def test_level_rule_bites() -> None:
+    """A chain of one module too many is found, and what other rooms add to it is not counted."""
+    chain = [Source(f"store/a{number}.py", f"from triack.store.a{number + 1} import x") for number in range(MAX_LEVELS)]
+    assert list(level_rule(chain)) == []
+    last = Source(f"store/a{MAX_LEVELS}.py", "from triack.base.units import MS")
+    assert list(level_rule([*chain, last])) == [f"store:1: has {MAX_LEVELS + 1} levels of imports, over {MAX_LEVELS}"]
 
 
 def test_circle_rule_bites() -> None:

@@ -10,10 +10,10 @@ import sys
 import click
 
 import triack
-from triack.base.compiled import is_compiled
 from triack.base.errors import TriackError, UsageError
 from triack.base.names import nearest
 from triack.base.printable import printable
+from triack.tools.compiled import is_compiled
 
 __all__ = ["main"]
 

@@ -6,8 +6,8 @@ from typing import Protocol
 from triack.base.errors import AddressError
 from triack.base.reasons import DropReason
 from triack.transport.address import SCHEMES, Address
-from triack.transport.inbox import Inbox, Received, Trouble
 from triack.transport.memory import DEFAULT_NETWORK
+from triack.transport.received import Inbox, Received, Trouble
 from triack.transport.tcp import TcpEndpoint, Tls
 from triack.transport.turns import Burst
 from triack.transport.udp import UdpEndpoint

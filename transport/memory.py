@@ -7,7 +7,7 @@ from itertools import count
 from triack.base.errors import TransportError
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
-from triack.transport.inbox import Inbox, Trouble, tell_nobody
+from triack.transport.received import Inbox, Trouble, tell_nobody
 from triack.transport.turns import Burst
 
 __all__ = ["DEFAULT_NETWORK", "Filter", "MemoryEndpoint", "MemoryNetwork"]

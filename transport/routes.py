@@ -20,7 +20,8 @@ ROUTES_MAX = 4_096
 NAME_LIFETIME_SECONDS = 60.0
 """After so long a name is looked up again, as its host may have moved; resolvers do not tell us its TTL."""
 TRY_SECONDS = 1.0
-"""A second connect has been sent by then (``session/opening.py``); and a connect has time for several addresses."""
+"""A second connect has been sent by then (``session/protocol/opening.py``); and a connect has time for several
+addresses."""
 
 
 @dataclass(slots=True)

@@ -36,9 +36,9 @@ from triack.base.errors import ProtocolError, UsageError
 from triack.base.peers import Directory, Peer
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
-from triack.transport.admission import Admission
 from triack.transport.cookies import COOKIE_LIFE_NS, MAC_BYTES, Cookies, Entropy, mac, mac_fits, mac_key
 from triack.transport.data_keys import OVERHEAD_BYTES, OpeningKeys, SealingKeys
+from triack.transport.handshake_load import Admission
 from triack.transport.noise import AESGCM_SHA256, KEY_BYTES, TAG_BYTES, Handshake, KeyPair, Pattern, Suite
 from triack.transport.warm_channels import WarmChannels
 

@@ -24,7 +24,7 @@ from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.connection import Connection
 from triack.transport.frames import FRAME_BYTES_MAX, FrameBuffer
-from triack.transport.inbox import Inbox, Trouble, tell_nobody
+from triack.transport.received import Inbox, Trouble, tell_nobody
 from triack.transport.resolve import SocketAddress, address_of, bound, cannot, cause_of, resolve_listening
 from triack.transport.strangers import STRANGERS_MAX, Strangers, host_of
 from triack.transport.turns import Burst

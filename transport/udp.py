@@ -22,8 +22,8 @@ from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.batched import BatchedSocket, offers_batches
 from triack.transport.called import Ancillary, Called, answer_from, offers_called
-from triack.transport.inbox import Inbox, Trouble, tell_nobody
 from triack.transport.portable import PortableSocket
+from triack.transport.received import Inbox, Trouble, tell_nobody
 from triack.transport.resolve import (
     SocketAddress,
     bound,

@@ -28,24 +28,24 @@ from typing import Any
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError, WaitTimeout
 from triack.base.reasons import DropReason
-from triack.node import operator_log
-from triack.node.acknowledgements import Acknowledgements
-from triack.node.consumer import BATCH_MESSAGES, Consumer
 from triack.node.control.arguments import check_arguments
-from triack.node.control.frames import CALLS_MAX, VERSION, Header, Link, cut, number_of, words_of
+from triack.node.control.control_frames import CALLS_MAX, VERSION, Header, Link, cut, number_of, words_of
 from triack.node.control.host import Host
 from triack.node.control.told import describe_event, describe_news, describe_receipts, read_every
-from triack.node.enrolling import EnrolledPeer, OpenInvitation
-from triack.node.events import Events
-from triack.node.holding import Reader
-from triack.node.message import Message
-from triack.node.receipt import Receipt
-from triack.node.receipts import Receipts
-from triack.node.stats import describe_stats
-from triack.node.transaction import Transaction
-from triack.queues.mailbox import Lease
+from triack.node.files import operator_log
+from triack.node.handles.acknowledgements import Acknowledgements
+from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
+from triack.node.handles.message import Message
+from triack.node.handles.receipt import Receipt
+from triack.node.handles.receipts import Receipts
+from triack.node.handles.transaction import Transaction
+from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
+from triack.node.shell.holding import Reader
+from triack.node.shell.link_events import Events
+from triack.node.shell.stats import describe_stats
+from triack.queues.mailboxes.mailbox import Lease
+from triack.queues.node_settings import Redelivery
 from triack.queues.packing import Outgoing, pack_one
-from triack.queues.redelivery import Redelivery
 
 __all__ = ["Calls"]
 

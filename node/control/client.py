@@ -19,7 +19,6 @@ from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import HandOverEnded, NodeClosed, ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
-from triack.node.consumer import AckMode, check_hand_over
 from triack.node.control import handover
 from triack.node.control.at_once import begin_now
 from triack.node.control.client_acknowledgements import ClientAcknowledging
@@ -28,18 +27,19 @@ from triack.node.control.client_events import ClientEvents
 from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
 from triack.node.control.client_receipts import ClientReceipt, ClientReceipts, check_until, when_reached
 from triack.node.control.client_transaction import ClientTransaction
-from triack.node.control.frames import CALLS_MAX, VERSION, Header, Link, check_sayable, cut
-from triack.node.enrolling import EnrolledPeer
-from triack.node.event_loop import check_home
-from triack.node.holding import reader_of
-from triack.node.message import Message, way_back
-from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
-from triack.node.platform import PLATFORM
-from triack.node.requesting import REQUEST_TIMEOUT_S
-from triack.node.stats import NodeStats, read_stats
-from triack.node.steering import as_ids
-from triack.queues.browse import BrowsedMessage, Position
-from triack.queues.redelivery import Redelivery
+from triack.node.control.control_frames import CALLS_MAX, VERSION, Header, Link, check_sayable, cut
+from triack.node.handles.consumer import AckMode, check_hand_over
+from triack.node.handles.message import Message, way_back
+from triack.node.handles.requesting import REQUEST_TIMEOUT_S
+from triack.node.handles.steering import as_ids
+from triack.node.shell.enrolling import EnrolledPeer
+from triack.node.shell.event_loop import check_home
+from triack.node.shell.holding import reader_of
+from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size
+from triack.node.shell.platform import PLATFORM
+from triack.node.shell.stats import NodeStats, read_stats
+from triack.queues.manager.browse import BrowsedMessage, Position
+from triack.queues.node_settings import Redelivery
 from triack.queues.stages import Stage
 from triack.store.folder import as_folder
 

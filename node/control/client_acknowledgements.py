@@ -10,12 +10,12 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, UsageError
-from triack.node.acknowledgements import AckHandler, Every, handle_each
 from triack.node.control.client_events import Feed
-from triack.node.control.frames import Header
+from triack.node.control.control_frames import Header
 from triack.node.control.told import describe_every, read_event
-from triack.node.events import EVENTS_MAX
-from triack.queues.ack_events import AckEvent
+from triack.node.handles.acknowledgements import AckHandler, Every, handle_each
+from triack.node.shell.link_events import EVENTS_MAX
+from triack.queues.streams.ack_events import AckEvent
 
 __all__ = ["ClientAcknowledgements", "ClientAcknowledging"]
 

@@ -11,16 +11,16 @@ from typing import Any, Self
 
 from triack.base.checks import check_most, check_timeout
 from triack.base.errors import NodeClosed
-from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control.at_once import begin_now
 from triack.node.control.client_messages import ClientHolder, message_of
 from triack.node.control.client_receipts import Caller
-from triack.node.control.frames import Header, cut
-from triack.node.event_loop import run_at_home
-from triack.node.holding import task_name
-from triack.node.message import Keeper, Message
-from triack.node.transaction import DONE
-from triack.queues.redelivery import Redelivery
+from triack.node.control.control_frames import Header, cut
+from triack.node.handles.consumer import BATCH_MESSAGES
+from triack.node.handles.message import Keeper, Message
+from triack.node.handles.transaction import DONE
+from triack.node.shell.event_loop import run_at_home
+from triack.node.shell.holding import task_name
+from triack.queues.node_settings import Redelivery
 
 __all__ = ["ClientConsumer"]
 

@@ -12,9 +12,9 @@ from typing import Any, Generic, Self, TypeVar
 
 from triack.base.news import NodeEvent
 from triack.node.control.client_receipts import Caller
-from triack.node.control.frames import Header
+from triack.node.control.control_frames import Header
 from triack.node.control.told import read_news
-from triack.node.event_loop import run_at_home
+from triack.node.shell.event_loop import run_at_home
 
 __all__ = ["ClientEvents", "Feed"]
 

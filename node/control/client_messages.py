@@ -10,12 +10,12 @@ from typing import Any
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
 from triack.base.errors import HandOverEnded, UsageError
-from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control.client_receipts import Caller
-from triack.node.control.frames import Header
-from triack.node.message import Holder, Keeper, Message
-from triack.node.outgoing_message import as_bytes, check_size
-from triack.queues.mailbox import Lease, QueuedPacket
+from triack.node.control.control_frames import Header
+from triack.node.handles.consumer import BATCH_MESSAGES
+from triack.node.handles.message import Holder, Keeper, Message
+from triack.node.shell.outgoing_message import as_bytes, check_size
+from triack.queues.mailboxes.mailbox import Lease, QueuedPacket
 from triack.queues.packing import MAX_BODY_BYTES
 
 __all__ = ["ClientHolder", "frames_of", "message_of", "name_of"]

@@ -8,8 +8,8 @@ from triack.base.checks import check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import WaitTimeout
 from triack.base.printable import counted
-from triack.node.control.frames import Header
-from triack.node.receipt import MessageWaits, Waits, check_bounded, check_stage
+from triack.node.control.control_frames import Header
+from triack.node.handles.receipt import MessageWaits, Waits, check_bounded, check_stage
 from triack.queues.stages import Stage
 
 __all__ = ["Caller", "ClientReceipt", "ClientReceipts", "check_until", "when_reached"]

@@ -11,17 +11,17 @@ from typing import Any, Self, Unpack
 from triack.base.checks import check_most, check_timeout
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed, UsageError
-from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control.at_once import begin_now
 from triack.node.control.client_messages import frames_of, message_of, name_of
 from triack.node.control.client_receipts import Caller, ClientReceipt, check_until
-from triack.node.control.frames import Header, check_frame, cut
+from triack.node.control.control_frames import Header, check_frame, cut
 from triack.node.control.told import read_receipts
-from triack.node.event_loop import run_at_home
-from triack.node.holding import task_name
-from triack.node.message import Message, way_back
-from triack.node.outgoing_message import MessageProperties, as_bytes, check_size
-from triack.node.transaction import DONE, ONLY_THE_TRANSACTION, Done, add_listed, all_reached, check_state
+from triack.node.handles.consumer import BATCH_MESSAGES
+from triack.node.handles.message import Message, way_back
+from triack.node.handles.transaction import DONE, ONLY_THE_TRANSACTION, Done, add_listed, all_reached, check_state
+from triack.node.shell.event_loop import run_at_home
+from triack.node.shell.holding import task_name
+from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size
 from triack.queues.stages import Stage
 
 __all__ = ["ClientTransaction"]

@@ -5,7 +5,7 @@ from typing import Any
 from triack.base.errors import QueueNotFound
 from triack.base.names import what_else
 from triack.node.control.host import Host
-from triack.node.message import Message
+from triack.node.handles.message import Message
 
 __all__ = ["check_queue", "describe"]
 

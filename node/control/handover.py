@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from triack.base.errors import StoreInUse, TriackError
-from triack.node import operator_log
 from triack.node.control import socket_file
-from triack.node.control.frames import VERSION, Link, dial
-from triack.node.notes import Note, read_note, read_signed_note, write_note
-from triack.node.ownership import why_refused
+from triack.node.control.control_frames import VERSION, Link, dial
+from triack.node.files import operator_log
+from triack.node.files.notes import Note, read_note, read_signed_note, write_note
+from triack.node.files.ownership import why_refused
 
 __all__ = [
     "PASSING",

@@ -5,18 +5,18 @@ from typing import Protocol, Unpack
 
 from triack.base.delivery import Delivery
 from triack.base.errors import TriackError
-from triack.node.acknowledgements import Acknowledgements, Every
-from triack.node.enrolling import EnrolledPeer, OpenInvitation
-from triack.node.events import Events
-from triack.node.message import Message
-from triack.node.outgoing_message import MessageProperties
-from triack.node.port import Port
-from triack.node.receipt import Receipt
-from triack.node.receipts import Receipts
-from triack.node.requesting import REQUEST_TIMEOUT_S
-from triack.node.stats import NodeStats
-from triack.node.steering import Steering
-from triack.node.transaction import Transaction
+from triack.node.handles.acknowledgements import Acknowledgements, Every
+from triack.node.handles.message import Message
+from triack.node.handles.receipt import Receipt
+from triack.node.handles.receipts import Receipts
+from triack.node.handles.requesting import REQUEST_TIMEOUT_S
+from triack.node.handles.steering import Steering
+from triack.node.handles.transaction import Transaction
+from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
+from triack.node.shell.link_events import Events
+from triack.node.shell.outgoing_message import MessageProperties
+from triack.node.shell.port import Port
+from triack.node.shell.stats import NodeStats
 
 __all__ = ["Host"]
 

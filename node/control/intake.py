@@ -15,9 +15,9 @@ from triack.base.delivery import Delivery
 from triack.base.errors import DeliveryFailed, ProtocolError
 from triack.base.reasons import DropReason
 from triack.node.control.host import Host
-from triack.node.outgoing_message import MessageProperties
-from triack.node.receipt import Receipt
-from triack.node.transaction import Transaction
+from triack.node.handles.receipt import Receipt
+from triack.node.handles.transaction import Transaction
+from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.stages import Stage
 
 __all__ = ["Chunk", "Failure", "Intake", "add_failure"]

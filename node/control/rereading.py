@@ -8,7 +8,7 @@ from pathlib import Path
 
 from triack.base.errors import TriackError, WaitTimeout
 from triack.node.control import handover
-from triack.node.control.frames import VERSION, Link
+from triack.node.control.control_frames import VERSION, Link
 
 __all__ = ["REREAD_S", "reread"]
 

@@ -29,21 +29,21 @@ from typing import cast
 from triack.base.delivery import Delivery
 from triack.base.errors import HandOverEnded, NodeClosed, ProtocolError, StoreError, TriackError, UsageError
 from triack.base.reasons import DropReason
-from triack.node import operator_log
-from triack.node.consumer import BATCH_MESSAGES, Consumer
 from triack.node.control.calls import Calls
+from triack.node.control.control_frames import VERSION, Header, Link, cut, number_of, words_of
 from triack.node.control.description import check_queue, describe
-from triack.node.control.frames import VERSION, Header, Link, cut, number_of, words_of
 from triack.node.control.handover import PASSING, Served, publish, retract
 from triack.node.control.host import Host
 from triack.node.control.intake import Chunk, Failure, Intake
 from triack.node.control.socket_file import check_peer, is_there, make_socket_path, remove
 from triack.node.control.tasks import first_of
-from triack.node.holding import Reader
-from triack.node.message import Message
-from triack.node.notes import folder_of
-from triack.node.outgoing_message import MessageProperties
-from triack.node.ownership import trusted_users
+from triack.node.files import operator_log
+from triack.node.files.notes import folder_of
+from triack.node.files.ownership import trusted_users
+from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
+from triack.node.handles.message import Message
+from triack.node.shell.holding import Reader
+from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.stages import Stage
 
 __all__ = ["ControlServer", "converse"]

@@ -19,7 +19,7 @@ from pathlib import Path
 from struct import Struct
 
 from triack.base.errors import TriackError
-from triack.node.ownership import check_private, check_private_folder, refused, trusted_users
+from triack.node.files.ownership import check_private, check_private_folder, refused, trusted_users
 
 __all__ = [
     "SOCKET_FILE",

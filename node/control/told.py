@@ -7,9 +7,9 @@ from typing import Any, Final, get_args
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.news import NodeEvent
-from triack.node.acknowledgements import Every
-from triack.node.receipt import MessageWaits
-from triack.queues.ack_events import AckEvent, AckKind
+from triack.node.handles.acknowledgements import Every
+from triack.node.handles.receipt import MessageWaits
+from triack.queues.streams.ack_events import AckEvent, AckKind
 
 __all__ = [
     "describe_event",

@@ -11,8 +11,8 @@ from proof.lies.logs import LOGS, WIDE, Files, honest_files, records_of, wide_fi
 from proof.lies.mutate import Lie, Log, Record
 from proof.lies.run import Told
 from triack.base.errors import ReplayError
-from triack.tools.replay.files import find_logs
-from triack.tools.replay.local_engine import replay_local
+from triack.tools.replay.engines.local_engine import replay_local
+from triack.tools.replay.log.files import find_logs
 
 __all__ = ["SAME", "Slip", "differences", "slips", "tell_slip", "tell_slips"]
 

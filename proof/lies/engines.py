@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from proof.lies.mutate import Lie, Record
 from proof.lies.run import chosen, found_by
-from triack.tools.replay.files import find_logs
-from triack.tools.replay.local_engine import replay_local
-from triack.tools.replay.schema import Verdict, Violation
+from triack.tools.replay.engines.local_engine import replay_local
+from triack.tools.replay.log.files import find_logs
+from triack.tools.replay.log.schema import Verdict, Violation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +70,7 @@ def compare(spark: "SparkSession", lies: int, seed: int, directory: Path) -> Com
         seed: which ones.
         directory: where their logs may lie, empty.
     """
-    from triack.tools.replay.spark_engine import replay_spark
+    from triack.tools.replay.engines.spark_engine import replay_spark
 
     sample = [lie for lie, _, _ in islice(chosen(lies, seed, LOGS, wide=2), lies)]
     saved = save_lies(sample, directory)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from proof.lies.mutate import Lie, Log, Record
-from triack.tools.replay.incoming_check import DEAD_LETTER_LANE
-from triack.tools.replay.schema import EXPRESS, FOR_EVER
+from triack.tools.replay.checks.incoming_check import DEAD_LETTER_LANE
+from triack.tools.replay.log.schema import EXPRESS, FOR_EVER
 
 __all__ = ["HARMLESS", "Kind", "reason_for"]
 

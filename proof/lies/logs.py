@@ -7,13 +7,13 @@ from typing import Literal
 
 from proof.lies.mutate import Log
 from triack.base.units import MS
-from triack.ordering.settings import OrderSettings
-from triack.queues.settings import NodeSettings
-from triack.session.settings import SessionSettings
+from triack.ordering.order_settings import OrderSettings
+from triack.queues.node_settings import NodeSettings
+from triack.session.protocol.settings import SessionSettings
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.plan import DISHONEST, HostPlan, Plan, StreamPlan
 from triack.tools.chaos.run import run_plan
-from triack.tools.replay.files import parse_records
+from triack.tools.replay.log.files import parse_records
 
 __all__ = [
     "LOGS",

@@ -10,8 +10,8 @@ from proof.lies.harmless import reason_for
 from proof.lies.logs import LOGS, WIDE, honest_logs, wide_logs
 from proof.lies.mutate import Lie, Log, claims, lies_about, slowed, splices
 from triack.base.errors import ReplayError
-from triack.tools.replay.catalogue import IN_TIME
-from triack.tools.replay.local_engine import verdict_on
+from triack.tools.replay.checks.catalogue import IN_TIME
+from triack.tools.replay.engines.local_engine import verdict_on
 
 __all__ = ["RIGHT", "Told", "chosen", "found_by", "tell", "tell_all"]
 

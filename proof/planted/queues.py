@@ -11,33 +11,33 @@ from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
 from triack.ordering.outgoing import Entry
 from triack.ordering.wire import SequenceHeader
-from triack.queues.ack_events import AckEvents
-from triack.queues.admission import Admission
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
-from triack.queues.departure_records import DepartureRecords
-from triack.queues.ended_streams import EndedStreams
-from triack.queues.engine import Engine
-from triack.queues.given_up import GivenUp
-from triack.queues.giving_up import GivingUp
-from triack.queues.group_commit import Arrivals, GroupCommit, Turn
-from triack.queues.handshake import Handshakes
-from triack.queues.history import History
-from triack.queues.in_hand import InHand
-from triack.queues.inbox import Inbox
-from triack.queues.incoming_transfer import Arrival, IncomingTransfer
-from triack.queues.introduction import HistoryPoint
-from triack.queues.link import Conversation
-from triack.queues.local_commit import LocalTurn
-from triack.queues.local_queues import LocalQueues
-from triack.queues.mailbox import Mailbox, QueuedPacket, Run
-from triack.queues.outbox import Outbox
-from triack.queues.outgoing_queue import OutgoingQueue
-from triack.queues.owed_acks import OwedAcks
+from triack.queues.mailboxes.in_hand import InHand
+from triack.queues.mailboxes.local_commit import LocalTurn
+from triack.queues.mailboxes.local_queues import LocalQueues
+from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket, Run
+from triack.queues.manager.engine import Engine
+from triack.queues.manager.recorder import Recorder
 from triack.queues.packing import Unpacked
-from triack.queues.recorder import Recorder
-from triack.queues.resuming import Resuming
-from triack.queues.retirement import Retirement
+from triack.queues.peers.handshake import Handshakes
+from triack.queues.peers.history import History
+from triack.queues.peers.introduction import HistoryPoint
+from triack.queues.peers.link import Conversation
+from triack.queues.peers.resuming import Resuming
+from triack.queues.streams.ack_events import AckEvents
+from triack.queues.streams.admission import Admission
+from triack.queues.streams.departure_records import DepartureRecords
+from triack.queues.streams.ended_streams import EndedStreams
+from triack.queues.streams.given_up import GivenUp
+from triack.queues.streams.giving_up import GivingUp
+from triack.queues.streams.group_commit import Arrivals, GroupCommit, Turn
+from triack.queues.streams.inbox import Inbox
+from triack.queues.streams.incoming_transfer import Arrival, IncomingTransfer
+from triack.queues.streams.outbox import Outbox
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.owed_acks import OwedAcks
+from triack.queues.streams.retirement import Retirement
 
 __all__ = ["BUGS"]
 

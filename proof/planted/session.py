@@ -8,18 +8,18 @@ from proof.planted.worlds import LOSSY, OLD_DATAGRAMS, PLAIN, RECEIVER_DIES, WIN
 from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTrigger
 from triack.base.datagram import Header
-from triack.queues.handshake import Handshakes
-from triack.queues.link import Link
+from triack.queues.peers.handshake import Handshakes
+from triack.queues.peers.link import Link
 from triack.session import session
+from triack.session.acknowledgements.session_ack import SessionAck
+from triack.session.acknowledgements.store_ack import StoreAck
 from triack.session.awaiting import Awaiting
-from triack.session.path_mtu import PathMtu, SizeProbe
-from triack.session.policy import Policy
-from triack.session.sending import SPAN_WINDOWS, PacketState, SendWindow, SessionPacket
-from triack.session.session_ack import SessionAck
-from triack.session.sizing import Sizing
-from triack.session.states import SessionState
-from triack.session.store_ack import StoreAck
-from triack.session.timers import Timer
+from triack.session.congestion.send_window import SPAN_WINDOWS, PacketState, SendWindow, SessionPacket
+from triack.session.path.path_mtu import PathMtu, SizeProbe
+from triack.session.path.sizing import Sizing
+from triack.session.protocol.policy import Policy
+from triack.session.protocol.states import SessionState
+from triack.session.protocol.timers import Timer
 
 __all__ = ["BUGS"]
 

@@ -14,18 +14,16 @@ from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory, Peer
 from triack.base.units import MS, SECOND
-from triack.node.policies import AMPS, HORNETQ, SOLACE
-from triack.ordering.settings import OrderSettings
+from triack.node.handles.policies import AMPS, HORNETQ, SOLACE
+from triack.ordering.order_settings import OrderSettings
 from triack.ordering.wire import SequenceHeader
-from triack.queues.ack_events import AckEvents
+from triack.queues.node_settings import Limits, NodeSettings, Quota, Reconnect, WhenFull
 from triack.queues.packing import Outgoing
-from triack.queues.quotas import Limits, Quota, WhenFull
-from triack.queues.reconnect import Reconnect
-from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
-from triack.session.congestion import INITIAL_WINDOW_PACKETS
-from triack.session.settings import SessionSettings
-from triack.tools.replay.files import parse_records
+from triack.queues.streams.ack_events import AckEvents
+from triack.session.congestion.congestion import INITIAL_WINDOW_PACKETS
+from triack.session.protocol.settings import SessionSettings
+from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.host import SimHost
 from triack.tools.sim.network import Network

@@ -1,7 +1,7 @@
 """What the real runs share: settings, bodies and a reader."""
 
 import triack
-from triack.session.settings import SessionSettings
+from triack.session.protocol.settings import SessionSettings
 
 __all__ = ["HANG_S", "body", "number_of", "queue_numbers", "quick"]
 

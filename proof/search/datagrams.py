@@ -20,7 +20,7 @@ from triack.base.datagram import (
 from triack.base.errors import ProtocolError
 from triack.ordering import wire
 from triack.queues.packing import unpack
-from triack.session.frames import (
+from triack.session.protocol.frames import (
     AckFrame,
     CloseFrame,
     Frame,

@@ -26,10 +26,10 @@ from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, RollbackDetected
 from triack.base.peers import Directory
 from triack.base.units import SECOND
-from triack.queues.effects import Job
-from triack.queues.engine import Engine
-from triack.queues.group_commit import GroupCommit
-from triack.session.timers import Timer
+from triack.queues.manager.effects import Job
+from triack.queues.manager.engine import Engine
+from triack.queues.streams.group_commit import GroupCommit
+from triack.session.protocol.timers import Timer
 from triack.tools.sim.host import EngineHost
 
 if TYPE_CHECKING:

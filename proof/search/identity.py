@@ -20,11 +20,11 @@ from typing import Any
 
 from proof.search.scope import Scope
 from triack.base.ack_trigger import AckTerms, AckTrigger
-from triack.ordering.settings import OrderSettings
-from triack.queues.link import Conversation
-from triack.queues.settings import NodeSettings
-from triack.session.policy import Policy
-from triack.session.settings import SessionSettings
+from triack.ordering.order_settings import OrderSettings
+from triack.queues.node_settings import NodeSettings
+from triack.queues.peers.link import Conversation
+from triack.session.protocol.policy import Policy
+from triack.session.protocol.settings import SessionSettings
 
 __all__ = ["DIGEST_BYTES", "digest", "freeze", "short", "thaw"]
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from proof.search import stillness
 from triack.base.ack_debt import AckState
 from triack.base.units import MS, SECOND
-from triack.queues.engine import Engine
-from triack.queues.link import Conversation
-from triack.session.timers import Timer
+from triack.queues.manager.engine import Engine
+from triack.queues.peers.link import Conversation
+from triack.session.protocol.timers import Timer
 
 __all__ = ["RETIRE", "TimerKey", "conversations", "expire", "settle", "timers"]
 

@@ -7,7 +7,7 @@ from proof.search.host import Action, Host
 from proof.search.identity import digest, freeze, short, thaw
 from proof.search.scope import Scope
 from proof.search.witness import sentence
-from triack.session.states import SessionState
+from triack.session.protocol.states import SessionState
 
 __all__ = ["Node", "Nodes", "Step"]
 

@@ -6,9 +6,9 @@ from functools import lru_cache
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.delivery import Delivery
-from triack.ordering.settings import OrderSettings
-from triack.queues.settings import NodeSettings
-from triack.session.settings import SessionSettings
+from triack.ordering.order_settings import OrderSettings
+from triack.queues.node_settings import NodeSettings
+from triack.session.protocol.settings import SessionSettings
 
 __all__ = ["Part", "Scope", "settings_of"]
 

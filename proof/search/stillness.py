@@ -12,25 +12,25 @@ from triack.ordering.hold import PROBE_NS, Hold
 from triack.ordering.outgoing import OutgoingSequence
 from triack.ordering.slow_start import SlowStart
 from triack.ordering.tiers import ResendTimer
-from triack.queues.calling import Calling
 from triack.queues.deadlines import Deadlines
-from triack.queues.engine import Engine
-from triack.queues.jobs import Jobs
-from triack.queues.link import Link
-from triack.queues.local_queues import LocalQueues
-from triack.queues.outbox import Outbox
-from triack.queues.owed_acks import OwedAcks
-from triack.queues.retirement import Retirement
-from triack.queues.transmitter import Transmitter
-from triack.session.answering import Answering
-from triack.session.frames import Ask
+from triack.queues.mailboxes.local_queues import LocalQueues
+from triack.queues.manager.engine import Engine
+from triack.queues.manager.jobs import Jobs
+from triack.queues.manager.transmitter import Transmitter
+from triack.queues.peers.calling import Calling
+from triack.queues.peers.link import Link
+from triack.queues.streams.outbox import Outbox
+from triack.queues.streams.owed_acks import OwedAcks
+from triack.queues.streams.retirement import Retirement
+from triack.session.acknowledgements.answering import Answering
+from triack.session.acknowledgements.probing import Probing
+from triack.session.acknowledgements.store_wait import StoreWait
+from triack.session.congestion.send_window import SendWindow, SessionPacket
 from triack.session.idle import Idle
-from triack.session.opening import Opening
-from triack.session.probing import Probing
-from triack.session.sending import SendWindow, SessionPacket
+from triack.session.protocol.frames import Ask
+from triack.session.protocol.opening import Opening
+from triack.session.protocol.timers import Timer, Timers
 from triack.session.session import Session
-from triack.session.store_wait import StoreWait
-from triack.session.timers import Timer, Timers
 
 __all__ = [
     "expire_commit",

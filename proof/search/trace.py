@@ -4,7 +4,7 @@ from proof.search.datagrams import Datagrams
 from proof.search.host import Host
 from proof.search.scope import Scope
 from proof.search.witness import sentence
-from triack.queues.group_commit import GroupCommit
+from triack.queues.streams.group_commit import GroupCommit
 
 __all__ = ["retrace"]
 

@@ -15,10 +15,10 @@ from triack.base.datagram import Kind
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import TriackError
 from triack.ordering import wire
-from triack.queues.engine import Engine
+from triack.queues.manager.engine import Engine
 from triack.queues.packing import unpack
-from triack.session.frames import AckFrame, PacketFrame, StoreAckFrame
-from triack.session.states import SessionState
+from triack.session.protocol.frames import AckFrame, PacketFrame, StoreAckFrame
+from triack.session.protocol.states import SessionState
 
 __all__ = ["Talk", "Violation", "Witness", "sentence"]
 

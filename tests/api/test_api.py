@@ -14,8 +14,8 @@ import pytest
 
 import triack
 from tests.node.nodes import SCHEMES, SOON, WAIT, bodies, make, quick
-from triack.ordering.settings import OrderSettings
-from triack.session.settings import SessionSettings
+from triack.ordering.order_settings import OrderSettings
+from triack.session.protocol.settings import SessionSettings
 
 FOUR_MIB = 4 * 1024 * 1024
 NOWHERE = "udp://127.0.0.1:9/q"

@@ -2,7 +2,7 @@
 
 import triack
 from triack import policies
-from triack.node import policies as node_policies
+from triack.node.handles import policies as node_policies
 
 
 def test_it_gives_all_that_there_is() -> None:

@@ -11,10 +11,7 @@ from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
-from triack.session.frames import (
-    encode_ack,
-    encode_store_ack,
-)
+from triack.session.protocol.frames import encode_ack, encode_store_ack
 
 
 def test_acks_of_what_was_never_sent_close_the_session() -> None:

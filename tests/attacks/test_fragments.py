@@ -14,11 +14,10 @@ from tests.queues.hostile import (
 from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
-from triack.queues import mailbox
-from triack.queues.mailbox import EXPRESS_OVERHEAD_BYTES
+from triack.queues.mailboxes import mailbox
+from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES
+from triack.queues.node_settings import Limits, NodeSettings
 from triack.queues.packing import PIECE_MIN_BYTES, Outgoing, pack
-from triack.queues.quotas import Limits
-from triack.queues.settings import NodeSettings
 
 
 def test_a_large_message_that_is_none_is_a_dead_letter() -> None:

@@ -8,9 +8,8 @@ from tests.queues.hostile import ORIGIN, still_works, victim
 from triack.base.delivery import Delivery
 from triack.base.ranges import NumberSet
 from triack.base.units import SECOND
-from triack.queues.incoming_transfer import GAP_BYTES, HELD_BYTES
-from triack.queues.quotas import Limits
-from triack.queues.settings import NodeSettings
+from triack.queues.node_settings import Limits, NodeSettings
+from triack.queues.streams.incoming_transfer import GAP_BYTES, HELD_BYTES
 
 SMALL = NodeSettings(limits=Limits(peer_memory_bytes=256 * 1024))
 """A peer of this node has 64 KiB for what is out of order."""

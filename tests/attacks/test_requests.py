@@ -9,9 +9,7 @@ from tests.queues.hostile import (
 )
 from triack.base.units import SECOND
 from triack.ordering.order_ack import OrderAck
-from triack.session.frames import (
-    encode_ping,
-)
+from triack.session.protocol.frames import encode_ping
 
 
 def test_pings_do_not_pile_up_order_acks() -> None:

@@ -10,9 +10,9 @@ from tests.queues.hostile import (
 from triack.base.datagram import Kind
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
-from triack.queues.handshake import SESSIONS_OF_ONE_MAX
-from triack.queues.introduction import Introduction
-from triack.queues.settings import NodeSettings
+from triack.queues.node_settings import NodeSettings
+from triack.queues.peers.handshake import SESSIONS_OF_ONE_MAX
+from triack.queues.peers.introduction import Introduction
 
 
 def test_half_open_connections_do_not_shut_out_others() -> None:

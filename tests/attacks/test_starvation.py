@@ -8,9 +8,8 @@ from tests.queues.hostile import Hostile, batch
 from tests.queues.world import PlainWorld, SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.units import MS
-from triack.queues.quotas import Limits
-from triack.queues.settings import NodeSettings
-from triack.session.frames import encode_ping
+from triack.queues.node_settings import Limits, NodeSettings
+from triack.session.protocol.frames import encode_ping
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,7 @@ from tests.queues.hostile import (
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.wire import SequenceHeader
-from triack.queues.quotas import STREAM_BYTES, Limits
-from triack.queues.settings import NodeSettings
+from triack.queues.node_settings import STREAM_BYTES, Limits, NodeSettings
 
 
 def test_invented_origins_do_not_make_streams_without_end() -> None:

@@ -9,10 +9,7 @@ from tests.queues.hostile import (
 from tests.queues.world import SimNode, World
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
-from triack.session.frames import (
-    encode_packet,
-    encode_ping,
-)
+from triack.session.protocol.frames import encode_packet, encode_ping
 
 
 def test_packets_beyond_any_window_are_dropped_and_counted() -> None:

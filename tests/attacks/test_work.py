@@ -17,7 +17,7 @@ from triack.base.delivery import Delivery
 from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
-from triack.session.frames import (
+from triack.session.protocol.frames import (
     Ask,
     PieceFrame,
     encode_ack,
@@ -29,7 +29,7 @@ from triack.session.frames import (
     encode_probed,
     encode_store_ack,
 )
-from triack.session.states import CloseReason
+from triack.session.protocol.states import CloseReason
 
 LARGE = 60_000
 """Bytes of a datagram that is full of one kind of frame."""

@@ -5,18 +5,17 @@ from typing import Any
 
 import pytest
 
+from tests.queues.manager.test_recorder import busy_world
 from tests.queues.rollbacks import both_know, deliver, pair, put_back
-from tests.queues.test_recorder import busy_world
 from tests.queues.world import SimNode, World
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import NodeClosed
 from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION
 from triack.base.units import SECOND
+from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.packing import Outgoing
-from triack.queues.quotas import Limits, Quota
-from triack.queues.settings import NodeSettings
 from triack.tools.chaos.run import run_seed
-from triack.tools.replay.files import parse_records
+from triack.tools.replay.log.files import parse_records
 
 SEEDS = 30
 

@@ -19,18 +19,18 @@ from triack.base.delivery import Delivery
 from triack.base.peers import Directory, Peer
 from triack.base.ranges import NumberSet
 from triack.node.control.handover import Served
-from triack.node.keys import Identity, KeyKind, encode_key
-from triack.node.log_file import Recorded
-from triack.node.trust import encode_trust
+from triack.node.files.keys import Identity, KeyKind, encode_key
+from triack.node.files.log_file import Recorded
+from triack.node.files.trust import encode_trust
 from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.rejections import Rejections
 from triack.queues import packing
-from triack.queues.introduction import HistoryPoint, Introduction, RolledBack, StreamPosition
-from triack.session import frames
-from triack.session.policy import Policy
-from triack.session.settings import SessionSettings
-from triack.session.states import CloseReason
+from triack.queues.peers.introduction import HistoryPoint, Introduction, RolledBack, StreamPosition
+from triack.session.protocol import frames
+from triack.session.protocol.policy import Policy
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.states import CloseReason
 from triack.transport.enrolment import EnrolmentClient, EnrolmentServer
 from triack.transport.frames import frame
 from triack.transport.invitation import Invitation

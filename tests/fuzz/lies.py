@@ -10,8 +10,8 @@ from tests.queues.world import World, numbered
 from triack.base.delivery import Delivery
 from triack.base.errors import ReplayError
 from triack.base.units import MS, SECOND
-from triack.tools.replay.files import Record, find_logs, parse_records
-from triack.tools.replay.local_engine import replay_local
+from triack.tools.replay.engines.local_engine import replay_local
+from triack.tools.replay.log.files import Record, find_logs, parse_records
 from triack.tools.sim.faults import Faults
 
 __all__ = ["CHANGES", "lies"]

@@ -12,17 +12,16 @@ from proof.search.disk import Disk
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory
 from triack.base.units import MS, SECOND
-from triack.queues.effects import Job, Send, StartJob, WriteRecords
-from triack.queues.engine import Engine
-from triack.queues.group_commit import GroupCommit
+from triack.queues.mailboxes.redelivery import Return
+from triack.queues.manager.effects import Job, Send, StartJob, WriteRecords
+from triack.queues.manager.engine import Engine
+from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.packing import Outgoing
-from triack.queues.quotas import Limits, Quota
-from triack.queues.redelivery import Return
-from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
-from triack.session.settings import SessionSettings
-from triack.tools.replay.files import parse_records
-from triack.tools.replay.local_engine import judge_records
+from triack.queues.streams.group_commit import GroupCommit
+from triack.session.protocol.settings import SessionSettings
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
 from triack.transport.insecure import InsecureChannels
 
 __all__ = ["STEPS", "schedule"]

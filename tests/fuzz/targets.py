@@ -33,28 +33,28 @@ from triack.base.errors import (
 from triack.base.peers import NO_PSK, Directory, Peer
 from triack.base.printable import printable
 from triack.node.control.arguments import check_arguments
-from triack.node.control.frames import Link, cut, number_of
+from triack.node.control.control_frames import Link, cut, number_of
 from triack.node.control.handover import Served
-from triack.node.keys import Identity, KeyKind, decode_key, encode_key
-from triack.node.log_file import Recorded
-from triack.node.notes import Note, decode_note
-from triack.node.trust import decode_trust, encode_trust
+from triack.node.files.keys import Identity, KeyKind, decode_key, encode_key
+from triack.node.files.log_file import Recorded
+from triack.node.files.notes import Note, decode_note
+from triack.node.files.trust import decode_trust, encode_trust
 from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
+from triack.ordering.order_settings import OrderSettings
 from triack.ordering.rejections import Rejections
-from triack.ordering.settings import OrderSettings
 from triack.queues import packing
-from triack.queues.accepted_keys import KeptKey
-from triack.queues.incoming_run import read_runs
-from triack.queues.incoming_transfer import IncomingTransfer
-from triack.queues.introduction import Introduction
-from triack.queues.mailbox import QueuedPacket
-from triack.session.events import PacketArrived, RunArrived
-from triack.session.frames import Ask, Hello, PacketFrame, PacketRun, PieceFrame, decode_frames, decode_run
-from triack.session.pieces import Pieces
+from triack.queues.mailboxes.incoming_run import read_runs
+from triack.queues.mailboxes.mailbox import QueuedPacket
+from triack.queues.peers.introduction import Introduction
+from triack.queues.streams.accepted_keys import KeptKey
+from triack.queues.streams.incoming_transfer import IncomingTransfer
+from triack.session.path.pieces import Pieces
+from triack.session.protocol.events import PacketArrived, RunArrived
+from triack.session.protocol.frames import Ask, Hello, PacketFrame, PacketRun, PieceFrame, decode_frames, decode_run
 from triack.store.rows import TABLES
-from triack.tools.replay.compact import read_sources
-from triack.tools.replay.files import find_logs, read_records
+from triack.tools.replay.log.compact import read_sources
+from triack.tools.replay.log.files import find_logs, read_records
 from triack.transport.address import Address, Destination
 from triack.transport.cookies import mac, mac_key
 from triack.transport.enrolment import EnrolmentClient, EnrolmentServer

@@ -16,12 +16,12 @@ from tests.fuzz.corpus import inputs, write
 from tests.fuzz.targets import CORPUS, TARGETS
 from triack.base.delivery import Delivery
 from triack.base.peers import Peer
-from triack.node.trust import encode_trust
+from triack.node.files.trust import encode_trust
 from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Outcome
 from triack.queues import packing
-from triack.session import frames
+from triack.session.protocol import frames
 from triack.transport.frames import frame
 
 SLOW = {

@@ -10,16 +10,15 @@ from tests.queues.bare import Bare
 from tests.queues.hostile import CHANNEL, ORIGIN, Opened, make_hello, open_datagram
 from triack.base.datagram import Kind
 from triack.base.units import MS, SECOND
-from triack.ordering.settings import OrderSettings
-from triack.queues.effects import Effect, Send, WriteRecords
-from triack.queues.introduction import Introduction
-from triack.queues.quotas import Limits, Quota
-from triack.queues.redelivery import Return
-from triack.queues.settings import NodeSettings
-from triack.session.frames import encode_ping
-from triack.session.settings import SessionSettings
-from triack.tools.replay.files import parse_records
-from triack.tools.replay.local_engine import judge_records
+from triack.ordering.order_settings import OrderSettings
+from triack.queues.mailboxes.redelivery import Return
+from triack.queues.manager.effects import Effect, Send, WriteRecords
+from triack.queues.node_settings import Limits, NodeSettings, Quota
+from triack.queues.peers.introduction import Introduction
+from triack.session.protocol.frames import encode_ping
+from triack.session.protocol.settings import SessionSettings
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
 
 __all__ = ["STEPS", "parts_of", "trusted"]
 

@@ -14,8 +14,8 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
-from triack.ordering.settings import OrderSettings
-from triack.session.settings import SessionSettings
+from triack.ordering.order_settings import OrderSettings
+from triack.session.protocol.settings import SessionSettings
 from triack.tools.ports import free_port
 
 WAIT = PATIENCE_S

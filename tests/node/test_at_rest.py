@@ -72,7 +72,7 @@ async def test_a_log_that_cannot_be_written_keeps_nobody_from_looking(
     def refuse(*_: object) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("triack.node.log_file.LogFile._open_next", refuse)
+    monkeypatch.setattr("triack.node.files.log_file.LogFile._open_next", refuse)
     async with open_at_rest(data) as rest:
         assert rest.queue_lengths()["orders"] == 2
     assert f"open session log in {log}: Permission denied; what is done now is not in it" in caplog.text

@@ -5,8 +5,8 @@ from collections import Counter
 from triack.base.delivery import Delivery
 from triack.base.units import MS
 from triack.ordering.incoming import IncomingSequence, Outcome, Position
+from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import Entry, OutgoingSequence
-from triack.ordering.settings import OrderSettings
 from triack.ordering.wire import SequenceHeader, decode
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Network, Port

@@ -8,8 +8,8 @@ from tests.ordering.pair import make_entry, make_header
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
 from triack.ordering.duplicates import MAX_RANGES, DuplicateFilter
+from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence
-from triack.ordering.settings import OrderSettings
 
 
 def feed(seen: DuplicateFilter, *numbers: int, previous: int = 0, sequence: int = 1) -> list[bool]:

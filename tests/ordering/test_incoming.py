@@ -9,8 +9,8 @@ from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
 from triack.base.units import MS
 from triack.ordering.incoming import SKIPS_MAX, IncomingSequence, Outcome, Position
+from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence
-from triack.ordering.settings import OrderSettings
 from triack.ordering.wire import SequenceHeader
 
 SETTINGS = OrderSettings()

@@ -3,7 +3,7 @@
 from tests.ordering.pair import StreamPair
 from triack.base.units import MS, SECOND
 from triack.ordering.order_ack import OrderAck
-from triack.ordering.settings import OrderSettings
+from triack.ordering.order_settings import OrderSettings
 
 SETTINGS = OrderSettings()
 

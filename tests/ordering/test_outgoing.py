@@ -13,8 +13,8 @@ from proof.search import stillness
 from tests.ordering.pair import make_entry
 from triack.base.delivery import DURABLE, FREED_BY, Ack, Delivery
 from triack.base.units import SECOND
+from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import AFTER_SESSION_ACK, TRANSITIONS, Entry, EntryEvent, EntryState, OutgoingSequence
-from triack.ordering.settings import OrderSettings
 
 TRANSACTIONAL = Delivery.TRANSACTIONAL
 

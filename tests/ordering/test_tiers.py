@@ -4,7 +4,7 @@ import pytest
 
 from tests.ordering.pair import DEFAULTS, StreamPair
 from triack.base.units import MS, SECOND
-from triack.ordering.settings import OrderSettings
+from triack.ordering.order_settings import OrderSettings
 from triack.ordering.tiers import ResendTimer, tier_interval_ns
 
 MINUTE = 60 * SECOND

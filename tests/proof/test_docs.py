@@ -8,7 +8,7 @@ import proof.docs
 from proof.docs import pages
 from triack.base.reasons import DeadReason, DropReason, RejectReason
 from triack.base.session_log import COMMON, EVENTS, FIELDS, Event
-from triack.session.states import CloseReason
+from triack.session.protocol.states import CloseReason
 
 PAGES = pages()
 

@@ -5,7 +5,7 @@ import pytest
 from proof import drains
 from proof.drains import COUNTS, KINDS, measure
 from tests.spies import watch
-from triack.queues.engine import Engine
+from triack.queues.manager.engine import Engine
 
 
 def test_every_kind_is_measured_at_every_count() -> None:

@@ -62,7 +62,7 @@ def test_nine_of_ten_packets_may_vanish() -> None:
 
 @pytest.mark.slow
 def test_the_first_message_follows_the_end_of_an_outage() -> None:
-    """Within a second and three round trips, both ways and one way; an hour of it in tests/queues/test_engine.py."""
+    """Within a second and three round trips, both ways and one way; of an hour, see queues/manager/test_engine.py."""
     found = outages([SECOND, 60 * SECOND])
     assert all(0 <= one["first_delivery_ms"] <= 1_060 for one in found), found
 

@@ -4,7 +4,7 @@ import pytest
 
 from proof import flood as module
 from proof.flood import Victim, flood
-from triack.transport.admission import Admission
+from triack.transport.handshake_load import Admission
 from triack.transport.secure import SecureChannels
 
 

@@ -9,13 +9,13 @@ from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory
 from triack.base.units import SECOND
-from triack.queues.effects import Effect, Job, Send, StartJob, WriteRecords
-from triack.queues.engine import Engine
-from triack.queues.group_commit import GroupCommit
-from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.manager.effects import Effect, Job, Send, StartJob, WriteRecords
+from triack.queues.manager.engine import Engine
+from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing, Properties, unpack
-from triack.queues.settings import NodeSettings
-from triack.tools.replay.files import parse_records
+from triack.queues.streams.group_commit import GroupCommit
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.tools.replay.log.files import parse_records
 from triack.transport.insecure import InsecureChannels
 
 

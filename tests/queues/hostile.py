@@ -9,13 +9,13 @@ from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
 from triack.ordering.wire import OrderAckPacket, SequenceHeader, decode, encode_order_ack
-from triack.queues.introduction import Introduction
+from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing, pack
-from triack.queues.settings import NodeSettings
-from triack.session.frames import Hello, PacketFrame, decode_frames, encode_close, encode_packet, encode_ping
-from triack.session.policy import Policy
-from triack.session.settings import SessionSettings
-from triack.session.states import CloseReason
+from triack.queues.peers.introduction import Introduction
+from triack.session.protocol.frames import Hello, PacketFrame, decode_frames, encode_close, encode_packet, encode_ping
+from triack.session.protocol.policy import Policy
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.states import CloseReason
 from triack.tools.sim.network import Port
 from triack.transport.insecure import InsecureChannel
 

@@ -1,8 +1,8 @@
 """An outgoing queue by itself."""
 
 from triack.base.delivery import Delivery
-from triack.ordering.settings import OrderSettings
-from triack.queues.outgoing_queue import OutgoingQueue
+from triack.ordering.order_settings import OrderSettings
+from triack.queues.streams.outgoing_queue import OutgoingQueue
 
 
 def make_outgoing(

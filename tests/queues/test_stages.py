@@ -6,7 +6,7 @@ from triack.base.delivery import FREED_BY, Ack, Delivery
 from triack.ordering.outgoing import Entry, EntryState
 from triack.queues import stages
 from triack.queues.stages import DONE_MAX, PRUNE_AT, STAGES, Stage, StageTracker
-from triack.session.frames import Ask
+from triack.session.protocol.frames import Ask
 
 STAGE_OF = {Ack.SESSION: Stage.RECEIVED, Ack.STORE: Stage.STORED, Ack.ORDER: Stage.ORDERED}
 

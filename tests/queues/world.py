@@ -14,16 +14,16 @@ from triack.base.delivery import Delivery
 from triack.base.errors import StoreFailed
 from triack.base.news import NodeEvent
 from triack.base.units import MS
-from triack.queues.effects import Job
-from triack.queues.group_commit import GroupCommit
-from triack.queues.mailbox import Lease
-from triack.queues.outbox import Outbox
-from triack.queues.outgoing_queue import OutgoingQueue
+from triack.queues.mailboxes.mailbox import Lease
+from triack.queues.mailboxes.redelivery import Return
+from triack.queues.manager.effects import Job
+from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing
-from triack.queues.positions import Positions
-from triack.queues.redelivery import Return
-from triack.queues.settings import NodeSettings
 from triack.queues.stages import Stage
+from triack.queues.streams.group_commit import GroupCommit
+from triack.queues.streams.outbox import Outbox
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.positions import Positions
 from triack.tools.sim import world as sim
 from triack.tools.sim.disk import DiskFaults, Snapshot
 from triack.tools.sim.faults import Faults

@@ -7,10 +7,10 @@ from random import Random
 from tests.session.pair import OVERHEAD_BYTES, make_hello, make_session, unprobed
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
-from triack.session.events import PacketArrived, Transmit, TransmitKind
-from triack.session.frames import PACKET_HEADER_BYTES, Hello
+from triack.session.protocol.events import PacketArrived, Transmit, TransmitKind
+from triack.session.protocol.frames import PACKET_HEADER_BYTES, Hello
+from triack.session.protocol.settings import SessionSettings
 from triack.session.session import Session
-from triack.session.settings import SessionSettings
 from triack.tools.bench.pipe import BITS, LinkPlan, Pipe
 
 IP_BYTES = 28

@@ -9,7 +9,7 @@ from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
 from triack.base.units import MS, SECOND
-from triack.session.events import (
+from triack.session.protocol.events import (
     Event,
     PacketArrived,
     PacketsAcked,
@@ -18,11 +18,11 @@ from triack.session.events import (
     Transmit,
     TransmitKind,
 )
-from triack.session.frames import CloseFrame, Hello, decode_frames
+from triack.session.protocol.frames import CloseFrame, Hello, decode_frames
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.states import CloseReason, SessionState
+from triack.session.protocol.timers import Timer
 from triack.session.session import Session
-from triack.session.settings import SessionSettings
-from triack.session.states import CloseReason, SessionState
-from triack.session.timers import Timer
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Network, Port
 from triack.tools.sim.world import World

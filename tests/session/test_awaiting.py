@@ -7,12 +7,12 @@ import pytest
 from tests.session.pair import Pair, closes, cut, reasons
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.session.events import SessionClosed
-from triack.session.frames import Ask, PacketFrame, decode_frames, encode_ping
-from triack.session.pacing import NetworkShare
-from triack.session.session_ack import PATIENCE_NS
-from triack.session.settings import SessionSettings
-from triack.session.states import CloseReason, SessionState
+from triack.session.acknowledgements.session_ack import PATIENCE_NS
+from triack.session.congestion.pacing import NetworkShare
+from triack.session.protocol.events import SessionClosed
+from triack.session.protocol.frames import Ask, PacketFrame, decode_frames, encode_ping
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.states import CloseReason, SessionState
 from triack.tools.sim.faults import Faults
 
 # ---- when it is asked again

@@ -4,7 +4,7 @@ from tests.session.pair import OVERHEAD_BYTES, Pair, make_hello, make_session
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.session.frames import (
+from triack.session.protocol.frames import (
     AckFrame,
     CloseFrame,
     PacketFrame,
@@ -17,8 +17,8 @@ from triack.session.frames import (
     encode_ping,
     encode_probe,
 )
-from triack.session.settings import SessionSettings
-from triack.session.states import CloseReason
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.states import CloseReason
 
 
 def test_an_answer_to_a_probe_goes_along_with_what_leaves() -> None:

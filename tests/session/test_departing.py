@@ -6,18 +6,18 @@ from tests.session.pair import Pair, make_session
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.units import MS, SECOND
-from triack.session.answering import Answering
+from triack.session.acknowledgements.answering import Answering
+from triack.session.acknowledgements.probing import Probing
+from triack.session.congestion.pacing import NetworkShare
+from triack.session.congestion.rtt import RoundTrip
+from triack.session.congestion.send_window import SendWindow
 from triack.session.departing import Departing
-from triack.session.events import PacketsAcked, PacketsStored
-from triack.session.frames import Ask, PacketFrame, decode_frames
-from triack.session.pacing import NetworkShare
-from triack.session.policy import Policy
-from triack.session.probing import Probing
-from triack.session.rtt import RoundTrip
-from triack.session.sending import SendWindow
-from triack.session.settings import SessionSettings
-from triack.session.sizing import Sizing
-from triack.session.timers import Timers
+from triack.session.path.sizing import Sizing
+from triack.session.protocol.events import PacketsAcked, PacketsStored
+from triack.session.protocol.frames import Ask, PacketFrame, decode_frames
+from triack.session.protocol.policy import Policy
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.timers import Timers
 from triack.tools.sim.faults import Faults
 
 PACKETS = 150

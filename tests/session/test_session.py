@@ -23,8 +23,8 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.ranges import NumberSet
 from triack.base.units import MS, SECOND
-from triack.session.events import PacketsAcked, SessionOpened, Transmit, TransmitKind
-from triack.session.frames import (
+from triack.session.protocol.events import PacketsAcked, SessionOpened, Transmit, TransmitKind
+from triack.session.protocol.frames import (
     PIECE_HEADER_BYTES,
     Hello,
     PacketFrame,
@@ -36,8 +36,8 @@ from triack.session.frames import (
     encode_ping,
     encode_store_ack,
 )
-from triack.session.settings import SessionSettings
-from triack.session.states import CloseReason, SessionState
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.states import CloseReason, SessionState
 
 PROBE_NS = 60 * MS
 """After one sample of 20 ms: 20 + 4 x 10."""

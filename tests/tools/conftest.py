@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     pytest.importorskip("pyspark")
-    from triack.tools.replay.spark_session import open_spark
+    from triack.tools.replay.engines.spark_session import open_spark
 
     session = open_spark(None)
     # Each partition of a few records costs what one of many would.

@@ -14,7 +14,7 @@ from typing import Self
 from tests.machine import PATIENCE_S
 from tests.tools.forkserver import Forked
 from triack.node.control.handover import Served, retract
-from triack.node.notes import read_note
+from triack.node.files.notes import read_note
 from triack.tools.ports import free_port
 
 TRIACK = (sys.executable, "-m", "triack")

@@ -15,7 +15,7 @@ import pytest
 
 import triack as library
 from tests.tools.processes import SECONDS, TRIACK, Server, message_of, numbered, start, text, triack, wait_until
-from triack.node.control.frames import VERSION, dial
+from triack.node.control.control_frames import VERSION, dial
 from triack.tools.cli import main
 from triack.tools.commands.tally import STORED
 from triack.tools.ports import free_port

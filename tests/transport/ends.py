@@ -8,7 +8,7 @@ from triack.base.datagram import Answer, Channel, Header, Kind, read_header
 from triack.base.errors import ProtocolError
 from triack.base.peers import Directory, Peer
 from triack.base.units import SECOND
-from triack.transport.admission import CONNECTS_PER_SECOND
+from triack.transport.handshake_load import CONNECTS_PER_SECOND
 from triack.transport.noise import AESGCM_SHA256, KeyPair, Suite
 from triack.transport.secure import SecureChannels
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from triack.base.reasons import DropReason
-from triack.session.path_mtu import STEP_BYTES
-from triack.session.settings import SessionSettings
+from triack.session.path.path_mtu import STEP_BYTES
+from triack.session.protocol.settings import SessionSettings
 from triack.tools.bench.namespace import wrapped
 from triack.transport.fragmenting import (
     IP_MTU_DISCOVER,

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from triack.base.checks import DATAGRAM_MAX_BYTES, DATAGRAM_MIN_BYTES
 from triack.base.errors import TriackError, UsageError
-from triack.session.settings import CONGESTION, WINDOW_MAX
+from triack.session.protocol.settings import CONGESTION, WINDOW_MAX
 from triack.tools.bench.figures import Result
 from triack.tools.bench.measure import measure
 from triack.tools.bench.options import Options
@@ -128,7 +128,7 @@ def bench(
         raise UsageError("bench: --csv, --markdown and --json exclude each other")
     rows = rows_of(names)
     if report is not None:
-        from triack.tools.replay.report import make_way
+        from triack.tools.replay.report.report import make_way
 
         make_way(report)
     if versus:

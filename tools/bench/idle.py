@@ -22,12 +22,12 @@ from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
 from triack.base.errors import TriackError, WaitTimeout
 from triack.base.peers import Directory, Peer
-from triack.node.keys import KeyKind, decode_key
-from triack.node.private_files import PrivateFiles
-from triack.node.trust import TRUST_FILE, encode_trust
-from triack.queues.effects import Send, StartJob
-from triack.queues.engine import Engine
-from triack.queues.settings import NodeSettings
+from triack.node.files.keys import KeyKind, decode_key
+from triack.node.files.private_files import PrivateFiles
+from triack.node.files.trust import TRUST_FILE, encode_trust
+from triack.queues.manager.effects import Send, StartJob
+from triack.queues.manager.engine import Engine
+from triack.queues.node_settings import NodeSettings
 from triack.tools.bench.figures import Result
 from triack.tools.bench.memory import missing, resident_bytes
 from triack.tools.bench.options import Meter, Options

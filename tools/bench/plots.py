@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from triack.node.policies import PRESETS
+from triack.node.handles.policies import PRESETS
 from triack.tools.bench.application import BUCKETS_PER_DECADE
 from triack.tools.bench.rows import (
     GIANT,
@@ -19,7 +19,7 @@ from triack.tools.bench.rows import (
     growth_figure,
     policy_figure,
 )
-from triack.tools.replay.plots import CYCLE, drawn
+from triack.tools.replay.report.plots import CYCLE, drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,17 +18,17 @@ from typing import Any, NamedTuple
 from triack.base.ack_trigger import terms_of
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.node.policies import PRESETS, hornetq
-from triack.queues.ack_events import AckEvents
-from triack.queues.outgoing_queue import OutgoingQueue
-from triack.queues.session_settings import largest_window
-from triack.queues.settings import NodeSettings
+from triack.node.handles.policies import PRESETS, hornetq
+from triack.queues.node_settings import NodeSettings
+from triack.queues.peers.session_settings import largest_window
 from triack.queues.stages import Stage
+from triack.queues.streams.ack_events import AckEvents
+from triack.queues.streams.outgoing_queue import OutgoingQueue
 from triack.tools.bench.figures import Result
 from triack.tools.bench.options import Meter, Options
 from triack.tools.bench.pipe import LinkPlan, Pipe
 from triack.tools.bench.rows import POLICY_LINKS, POLICY_METRICS, Row, policy_figure
-from triack.tools.replay.files import parse_records
+from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.host import SimHost
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import World

@@ -17,9 +17,9 @@ from typing import TypeAlias, TypeVar
 
 from triack.base.errors import WaitTimeout
 from triack.base.units import MS, SECOND
+from triack.node.handles.policies import PRESETS
 from triack.node.node import Node, open_node
-from triack.node.policies import PRESETS
-from triack.queues.settings import NodeSettings
+from triack.queues.node_settings import NodeSettings
 from triack.tools.bench.figures import Result
 from triack.tools.bench.options import Meter, Options
 from triack.tools.bench.pipe import LinkPlan, Pipe
@@ -39,7 +39,7 @@ from triack.tools.bench.policies import (
 )
 from triack.tools.bench.rows import Row
 from triack.tools.demo.relay import Deliver, Direction, Relay, rough
-from triack.tools.replay.files import find_logs, read_records
+from triack.tools.replay.log.files import find_logs, read_records
 
 __all__ = ["Way", "lose_session", "measure_policies", "pace", "stream"]
 

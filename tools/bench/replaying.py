@@ -25,10 +25,10 @@ from triack.tools.bench.systems.catalogue import system_of
 from triack.tools.bench.work import Work
 from triack.tools.demo.child import Report
 from triack.tools.demo.relay import Relay, rough
-from triack.tools.replay.compact import compact
-from triack.tools.replay.files import find_logs, read_records
+from triack.tools.replay.log.compact import compact
+from triack.tools.replay.log.files import find_logs, read_records
+from triack.tools.replay.log.version1 import count_records
 from triack.tools.replay.run import missing_of_spark
-from triack.tools.replay.version1 import count_records
 
 __all__ = ["copy_logs", "measure_growth", "measure_replay"]
 

@@ -10,7 +10,7 @@ import jinja2
 
 from triack.base.errors import TriackError
 from triack.tools.bench.table import HEADINGS, SIDE_HEADINGS, cells, is_side_by_side, machine, side_by_side
-from triack.tools.replay.report import NO_PLOTS
+from triack.tools.replay.report.report import NO_PLOTS
 
 if TYPE_CHECKING:
     from triack.tools.bench.figures import Result

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.errors import UsageError
 from triack.base.names import nearest
-from triack.node.policies import PRESETS
+from triack.node.handles.policies import PRESETS
 from triack.tools.bench.work import Work
 
 __all__ = [

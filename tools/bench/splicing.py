@@ -11,7 +11,7 @@ from typing import Any
 
 from triack.base.log_lines import SEGMENT_BEGIN, LineWriter
 from triack.base.session_log import COMMON
-from triack.tools.replay.files import find_logs, read_records
+from triack.tools.replay.log.files import find_logs, read_records
 
 __all__ = ["lengthen"]
 

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 import apsw
 
 import triack
-from triack.base.compiled import is_compiled
-from triack.node.policies import PRESETS
+from triack.node.handles.policies import PRESETS
 from triack.tools.bench.figures import Figure, Result
 from triack.tools.bench.rows import POLICY_LINKS, POLICY_METRICS, policy_figure
+from triack.tools.compiled import is_compiled
 
 __all__ = [
     "HEADINGS",

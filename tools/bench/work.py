@@ -5,7 +5,7 @@ from random import Random
 from typing import Any, Literal
 
 from triack.base.errors import UsageError
-from triack.session.settings import SessionSettings
+from triack.session.protocol.settings import SessionSettings
 
 __all__ = ["HEAD_BYTES", "RING", "Mode", "Work", "index_of", "is_plain", "make_ring", "noise_of", "stamp_of", "stamped"]
 

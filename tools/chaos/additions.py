@@ -11,7 +11,7 @@ from random import Random
 
 from triack.base.delivery import LABELS
 from triack.base.units import MS, SECOND
-from triack.queues.redelivery import Redelivery
+from triack.queues.node_settings import Redelivery
 from triack.tools.chaos.plan import DISHONEST, LASTING_MS, Fault, HostPlan, Plan, StreamPlan
 
 __all__ = [

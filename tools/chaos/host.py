@@ -11,7 +11,7 @@ from triack.base.commit import StoreContent
 from triack.base.errors import NodeClosed, StoreDamaged, TriackError
 from triack.base.peers import Peer
 from triack.base.units import MS, in_ns
-from triack.queues.engine import Engine
+from triack.queues.manager.engine import Engine
 from triack.store.store import Store
 from triack.tools.chaos.plan import HostPlan
 from triack.tools.sim.disk import Disk, ProcessCrashed

@@ -6,10 +6,9 @@ from typing import Literal
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.units import MS, SECOND
-from triack.ordering.settings import OrderSettings
-from triack.queues.reconnect import Reconnect
-from triack.queues.settings import NodeSettings
-from triack.session.settings import CONGESTION, SessionSettings
+from triack.ordering.order_settings import OrderSettings
+from triack.queues.node_settings import NodeSettings, Reconnect
+from triack.session.protocol.settings import CONGESTION, SessionSettings
 from triack.tools.chaos.plan import HostPlan, StreamPlan
 
 __all__ = ["draw_host", "draw_stream", "draw_streams"]

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from triack.base.units import MS, SECOND
-from triack.queues.quotas import Limits
-from triack.queues.settings import NodeSettings
+from triack.queues.node_settings import Limits, NodeSettings
 from triack.tools.sim.faults import Faults
 
 __all__ = ["DISHONEST", "LASTING_MS", "STRANGE", "Fault", "HostPlan", "Plan", "StreamPlan"]

@@ -10,7 +10,8 @@ from random import Random
 
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.queues.quotas import NO_LIMIT, Limits, Quota
+from triack.queues.mailboxes.quotas import NO_LIMIT
+from triack.queues.node_settings import Limits, Quota
 from triack.tools.chaos.machines import draw_host, draw_stream
 from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, HostPlan, Plan
 

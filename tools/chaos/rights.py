@@ -13,7 +13,7 @@ from triack.base.units import SECOND
 from triack.tools.chaos.history import History
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import Fault, Plan
-from triack.tools.replay.files import parse_records
+from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.world import World
 
 __all__ = ["FORBIDDEN_NS", "Rights", "records_of"]

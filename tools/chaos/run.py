@@ -10,7 +10,7 @@ from triack.base.errors import StoreInUse, TriackError
 from triack.base.printable import counted
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
-from triack.session.states import CloseReason
+from triack.session.protocol.states import CloseReason
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, Plan

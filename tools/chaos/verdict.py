@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from triack.tools.replay.files import parse_records
-from triack.tools.replay.local_engine import judge_records
-from triack.tools.replay.schema import Violation
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
+from triack.tools.replay.log.schema import Violation
 
 __all__ = ["judge_logs"]
 

@@ -6,14 +6,14 @@ from random import Random
 from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
 from triack.base.units import MS
-from triack.node.port import MESSAGE_OVERHEAD_BYTES
-from triack.queues.engine import Engine
-from triack.queues.mailbox import Lease, Mailbox
+from triack.node.shell.port import MESSAGE_OVERHEAD_BYTES
+from triack.queues.mailboxes.mailbox import Lease, Mailbox
+from triack.queues.mailboxes.redelivery import Return
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.manager.engine import Engine
+from triack.queues.node_settings import Limits
 from triack.queues.packing import Outgoing
-from triack.queues.quotas import Limits
-from triack.queues.redelivery import Return
 from triack.queues.stages import STAGES, Stage
-from triack.queues.system_queues import DEAD_LETTER_QUEUE
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import LASTING_MS, StreamPlan

@@ -17,13 +17,14 @@ import click
 from triack.base.errors import AddressError, KeyUnreadable
 from triack.base.names import check_name
 from triack.base.printable import escaped_json
-from triack.node import event_loop, operator_log
-from triack.node.access import DEFAULT_SUITE, SUITES
-from triack.node.keys import KeyKind, decode_key
-from triack.node.log_file import Recorded
-from triack.node.notes import read_signed_note
-from triack.node.ownership import is_folder_of
-from triack.node.tls_files import TlsFiles
+from triack.node.files import operator_log
+from triack.node.files.access import DEFAULT_SUITE, SUITES
+from triack.node.files.keys import KeyKind, decode_key
+from triack.node.files.log_file import Recorded
+from triack.node.files.notes import read_signed_note
+from triack.node.files.ownership import is_folder_of
+from triack.node.files.tls_files import TlsFiles
+from triack.node.shell import event_loop
 from triack.transport.address import Address
 
 if TYPE_CHECKING:

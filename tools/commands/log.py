@@ -30,7 +30,7 @@ def compact(directory: Path, output: Path | None) -> None:
     They take a quarter of the room or less, and `triack replay`, Spark and whatever else knows Parquet read them. A run
     takes what is new or has grown since the last one; the logs stay.
     """
-    from triack.tools.replay.compact import compact as run
+    from triack.tools.replay.log.compact import compact as run
 
     resolved = directory.resolve()
     try:

@@ -6,7 +6,7 @@ import click
 
 from triack import policies
 from triack.base.printable import counted, written
-from triack.queues.session_settings import largest_window
+from triack.queues.peers.session_settings import largest_window
 from triack.tools.commands.common import json_option, write_table
 
 __all__ = ["policy"]

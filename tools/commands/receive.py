@@ -14,8 +14,8 @@ from triack.base.errors import ProtocolError, TriackError, UsageError, WaitTimeo
 from triack.base.names import check_name, nearest
 from triack.base.printable import counted, written
 from triack.base.reasons import DropReason
-from triack.node import operator_log
-from triack.node.control.frames import VERSION, Header, Link, cut, number_of
+from triack.node.control.control_frames import VERSION, Header, Link, cut, number_of
+from triack.node.files import operator_log
 from triack.store.folder import STORE_FILE
 from triack.tools.commands.common import (
     FloatRange,

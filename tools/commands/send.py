@@ -14,11 +14,11 @@ import triack
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.printable import written
 from triack.base.reasons import DropReason
-from triack.node import operator_log
-from triack.node.control.frames import VERSION, Link, number_of
+from triack.node.control.control_frames import VERSION, Link, number_of
 from triack.node.control.intake import Chunk
 from triack.node.control.tasks import first_of
-from triack.node.outgoing_message import MessageProperties, with_properties
+from triack.node.files import operator_log
+from triack.node.shell.outgoing_message import MessageProperties, with_properties
 from triack.queues.packing import MAX_BODY_BYTES
 from triack.queues.stages import STAGES
 from triack.tools.commands.common import (

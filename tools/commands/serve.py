@@ -12,7 +12,7 @@ import click
 import triack
 from triack.base.errors import AddressError, TriackError, UsageError
 from triack.base.names import check_name
-from triack.node import event_loop
+from triack.node.shell import event_loop
 from triack.tools.commands.common import (
     existing_file,
     json_option,

@@ -10,7 +10,7 @@ import click
 
 import triack
 from triack.base.printable import counted
-from triack.queues.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.tools.commands.common import existing_data_option, json_option, run, verbose_option, write_table
 from triack.tools.commands.visiting import Host, stats_of, visit
 

@@ -15,11 +15,11 @@ from typing import Self
 
 import triack
 from triack.base.errors import StoreInUse
-from triack.node import operator_log
 from triack.node.control import handover
-from triack.node.control.frames import Header, Link, pair
+from triack.node.control.control_frames import Header, Link, pair
 from triack.node.control.server import converse
 from triack.node.control.tasks import first_of
+from triack.node.files import operator_log
 from triack.tools.commands.common import given_options
 
 __all__ = ["Succession"]

@@ -9,12 +9,12 @@ from typing import TextIO
 import click
 
 from triack.base.peers import NO_PSK
-from triack.node import operator_log
 from triack.node.control.rereading import reread
-from triack.node.keys import IDENTITY_FILE, Identity, KeyKind, decode_key, encode_key
-from triack.node.ownership import why_exposed
-from triack.node.private_files import PrivateFiles
-from triack.node.trust import TrustFile
+from triack.node.files import operator_log
+from triack.node.files.keys import IDENTITY_FILE, Identity, KeyKind, decode_key, encode_key
+from triack.node.files.ownership import why_exposed
+from triack.node.files.private_files import PrivateFiles
+from triack.node.files.trust import TrustFile
 from triack.tools.commands.common import PublicKey, data_option, existing_data_option, json_line, json_option
 
 __all__ = ["trust"]

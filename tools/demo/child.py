@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from triack.base.errors import TriackError
-from triack.node import event_loop
+from triack.node.shell import event_loop
 from triack.tools.commands.common import log_to_stderr
 
 __all__ = ["QUEUE", "RECEIVER", "SENDER", "Report", "run_child", "tell", "tell_regularly"]

@@ -23,7 +23,7 @@ from triack.tools.demo.run import Plan, Transfer, transfer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from triack.tools.replay.schema import Verdict
+    from triack.tools.replay.log.schema import Verdict
 
 __all__ = ["demo"]
 
@@ -150,7 +150,7 @@ def demo(
     transactional messages, up to 8 MiB ahead of what is acknowledged as ordered; the receiver checks number, order and
     content of each. Then the session logs are replayed. Ends with 0 only if every promise was kept.
     """
-    from triack.tools.replay.report import make_way
+    from triack.tools.replay.report.report import make_way
     from triack.tools.replay.run import require_spark
 
     if engine == "spark":

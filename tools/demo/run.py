@@ -14,8 +14,8 @@ from typing import Any
 from triack.base.errors import TriackError, WaitTimeout
 from triack.base.printable import written
 from triack.node.control.tasks import first_of
-from triack.node.keys import KeyKind, encode_key, open_identity
-from triack.node.private_files import PrivateFiles
+from triack.node.files.keys import KeyKind, encode_key, open_identity
+from triack.node.files.private_files import PrivateFiles
 from triack.tools.demo.child import Report
 from triack.tools.demo.relay import Relay, rough
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 
 from triack.replay.tables import violations
-from triack.tools.replay.catalogue import CHECKS
+from triack.tools.replay.checks.catalogue import CHECKS
 
 
 def __getattr__(name: str) -> Callable[[DataFrame], DataFrame]:

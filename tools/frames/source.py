@@ -14,8 +14,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from triack.base.errors import ReplayError
 from triack.replay.tables import TABLE, tabulate
-from triack.tools.replay.files import Reading
-from triack.tools.replay.listing import SUFFIXES, by_either_name, is_remote, list_logs, local_path, refusal_of
+from triack.tools.replay.log.files import Reading
+from triack.tools.replay.log.listing import SUFFIXES, by_either_name, is_remote, list_logs, local_path, refusal_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

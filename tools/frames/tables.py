@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from triack.base.errors import ReplayError, UsageError
 from triack.base.printable import escaped
 from triack.base.session_log import COMMON, FIELDS
-from triack.tools.replay.columns import BATCH_RECORDS, SPARK_SCHEMA, pack
-from triack.tools.replay.files import Reading
-from triack.tools.replay.schema import BROKEN, Verdict
-from triack.tools.replay.spark_engine import Found, deal_records, explain, judge_dealt, keep_found
-from triack.tools.replay.spark_files import list_files, tabulate_files
+from triack.tools.replay.engines.spark_engine import Found, deal_records, explain, judge_dealt, keep_found
+from triack.tools.replay.engines.spark_files import list_files, tabulate_files
+from triack.tools.replay.log.columns import BATCH_RECORDS, SPARK_SCHEMA, pack
+from triack.tools.replay.log.files import Reading
+from triack.tools.replay.log.schema import BROKEN, Verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa

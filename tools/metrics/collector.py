@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 import triack
 import triack.sync
 from triack.base.errors import NodeClosed, UsageError
-from triack.node.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
+from triack.node.shell.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 
 __all__ = ["FAMILIES", "LOOK_S", "NodeCollector"]
 

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 import triack
 from triack.base.errors import AddressError
 from triack.metrics.collector import NodeCollector
-from triack.node import operator_log
+from triack.node.files import operator_log
 from triack.transport.address import Address
 from triack.transport.resolve import bound, resolve_listening
 

@@ -21,10 +21,10 @@ from rich.table import Table
 from triack.base.errors import ReplayError
 from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.commands.common import FloatRange, console_on
-from triack.tools.replay.catalogue import CHECKS
-from triack.tools.replay.follow import follow
+from triack.tools.replay.checks.catalogue import CHECKS
+from triack.tools.replay.engines.follow import follow
+from triack.tools.replay.log.schema import Timeline, Verdict, Violation
 from triack.tools.replay.run import ENGINES, follow_on_spark, replay, write_page
-from triack.tools.replay.schema import Timeline, Verdict, Violation
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -144,7 +144,7 @@ def _follow(
 ) -> Verdict:
     """Print violations as they turn up, until there is nothing more, or Ctrl-C."""
     if report is not None:
-        from triack.tools.replay.report import make_way
+        from triack.tools.replay.report.report import make_way
 
         make_way(report)
     console, stop = console_on(), Event()

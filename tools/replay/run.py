@@ -16,10 +16,10 @@ from threading import Event
 from typing import TYPE_CHECKING, Final
 
 from triack.base.errors import ReplayError
-from triack.tools.replay.files import in_order
-from triack.tools.replay.listing import is_remote, list_logs, local_path
-from triack.tools.replay.local_engine import replay_local
-from triack.tools.replay.schema import Timeline, Verdict, Violation
+from triack.tools.replay.engines.local_engine import replay_local
+from triack.tools.replay.log.files import in_order
+from triack.tools.replay.log.listing import is_remote, list_logs, local_path
+from triack.tools.replay.log.schema import Timeline, Verdict, Violation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +62,7 @@ def replay(
     if engine not in ENGINES:
         raise ReplayError(f"no engine {engine!r}; there are {', '.join(ENGINES[:-1])} and {ENGINES[-1]}")
     if report is not None:
-        from triack.tools.replay.report import make_way
+        from triack.tools.replay.report.report import make_way
 
         make_way(report)
     given = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
@@ -76,8 +76,8 @@ def replay(
     if engine == "spark":
 
         def work(spark: SparkSession) -> Verdict:
-            from triack.tools.replay.spark_engine import replay_spark
-            from triack.tools.replay.spark_progress import telling
+            from triack.tools.replay.engines.spark_engine import replay_spark
+            from triack.tools.replay.engines.spark_progress import telling
 
             with telling(spark, say) if say is not None else contextlib.nullcontext():
                 return replay_spark(spark, given, finish)
@@ -109,7 +109,7 @@ def write_page(verdict: Verdict, paths: Iterable[str], report: Path, violations:
     Raises:
         ReplayError: it cannot be written, or what it needs is not installed.
     """
-    from triack.tools.replay.report import write_report
+    from triack.tools.replay.report.report import write_report
 
     write_report(report, verdict, verdict.timeline or Timeline(), _command(paths, verdict.engine, report), violations)
     verdict.report = str(report)
@@ -150,7 +150,7 @@ def follow_on_spark(
         raise ReplayError("--follow on Spark needs a master, and not Spark Connect: what judges a batch runs here")
 
     def follow(spark: SparkSession) -> Verdict:
-        from triack.tools.replay.spark_follow import follow_spark
+        from triack.tools.replay.engines.spark_follow import follow_spark
 
         def finish(verdict: Verdict, violations: Iterable[Violation]) -> None:
             if report is not None:
@@ -168,7 +168,7 @@ def _on_spark(master: str | None, work: Callable[[SparkSession], Verdict]) -> Ve
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from triack.tools.replay.spark_session import gone, open_spark
+    from triack.tools.replay.engines.spark_session import gone, open_spark
 
     died = gone()
     running = SparkSession.getActiveSession()

@@ -18,10 +18,10 @@ from triack.base.errors import RollbackDetected, StoreDamaged, TriackError
 from triack.base.news import NodeEvent
 from triack.base.peers import Directory, Peer
 from triack.base.units import MS
-from triack.queues.effects import Job, Send, StartJob, Tell, TellRollback, WriteRecords
-from triack.queues.engine import Engine
-from triack.queues.group_commit import GroupCommit
-from triack.queues.settings import NodeSettings
+from triack.queues.manager.effects import Job, Send, StartJob, Tell, TellRollback, WriteRecords
+from triack.queues.manager.engine import Engine
+from triack.queues.node_settings import NodeSettings
+from triack.queues.streams.group_commit import GroupCommit
 from triack.store.store import Store
 from triack.tools.sim.disk import Disk
 from triack.tools.sim.network import Network, Port

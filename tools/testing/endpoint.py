@@ -12,7 +12,7 @@ from triack.base.reasons import DropReason
 from triack.tools.sim.network import Network, Port
 from triack.transport.address import Address
 from triack.transport.frames import FRAME_BYTES_MAX
-from triack.transport.inbox import Inbox, Trouble, tell_nobody
+from triack.transport.received import Inbox, Trouble, tell_nobody
 from triack.transport.turns import Burst
 from triack.transport.udp import MAX_DATAGRAM_BYTES
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from random import Random
 
 from triack.base.peers import Peer
-from triack.node.keys import Identity, open_identity
-from triack.node.private_files import MemoryFiles
-from triack.node.trust import TRUST_FILE, decode_trust, encode_trust
+from triack.node.files.keys import Identity, open_identity
+from triack.node.files.private_files import MemoryFiles
+from triack.node.files.trust import TRUST_FILE, decode_trust, encode_trust
 
 __all__ = ["Keyring"]
 

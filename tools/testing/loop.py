@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 from triack.base.units import SECOND
-from triack.node.platform import PLATFORM
+from triack.node.shell.platform import PLATFORM
 from triack.testing.errors import NotSimulated, TooMuchHappens
 from triack.tools.sim.world import Livelock
 from triack.tools.sim.world import World as Time

@@ -10,8 +10,8 @@ from typing import Any, ParamSpec, Self, TypeVar
 from triack.base.checks import check_timeout
 from triack.base.errors import TriackError, UsageError, WaitTimeout
 from triack.base.printable import written
-from triack.node import platform as real
-from triack.node.stats import NodeStats
+from triack.node.shell import platform as real
+from triack.node.shell.stats import NodeStats
 from triack.testing.errors import MachineCrashed
 from triack.testing.ground import Ground
 from triack.testing.hardware import Hardware

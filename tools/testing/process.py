@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import apsw
 
 from triack.base.errors import TriackError, UsageError
-from triack.node import platform as real
-from triack.node.private_files import Files, MemoryFiles
-from triack.node.stats import NodeStats
-from triack.node.worker import Then, Worker
+from triack.node.files.private_files import Files, MemoryFiles
+from triack.node.shell import platform as real
+from triack.node.shell.stats import NodeStats
+from triack.node.shell.worker import Then, Worker
 from triack.store.store import Store
 from triack.testing.endpoint import SimEndpoint
 from triack.testing.hardware import Hardware

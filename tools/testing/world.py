@@ -16,7 +16,7 @@ from triack.base.errors import UsageError, WaitTimeout
 from triack.base.names import check_name, what_else
 from triack.base.printable import written
 from triack.base.units import SECOND
-from triack.node.platform import PLATFORM
+from triack.node.shell.platform import PLATFORM
 from triack.testing.check import check_logs
 from triack.testing.errors import NothingHappens, ServiceDied, TooMuchHappens
 from triack.testing.ground import Ground

@@ -10,7 +10,7 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, quick
-from triack.node.keys import IDENTITY_FILE, KeyKind, encode_key
+from triack.node.files.keys import IDENTITY_FILE, KeyKind, encode_key
 
 PAYLOAD = b"canary-of-a-payload"
 SECRET = b"canary-of-a-shared-secret-32-byt"

@@ -13,12 +13,12 @@ import triack
 from tests.machine import PATIENCE_S
 from tests.node.nodes import make, until
 from triack.base.errors import TriackError
-from triack.node.control import calls, frames
-from triack.node.control.frames import CALLS_MAX, ERROR_CHARS_MAX, VERSION, Link, dial
+from triack.node.control import calls, control_frames
+from triack.node.control.control_frames import CALLS_MAX, ERROR_CHARS_MAX, VERSION, Link, dial
 from triack.node.control.handover import Served
-from triack.node.notes import read_note
-from triack.node.steering import Steering
-from triack.queues.browse import BrowsedMessage, Position
+from triack.node.files.notes import read_note
+from triack.node.handles.steering import Steering
+from triack.queues.manager.browse import BrowsedMessage, Position
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ async def test_a_process_without_descriptors_says_so(link: Link, monkeypatch: py
 
 async def test_an_answer_that_is_too_long_is_said_to_be(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody loses the connection by it, nor waits for ever."""
-    monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 200)
+    monkeypatch.setattr(control_frames, "FRAME_BYTES_MAX", 200)
     for number in range(20):
         await link.send("call", n=number, do="read", queue=f"orders-{number}", redelivery=None)
         await link.receive()

@@ -10,10 +10,10 @@ import pytest
 import triack
 from tests.node.nodes import SOON, WAIT, make, quick, until
 from tests.tools.commands.serving import serving
-from triack.node.control import calls, frames
+from triack.node.control import calls, control_frames
 from triack.node.control import client as client_module
 from triack.node.control.client import Client
-from triack.node.control.frames import Link
+from triack.node.control.control_frames import Link
 
 
 async def test_a_client_knows_its_node(node: triack.Node, client: Client) -> None:
@@ -29,7 +29,7 @@ async def test_more_queues_than_a_frame_takes_are_told_of(
     for number in range(100):
         await node.send(f"queue-{number}", b"x")
     await node.flush()
-    monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 1_000)
+    monkeypatch.setattr(control_frames, "FRAME_BYTES_MAX", 1_000)
     monkeypatch.setattr(calls, "PART_BYTES", 500, raising=False)
     assert await client.queue_lengths() == node.queue_lengths()
     assert len((await client.stats()).queues) == 101

@@ -7,9 +7,9 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, alive, cancel_at_every_turn, until
-from triack.node.consumer import Consumer
 from triack.node.control.client import Client
-from triack.node.message import Message
+from triack.node.handles.consumer import Consumer
+from triack.node.handles.message import Message
 
 
 async def test_what_a_client_receives_is_a_message_like_any_other(node: triack.Node, client: Client) -> None:

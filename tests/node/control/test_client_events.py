@@ -10,7 +10,7 @@ import triack
 from tests.node.nodes import WAIT, make, open_sync, quick, until
 from triack.base.news import LinkDown, LinkUp, PeerSilent
 from triack.node.control.client import Client
-from triack.node.events import EVENTS_MAX, EventFeed
+from triack.node.shell.link_events import EVENTS_MAX, EventFeed
 
 
 def feed_of(node: triack.Node) -> EventFeed:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 import triack
-from triack.node.consumer import BATCH_MESSAGES
 from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
+from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.queues.packing import MAX_BODY_BYTES, Outgoing, pack_one
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import triack
 from tests.node.nodes import SOON, WAIT, make
-from triack.node.control.frames import Header
+from triack.node.control.control_frames import Header
 from triack.queues.stages import Stage
 
 

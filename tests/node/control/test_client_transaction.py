@@ -8,10 +8,10 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, alive, cancel_at_every_turn, make, until
-from triack.node.control import calls, frames
+from triack.node.control import calls, control_frames
 from triack.node.control.client import Client
 from triack.node.control.client_transaction import ClientTransaction
-from triack.node.transaction import Transaction
+from triack.node.handles.transaction import Transaction
 
 
 async def test_a_transaction_is_all_or_nothing(node: triack.Node, client: Client) -> None:
@@ -201,7 +201,7 @@ async def test_a_commit_of_any_length_is_answered(
     node: triack.Node, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a few bytes, and with receipts that are kept together, however many: who was told of an error sends again."""
-    monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 2_000)
+    monkeypatch.setattr(control_frames, "FRAME_BYTES_MAX", 2_000)
     monkeypatch.setattr(calls, "RECEIPTS_MAX", 10)
     await node.send("before", b"x")
     tx = client.transaction()

@@ -12,7 +12,7 @@ from triack.base.errors import StoreInUse
 from triack.node.at_rest import open_at_rest
 from triack.node.control import handover
 from triack.node.control.socket_file import make_socket_path
-from triack.node.notes import folder_of, read_note
+from triack.node.files.notes import folder_of, read_note
 
 
 def read_served(data: Path) -> handover.Served | None:

@@ -10,7 +10,7 @@ import triack
 from tests.machine import PATIENCE_S
 from triack.base.errors import ProtocolError
 from triack.node.control.intake import Chunk, Failure, Intake, add_failure
-from triack.node.outgoing_message import MessageProperties
+from triack.node.shell.outgoing_message import MessageProperties
 
 Told = list[tuple[int, list[Failure]]]
 NOWHERE = "udp://127.0.0.1:9/q"

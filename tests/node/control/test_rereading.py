@@ -9,13 +9,13 @@ import triack
 from tests.node.nodes import WAIT, make, quick
 from tests.tools.commands.serving import serving
 from triack.base.errors import TriackError, WaitTimeout
-from triack.node import private_files
 from triack.node.control import rereading
-from triack.node.control.frames import VERSION, Link
+from triack.node.control.control_frames import VERSION, Link
 from triack.node.control.rereading import reread
-from triack.node.keys import Identity, KeyKind, encode_key
-from triack.node.private_files import PrivateFiles
-from triack.node.trust import TRUST_FILE, TrustFile
+from triack.node.files import private_files
+from triack.node.files.keys import Identity, KeyKind, encode_key
+from triack.node.files.private_files import PrivateFiles
+from triack.node.files.trust import TRUST_FILE, TrustFile
 from triack.tools.ports import free_port
 
 SOMEBODY = encode_key(KeyKind.PUBLIC, Identity.make(lambda size: bytes([7]) * size).public[0])

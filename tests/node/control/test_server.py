@@ -11,11 +11,11 @@ import triack
 from tests.machine import PATIENCE_S
 from tests.node.nodes import until
 from triack.base.errors import TriackError
-from triack.node.control import frames, server
-from triack.node.control.frames import VERSION, Link, dial
+from triack.node.control import control_frames, server
+from triack.node.control.control_frames import VERSION, Link, dial
 from triack.node.control.handover import Served
 from triack.node.control.socket_file import make_socket_path, remove
-from triack.node.notes import read_note
+from triack.node.files.notes import read_note
 
 RECEIVE: dict[str, Any] = {"v": VERSION, "do": "receive", "queue": "orders", "most": 1}
 SEND = {"v": VERSION, "do": "send", "producer": "p", "destination": "orders", "finished": 0}
@@ -51,7 +51,7 @@ async def given(link: Link) -> list[int]:
         header, body = await link.receive()
         while header["op"] == "confirmed":
             header, body = await link.receive()
-    return [int(one) for one in frames.cut(body, header.get("sizes", []))]
+    return [int(one) for one in control_frames.cut(body, header.get("sizes", []))]
 
 
 async def complaint(link: Link) -> str:
@@ -131,7 +131,7 @@ async def test_a_client_that_does_not_read_holds_no_node_that_closes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``triack receive | less`` is one: the pager is full, and the process waits for it."""
-    monkeypatch.setattr(frames, "CLOSE_S", 0.01)
+    monkeypatch.setattr(control_frames, "CLOSE_S", 0.01)
     async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
         await node.send("orders", bytes(4_000_000))
         served = read_note(tmp_path / "b", Served)

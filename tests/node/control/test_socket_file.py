@@ -13,9 +13,9 @@ import pytest
 from tests.node.users import OTHER, OWNER, commons, make_folder, needs_users, run_as
 from triack.base.errors import TriackError
 from triack.node.control import handover, socket_file
-from triack.node.control.frames import dial
+from triack.node.control.control_frames import dial
 from triack.node.control.socket_file import make_socket_path
-from triack.node.notes import folder_of, read_note, write_note
+from triack.node.files.notes import folder_of, read_note, write_note
 
 __all__ = ["commons"]
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from triack.base.ack_trigger import AckTrigger
 from triack.base.errors import UsageError
 from triack.base.news import GapFound, LinkDown, NodeEvent, QueueOverQuota, StoreLow
-from triack.node.acknowledgements import Every
 from triack.node.control.told import (
     describe_event,
     describe_every,
@@ -22,9 +21,10 @@ from triack.node.control.told import (
     read_news,
     read_receipts,
 )
-from triack.node.receipt import MessageWaits
-from triack.queues.ack_events import AckEvent, AckKind
+from triack.node.handles.acknowledgements import Every
+from triack.node.handles.receipt import MessageWaits
 from triack.queues.stages import Stage
+from triack.queues.streams.ack_events import AckEvent, AckKind
 
 
 def sent(value: Any) -> Any:

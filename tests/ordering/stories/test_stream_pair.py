@@ -7,7 +7,7 @@ import pytest
 from tests.ordering.pair import StreamPair
 from triack.base.units import MS, SECOND
 from triack.ordering.incoming import Outcome
-from triack.ordering.settings import OrderSettings, Resend
+from triack.ordering.order_settings import OrderSettings, Resend
 from triack.tools.sim.faults import Faults
 
 QUICK = OrderSettings(

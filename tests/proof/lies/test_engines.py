@@ -1,12 +1,12 @@
-"""Many lies in one directory; tests/tools/replay/test_spark_engine.py has both engines judge them."""
+"""Many lies in one directory; tests/tools/replay/engines/test_spark_engine.py has both engines judge them."""
 
 from pathlib import Path
 
 from proof.lies.engines import save_lies, unlike
 from proof.lies.mutate import lies_about
 from tests.tools.replay.harmless import HARMLESS
-from triack.tools.replay.files import find_logs
-from triack.tools.replay.local_engine import replay_local
+from triack.tools.replay.engines.local_engine import replay_local
+from triack.tools.replay.log.files import find_logs
 
 
 def test_each_lie_has_a_log_of_its_own(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from proof.lies.logs import honest_logs, is_honest, is_whole, wide_logs, widened
 from triack.tools.chaos.drawing import draw
-from triack.tools.replay.local_engine import judge_records
+from triack.tools.replay.engines.local_engine import judge_records
 
 
 @pytest.mark.slow

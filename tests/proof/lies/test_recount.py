@@ -9,9 +9,9 @@ from proof.lies.logs import expiring_files
 from proof.lies.recount import Counted, recount
 from tests.tools.replay.builder import CLASS_LANES, PER_PACKET, SEQUENCE, Record, World, place
 from tests.tools.replay.faults import TX, ready
-from triack.tools.replay.files import parse_records
-from triack.tools.replay.judge import Judge
-from triack.tools.replay.version1 import modernize
+from triack.tools.replay.judges.judge import Judge
+from triack.tools.replay.log.files import parse_records
+from triack.tools.replay.log.version1 import modernize
 
 STREAM = {"class": TX, "origin": "a" * 32, "lane": CLASS_LANES[TX], "sequence": SEQUENCE}
 

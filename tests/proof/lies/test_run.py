@@ -6,7 +6,7 @@ from proof.lies.logs import honest_logs
 from proof.lies.mutate import lies_about
 from proof.lies.run import RIGHT, Told, found_by, tell, tell_all
 from triack.base.session_log import EVENTS
-from triack.tools.replay.catalogue import CHECKS
+from triack.tools.replay.checks.catalogue import CHECKS
 
 LIES = 60
 LOGS = 4

@@ -7,7 +7,7 @@ from proof.planted.catalogue import bug_named
 from proof.planted.ordering import BUGS
 from tests.proof.planted.changes import changes_of
 from triack.base.delivery import FREED_BY, Ack, Delivery
-from triack.ordering.settings import OrderSettings
+from triack.ordering.order_settings import OrderSettings
 from triack.ordering.tiers import ResendTimer
 
 

@@ -9,7 +9,7 @@ from proof.planted.catalogue import bug_named
 from proof.planted.queues import BUGS
 from tests.proof.planted.changes import changes_of
 from triack.base.delivery import Delivery
-from triack.queues.mailbox import Mailbox, Notices, QueuedPacket
+from triack.queues.mailboxes.mailbox import Mailbox, Notices, QueuedPacket
 from triack.queues.packing import Outgoing, pack_one
 
 

@@ -13,7 +13,7 @@ from proof.planted.run import Found, hunt_all
 from proof.planted.worlds import PLAIN
 from triack.base.errors import ChaosError
 from triack.ordering.incoming import IncomingSequence
-from triack.queues.engine import Engine
+from triack.queues.manager.engine import Engine
 
 WINDOW = bug_named("the window is off by one")
 

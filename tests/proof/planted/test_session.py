@@ -6,8 +6,8 @@ from proof.planted.bug import Bug
 from proof.planted.catalogue import bug_named
 from proof.planted.session import BUGS
 from tests.proof.planted.changes import changes_of
-from triack.session.rtt import RoundTrip
-from triack.session.sending import SendWindow
+from triack.session.congestion.rtt import RoundTrip
+from triack.session.congestion.send_window import SendWindow
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)

@@ -7,8 +7,8 @@ from proof.search.datagrams import BareChannels, Datagram, Datagrams, describe_p
 from tests.proof.search.hosts import DELIVER, opened, started
 from triack.base.datagram import HEADER_BYTES, Kind, read_header
 from triack.ordering.wire import encode_order_ack
-from triack.session.frames import CloseFrame, Frame, PacketFrame, PingFrame, StoreAckFrame
-from triack.session.states import CloseReason
+from triack.session.protocol.frames import CloseFrame, Frame, PacketFrame, PingFrame, StoreAckFrame
+from triack.session.protocol.states import CloseReason
 
 
 def test_a_datagram_is_read_as_it_was_sent() -> None:

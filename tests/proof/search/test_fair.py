@@ -11,7 +11,7 @@ from proof.search.identity import freeze
 from proof.search.scope import Part
 from tests.proof.search.hosts import DELIVER, opened, started
 from triack.ordering.outgoing import OutgoingSequence
-from triack.queues.engine import Engine
+from triack.queues.manager.engine import Engine
 
 
 def fair(*hosts: Host) -> str | None:

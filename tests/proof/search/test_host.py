@@ -8,8 +8,8 @@ from proof.planted.worlds import PLAIN, READING, RECEIVER_DIES
 from proof.search.host import NOW_NS, Host, Ids
 from proof.search.scope import Part
 from tests.proof.search.hosts import DELIVER, opened, started
-from triack.queues.group_commit import GroupCommit
-from triack.session.states import SessionState
+from triack.queues.streams.group_commit import GroupCommit
+from triack.session.protocol.states import SessionState
 
 
 def names(host: Host) -> set[str]:

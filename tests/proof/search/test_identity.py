@@ -11,7 +11,7 @@ from proof.planted.worlds import PLAIN
 from proof.search.host import Host
 from proof.search.identity import DIGEST_BYTES, digest, freeze, short, thaw
 from tests.proof.search.hosts import DELIVER, opened, started
-from triack.queues.settings import NodeSettings
+from triack.queues.node_settings import NodeSettings
 
 
 class Colour(Enum):

@@ -11,7 +11,7 @@ from proof.search.inside import TimerKey, conversations, expire, settle, timers
 from proof.search.scope import Part, Scope
 from tests.proof.search.hosts import DELIVER, opened, started
 from triack.base.units import SECOND
-from triack.session.states import SessionState
+from triack.session.protocol.states import SessionState
 
 EVERYTHING = Scope("all timers", "", (Part(ready=1, sessions=9, patience=9), Part(sessions=9, patience=9)))
 

@@ -11,7 +11,7 @@ from proof.search.identity import thaw
 from proof.search.nodes import Nodes
 from proof.search.witness import Violation
 from tests.proof.search.hosts import opened, started
-from triack.queues.engine import Engine
+from triack.queues.manager.engine import Engine
 
 
 def test_a_state_has_one_number() -> None:

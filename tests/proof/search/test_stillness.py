@@ -8,8 +8,8 @@ from proof.search.inside import WAITS_NS
 from tests.session.pair import Pair, cut, reasons
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.session.states import CloseReason, SessionState
-from triack.session.timers import Timer
+from triack.session.protocol.states import CloseReason, SessionState
+from triack.session.protocol.timers import Timer
 
 
 def busy() -> Pair:

@@ -8,7 +8,7 @@ from proof.planted.worlds import PLAIN
 from proof.search.datagrams import Datagram
 from proof.search.witness import Violation
 from tests.proof.search.hosts import opened
-from triack.session.frames import PacketFrame, StoreAckFrame
+from triack.session.protocol.frames import PacketFrame, StoreAckFrame
 
 
 def packet(datagram: Datagram) -> PacketFrame:

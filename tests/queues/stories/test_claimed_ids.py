@@ -5,8 +5,7 @@ from tests.queues.stories.test_peers import B, Named, named
 from tests.queues.world import PlainWorld, SimNode
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
-from triack.queues.quotas import STREAM_BYTES, Limits
-from triack.queues.settings import NodeSettings
+from triack.queues.node_settings import STREAM_BYTES, Limits, NodeSettings
 
 IDS = 10
 

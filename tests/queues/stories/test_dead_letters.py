@@ -9,9 +9,8 @@ from triack.base.delivery import Delivery
 from triack.base.news import QueueOverQuota, StreamHeld
 from triack.base.reasons import DropReason, HoldReason
 from triack.base.units import SECOND
+from triack.queues.node_settings import DeadLetters, Limits, NodeSettings, Quota, WhenLettersFull
 from triack.queues.packing import Outgoing
-from triack.queues.quotas import DeadLetters, Limits, Quota, WhenLettersFull
-from triack.queues.settings import NodeSettings
 
 
 def limited(**more: object) -> NodeSettings:

@@ -4,9 +4,8 @@ import pytest
 
 from tests.queues.world import SimNode, World
 from triack.base.units import SECOND
-from triack.queues.mailbox import Lease, Mailbox
-from triack.queues.redelivery import Redelivery
-from triack.queues.settings import NodeSettings
+from triack.queues.mailboxes.mailbox import Lease, Mailbox
+from triack.queues.node_settings import NodeSettings, Redelivery
 
 
 @pytest.fixture

@@ -13,19 +13,13 @@ from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
-from triack.queues.introduction import Introduction
-from triack.queues.settings import NodeSettings
-from triack.session.frames import (
-    Hello,
-    StoreAckFrame,
-    decode_frames,
-    encode_close,
-    encode_ping,
-)
-from triack.session.policy import Policy
-from triack.session.states import CloseReason
-from triack.tools.replay.files import parse_records
-from triack.tools.replay.local_engine import judge_records
+from triack.queues.node_settings import NodeSettings
+from triack.queues.peers.introduction import Introduction
+from triack.session.protocol.frames import Hello, StoreAckFrame, decode_frames, encode_close, encode_ping
+from triack.session.protocol.policy import Policy
+from triack.session.protocol.states import CloseReason
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
 
 
 def test_a_well_behaved_stranger_is_heard() -> None:

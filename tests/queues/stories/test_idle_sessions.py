@@ -11,14 +11,14 @@ from random import Random
 import pytest
 
 from triack.base.commit import StoreContent
-from triack.base.compiled import is_compiled
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory, Peer
 from triack.base.units import SECOND
-from triack.queues.effects import Send, StartJob
-from triack.queues.engine import Engine
-from triack.queues.settings import NodeSettings
-from triack.session.settings import SessionSettings
+from triack.queues.manager.effects import Send, StartJob
+from triack.queues.manager.engine import Engine
+from triack.queues.node_settings import NodeSettings
+from triack.session.protocol.settings import SessionSettings
+from triack.tools.compiled import is_compiled
 from triack.transport.noise import KeyPair
 from triack.transport.secure import SecureChannels
 

@@ -7,8 +7,8 @@ import pytest
 from tests.queues.stories.test_patience import DAY, Meter, judged
 from tests.queues.world import SimNode, World
 from triack.base.units import MS, SECOND
-from triack.queues.settings import NodeSettings
-from triack.session.settings import SessionSettings
+from triack.queues.node_settings import NodeSettings
+from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
 FLOW_LIFE_NS = 30 * SECOND

@@ -8,13 +8,13 @@ from triack.base.delivery import Delivery
 from triack.base.errors import StoreFailed
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
-from triack.queues import outbox
-from triack.queues.effects import Job
-from triack.queues.mailbox import Lease
-from triack.queues.redelivery import Return
-from triack.queues.settings import NodeSettings
+from triack.queues.mailboxes.mailbox import Lease
+from triack.queues.mailboxes.redelivery import Return
+from triack.queues.manager.effects import Job
+from triack.queues.node_settings import NodeSettings
 from triack.queues.stages import Stage
-from triack.session.settings import SessionSettings
+from triack.queues.streams import outbox
+from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery

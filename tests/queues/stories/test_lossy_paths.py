@@ -6,7 +6,7 @@ import pytest
 
 from tests.queues.world import SimNode, World, numbered
 from triack.base.units import MS, SECOND
-from triack.queues.settings import NodeSettings
+from triack.queues.node_settings import NodeSettings
 from triack.tools.sim.faults import Faults
 
 MESSAGES = 1_000

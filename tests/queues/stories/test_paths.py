@@ -9,10 +9,11 @@ from tests.queues.world import SimNode, World, numbered
 from triack.base.datagram import Kind, read_header
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
-from triack.queues.effects import Effect, Release, Vouch
-from triack.queues.engine import Engine
-from triack.queues.path import GIVE_UP_NS
-from triack.session.frames import encode_ping
+from triack.queues.manager.effects import Effect
+from triack.queues.manager.engine import Engine
+from triack.queues.peers.path import GIVE_UP_NS
+from triack.queues.peers.vouching import Release, Vouch
+from triack.session.protocol.frames import encode_ping
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Port
 from triack.transport.insecure import InsecureChannel

@@ -10,15 +10,13 @@ from tests.queues.world import PlainWorld, SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.ranges import NumberSet
 from triack.base.units import MS, SECOND
-from triack.queues.quotas import Limits, Quota
-from triack.queues.reconnect import Reconnect
-from triack.queues.settings import NodeSettings
-from triack.session.session_ack import SessionAck
-from triack.session.settings import SessionSettings
-from triack.session.states import CloseReason
-from triack.tools.replay.files import parse_records
-from triack.tools.replay.local_engine import judge_records
-from triack.tools.replay.schema import Violation
+from triack.queues.node_settings import Limits, NodeSettings, Quota, Reconnect
+from triack.session.acknowledgements.session_ack import SessionAck
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.states import CloseReason
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
+from triack.tools.replay.log.schema import Violation
 from triack.tools.sim.faults import Faults
 
 HOUR = 3_600 * SECOND

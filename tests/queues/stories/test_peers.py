@@ -10,8 +10,8 @@ from triack.base.delivery import Delivery
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
-from triack.queues.calling import WaitsFor
-from triack.queues.link import Conversation
+from triack.queues.peers.calling import WaitsFor
+from triack.queues.peers.link import Conversation
 from triack.queues.stages import Stage
 from triack.tools.sim.faults import Faults
 

@@ -5,8 +5,8 @@ import pytest
 from tests.queues.world import World
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.node.policies import PRESETS, hornetq, solace
-from triack.queues.settings import NodeSettings
+from triack.node.handles.policies import PRESETS, hornetq, solace
+from triack.queues.node_settings import NodeSettings
 
 GIVEN_UP_S = {"DEFAULT": 2, "MSMQ": 20, "SOLACE": 2, "HORNETQ": 30, "AMPS": 2}
 """``a silent peer is given up after``, on a short path."""

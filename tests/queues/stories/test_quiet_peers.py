@@ -9,12 +9,11 @@ from tests.queues.world import SimNode, World, numbered
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.ordering.settings import OrderSettings
-from triack.queues.quotas import Limits, Quota
-from triack.queues.settings import NodeSettings
-from triack.session.settings import SessionSettings
-from triack.tools.replay.files import parse_records
-from triack.tools.replay.local_engine import judge_records
+from triack.ordering.order_settings import OrderSettings
+from triack.queues.node_settings import Limits, NodeSettings, Quota
+from triack.session.protocol.settings import SessionSettings
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.faults import Faults
 
 HOUR = 3_600 * SECOND

@@ -11,12 +11,11 @@ from triack.base.delivery import Delivery
 from triack.base.news import QueueOverQuota, StoreLow, StreamHeld, StreamsNearLimit
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
-from triack.ordering.settings import OrderSettings, Resend
-from triack.queues.admission import Admission
+from triack.ordering.order_settings import OrderSettings, Resend
+from triack.queues.node_settings import Limits, NodeSettings, Quota, WhenFull
 from triack.queues.packing import fragment_range
-from triack.queues.quotas import Limits, Quota, WhenFull
-from triack.queues.settings import NodeSettings
 from triack.queues.stages import STAGES
+from triack.queues.streams.admission import Admission
 from triack.tools.sim.faults import Faults
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery.EXPRESS, Delivery.RECOVERABLE, Delivery.TRANSACTIONAL

@@ -8,13 +8,12 @@ from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
-from triack.queues.admission import Admission
-from triack.queues.inbox import Inbox
-from triack.queues.quotas import Limits, Quota
-from triack.queues.settings import NodeSettings
+from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.stages import STAGES, Stage
-from triack.tools.replay.files import parse_records
-from triack.tools.replay.local_engine import judge_records
+from triack.queues.streams.admission import Admission
+from triack.queues.streams.inbox import Inbox
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.faults import Faults
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery

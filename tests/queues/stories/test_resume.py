@@ -10,11 +10,11 @@ from tests.queues.rollbacks import both_know, put_back
 from tests.queues.world import PlainWorld, SimNode, World, numbered
 from triack.base.datagram import Kind, read_header
 from triack.base.units import MS, SECOND
-from triack.queues.introduction import Introduction, StreamPosition
-from triack.queues.settings import NodeSettings
-from triack.session.settings import SessionSettings
-from triack.tools.replay.files import parse_records
-from triack.tools.replay.local_engine import judge_records
+from triack.queues.node_settings import NodeSettings
+from triack.queues.peers.introduction import Introduction, StreamPosition
+from triack.session.protocol.settings import SessionSettings
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.disk import Snapshot
 
 SESSION = SessionSettings(ack_timeout_s=2.0, store_ack_timeout_s=2.0)

@@ -19,7 +19,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import RollbackDetected
 from triack.base.units import MS, SECOND
 from triack.queues.stages import STAGES, Stage
-from triack.session.frames import decode_frames
+from triack.session.protocol.frames import decode_frames
 from triack.tools.sim.disk import Snapshot
 from triack.tools.sim.faults import Faults
 

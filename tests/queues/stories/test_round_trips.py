@@ -5,8 +5,8 @@ import pytest
 from tests.queues.world import SimNode, World
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.node.policies import msmq
-from triack.queues.settings import NodeSettings
+from triack.node.handles.policies import msmq
+from triack.queues.node_settings import NodeSettings
 
 LEAST_NS = 500 * MS
 """MSMQ's shortest store ack delay ([MS-MQQB] 2.2.2.1)."""

@@ -6,12 +6,11 @@ from tests.queues.world import SimNode, World
 from triack.base.delivery import Delivery
 from triack.base.errors import UsageError
 from triack.base.units import MS, SECOND
-from triack.queues.reconnect import Reconnect
-from triack.queues.settings import NodeSettings
+from triack.queues.node_settings import NodeSettings, Reconnect
 from triack.queues.stages import STAGES
-from triack.session.settings import SessionSettings
-from triack.tools.replay.files import parse_records
-from triack.tools.replay.local_engine import judge_records
+from triack.session.protocol.settings import SessionSettings
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
 
 SESSION = SessionSettings(ack_timeout_s=2.0, store_ack_timeout_s=2.0, cleanup_interval_s=5.0)
 HAND_BACK = NodeSettings(session=SESSION, reconnect=Reconnect(after_session_lost="hand back"))

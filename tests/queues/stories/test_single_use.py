@@ -8,9 +8,8 @@ from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.news import StreamsNearLimit
 from triack.base.units import MS, SECOND
-from triack.ordering.settings import OrderSettings
-from triack.queues.quotas import Limits
-from triack.queues.settings import NodeSettings, streams_limit
+from triack.ordering.order_settings import OrderSettings
+from triack.queues.node_settings import Limits, NodeSettings, streams_limit
 from triack.tools.sim.faults import Faults
 
 DURABLE = (Delivery.RECOVERABLE, Delivery.TRANSACTIONAL)

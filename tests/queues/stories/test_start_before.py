@@ -3,7 +3,7 @@
 from typing import Any
 
 from triack.base.delivery import Delivery
-from triack.tools.replay.files import parse_records
+from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.host import SimHost
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import World

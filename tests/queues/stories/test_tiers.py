@@ -8,12 +8,12 @@ import pytest
 
 from tests.queues.world import SimNode, World, numbered
 from triack.base.units import MS, SECOND
-from triack.node.policies import PRESETS
-from triack.ordering.settings import OrderSettings
-from triack.queues.settings import NodeSettings
-from triack.session.settings import SessionSettings
-from triack.tools.replay.files import parse_records
-from triack.tools.replay.local_engine import judge_records
+from triack.node.handles.policies import PRESETS
+from triack.ordering.order_settings import OrderSettings
+from triack.queues.node_settings import NodeSettings
+from triack.session.protocol.settings import SessionSettings
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.faults import Faults
 
 MINUTE, HOUR = 60 * SECOND, 3_600 * SECOND

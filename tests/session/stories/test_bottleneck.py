@@ -6,7 +6,7 @@ import pytest
 
 from tests.session.bottleneck import Bottleneck
 from triack.base.units import MS, SECOND
-from triack.session.settings import SessionSettings
+from triack.session.protocol.settings import SessionSettings
 from triack.tools.bench.pipe import LinkPlan
 
 RATE_BPS = 10_000_000

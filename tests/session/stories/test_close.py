@@ -8,10 +8,10 @@ from tests.session.pair import DEFAULTS, RTT_NS, Pair, closes, cut, goodbyes, re
 from triack.base.delivery import Delivery
 from triack.base.ranges import NumberSet
 from triack.base.units import MS, SECOND
-from triack.session.events import PacketsAcked, SessionClosed, TransmitKind
-from triack.session.frames import encode_ack, encode_packet, encode_ping, encode_store_ack
-from triack.session.settings import SessionSettings
-from triack.session.states import CloseReason, SessionState
+from triack.session.protocol.events import PacketsAcked, SessionClosed, TransmitKind
+from triack.session.protocol.frames import encode_ack, encode_packet, encode_ping, encode_store_ack
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.states import CloseReason, SessionState
 
 
 def test_an_idle_session_closes_after_the_cleanup_interval() -> None:

@@ -5,8 +5,8 @@ import pytest
 from tests.session.pair import KIND_AND_COUNTER_BYTES, OVERHEAD_BYTES, Pair
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.session.events import ProbeArrived, SizeChanged, Transmit
-from triack.session.frames import (
+from triack.session.protocol.events import ProbeArrived, SizeChanged, Transmit
+from triack.session.protocol.frames import (
     PACKET_HEADER_BYTES,
     Ask,
     PieceFrame,
@@ -15,7 +15,7 @@ from triack.session.frames import (
     encode_piece,
     encode_probe,
 )
-from triack.session.settings import SessionSettings
+from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
 WANTED = 9_000

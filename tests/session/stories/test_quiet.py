@@ -8,11 +8,11 @@ from proof.search import stillness
 from tests.session.pair import Pair, cut, reasons
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.session.events import PeerQuiet
-from triack.session.frames import PingFrame, decode_frames
-from triack.session.settings import SessionSettings
-from triack.session.states import CloseReason
-from triack.session.timers import Timer
+from triack.session.protocol.events import PeerQuiet
+from triack.session.protocol.frames import PingFrame, decode_frames
+from triack.session.protocol.settings import SessionSettings
+from triack.session.protocol.states import CloseReason
+from triack.session.protocol.timers import Timer
 
 TIMEOUT_NS = 2 * SECOND
 """The least of the adaptive ack timeout, which is in force on so short a path."""

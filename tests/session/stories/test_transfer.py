@@ -5,8 +5,8 @@ import pytest
 from tests.session.pair import Pair, closes
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.units import MS, SECOND
-from triack.session.events import PacketsAcked, PacketsStored
-from triack.session.settings import SessionSettings
+from triack.session.protocol.events import PacketsAcked, PacketsStored
+from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
 PATIENT = SessionSettings(

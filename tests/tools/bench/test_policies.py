@@ -7,9 +7,9 @@ import pytest
 
 from tests.tools.bench.measuring import measured
 from triack.base.units import MS
-from triack.node.policies import AMPS, DEFAULT, HORNETQ, MSMQ, SOLACE
-from triack.queues.positions import Positions
-from triack.queues.settings import NodeSettings
+from triack.node.handles.policies import AMPS, DEFAULT, HORNETQ, MSMQ, SOLACE
+from triack.queues.node_settings import NodeSettings
+from triack.queues.streams.positions import Positions
 from triack.tools.bench import policies
 from triack.tools.bench.pipe import LinkPlan
 from triack.tools.bench.policies import LINKS, blocking_rate, lose_session, pace, stream

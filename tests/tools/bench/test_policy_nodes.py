@@ -10,9 +10,9 @@ import pytest
 from tests.machine import PATIENCE_S
 from tests.tools.bench.measuring import measured
 from triack.base.units import MS
-from triack.node.policies import DEFAULT, SOLACE
-from triack.queues.settings import NodeSettings
-from triack.session.settings import SessionSettings
+from triack.node.handles.policies import DEFAULT, SOLACE
+from triack.queues.node_settings import NodeSettings
+from triack.session.protocol.settings import SessionSettings
 from triack.tools.bench import policy_nodes
 from triack.tools.bench.pipe import LinkPlan
 from triack.tools.bench.policies import LINKS

@@ -9,7 +9,7 @@ from triack.tools.bench.run import run_once
 from triack.tools.bench.splicing import lengthen
 from triack.tools.bench.systems.catalogue import SYSTEMS
 from triack.tools.bench.work import Work
-from triack.tools.replay.files import find_logs, read_records
+from triack.tools.replay.log.files import find_logs, read_records
 from triack.tools.replay.run import replay
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from triack.base.units import MS
-from triack.queues.settings import NodeSettings
+from triack.queues.node_settings import NodeSettings
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import Fault, HostPlan, Plan, StreamPlan
 from triack.tools.chaos.trust import Trust

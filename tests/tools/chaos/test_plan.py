@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from triack.queues.quotas import Limits, Quota
+from triack.queues.node_settings import Limits, Quota
 from triack.tools.chaos.drawing import draw
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from triack.queues.quotas import Limits
+from triack.queues.node_settings import Limits
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.plan import DISHONEST, STRANGE, Plan
 from triack.tools.chaos.rarities import HELD_FEW, QUICK_TIER_S, SHARE, add_rarities

@@ -7,7 +7,7 @@ import pytest
 
 from tests.tools.chaos.scenes import STREAM, Trusting, plan_of
 from triack.base.units import SECOND
-from triack.queues.inbox import Inbox
+from triack.queues.streams.inbox import Inbox
 from triack.tools.chaos.plan import Fault, Plan
 
 WAVERING = replace(STREAM, gap_ns=SECOND, batch=3, wavers=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from triack.base.units import MS, SECOND
-from triack.ordering.settings import OrderSettings
-from triack.queues.settings import NodeSettings
-from triack.session.settings import SessionSettings
+from triack.ordering.order_settings import OrderSettings
+from triack.queues.node_settings import NodeSettings
+from triack.session.protocol.settings import SessionSettings
 from triack.store.store import Store
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.plan import LASTING_MS, Fault, Plan, StreamPlan

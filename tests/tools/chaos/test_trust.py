@@ -7,7 +7,7 @@ import pytest
 
 from tests.tools.chaos.scenes import STREAM, Trusting, plan_of
 from triack.base.units import MS, SECOND
-from triack.queues.engine import Engine
+from triack.queues.manager.engine import Engine
 from triack.tools.chaos.plan import Fault, Plan
 from triack.transport.secure import SecureChannels
 

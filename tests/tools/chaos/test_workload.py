@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from triack.base.units import MS, SECOND
-from triack.queues.settings import NodeSettings
+from triack.queues.node_settings import NodeSettings
 from triack.tools.chaos import workload
 from triack.tools.chaos.history import Batch, Fate, History, Part, StreamHistory
 from triack.tools.chaos.host import Host

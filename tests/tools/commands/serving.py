@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from triack.node.control import handover
-from triack.node.control.frames import Link
+from triack.node.control.control_frames import Link
 from triack.node.control.socket_file import make_socket_path
-from triack.node.notes import folder_of
+from triack.node.files.notes import folder_of
 
 Conversation = Callable[[Link], Awaitable[None]]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from triack.node.keys import KeyKind, decode_key
+from triack.node.files.keys import KeyKind, decode_key
 from triack.tools.commands.keygen import keygen
 
 

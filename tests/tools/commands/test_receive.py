@@ -16,9 +16,9 @@ import triack
 from tests.machine import PATIENCE_S
 from tests.tools.commands.serving import serving
 from triack.base.errors import ProtocolError, StoreInUse, TriackError, WaitTimeout
-from triack.node.access import DEFAULT_SUITE
 from triack.node.control import handover
-from triack.node.control.frames import VERSION, Link
+from triack.node.control.control_frames import VERSION, Link
+from triack.node.files.access import DEFAULT_SUITE
 from triack.store.store import Store
 from triack.tools.commands import receive
 

@@ -11,8 +11,8 @@ import pytest
 import triack
 from tests.tools.commands.serving import serving
 from triack.base.errors import ProtocolError
-from triack.node.access import DEFAULT_SUITE
-from triack.node.control.frames import VERSION, Link
+from triack.node.control.control_frames import VERSION, Link
+from triack.node.files.access import DEFAULT_SUITE
 from triack.queues.stages import STAGES
 from triack.tools.commands import send
 from triack.tools.commands.tally import STORED, stored_but

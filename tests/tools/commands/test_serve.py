@@ -11,7 +11,7 @@ from tests.certificates import make_certificate
 from tests.tools.processes import SECONDS, Server, message_of, start, triack
 from triack.base.errors import AddressError
 from triack.node.control.handover import Served
-from triack.node.notes import read_note
+from triack.node.files.notes import read_note
 from triack.tools.commands.serve import serve
 
 HERE = ("--listen", "udp://127.0.0.1:0", "--insecure")

@@ -14,10 +14,10 @@ from tests.node.nodes import make
 from tests.tools.processes import SECONDS, Server, start, wait_until
 from tests.tools.processes import triack as command
 from triack.base.errors import NodeClosed, StoreInUse, TriackError
-from triack.node.access import DEFAULT_SUITE
 from triack.node.control import handover, server
-from triack.node.control.frames import VERSION, Link
-from triack.node.notes import read_note
+from triack.node.control.control_frames import VERSION, Link
+from triack.node.files.access import DEFAULT_SUITE
+from triack.node.files.notes import read_note
 from triack.tools.commands.succession import Succession
 
 

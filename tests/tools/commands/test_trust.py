@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from triack.node.keys import Identity, KeyKind, encode_key
+from triack.node.files.keys import Identity, KeyKind, encode_key
 from triack.tools.cli import main
 from triack.tools.commands.keygen import keygen
 from triack.tools.commands.trust import trust

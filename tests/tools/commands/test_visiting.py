@@ -8,7 +8,7 @@ import triack
 from tests.node.nodes import make
 from tests.tools.commands.serving import serving
 from triack.base.errors import UsageError, WaitTimeout
-from triack.node.control.frames import Link
+from triack.node.control.control_frames import Link
 from triack.tools.commands import visiting
 from triack.tools.commands.visiting import Host, stats_of, visit
 

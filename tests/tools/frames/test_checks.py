@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from triack.tools.replay.catalogue import CHECKS
+from triack.tools.replay.checks.catalogue import CHECKS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,8 +7,8 @@ import pytest
 
 from triack.base.errors import ReplayError, UsageError
 from triack.base.session_log import COMMON, FIELDS
-from triack.tools.replay.files import find_logs, read_records
-from triack.tools.replay.local_engine import replay_local
+from triack.tools.replay.engines.local_engine import replay_local
+from triack.tools.replay.log.files import find_logs, read_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

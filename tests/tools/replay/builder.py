@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from triack.base.session_log import COMMON, EVENTS
-from triack.tools.replay.schema import Violation
+from triack.tools.replay.log.schema import Violation
 
 ALPHA = "a1" * 16
 BETA = "be" * 16

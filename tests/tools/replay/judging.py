@@ -7,10 +7,10 @@ from tests.tools.replay.ack_faults import ACK_FAULTS
 from tests.tools.replay.builder import World, brief
 from tests.tools.replay.faults import FAULTS, ready
 from tests.tools.replay.rule_faults import RULE_FAULTS, restarted
-from triack.tools.replay.judge import Judge
-from triack.tools.replay.local_engine import judge_records
-from triack.tools.replay.schema import Verdict
-from triack.tools.replay.version1 import modernize
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.judges.judge import Judge
+from triack.tools.replay.log.schema import Verdict
+from triack.tools.replay.log.version1 import modernize
 
 PLANTED = (*FAULTS, *ACK_FAULTS, *RULE_FAULTS)
 

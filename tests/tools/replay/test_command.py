@@ -15,9 +15,9 @@ from tests.machine import PATIENCE_S
 from tests.tools.replay.builder import healthy
 from tests.tools.replay.faults import FAULTS, ready
 from triack.tools.replay import command as module
-from triack.tools.replay.catalogue import CHECKS
+from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.command import command, show
-from triack.tools.replay.schema import Timeline, Verdict, Violation
+from triack.tools.replay.log.schema import Timeline, Verdict, Violation
 
 
 def test_json_is_the_last_line(tmp_path: Path) -> None:

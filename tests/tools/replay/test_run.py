@@ -13,7 +13,7 @@ from tests.machine import PATIENCE_S
 from tests.tools.replay.builder import close_segments, healthy
 from triack.base.errors import ReplayError
 from triack.tools.replay import run
-from triack.tools.replay.listing import Listing, list_logs
+from triack.tools.replay.log.listing import Listing, list_logs
 from triack.tools.replay.run import reason_of, replay
 
 
@@ -94,7 +94,7 @@ def test_a_java_that_dies_is_a_failure_of_spark(tmp_path: Path, monkeypatch: pyt
     pytest.importorskip("pyspark")
     from pyspark.sql import SparkSession
 
-    from triack.tools.replay import spark_engine, spark_session
+    from triack.tools.replay.engines import spark_engine, spark_session
 
     class Dead:
         def stop(self) -> None:
@@ -112,7 +112,7 @@ def test_what_fails_behind_a_ctrl_c_is_no_failure_of_spark(tmp_path: Path, monke
     pytest.importorskip("pyspark")
     from pyspark.sql import SparkSession
 
-    from triack.tools.replay import spark_engine, spark_session
+    from triack.tools.replay.engines import spark_engine, spark_session
 
     class Cut:
         def stop(self) -> None:

@@ -10,11 +10,11 @@ from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, RollbackDetected, StoreDamaged, StoreFailed
 from triack.base.news import PeerSilent
 from triack.base.units import MS, SECOND
-from triack.queues.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
-from triack.queues.engine import Engine
-from triack.queues.mailbox import Mailbox
+from triack.queues.mailboxes.mailbox import Mailbox
+from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
+from triack.queues.manager.engine import Engine
 from triack.queues.stages import Stage
-from triack.tools.replay.files import parse_records
+from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.effects import Effects
 from triack.tools.sim.faults import Faults

@@ -11,7 +11,7 @@ import pytest
 from tests.tools.forkserver import Forked
 from tests.tools.processes import SECONDS, Server, numbered, start, text, triack, wait_until
 from triack.node.control.handover import Served
-from triack.node.notes import read_note
+from triack.node.files.notes import read_note
 
 LINES = 4_000
 KILLS = 3

@@ -7,8 +7,8 @@ import pytest
 
 import triack
 from triack.base.peers import Peer
-from triack.node.private_files import MemoryFiles
-from triack.node.trust import TrustFile
+from triack.node.files.private_files import MemoryFiles
+from triack.node.files.trust import TrustFile
 from triack.testing import World
 from triack.testing.keyring import Keyring
 

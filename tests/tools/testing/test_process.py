@@ -7,7 +7,7 @@ import pytest
 
 import triack
 from tests.tools.testing.services import B, collect, feed, numbers
-from triack.node.platform import PLATFORM
+from triack.node.shell.platform import PLATFORM
 from triack.testing import MachineCrashed, World
 from triack.testing.hardware import Hardware
 from triack.testing.process import SimProcess

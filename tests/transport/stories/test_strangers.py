@@ -25,8 +25,8 @@ from tests.transport.snapshots import snapshot
 from triack.base.datagram import Channel, Header, Kind, read_header
 from triack.base.errors import ProtocolError
 from triack.base.peers import Peer
-from triack.transport.admission import CONNECTS_PER_HOST
 from triack.transport.cookies import COOKIE_LIFE_NS
+from triack.transport.handshake_load import CONNECTS_PER_HOST
 from triack.transport.noise import CHACHAPOLY_BLAKE2S, KeyPair
 from triack.transport.secure import RETRY_PAUSE_NS, SecureChannels
 

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import triack
 from triack.base.commit import Commit
-from triack.node import operator_log
-from triack.node.platform import PLATFORM, Platform
+from triack.node.files import operator_log
+from triack.node.shell.platform import PLATFORM, Platform
 from triack.queues.stages import STAGES
 from triack.store.store import Store
 from triack.tools.bench.application import Facts, Inlet, Outlet, Sink

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import triack
-from triack.node.platform import PLATFORM
+from triack.node.shell.platform import PLATFORM
 from triack.tools.bench.systems.own import Counting, settings_of
 from triack.tools.bench.work import Work, make_ring, noise_of
 

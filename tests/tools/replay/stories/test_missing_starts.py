@@ -13,8 +13,8 @@ from proof.lies.logs import honest_logs
 from tests.tools.replay.builder import ALPHA, BETA, Record
 from tests.tools.replay.judging import plant, verdict_of
 from tests.tools.replay.rule_faults import restarted
-from triack.tools.replay.judge import Judge
-from triack.tools.replay.schema import Verdict
+from triack.tools.replay.judges.judge import Judge
+from triack.tools.replay.log.schema import Verdict
 
 LOGS = 10
 """Histories with some seconds of work; thousands of starts were left out when this was written."""

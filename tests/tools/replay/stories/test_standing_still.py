@@ -5,7 +5,7 @@ import pytest
 from tests.tools.replay.builder import MS, World
 from tests.tools.replay.faults import TX, ready
 from tests.tools.replay.judging import verdict_of
-from triack.tools.replay.schema import Verdict
+from triack.tools.replay.log.schema import Verdict
 
 
 def acked_after(wait_ns: int, *, stopped_ns: int = 0) -> World:

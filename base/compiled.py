@@ -1,8 +1,0 @@
-"""Whether the pure rooms run as machine code or as Python: the same files either way."""
-
-__all__ = ["is_compiled"]
-
-
-def is_compiled() -> bool:
-    """Whether this package was built with ``TRIACK_COMPILED=1``, as setup.py says."""
-    return not __file__.endswith(".py")

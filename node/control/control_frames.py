@@ -1,0 +1,252 @@
+"""Frames between two processes of one machine: a length, one line of JSON, and raw bytes.
+
+    4 bytes, big-endian: length of the rest | JSON object | newline | body
+
+Both ends are Triack, but of whatever versions: the first frame of each side carries ``v``, and nothing that arrives is
+trusted beyond its bounds.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from struct import Struct
+from typing import Any
+
+from triack.base.errors import ProtocolError, TriackError, UsageError
+from triack.base.reasons import DropReason
+from triack.node.control import socket_file
+from triack.node.files.ownership import trusted_users
+
+__all__ = [
+    "CALLS_MAX",
+    "FRAME_BYTES_MAX",
+    "VERSION",
+    "Header",
+    "Link",
+    "check_frame",
+    "check_sayable",
+    "cut",
+    "dial",
+    "number_of",
+    "pair",
+    "words_of",
+]
+
+VERSION = 7
+"""Of the conversations: both ends must say the same, as neither knows another."""
+FRAME_BYTES_MAX = 8 * 1024 * 1024
+"""The largest message, 4 MiB, and then some."""
+CALLS_MAX = 16_384
+"""Calls of one connection at a time, most of which wait for messages: some kilobytes each. A caller with more waits."""
+CALL_BYTES = 256
+"""Of the header of a call beside what is its own: numbers and names."""
+ERROR_CHARS_MAX = 65_536
+"""Of what an error says: more than anybody reads."""
+CLOSE_S = 2.0
+"""How long the other end may take to read what was said last: one that runs does in milliseconds, but one that was
+stopped, or whose own reader has stopped, never does."""
+BUSY_S = 0.02
+"""Between attempts to connect to a process that many others want: a few turns of its loop."""
+BUSY_TRIES = 500
+"""Ten seconds of them: a process that runs comes to it sooner."""
+_LENGTH = Struct("!I")
+_PEER = Struct("3i")  # of SO_PEERCRED: pid, uid, gid
+
+Header = dict[str, Any]
+
+
+class Link:
+    """One connection. When it is lost, reading and writing raise ``ConnectionError``.
+
+    Attributes:
+        received_bytes: length of the frame that ``receive`` has returned last.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._coming_bytes: int | None = None
+        self.received_bytes = 0
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the other end has not taken yet."""
+        return self._writer.transport.get_write_buffer_size()
+
+    async def drained(self) -> None:
+        """Wait until the other end has taken nearly all that was sent. Raises ConnectionError."""
+        await self._writer.drain()
+
+    def abort(self) -> None:
+        """End the connection at once; what was not sent is lost to the other end."""
+        self._writer.transport.abort()
+
+    @property
+    def peer_pid(self) -> int | None:
+        """The process at the other end; None when that is this one, or the system does not tell."""
+        end = self._writer.get_extra_info("socket")
+        try:
+            pid, _, _ = _PEER.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+        except (AttributeError, OSError):  # not on Linux
+            return None
+        return None if pid == os.getpid() else int(pid)
+
+    async def send(self, op: str, body: bytes = b"", **fields: Any) -> None:
+        """Send one frame, as ``post``; waits while the other end does not read."""
+        self.post(op, body, **fields)
+        await self._writer.drain()
+
+    def post(self, op: str, body: bytes = b"", **fields: Any) -> None:
+        """Send one frame, without waiting. Does nothing on a connection that has ended: ``receive`` reports that.
+
+        Raises:
+            UsageError: the other end would take it for no frame, as it is too long; nothing was sent.
+        """
+        header = json.dumps({"op": op, **fields}, separators=(",", ":")).encode()
+        length = len(header) + 1 + len(body)
+        _check_length(str(fields.get("do", op)), length)
+        if not self._writer.is_closing():  # asyncio would write a line of the log for each frame
+            self._writer.write(b"".join((_LENGTH.pack(length), header, b"\n", body)))
+
+    async def receive(self) -> tuple[Header, bytes]:
+        """The next frame. A call that is cancelled has taken none.
+
+        Raises:
+            ConnectionError: the connection has ended.
+            ProtocolError: what came is no frame.
+            TriackError: the other end reports an error; UsageError when it was asked for what cannot be.
+        """
+        try:
+            if self._coming_bytes is None:
+                (self._coming_bytes,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+            if self._coming_bytes > FRAME_BYTES_MAX:
+                raise ProtocolError(DropReason.BAD_FRAME, f"{self._coming_bytes} bytes")
+            frame = await self._reader.readexactly(self._coming_bytes)
+            self.received_bytes, self._coming_bytes = self._coming_bytes, None
+        except asyncio.IncompleteReadError as cause:
+            raise ConnectionResetError("the connection has ended") from cause
+        text, _, body = frame.partition(b"\n")
+        try:
+            header = json.loads(text)
+        except (ValueError, RecursionError) as cause:
+            raise ProtocolError(DropReason.BAD_FRAME, "the header is not JSON") from cause
+        if not isinstance(header, dict) or not isinstance(header.get("op"), str):
+            raise ProtocolError(DropReason.BAD_FRAME, "the header has no op")
+        if header["op"] == "error":
+            kind = UsageError if header.get("usage") is True else TriackError
+            raise kind(str(header.get("message")))
+        return header, body
+
+    async def part(self) -> None:
+        """Say ``bye`` and wait, not long, until the other end closes: so that it does not take this one for dead."""
+        with contextlib.suppress(OSError, TriackError, TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self.send("bye")
+                while True:
+                    await self.receive()
+
+    async def close(self) -> None:
+        """Close the connection, whatever state it is in; what the other end does not read in time is lost to it."""
+        self._writer.close()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await asyncio.shield(self._writer.wait_closed())  # which whoever closes again waits for, too
+        except TimeoutError:
+            self._writer.transport.abort()
+        except OSError:
+            return
+
+
+async def dial(path: Path, users: Collection[int] | None = None) -> Link:
+    """Connect to a control socket.
+
+    Args:
+        path: of the socket.
+        users: as whom the process that serves it may run; None for ``trusted_users``.
+
+    Raises:
+        PermissionError: the socket, or the process that serves it, is another user's; nothing was said to it.
+        OSError: nobody is there.
+        TriackError: nobody accepts.
+    """
+    users = trusted_users() if users is None else users
+    end = socket.socket(socket.AF_UNIX)
+    try:
+        await _connect(end, path, users)
+        socket_file.check_peer(end, users)
+        return Link(*await asyncio.open_unix_connection(sock=end))
+    except BaseException:
+        end.close()
+        raise
+
+
+async def pair() -> tuple[Link, Link]:
+    """The two ends of a connection within this process."""
+    ends = socket.socketpair()
+    connect = asyncio.open_unix_connection if ends[0].family.name == "AF_UNIX" else asyncio.open_connection
+    one, other = [Link(*await connect(sock=end)) for end in ends]
+    return one, other
+
+
+async def _connect(end: socket.socket, path: Path, users: Collection[int]) -> None:
+    """As ``loop.sock_connect``, which takes it for a connection that too many wait to be accepted."""
+    end.setblocking(False)
+    for _ in range(BUSY_TRIES):
+        with socket_file.opened(path, users) as name, contextlib.suppress(BlockingIOError):
+            return end.connect(name)
+        await asyncio.sleep(BUSY_S)
+    raise TriackError(f"control socket {path}: nobody has accepted for {BUSY_S * BUSY_TRIES:g} s: stopped, or stuck")
+
+
+def check_frame(do: str, body: bytes, **fields: Any) -> None:
+    """Raises UsageError for a call that is longer than a frame, before it is made."""
+    _check_length(do, len(json.dumps(fields)) + CALL_BYTES + len(body))
+
+
+def _check_length(what: str, length: int) -> None:
+    if length > FRAME_BYTES_MAX:
+        raise UsageError(f"{what}: {length} bytes, and the control socket takes {FRAME_BYTES_MAX} at a time")
+
+
+def check_sayable(what: str, fields: Mapping[str, object]) -> None:
+    """Raises UsageError, by its name, for a field that JSON has no words for."""
+    for name, value in fields.items():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError, RecursionError):
+            if isinstance(value, dict):
+                check_sayable(what, value)
+            raise UsageError(f"{what}: {name} is of a wrong type: {value!r}") from None
+
+
+def words_of(error: Exception) -> str:
+    """What an error says, cut to what a frame takes: it may repeat an argument as long as a frame."""
+    return str(error)[:ERROR_CHARS_MAX]
+
+
+def number_of(header: Header, key: str) -> int:
+    """A non-negative number of a frame. Raises ProtocolError."""
+    value = header.get(key)
+    if type(value) is not int or value < 0:
+        raise ProtocolError(DropReason.BAD_FRAME, f"{key} is {value!r}")
+    return value
+
+
+def cut(body: bytes, sizes: object) -> list[bytes]:
+    """Cut a body into pieces of these sizes. Raises ProtocolError when they do not fill it."""
+    if (
+        not isinstance(sizes, list)
+        or any(type(size) is not int or size < 0 for size in sizes)
+        or sum(sizes) != len(body)
+    ):
+        raise ProtocolError(DropReason.BAD_FRAME, "the sizes do not fit the body")
+    pieces: list[bytes] = []
+    at = 0
+    for size in sizes:
+        pieces.append(body[at : at + size])
+        at += size
+    return pieces

@@ -1,0 +1,291 @@
+"""Who may speak to a node, and whom it may speak to.
+
+With keys: the peers of its trust file, wherever they are, and nobody else. Without: whoever is on this machine.
+"""
+
+import re
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+from triack.base.datagram import Channels
+from triack.base.errors import AddressError, IdentityError, UsageError
+from triack.base.peers import Directory, Peer
+from triack.node.files.followed import Followed, Work
+from triack.node.files.keys import IDENTITY_FILE, Identity, KeyKind, encode_key, open_identity
+from triack.node.files.private_files import Files
+from triack.node.files.trust import TRUST_FILE, TrustFile
+from triack.transport.address import Address, Destination, check_loopback
+from triack.transport.insecure import InsecureChannels
+from triack.transport.noise import AESGCM_SHA256, CHACHAPOLY_BLAKE2S, Suite
+from triack.transport.secure import SecureChannels
+
+__all__ = ["DEFAULT_SUITE", "SUITES", "Access", "Keyless", "Secured"]
+
+SUITES = {suite.name: suite for suite in (AESGCM_SHA256, CHACHAPOLY_BLAKE2S)}
+"""What can be chosen, by its name in the protocol's name (Noise, revision 34, section 8)."""
+DEFAULT_SUITE = AESGCM_SHA256.name
+"""The faster one where the processor has instructions for AES, as nearly all have."""
+
+_NODE_ID = re.compile("[0-9a-f]{32}")
+"""A node's id, as text."""
+
+T = TypeVar("T")
+
+Start = Callable[[Coroutine[Any, Any, None], str], object]
+"""Starts a task of the node that ends with it."""
+
+
+class Access(Protocol):
+    """What a node asks about its peers.
+
+    Attributes:
+        directory: its peers.
+        loopback_only: whether it keeps to this machine.
+    """
+
+    directory: Directory
+    loopback_only: bool
+
+    def knows(self, peer: str) -> bool:
+        """Whether messages may be sent to a peer of that name."""
+
+    def check_listening(self, address: Address) -> None:
+        """Raises NotLoopback for an address at which the node may not listen."""
+
+    def check_destination(self, text: str, destination: Destination) -> None:
+        """Check that what is sent to another node can arrive.
+
+        Raises:
+            AddressError: nothing is known of whoever is meant; with what could be done about it.
+            NotLoopback: it is beyond what the node may reach.
+        """
+
+    def open(self, files: Files, entropy: Callable[[int], bytes]) -> Channels:
+        """Read what there is on the disk, and make what protects datagrams. Blocks; raises IdentityError."""
+
+    def watch(self, start: Start, work: Work, handle_changed: Callable[[], None]) -> None:
+        """Follow the changes of what there is on the disk; ``handle_changed`` is told when there are other peers."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The node's own public keys, as text; the first is the one that it calls with. Raises UsageError."""
+
+    @property
+    def identity(self) -> Identity:
+        """The node's own keys. Raises UsageError."""
+
+    @property
+    def suite(self) -> Suite:
+        """Cipher and hash. Raises UsageError."""
+
+    @property
+    def trust(self) -> TrustFile:
+        """Where the peers are written down. Raises UsageError."""
+
+    async def change_trust(self, change: Callable[[TrustFile], T], work: Work) -> T:
+        """Change who is written down, and know those who are then. Raises what ``change`` raises, and UsageError."""
+
+    async def reread(self, work: Work) -> None:
+        """Have the keys and know the peers that are written down now. Raises IdentityError."""
+
+
+class Keyless:
+    """A node without keys: it cannot tell who speaks, and so keeps to its machine.
+
+    Args:
+        name: of the node.
+        peers: addresses by name.
+
+    Raises:
+        NotLoopback: one of them is elsewhere.
+    """
+
+    loopback_only = True
+
+    def __init__(self, name: str, peers: dict[str, str]) -> None:
+        for peer, address in peers.items():
+            check_loopback(f"know {peer} at", Address.parse(address))
+        self.directory = Directory(Peer(peer, addresses=(address,)) for peer, address in peers.items())
+        self._name = name
+
+    def knows(self, peer: str) -> bool:
+        """Whether it is a peer, or the id of a node, which has no other name here when it does not listen."""
+        return self.directory.named(peer) is not None or _NODE_ID.fullmatch(peer) is not None
+
+    def check_listening(self, address: Address) -> None:
+        """Raises NotLoopback for an address beyond this machine."""
+        check_loopback("listen on", address)
+
+    def check_destination(self, _text: str, destination: Destination) -> None:
+        """Raises NotLoopback for an address beyond this machine; whoever is there may be meant."""
+        if destination.address is not None:
+            check_loopback(f"send to {destination.queue} at", destination.address)
+
+    def open(self, _files: Files, _entropy: Callable[[int], bytes]) -> Channels:
+        """Channels that find damage."""
+        return InsecureChannels()
+
+    def watch(self, start: Start, work: Work, handle_changed: Callable[[], None]) -> None:
+        """There is nothing to follow."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Raises UsageError."""
+        raise self._has_none
+
+    @property
+    def identity(self) -> Identity:
+        """Raises UsageError."""
+        raise self._has_none
+
+    @property
+    def suite(self) -> Suite:
+        """Raises UsageError."""
+        raise self._has_none
+
+    @property
+    def trust(self) -> TrustFile:
+        """Raises UsageError."""
+        raise self._has_none
+
+    async def change_trust(self, change: Callable[[TrustFile], T], work: Work) -> T:  # noqa: ARG002 - there is no file
+        """Raises UsageError."""
+        raise self._has_none
+
+    async def reread(self, work: Work) -> None:
+        """There is nothing to read."""
+
+    @property
+    def _has_none(self) -> UsageError:
+        return UsageError(f"node {self._name} runs without keys (insecure), and so knows nobody by a key")
+
+
+class Secured:
+    """A node with keys: it speaks to the peers that it trusts.
+
+    Args:
+        peers: addresses by name, besides those that are written down.
+        suite: the name of cipher and hash.
+
+    Raises:
+        UsageError: there is no such suite.
+    """
+
+    loopback_only = False
+
+    def __init__(self, peers: dict[str, str], suite: str) -> None:
+        if suite not in SUITES:
+            raise UsageError(f"there is no suite {suite!r}; there is {', '.join(SUITES)}")
+        self.directory = Directory()
+        self._peers = peers
+        self.suite = SUITES[suite]
+        self._opened: _Opened | None = None
+
+    def knows(self, peer: str) -> bool:
+        """Whether it is a peer."""
+        return self.directory.named(peer) is not None
+
+    def check_listening(self, address: Address) -> None:
+        """It may listen anywhere."""
+
+    def check_destination(self, text: str, destination: Destination) -> None:
+        """Raises AddressError for an address at which no known peer is, and for a peer of which no key is known."""
+        where = destination.address
+        peer = self.directory.named(destination.peer or "") if where is None else self.directory.at(str(where))
+        advice = "`triack trust add` and node.trust(...) tell a node whom to trust"
+        if peer is None:
+            raise AddressError(f"send to {text}: this node trusts no peer at {where}; {advice}")
+        if not peer.keys:
+            raise AddressError(f"send to {text}: this node has no key of {peer.name}; {advice}")
+
+    def open(self, files: Files, entropy: Callable[[int], bytes]) -> Channels:
+        """Read keys and peers; the first start makes a key. Blocks; raises IdentityError."""
+        self._opened = opened = _Opened(files, entropy, self.directory, self.suite, self._peers)
+        return opened.channels
+
+    @property
+    def _files(self) -> "_Opened":
+        assert self._opened is not None, "it was not opened"
+        return self._opened
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The node's own public keys, as text; the first is the one that it calls with."""
+        return tuple(encode_key(KeyKind.PUBLIC, key) for key in self.identity.public)
+
+    @property
+    def identity(self) -> Identity:
+        """The node's own keys, as the file has them now."""
+        return self._files.identity
+
+    @property
+    def trust(self) -> TrustFile:
+        """Where the peers are written down."""
+        return self._files.trust
+
+    async def change_trust(self, change: Callable[[TrustFile], T], work: Work) -> T:
+        """Change who is written down, and know those who are then. Raises what ``change`` raises."""
+        opened = self._files
+        return await opened.peers_file.load(work, lambda: change(opened.trust))
+
+    async def reread(self, work: Work) -> None:
+        """Have the keys and know the peers that are written down now. Raises IdentityError."""
+        await self._files.keys_file.load(work, lambda: None)
+        await self._files.peers_file.load(work, lambda: None)
+
+    def watch(self, start: Start, work: Work, handle_changed: Callable[[], None]) -> None:
+        """Follow both files; ``handle_changed`` is told when there are other peers."""
+        opened = self._files
+        opened.handle_changed = handle_changed
+        start(opened.peers_file.watch(work), "triack-trust")
+        start(opened.keys_file.watch(work), "triack-identity")
+
+
+class _Opened:
+    """The files of a node with keys, which it acts by from now on. Blocks; raises IdentityError."""
+
+    def __init__(
+        self,
+        files: Files,
+        entropy: Callable[[int], bytes],
+        directory: Directory,
+        suite: Suite,
+        addresses: dict[str, str],
+    ) -> None:
+        self.trust = TrustFile(files)
+        self.identity = open_identity(files, entropy)
+        self.channels = SecureChannels(_raw(self.identity), directory, entropy=entropy, suite=suite)
+        self.handle_changed: Callable[[], None] = lambda: None
+        self._directory = directory
+        self._addresses = addresses
+        self._identity_file = files.where(IDENTITY_FILE)
+        self.keys_file = Followed(files, IDENTITY_FILE, self._decode_identity, self._use_identity)
+        self.peers_file = Followed(files, TRUST_FILE, self._decode_peers, self._use_peers)
+        self.keys_file.open()
+        self.peers_file.open()
+
+    def _decode_identity(self, content: bytes | None) -> Identity:
+        if content is None:
+            raise IdentityError(f"read {self._identity_file}: it has gone")
+        return Identity.decode(content, self._identity_file)
+
+    def _use_identity(self, identity: Identity) -> None:
+        self.identity = identity
+        self.channels.use_keys(_raw(identity))
+
+    def _decode_peers(self, content: bytes | None) -> list[Peer]:
+        """The peers that are written down, and those that came with the call."""
+        peers = {peer.name: peer for peer in self.trust.decode(content)}
+        for name, address in self._addresses.items():
+            peer = peers.get(name, Peer(name))
+            peers[name] = replace(peer, addresses=tuple(dict.fromkeys((address, *peer.addresses))))
+        return list(peers.values())
+
+    def _use_peers(self, peers: list[Peer]) -> None:
+        self._directory.replace(peers)
+        self.handle_changed()
+
+
+def _raw(identity: Identity) -> list[bytes]:
+    return [key.private_bytes_raw() for key in identity.keys]

@@ -1,0 +1,96 @@
+"""A file of a node that it acts by: read in a thread, acted by in the event loop, and again whenever it has changed.
+
+Promise: what the node acts by was in the file when that had the stamp kept with it, or later; so nobody's change is
+missed, and one that the node has made itself is not read twice. What cannot be read is tried again as often as the
+file is looked at; what cannot be understood waits for the next change. Until then the one before is in force.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from triack.base.errors import IdentityError
+from triack.node.files import operator_log, private_files
+from triack.node.files.private_files import Files
+
+__all__ = ["Followed", "Work"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Work(Protocol):
+    """Lets a thread do something that blocks."""
+
+    async def __call__(self, job: Callable[[], T], /) -> T:
+        """Returns and raises what the job does."""
+
+
+class Followed(Generic[T]):
+    """One file.
+
+    Args:
+        files: where it is.
+        name: of the file.
+        decode: makes of its content, or of None if there is none, what to act by. In any thread; raises IdentityError.
+        use: acts by that, in the event loop.
+    """
+
+    def __init__(self, files: Files, name: str, decode: Callable[[bytes | None], T], use: Callable[[T], None]) -> None:
+        self._files = files
+        self._name = name
+        self._decode = decode
+        self._use = use
+        self._stamp: object = None
+        self._loading = asyncio.Lock()
+
+    def open(self) -> None:
+        """Act by the file for the first time, before the event loop has it. Blocks; raises IdentityError."""
+        self._act(self._read())
+
+    async def load(self, work: Work, change: Callable[[], R]) -> R:
+        """Make a change, and act by the file as it is then. Returns and raises what ``change`` does; IdentityError."""
+        async with self._loading:
+            changed, reading = await work(lambda: (change(), self._read()))
+            self._act(reading)
+        return changed
+
+    async def watch(self, work: Work) -> None:
+        """Act by the file again whenever it has changed, until cancelled.
+
+        One that cannot be used changes nothing but the log: whoever edits it by hand must not lose all peers by a
+        comma.
+        """
+        stamp = self._stamp
+        told: tuple[object, str] | None = None
+        while True:
+            seen = await self._files.changed(self._name, stamp)
+            try:
+                async with self._loading:
+                    reading = await work(self._read) if seen != self._stamp else None
+                    stamp = seen
+                    if reading is not None:
+                        self._act(reading)
+            except IdentityError as error:
+                if told != (seen, str(error)):
+                    told = seen, str(error)
+                    why = f"{self._name} not used, the one before is still in force: {error}"
+                    operator_log.error(why, cause=str(error))
+            if stamp != seen:  # it could not be read
+                await asyncio.sleep(private_files.POLL_SECONDS)
+
+    def _read(self) -> tuple[object, T | IdentityError]:
+        """What is in the file, or why that cannot be understood. Blocks; raises IdentityError if it cannot be read."""
+        stamp = self._files.stamp(self._name)  # before the content: a change in between is a change
+        content = self._files.read(self._name)
+        try:
+            return stamp, self._decode(content)
+        except IdentityError as error:
+            return stamp, error
+
+    def _act(self, reading: tuple[object, T | IdentityError]) -> None:
+        stamp, found = reading
+        if isinstance(found, IdentityError):
+            raise found
+        self._stamp = stamp
+        self._use(found)

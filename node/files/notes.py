@@ -1,0 +1,103 @@
+"""What a node writes into its data directory about itself, for processes that come later.
+
+Each note is a small JSON file of its owner alone and says which directory it is of: one that was copied with its
+directory speaks of another, and counts as none.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+from triack.node.files.ownership import open_plain, users_by, users_of, why_refused
+
+__all__ = ["Note", "decode_note", "folder_of", "read_note", "read_signed_note", "write_note"]
+
+NOTE_BYTES_MAX = 65_536
+"""The longest paths and names take a tenth of it; of what is longer, the beginning is no note."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A note of one kind.
+
+    Attributes:
+        folder: the directory, as ``folder_of`` has it.
+    """
+
+    FILE: ClassVar[str]
+    """Its name in the directory."""
+
+    folder: str
+
+    def is_ours(self) -> bool:
+        """Whether a node may have written it. May raise ValueError instead of saying no."""
+        return True
+
+
+N = TypeVar("N", bound=Note)
+
+
+def folder_of(data: Path) -> str:
+    """A directory, by whatever path, and however often it was renamed; a copy is another one. Raises OSError."""
+    found = data.stat()
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+def read_note(data: Path, kind: type[N], told: Callable[[str], object] | None = None) -> N | None:
+    """What the directory says of itself, be it stale or not; see ``read_signed_note``."""
+    found = read_signed_note(data, kind, told)
+    return None if found is None else found[0]
+
+
+def read_signed_note(
+    data: Path, kind: type[N], told: Callable[[str], object] | None = None
+) -> tuple[N, frozenset[int] | None] | None:
+    """What the directory says of itself, be it stale or not, and whose things it may name.
+
+    Args:
+        data: the directory.
+        kind: of the note.
+        told: called with a sentence when there is a file that is not acted by, as another user may have written it.
+
+    Returns:
+        The note, and the users of ``users_by``; None if there is none.
+    """
+    try:
+        with os.fdopen(open_plain(data / kind.FILE, users_of(data)), "rb") as file:
+            writer = os.fstat(file.fileno()).st_uid if os.name == "posix" else None
+            note = decode_note(kind, file.read(NOTE_BYTES_MAX))
+        if note is None or note.folder != folder_of(data):
+            return None
+        return note, users_by(writer, data)
+    except PermissionError as error:
+        if told is not None:
+            told(f"note not used: {why_refused(error)}")
+    except OSError:
+        pass
+    return None
+
+
+def decode_note(kind: type[N], content: bytes) -> N | None:
+    """Read a note; None for what ``write_note`` has not written: nothing is touched by it."""
+    try:
+        found = json.loads(content)
+        values = {field.name: found[field.name] for field in fields(kind)}
+        if any(type(values[field.name]) is not field.type for field in fields(kind)):
+            return None
+        note = kind(**values)
+        return note if note.is_ours() else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def write_note(data: Path, note: Note) -> None:
+    """Put a note into the directory, in the place of an older one; the caller holds its store. Raises OSError."""
+    temporary = data / f"{note.FILE}.new"
+    temporary.unlink(missing_ok=True)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "w") as file:
+        json.dump(asdict(note), file)
+    temporary.rename(data / note.FILE)

@@ -1,0 +1,134 @@
+"""The files of TLS that a node was given, read again whenever they have changed.
+
+Promise: connections that begin take the certificate and the authority that the files had a moment ago; those that are
+open keep what they began with. Files that cannot be used, as a certificate whose key is not there yet, change nothing
+but the log: what was read before stays in force.
+"""
+
+import asyncio
+import ssl
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from triack.base.errors import IdentityError
+from triack.node.files import operator_log
+from triack.node.files.ownership import why_exposed
+from triack.transport.endpoint import Tls
+
+__all__ = ["TlsFiles"]
+
+POLL_S = 1.0
+"""How often the files are looked at. A certificate is renewed days before the old one ends."""
+
+_Stamp = tuple[int, int, int, int, int]
+
+
+class TlsFiles(Tls):
+    """What TCP is wrapped in, from files.
+
+    Args:
+        certificate: of the node, and those between it and its authority; PEM. None accepts connections without TLS.
+        key: the private key that belongs to it, if it is in a file of its own; PEM.
+        authority: whose certificates others must have; PEM. None opens connections without TLS.
+
+    Raises:
+        IdentityError: a file cannot be used; with its name and the cause.
+    """
+
+    def __init__(self, certificate: Path | None = None, key: Path | None = None, authority: Path | None = None) -> None:
+        self._certificate = certificate
+        self._key = key
+        self._authority = authority
+        self._paths = [path for path in (certificate, key, authority) if path is not None]
+        self._wanted = asyncio.Event()
+        self._stamps = self._look()
+        server, client = self._read()
+        super().__init__(server, client)
+        self._warn_of_modes()
+
+    def read_now(self) -> None:
+        """Have the files read again at once, changed or not; what came of it is in the log."""
+        self._wanted.set()
+
+    async def watch(self) -> None:
+        """Act by the files again whenever they have changed, until cancelled."""
+        before = self._stamps
+        while True:
+            asked = await self._is_asked()
+            now = await asyncio.to_thread(self._look)
+            # A certificate and its key are two files: what has changed is read when no more of it changes.
+            if asked or now == before != self._stamps:
+                await self._read_again(now)
+            before = now
+
+    async def _is_asked(self) -> bool:
+        try:
+            async with asyncio.timeout(POLL_S):
+                await self._wanted.wait()
+        except TimeoutError:
+            return False
+        self._wanted.clear()
+        return True
+
+    async def _read_again(self, stamps: list[_Stamp | None]) -> None:
+        self._stamps = stamps
+        names = ", ".join(map(str, self._paths))
+        try:
+            self.server, self.client = await asyncio.to_thread(self._read, asking=False)
+        except IdentityError as error:
+            why = f"TLS files not used, those before are still in force: {error}"
+            operator_log.error(why, cause=str(error))
+            return
+        operator_log.info(f"TLS files read again: {names}")
+        self._warn_of_modes()
+
+    def _look(self) -> list[_Stamp | None]:
+        """Equal as long as nobody has changed a file; None for one that is not there."""
+        return [_stamp_of(path) for path in self._paths]
+
+    def _read(self, *, asking: bool = True) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+        """The contexts for the two ends. Blocks; raises IdentityError.
+
+        Args:
+            asking: whether OpenSSL may ask for the password of a key at the terminal.
+        """
+        server = client = None
+        path = self._key or self._certificate or self._authority
+        try:
+            if not asking:
+                self._check_regular()
+            if self._certificate is not None:
+                server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                server.load_cert_chain(self._certificate, self._key, None if asking else _no_password)
+            if self._authority is not None:
+                client = ssl.create_default_context(cafile=self._authority)
+        except OSError as error:  # those of TLS are such
+            raise IdentityError(f"read {path}: {error.strerror or error}") from error
+        return server, client
+
+    def _check_regular(self) -> None:
+        """A pipe gives its content once, and reading it again never ends. Raises IdentityError."""
+        for path in self._paths:
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise IdentityError(f"read {path}: it is no regular file")
+
+    def _warn_of_modes(self) -> None:
+        secret = self._key or self._certificate
+        for path in self._paths:
+            with suppress(OSError):  # it has just gone
+                why = why_exposed(path.stat(), secret=path == secret)
+                if why is not None:
+                    operator_log.warning(f"TLS file {path}: {why}")
+
+
+def _no_password() -> str:
+    raise IdentityError("its password is asked for at the start of the node only")
+
+
+def _stamp_of(path: Path) -> _Stamp | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

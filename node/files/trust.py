@@ -1,0 +1,371 @@
+"""Whom a node trusts: the file with its peers, their keys, their addresses and what they may do.
+
+The file ``trust.json`` in a data directory holds, for people and programs to read and change:
+
+    {
+      "version": 1,
+      "peers": {
+        "plant-b": {
+          "keys": ["triack-public-..."],
+          "addresses": ["udp://plant-b.example:7801"],
+          "may_send": ["*"],
+          "psk": "triack-shared-...",
+          "keep_alive_s": 25
+        }
+      }
+    }
+
+Every field of a peer may be left out. What cannot be understood is refused as a whole, with its place, so that a
+mistake neither trusts nor distrusts anyone by accident.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from triack.base.errors import IdentityError, TriackError, UsageError
+from triack.base.names import check_name
+from triack.base.peers import NO_PSK, Peer
+from triack.base.printable import printable
+from triack.node.files.keys import KeyKind, decode_key, encode_key
+from triack.node.files.private_files import Files
+from triack.transport.address import Address
+
+__all__ = ["TRUST_FILE", "TrustFile", "decode_trust", "encode_trust"]
+
+TRUST_FILE = "trust.json"
+"""Its ending tells editors what it is."""
+VERSION = 1
+"""Of what the file looks like; another one is refused."""
+KEEP_ALIVE_MIN_S, KEEP_ALIVE_MAX_S = 1, 86_400
+"""No middle box forgets a flow within a second (RFC 4787, section 4.3, says two minutes at least), and what is
+kept open by a ping a day needs none."""
+PATTERN_LETTERS_MAX = 256
+"""Twice what a queue's name may have."""
+
+
+class TrustFile:
+    """The peers of a node, as its data directory has them.
+
+    Args:
+        files: of the data directory.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+
+    def load(self) -> list[Peer]:
+        """All peers.
+
+        Raises:
+            IdentityError: the file is damaged, not private to its owner, or cannot be read; with its place.
+        """
+        return self.decode(self.files.read(TRUST_FILE))
+
+    def decode(self, content: bytes | None) -> list[Peer]:
+        """All peers of a content of the file; none, if there is no file. Raises IdentityError."""
+        return [] if content is None else decode_trust(content, self.files.where(TRUST_FILE))
+
+    def add(
+        self,
+        name: str,
+        *,
+        keys: Iterable[bytes] = (),
+        addresses: Iterable[str] = (),
+        may_send: Iterable[str] | None = None,
+        psk: bytes | None = None,
+        keep_alive_s: float | None = None,
+        own: Iterable[bytes] = (),
+    ) -> Peer:
+        """Trust a peer, or add to what is known of it; durable when this returns.
+
+        Args:
+            name: what this node calls it.
+            keys: more public keys of it, behind those that it has.
+            addresses: more addresses of it, behind those that it has.
+            may_send: the patterns of all queues that it may send to; None leaves that as it is.
+            psk: the secret that both sides have agreed on; None leaves that as it is.
+            keep_alive_s: see ``Peer``; None leaves that as it is.
+            own: the node's own public keys, which are nobody else's.
+
+        Returns:
+            All that is known of the peer now.
+
+        Raises:
+            AddressError, UsageError: an argument that cannot be, or that is another peer's; or neither a key nor an
+                address is known of the peer.
+            IdentityError, StoreError: the file cannot be read or written.
+        """
+        check_name(name)
+        _check_foreign(name, keys, own)
+        more = [str(Address.parse(address)) for address in addresses]
+        wanted = _check_patterns(may_send)
+        touch_s = None if keep_alive_s is None else _check_keep_alive(keep_alive_s)
+
+        def change(peers: dict[str, Peer]) -> None:
+            peer = peers.get(name, Peer(name))
+            if touch_s is not None:
+                peer = replace(peer, keep_alive_s=touch_s)
+            peers[name] = _extended(peer, keys, more, wanted, psk)
+            if not peers[name].keys and not peers[name].addresses:
+                raise UsageError(f"trust {name}: neither a key nor an address is known of it")
+
+        return self._change(change)[name]
+
+    def enrol(
+        self,
+        claimed: str,
+        key: bytes,
+        addresses: Iterable[str],
+        *,
+        name: str | None = None,
+        may_send: Iterable[str] | None = None,
+        own: Iterable[bytes] = (),
+    ) -> Peer:
+        """Trust whoever has proved to know a one-time code; durable when this returns.
+
+        A peer that is written down gets no other key in this way; one that has this key is told of new addresses.
+
+        Args:
+            claimed: what it calls itself, which is its name if there is no better one.
+            key: its public key.
+            addresses: where it says that it is.
+            name: what this node's operator calls it.
+            may_send: the patterns of all queues that it may send to; None for all, or as it was.
+            own: the node's own public keys.
+
+        Returns:
+            All that is known of the peer now.
+
+        Raises:
+            AddressError, UsageError: its name, its key or an address is another peer's, or the node's own.
+            IdentityError, StoreError: the file cannot be read or written.
+        """
+        _check_foreign(name or claimed, (key,), own)
+        more = [str(Address.parse(address)) for address in addresses]
+        wanted = _check_patterns(may_send)
+        enrolled: list[str] = []
+
+        def change(peers: dict[str, Peer]) -> None:
+            owner = next((peer.name for peer in peers.values() if key in peer.keys), None)
+            chosen = check_name(name or owner or claimed)
+            if chosen in peers and chosen != owner:
+                raise UsageError(f"trust {chosen}: there is a peer of that name, and it has another key")
+            peers[chosen] = _extended(peers.get(chosen, Peer(chosen)), (key,), more, wanted, None)
+            enrolled.append(chosen)
+
+        return self._change(change)[enrolled[0]]
+
+    def remove(self, name: str, *, keys: Iterable[bytes] = (), addresses: Iterable[str] = ()) -> None:
+        """Trust a peer no longer; or, if keys or addresses are given, take only these from it.
+
+        Raises:
+            UsageError: there is no such peer, or it has no such key or address.
+            IdentityError, StoreError: the file cannot be read or written.
+        """
+        gone_keys, gone_addresses = set(keys), {str(Address.parse(address)) for address in addresses}
+
+        def change(peers: dict[str, Peer]) -> None:
+            peer = peers.get(name)
+            if peer is None:
+                raise UsageError(f"remove {name}: there is no such peer")
+            if not gone_keys <= set(peer.keys) or not gone_addresses <= set(peer.addresses):
+                raise UsageError(f"remove from {name}: it has no such {'address' if gone_addresses else 'key'}")
+            if not gone_keys and not gone_addresses:
+                del peers[name]
+                return
+            peers[name] = replace(
+                peer,
+                keys=tuple(key for key in peer.keys if key not in gone_keys),
+                addresses=tuple(address for address in peer.addresses if address not in gone_addresses),
+            )
+
+        self._change(change)
+
+    def _change(self, change: Callable[[dict[str, Peer]], None]) -> dict[str, Peer]:
+        peers = dict[str, Peer]()
+
+        def edit(content: bytes | None) -> bytes:
+            peers.update((peer.name, peer) for peer in self.decode(content))
+            change(peers)
+            try:
+                _check_owners(peers.values())
+            except ValueError as error:
+                raise UsageError(f"change trust: {error}") from None
+            return encode_trust(peers.values())
+
+        self.files.change(TRUST_FILE, edit)
+        return peers
+
+
+# ---- the text
+
+
+def encode_trust(peers: Iterable[Peer]) -> bytes:
+    """The content of a file."""
+    entries = {peer.name: _describe(peer) for peer in peers}
+    text = json.dumps({"version": VERSION, "peers": entries}, indent=2, ensure_ascii=False)
+    return f"{text}\n".encode()
+
+
+def _describe(peer: Peer) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "keys": [encode_key(KeyKind.PUBLIC, key) for key in peer.keys],
+        "addresses": list(peer.addresses),
+        "may_send": list(peer.may_send),
+    }
+    if peer.psk != NO_PSK:
+        fields["psk"] = encode_key(KeyKind.SHARED, peer.psk)
+    if peer.keep_alive_s is not None:
+        fields["keep_alive_s"] = peer.keep_alive_s
+    return fields
+
+
+def decode_trust(content: bytes, where: str) -> list[Peer]:
+    """Read the content of a file.
+
+    Args:
+        content: all of it.
+        where: the name of the file, for errors.
+
+    Raises:
+        IdentityError: with the file, the line or the field, and what is wrong; never with a key.
+    """
+    try:
+        document = json.loads(content.decode(), object_pairs_hook=_without_twins)
+        fields = _fields("", document, {"version", "peers"})
+        if fields.get("version") != VERSION:
+            raise _Wrong("version", f"it must be {VERSION}, which this Triack reads")
+        entries = _fields("peers", fields.get("peers", {}))
+        peers = [_read_peer(f"peers.{name}", name, entry) for name, entry in entries.items()]
+        _check_owners(peers)
+    except json.JSONDecodeError as error:
+        # Not with the error as its cause: that has the whole file in it.
+        raise IdentityError(f"read {where}, line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except UnicodeDecodeError as error:
+        raise IdentityError(f"read {where}, byte {error.start}: not UTF-8") from None
+    except RecursionError:
+        raise IdentityError(f"read {where}: too deeply nested") from None
+    except ValueError as error:
+        # A secret in the wrong place must not be shown either.
+        raise IdentityError(printable(f"read {where}: {error}")) from None
+    return peers
+
+
+class _Wrong(ValueError):
+    """What is wrong, and in which field."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}" if field else why)
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twin = next(name for name in names if names.count(name) > 1)
+        raise _Wrong("", f"{twin!r} is there twice")
+    return found
+
+
+def _fields(place: str, value: object, known: set[str] | None = None) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _Wrong(place, "it must be an object, {...}")
+    unknown = sorted(set(value) - known) if known is not None else []
+    if unknown:
+        raise _Wrong(place, f"there is no field {unknown[0]!r}")
+    return value
+
+
+def _read_peer(place: str, name: str, entry: object) -> Peer:
+    fields = _fields(place, entry, {"keys", "addresses", "may_send", "psk", "keep_alive_s"})
+    psk, keep_alive_s = fields.get("psk"), fields.get("keep_alive_s")
+    return Peer(
+        _read(place, check_name, name),
+        _read_list(f"{place}.keys", lambda text: decode_key(KeyKind.PUBLIC, text), fields.get("keys", [])),
+        _read_list(f"{place}.addresses", lambda text: str(Address.parse(text)), fields.get("addresses", [])),
+        NO_PSK if psk is None else _read(f"{place}.psk", lambda text: decode_key(KeyKind.SHARED, text), psk),
+        _read_list(f"{place}.may_send", _check_pattern, fields.get("may_send", ["*"])),
+        None if keep_alive_s is None else _read_keep_alive(f"{place}.keep_alive_s", keep_alive_s),
+    )
+
+
+def _read_list(place: str, read: Callable[[str], Any], values: object) -> tuple[Any, ...]:
+    if not isinstance(values, list):
+        raise _Wrong(place, "it must be a list, [...]")
+    return tuple(_read(f"{place}[{index}]", read, value) for index, value in enumerate(values))
+
+
+def _read(place: str, read: Callable[[str], Any], value: object) -> Any:
+    if not isinstance(value, str):
+        raise _Wrong(place, "it must be text")
+    try:
+        return read(value)
+    except (TriackError, ValueError) as error:
+        # What is no key may be a secret in the wrong place: keep the rest of the exception out of sight, too.
+        raise _Wrong(place, str(error)) from None
+
+
+def _extended(
+    peer: Peer,
+    keys: Iterable[bytes],
+    addresses: Iterable[str],
+    may_send: tuple[str, ...] | None,
+    psk: bytes | None,
+) -> Peer:
+    """A peer of which more is known; None leaves what there is."""
+    return replace(
+        peer,
+        keys=_united(peer.keys, keys),
+        addresses=_united(peer.addresses, addresses),
+        may_send=peer.may_send if may_send is None else may_send,
+        psk=peer.psk if psk is None else psk,
+    )
+
+
+def _check_foreign(name: str, keys: Iterable[bytes], own: Iterable[bytes]) -> None:
+    """Raises UsageError if a peer was to have a key of the node itself."""
+    if set(own) & set(keys):
+        raise UsageError(f"trust {name}: this is the node's own key")
+
+
+def _check_patterns(patterns: Iterable[str] | None) -> tuple[str, ...] | None:
+    return None if patterns is None else tuple(_check_pattern(pattern) for pattern in patterns)
+
+
+def _check_pattern(pattern: str) -> str:
+    if not 0 < len(pattern) <= PATTERN_LETTERS_MAX or not pattern.isprintable():
+        raise UsageError(f"{pattern!r} is no pattern of queues, such as orders or in-*")
+    return pattern
+
+
+def _check_keep_alive(seconds: Any) -> float:
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if is_number and (seconds == 0 or KEEP_ALIVE_MIN_S <= seconds <= KEEP_ALIVE_MAX_S):
+        return float(seconds)
+    most = f"{KEEP_ALIVE_MIN_S} to {KEEP_ALIVE_MAX_S}"
+    raise UsageError(f"keep_alive_s must be 0, for no keep-alives, or {most} seconds, not {seconds!r}")
+
+
+def _read_keep_alive(place: str, seconds: Any) -> float:
+    try:
+        return _check_keep_alive(seconds)
+    except UsageError as error:
+        raise _Wrong(place, str(error)) from None
+
+
+def _check_owners(peers: Iterable[Peer]) -> None:
+    """Raises ValueError if two peers have a key or an address in common: it could not be told who is meant."""
+    owners: dict[bytes | str, str] = {}
+    for peer in peers:
+        fields: dict[str, tuple[bytes | str, ...]] = {"keys": peer.keys, "addresses": peer.addresses}
+        for field, values in fields.items():
+            for index, value in enumerate(values):
+                owner = owners.setdefault(value, peer.name)
+                if owner != peer.name:
+                    raise _Wrong(f"peers.{peer.name}.{field}[{index}]", f"it is {owner}'s, too")
+
+
+def _united(before: tuple[Any, ...], more: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys([*before, *more]))

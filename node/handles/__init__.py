@@ -1,0 +1,1 @@
+"""What applications hold of a node: consumers, messages, receipts, transactions, verbs."""

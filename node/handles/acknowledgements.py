@@ -1,0 +1,130 @@
+"""What becomes of the messages of one outgoing queue, told to the application as events."""
+
+import asyncio
+import inspect
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from itertools import islice
+from typing import Literal
+
+from triack.base.ack_trigger import AckTrigger
+from triack.base.checks import check_kind
+from triack.base.delivery import Delivery
+from triack.base.errors import UsageError
+from triack.node.shell.event_loop import run_at_home
+from triack.node.shell.link_events import Reader
+from triack.node.shell.port import Port
+from triack.queues.streams.ack_events import AckEvent, AckEvents
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+
+__all__ = ["AckHandler", "Acknowledgements", "Acknowledging", "Every", "handle_each"]
+
+AckHandler = Callable[[AckEvent], Awaitable[None] | None]
+"""Gets one event after the other."""
+
+Every = AckTrigger | Literal["message"] | None
+"""When acknowledgements become an event: by such a trigger, of each message by itself, or as the settings say."""
+
+
+class Acknowledgements(Reader[AckEvent]):
+    """An async iterator over the events of one outgoing queue, until it is closed or the node ends.
+
+    Nothing is lost by reading late. What was acknowledged and is unread becomes one event, or, when each message has
+    its own, waits as one range; only failures between keep them apart. With a thousand such ranges unread, ``send`` to
+    that queue waits until some are read. A reader that is dropped is closed.
+    """
+
+    def __init__(self, port: Port, outgoing: OutgoingQueue, trigger: AckTrigger | None) -> None:
+        super().__init__()
+        self._wake = port.wake
+        self._events = port.watch(outgoing, trigger, self._arrived.set)
+        self._end = partial(_end, self._events, port.wake)
+        weakref.finalize(self, run_at_home, asyncio.get_running_loop(), self._end).atexit = False
+
+    def _take(self, most: int) -> list[AckEvent]:
+        was_full = self._events.is_full
+        told = list(islice(iter(self._events.poll, None), most))
+        if told and was_full:
+            self._wake()  # senders may go on
+        return told
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._events.ended
+
+    def close(self) -> None:
+        """Gather no more; what is unread can still be read. A second call does nothing."""
+        self._end()
+
+
+def _end(events: AckEvents, wake: Callable[[], None]) -> None:
+    """Senders who have waited for a reader go on."""
+    events.end()
+    wake()
+
+
+class Acknowledging(ABC):
+    """What a ``Node`` tells of acknowledgements."""
+
+    @property
+    @abstractmethod
+    def _port(self) -> Port:
+        """The node's port. Raises NodeClosed before the start."""
+
+    def acknowledgements(
+        self,
+        destination: str,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        every: Every = None,
+        handler: AckHandler | None = None,
+    ) -> Acknowledgements:
+        """What becomes of the messages to a queue, in the order of sending: from the oldest that is not settled.
+
+        A message is acknowledged by what frees its class: the order ack of a transactional one, the store ack of a
+        recoverable one, the session ack of an express one. A failure is always told alone and at once, together with
+        all that was acknowledged before it; nothing is told when nothing has happened.
+
+        Args:
+            destination: as for ``send``.
+            delivery: the class; each has an outgoing queue of its own.
+            every: ``"message"`` for an event of each message; an ``AckTrigger`` for one of all that was acknowledged
+                when its first condition holds, where ``window_share`` is of ``max_unacked_packet`` and counts messages.
+                ``AckTrigger(count=1)`` is one event for each acknowledgement that comes. None: as
+                ``NodeSettings.ack_events`` says.
+            handler: called with each event, one after the other, awaited if it is async, until ``close`` or the end of
+                the node, which waits for it as it does for the last acks. What it raises goes to the event loop's
+                exception handler, and the next event to it. Nobody else should read then.
+
+        Returns:
+            An async iterator over ``AckEvent``.
+
+        Raises:
+            AddressError, NotLoopback, QueueNotFound, UsageError: as for ``send``.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        port = self._port
+        if not isinstance(every, AckTrigger | None) and every != "message":
+            raise UsageError(
+                f"acknowledgements of {destination}: every must be an AckTrigger or 'message', not {every!r}"
+            )
+        check_kind(f"acknowledgements of {destination}: handler", handler, Callable | None)
+        trigger = None if every == "message" else every or port.ack_events
+        events = Acknowledgements(port, port.outgoing_queue(destination, delivery), trigger)
+        if handler is not None:
+            port.start_handler(handle_each(events, destination, handler))
+        return events
+
+
+async def handle_each(events: AsyncIterator[AckEvent], destination: str, handler: AckHandler) -> None:
+    """Call a handler with one event after the other."""
+    async for event in events:
+        try:
+            waits = handler(event)
+            if inspect.isawaitable(waits):
+                await waits
+        except Exception as error:  # noqa: BLE001 - it is the application's, and its loop says what becomes of it
+            message = f"the handler of acknowledgements of {destination} failed with {event}"
+            asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})

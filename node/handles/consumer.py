@@ -1,0 +1,248 @@
+"""Reading a queue."""
+
+import asyncio
+import weakref
+from collections.abc import Awaitable, Callable
+from functools import partial
+from types import TracebackType
+from typing import Literal, Self, TypeVar
+
+from triack.base.checks import LONGEST_LIFE_S, check_kind, check_most, check_timeout
+from triack.base.errors import NodeClosed, UsageError, WaitTimeout
+from triack.base.units import in_ns
+from triack.node.handles.hands import Hands, Keeping
+from triack.node.handles.message import Keeper, Message
+from triack.node.shell.holding import Reader
+from triack.node.shell.port import Port
+from triack.queues.mailboxes.mailbox import Lease, Mailbox
+from triack.queues.node_settings import Redelivery
+
+__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "AckMode", "Consumer", "check_hand_over", "in_time"]
+
+T = TypeVar("T")
+
+Draw = Callable[[], Message | None]
+"""Gives the next message of a run; None when the queue must be asked again."""
+AckMode = Literal["auto", "manual"]
+"""Who acknowledges: ``auto`` the consumer, when the next message is asked for; ``manual`` the application."""
+TURN_MESSAGES = 256
+"""A reader that finds messages waiting lets others run after so many: a few milliseconds of work."""
+BATCH_MESSAGES = 1_000
+"""As many as a chunk of lines has on its way in (``tools.commands.pipes``): what a commit and a screen take easily."""
+BATCH_BYTES = 1024 * 1024
+"""A list of messages is one frame of the control socket, or one write: large enough that each costs little of it, and
+with a message of the largest size at its end, and what is said of a thousand, still less than a frame takes."""
+
+
+class Consumer:
+    """An async iterator over the messages of one queue; also an async context manager.
+
+    With ``ack="auto"`` a message, or a list of them, is acknowledged when the next is asked for: a loop body that
+    raises leaves it in the queue. With ``ack="manual"`` each message waits for ``message.ack()`` or
+    ``message.reject()``, and keeps the consumer until then: ``await node.receive("q", ack="manual").get()`` will do.
+    What is unacknowledged when the consumer ends comes again, before anything younger; one that failed waits before it
+    does.
+    Several consumers may share a queue; each message goes to one of them.
+    """
+
+    def __init__(
+        self,
+        port: Port,
+        mailbox: Mailbox,
+        ack: AckMode,
+        redelivery: Redelivery | None,
+        hand_over_timeout: float | None = None,
+        *,
+        reader: Reader | None = None,
+    ) -> None:
+        if ack not in ("auto", "manual"):
+            raise UsageError(f"receive from {mailbox.name}: ack must be 'auto' or 'manual', not {ack!r}")
+        check_kind(f"receive from {mailbox.name}: redelivery", redelivery, Redelivery | None)
+        self._port = port
+        self._mailbox = mailbox
+        self._auto = ack == "auto"
+        self._commits = self._auto and port.blocking.acknowledge
+        self._keeper = None if self._auto else Keeper()
+        self._draw: Draw = _draw_nothing
+        self._turn = 0
+        self._arrived = asyncio.Event()
+        timeout_ns = check_hand_over(mailbox.name, hand_over_timeout)
+        listener = self._arrived.set
+        self._hands = Hands(port, mailbox, listener, redelivery, reader=reader, timeout_ns=timeout_ns)
+        self._finalizer = weakref.finalize(self._keeper or self, self._hands.empty_at_home)
+
+    def __repr__(self) -> str:
+        return f"<Consumer of queue {self._mailbox.name} of node {self._port.name}>"
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        self._turn += 1
+        if self._turn >= TURN_MESSAGES or self._commits:
+            await self._end_turn()
+        elif self._auto:
+            self._hands.acknowledge_all()
+        return self._draw() or await self._next()
+
+    async def get(self, timeout: float | None = None) -> Message:
+        """The next message.
+
+        Args:
+            timeout: seconds to wait for it, None for no limit; 0 takes what is there already.
+
+        Returns:
+            The message; with ``ack="auto"`` the one before it is acknowledged.
+
+        Raises:
+            WaitTimeout: none came in time; the consumer goes on.
+            HandOverEnded: with ``ack="auto"``, the message before it had been taken back; the consumer goes on.
+            NodeClosed: the node or this consumer has ended.
+            StoreFailed: the node's store has failed.
+        """
+        if timeout is None:
+            return await self.__anext__()
+        check_timeout(f"receive from {self._mailbox.name}", timeout)
+        self._turn += 1
+        await self._end_turn()
+        return await in_time(timeout, self._mailbox, self._arrived, self._next)
+
+    async def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
+        """The next messages, in order: the first is waited for, the others are those that are at hand already.
+
+        Args:
+            most: how many at the most. A list ends with about a mebibyte of bodies and properties, too.
+            timeout: seconds to wait for the first, None for no limit; 0 takes what is there already.
+
+        Returns:
+            At least one message. With ``ack="auto"`` all that was received before is acknowledged, as one; an
+            exception that leaves the ``async with`` block is a failure of each message that is not settled by then.
+
+        Raises:
+            UsageError: ``most`` is no number of messages.
+            WaitTimeout: none came in time; the consumer goes on.
+            NodeClosed: the node or this consumer has ended.
+            StoreFailed: the node's store has failed.
+        """
+        check_most(self._mailbox.name, most)
+        check_timeout(f"receive from {self._mailbox.name}", timeout)
+        self._turn += 1
+        await self._end_turn()
+        return await in_time(timeout, self._mailbox, self._arrived, partial(self._next_many, most))
+
+    async def _end_turn(self) -> None:
+        """What was received before is done, and now and then others may run."""
+        if self._turn >= TURN_MESSAGES:
+            self._turn = 0
+            await asyncio.sleep(0)
+        if self._auto:
+            self._hands.acknowledge_all()
+            if self._commits:
+                await self._port.commit()
+
+    async def _next(self) -> Message:
+        message = self._draw()
+        while message is None:
+            message = (await self._wait_for(self._try_run))()
+        return message
+
+    async def _next_many(self, most: int) -> list[Message]:
+        self._draw = _draw_nothing  # what is drawn one by one later is behind the list
+        # Who is cancelled while it waits has nothing in hand.
+        batch = await self._wait_for(lambda: self._hands.draw(most, BATCH_BYTES, self._keeper) or None)
+        self._turn += len(batch) - 1
+        return batch
+
+    async def _wait_for(self, take: Callable[[], T | None]) -> T:
+        """What is taken from the queue; waits until there is something."""
+        while True:
+            if not self._finalizer.alive:
+                raise NodeClosed(f"receive from {self._mailbox.name}: the consumer is closed")
+            self._arrived.clear()
+            taken = take()
+            if taken is not None:
+                return taken
+            await self._arrived.wait()
+
+    def _try_run(self) -> Draw | None:
+        """Draws from the run that all readers of the queue draw from."""
+        run = self._port.open_run(self._mailbox)
+        if run is None:
+            return None
+        held = self._hands.hold(run)
+        self._draw = partial(held.draw, held if self._keeper is None else Keeping(held, self._keeper))
+        return self._draw
+
+    def handle_death(self, message: Message | None = None) -> None:
+        """The process that reads through this consumer died; for the control socket. See ``Hands.handle_death``."""
+        self._hands.handle_death(message)
+
+    def on_take_back(self, call: Callable[[list[Lease]], None]) -> None:
+        """Have something called with messages that are taken back; for the control socket."""
+        self._hands.on_take_back = call
+
+    def close(self) -> None:
+        """Give back what is unacknowledged and take no more. A second call does nothing."""
+        if self._finalizer.detach() is not None:
+            self._draw = _draw_nothing
+            self._hands.empty()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._auto and kind is None:
+                self._hands.acknowledge_all()
+            elif self._auto:
+                self._hands.give_back_all(failed=kind is not None and issubclass(kind, Exception))
+        finally:
+            self.close()
+
+
+async def in_time(
+    timeout: float | None, mailbox: Mailbox, arrived: asyncio.Event, take: Callable[[], Awaitable[T]]
+) -> T:
+    """What is taken from a queue in time. What waits in it is there, also while its body comes from the disk.
+
+    Args:
+        timeout: seconds; None for no limit.
+        mailbox: the queue.
+        arrived: set when there may be something to take.
+        take: waits until there is something; may be called again when it was cancelled.
+
+    Raises:
+        WaitTimeout: there was nothing.
+    """
+    if timeout is None:
+        return await take()
+    given = timeout
+    while True:
+        try:
+            async with asyncio.timeout(timeout):
+                return await take()
+        except TimeoutError:
+            # What came with the end of the time has not been looked at.
+            if not (mailbox.awaits_disk or arrived.is_set()):
+                raise WaitTimeout(f"no message in queue {mailbox.name} after {given} s") from None
+        # No longer than the store's next job, if nobody else takes it all.
+        await arrived.wait()
+        timeout = 0
+
+
+def check_hand_over(queue: str, timeout: object) -> int:
+    """How many nanoseconds a message may be in hand, 0 for any time. Raises UsageError for what is no such timeout."""
+    if timeout is None:
+        return 0
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST_LIFE_S:
+        raise UsageError(
+            f"receive from {queue}: hand_over_timeout must be a number of seconds, above 0 and at most "
+            f"{LONGEST_LIFE_S}, not {timeout!r}"
+        )
+    return in_ns(timeout)
+
+
+def _draw_nothing() -> None:
+    """Of no run."""

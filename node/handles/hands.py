@@ -1,0 +1,436 @@
+"""What one reader of a queue has in its hands: messages that it neither acknowledged nor gave back.
+
+Little is kept for a single message: a bit, and since when it is in hand. What was drawn from one run is held, and let
+go, together.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+
+from triack.base.errors import HandOverEnded
+from triack.base.in_hand import WORD_BITS
+from triack.base.reasons import DeadReason
+from triack.node.handles.message import Holder, Keeper, Message
+from triack.node.shell.event_loop import check_home, run_at_home, running_loop
+from triack.node.shell.holding import OVERDUE, RELEASED, HeldPacket, Reader, taken_back, task_name
+from triack.node.shell.port import Port
+from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
+from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of, indices_of
+from triack.queues.mailboxes.redelivery import Return
+from triack.queues.node_settings import Redelivery
+
+__all__ = ["Hands", "HeldList", "HeldRun", "Keeping"]
+
+
+class Held(ABC):
+    """What one reader has drawn at once; it answers for these messages.
+
+    A message that comes again is drawn another time, so it is another one than before.
+    """
+
+    __slots__ = ("_hands", "_lost")
+
+    def __init__(self, hands: "Hands") -> None:
+        self._hands = hands
+        # What was taken back, and why.
+        self._lost: dict[QueuedPacket, tuple[int, str]] | None = None
+
+    @property
+    @abstractmethod
+    def holds_any(self) -> bool:
+        """Whether it answers for any message still."""
+
+    @abstractmethod
+    def take_all(self) -> list[tuple[QueuedPacket, int]]:
+        """What is held, by packet, a bit for each message; nothing is any more."""
+
+    @abstractmethod
+    def held(self) -> list[HeldPacket]:
+        """What is held, and since when."""
+
+    @abstractmethod
+    def _take(self, until_ns: int | None) -> list[tuple[QueuedPacket, int]]:
+        """As ``take_all``, of what is held since that time or longer; None: all."""
+
+    @abstractmethod
+    def _let_go(self, lease: Lease) -> bool:
+        """Hold a message no more. Returns whether it was held."""
+
+    def take_back(self, until_ns: int | None, why: str) -> list[tuple[QueuedPacket, int]]:
+        """What is held since that time or longer is no more; a later acknowledgement raises why."""
+        taken = self._take(until_ns)
+        for packet, bits in taken:
+            self._lost = self._lost or {}
+            self._lost[packet] = bits | self._lost.get(packet, (0, ""))[0], why
+        return taken
+
+    def let_go(self, lease: Lease) -> bool:
+        """Hold a message no more. Returns whether it was held."""
+        return self._let_go(lease)
+
+    def acknowledge(self, lease: Lease) -> None:
+        """A message is done. Raises UsageError in another event loop than the reader's, HandOverEnded if it was taken.
+
+        Of a message that was acknowledged, or given back, nothing is said.
+        """
+        if running_loop() is not self._hands.home:
+            self._hands.check_home()
+        if self._let_go(lease):
+            self._hands.acknowledge([(lease.packet, 1 << lease.index)])
+        elif self._lost is not None:
+            bits, why = self._lost.get(lease.packet, (0, ""))
+            if bits >> lease.index & 1:
+                raise taken_back(self._hands.queue, lease, why)
+
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
+        """A message comes again. Raises UsageError in another event loop than the reader's."""
+        if running_loop() is not self._hands.home:
+            self._hands.check_home()
+        if self._let_go(lease):
+            self._hands.give_back(lease, failed=failed, delay_ms=delay_ms)
+
+
+class HeldRun(Held):
+    """What was drawn from one run, message by message.
+
+    Attributes:
+        run: from which more may be drawn.
+        bits: bit i is set while message i of its packet is held.
+    """
+
+    __slots__ = ("_bodies", "_cell", "_since", "_words", "bits", "run")
+
+    def __init__(self, hands: "Hands", run: Run) -> None:
+        super().__init__(hands)
+        self.run = run
+        self.bits = 0
+        self._bodies = run.packet.open().bodies
+        self._cell = run.packet.cell
+        self._words = hands.words if run.packet.cell else None
+        # When each message was drawn.
+        self._since: dict[int, int] = {}
+
+    @property
+    def holds_any(self) -> bool:
+        """Whether any is held."""
+        return self.bits != 0
+
+    def draw(self, holder: Holder) -> Message | None:
+        """The next message of the run, for which ``holder`` answers; None when the queue must be asked again."""
+        run, hands = self.run, self._hands
+        index = run.draw()
+        if index < 0:
+            return None
+        self.bits |= 1 << index
+        self._since[index] = hands.clock()
+        words = self._words
+        if words is not None:  # as ``InHand.hold``, for one message after the other
+            words[self._cell + index // WORD_BITS] |= 1 << index % WORD_BITS
+        if hands.timeout_ns:
+            hands.watch()
+        return Message(self._bodies[index], hands.queue, run.packet, index, run.redelivered, holder, hands.name_of)
+
+    def take_all(self) -> list[tuple[QueuedPacket, int]]:
+        """What is held."""
+        bits, self.bits = self.bits, 0
+        self._since.clear()
+        return [(self.run.packet, bits)] if bits else []
+
+    def held(self) -> list[HeldPacket]:
+        """What is held."""
+        return [HeldPacket(self.run.packet, self.bits, min(self._since.values()))] if self.bits else []
+
+    def _take(self, until_ns: int | None) -> list[tuple[QueuedPacket, int]]:
+        bits = 0
+        for index, since_ns in list(self._since.items()):
+            if until_ns is None or since_ns <= until_ns:
+                bits |= 1 << index
+                del self._since[index]
+        self.bits &= ~bits
+        return [(self.run.packet, bits)] if bits else []
+
+    def _let_go(self, lease: Lease) -> bool:
+        bit = 1 << lease.index
+        if not self.bits & bit:
+            return False
+        self.bits &= ~bit
+        del self._since[lease.index]
+        if not self.bits:
+            self._hands.forget(self)
+        return True
+
+
+class HeldList(Held):
+    """What was drawn as a list, from as many runs as there were."""
+
+    __slots__ = ("_bits", "_since_ns")
+
+    def __init__(self, hands: "Hands") -> None:
+        super().__init__(hands)
+        self._bits: dict[QueuedPacket, int] = {}
+        self._since_ns = hands.clock()
+
+    @property
+    def holds_any(self) -> bool:
+        """Whether any is held."""
+        return bool(self._bits)
+
+    def take(self, drawn: list[tuple[Run, range]], holder: Holder) -> list[Message]:
+        """The messages that were drawn, for which ``holder`` answers."""
+        hands, bits = self._hands, self._bits
+        queue, name_of = hands.queue, hands.name_of
+        messages: list[Message] = []
+        for run, indices in drawn:
+            packet, redelivered = run.packet, run.redelivered
+            bodies, some = packet.open().bodies, bits_of(indices)
+            bits[packet] = bits.get(packet, 0) | some
+            hands.note(packet, some)
+            messages += [Message(bodies[at], queue, packet, at, redelivered, holder, name_of) for at in indices]
+        if hands.timeout_ns:
+            hands.watch()
+        return messages
+
+    def take_all(self) -> list[tuple[QueuedPacket, int]]:
+        """What is held."""
+        taken = list(self._bits.items())
+        self._bits.clear()
+        return taken
+
+    def held(self) -> list[HeldPacket]:
+        """What is held."""
+        return [HeldPacket(packet, bits, self._since_ns) for packet, bits in self._bits.items()]
+
+    def _take(self, until_ns: int | None) -> list[tuple[QueuedPacket, int]]:
+        return self.take_all() if until_ns is None or self._since_ns <= until_ns else []
+
+    def _let_go(self, lease: Lease) -> bool:
+        bits, bit = self._bits.get(lease.packet, 0), 1 << lease.index
+        if not bits & bit:
+            return False
+        if bits != bit:
+            self._bits[lease.packet] = bits & ~bit
+            return True
+        del self._bits[lease.packet]
+        if not self._bits:
+            self._hands.forget(self)
+        return True
+
+
+class Keeping:
+    """Answers for what was drawn at once, for messages that keep their reader."""
+
+    __slots__ = ("_held", "_keeper")
+
+    def __init__(self, held: Held, keeper: Keeper) -> None:
+        self._held = held
+        self._keeper = keeper
+
+    def acknowledge(self, lease: Lease) -> None:
+        """A message is done."""
+        self._held.acknowledge(lease)
+
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
+        """A message comes again."""
+        self._held.give_back(lease, failed=failed, delay_ms=delay_ms)
+
+
+class Hands:
+    """Everything that one consumer holds.
+
+    It refers neither to its consumer nor to a keeper: a loop that is left without closing must not keep its messages,
+    so the consumer ends with its last reference.
+
+    Args:
+        port: the node.
+        mailbox: the queue that is read.
+        listener: called when there may be something to read.
+        redelivery: when messages that fail come again, in place of what the settings say.
+        reader: of whom this is; one without a name is called by the task that draws.
+        timeout_ns: how long a message may be in hand; 0 for any time.
+
+    Attributes:
+        acknowledge: messages of packets that were just let go are done, message i if bit i is set.
+        queue: the queue's name.
+        name_of: what a node is called in destinations.
+        home: the event loop in which the reader was begun.
+        clock: the monotonic clock.
+        reader: as given.
+        timeout_ns: as given.
+        on_take_back: called with messages that were taken back.
+    """
+
+    def __init__(
+        self,
+        port: Port,
+        mailbox: Mailbox,
+        listener: Callable[[], None],
+        redelivery: Redelivery | None,
+        *,
+        reader: Reader | None = None,
+        timeout_ns: int = 0,
+    ) -> None:
+        self.queue = mailbox.name
+        self._whose = f"a message of queue {mailbox.name}"
+        self.name_of = port.name_of
+        self._port = port
+        self._mailbox = mailbox
+        self.acknowledge: Callable[[list[tuple[QueuedPacket, int]]], None] = partial(port.acknowledge, mailbox)
+        self._listener = listener
+        self._redelivery = redelivery
+        self._open: Held | None = None
+        self._older: dict[Held, None] = {}
+        self.home = asyncio.get_running_loop()
+        self.clock = port.clock
+        self.reader = reader or Reader()
+        self._is_named = bool(self.reader.name)
+        self.timeout_ns = timeout_ns
+        self.on_take_back: Callable[[list[Lease]], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._taken_back: HandOverEnded | None = None
+        mailbox.listeners.append(listener)
+        port.holding.enter(mailbox.name, self)
+
+    @property
+    def words(self) -> memoryview | None:
+        """Where it is noted what is in hand; None when this process is not the reader's."""
+        return self._port.words if self.reader.is_here else None
+
+    def check_home(self) -> None:
+        """Raises UsageError in another event loop than the reader's."""
+        check_home(self._whose, self.home)
+
+    def hold(self, run: Run) -> HeldRun:
+        """Draw from this run from now on, until a list is drawn."""
+        before = self._open
+        if isinstance(before, HeldRun) and before.run is run:
+            return before
+        held = HeldRun(self, run)
+        self._begin(held)
+        return held
+
+    def _begin(self, held: Held) -> None:
+        if self._open is not None and self._open.holds_any:
+            self._older[self._open] = None
+        self._open = held
+        if not self._is_named:
+            self.reader.name = task_name()
+
+    def note(self, packet: QueuedPacket, bits: int) -> None:
+        """Messages are in these hands: note it where it outlives the process, if that is the reader's."""
+        if self.words is not None and packet.cell:
+            self._port.note_in_hand(packet, bits)
+
+    def draw(self, most: int, most_bytes: int, keeper: Keeper | None) -> list[Message]:
+        """The next messages of the queue, in order; none when there are none now. See ``Engine.draw_runs``."""
+        drawn = self._port.draw_runs(self._mailbox, most, most_bytes)
+        if not drawn:
+            return []
+        held = HeldList(self)
+        self._begin(held)
+        return held.take(drawn, held if keeper is None else Keeping(held, keeper))
+
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None = None) -> None:
+        """A message that was just let go comes again."""
+        self._port.give_back([(self._mailbox, lease)], Return(failed, delay_ms, self._redelivery))
+
+    def forget(self, held: Held) -> None:
+        """Nothing of it is held any more."""
+        self._older.pop(held, None)
+
+    def acknowledge_all(self) -> None:
+        """All that is held is done. Raises HandOverEnded if some of what was held had been taken back."""
+        if done := self._take_all():
+            self.acknowledge(done)
+        if self._taken_back is not None:
+            error, self._taken_back = self._taken_back, None
+            raise error
+
+    def give_back_all(self, *, failed: bool) -> None:
+        """All that is held comes again."""
+        self._taken_back = None
+        self._port.give_back(self._leases(self._take_all()), Return(failed, None, self._redelivery))
+
+    def handle_death(self, message: Message | None = None) -> None:
+        """The reader's process died: its messages, or the one that it worked on, have failed by that."""
+        if message is None:
+            leases = self._leases(self._take_all())
+        else:
+            lease = message.lease
+            leases = [(self._mailbox, lease)] if any(held.let_go(lease) for held in self._helds()) else []
+        self._port.give_back(leases, Return(True, None, self._redelivery, DeadReason.READER_DIED))
+
+    def _leases(self, taken: list[tuple[QueuedPacket, int]]) -> list[tuple[Mailbox, Lease]]:
+        """Packets and bits as single messages."""
+        held = [(packet, index) for packet, bits in taken for index in indices_of(bits)]
+        return [(self._mailbox, Lease(packet, index, packet.redelivered)) for packet, index in held]
+
+    def _helds(self) -> list[Held]:
+        """All that holds anything, in order."""
+        return [*self._older, *([] if self._open is None else [self._open])]
+
+    def _take_all(self) -> list[tuple[QueuedPacket, int]]:
+        """What is held, in order, and is not any more."""
+        latest = [] if self._open is None else self._open.take_all()
+        if not self._older:
+            return latest
+        older = [one for held in self._older for one in held.take_all()]
+        self._older.clear()
+        return older + latest
+
+    # ---- taking back
+
+    def held(self, queue: str) -> list[HeldPacket]:  # noqa: ARG002 - it has but one
+        """What these hands have, see ``Holder``."""
+        return [one for held in self._helds() for one in held.held()]
+
+    def take_back(self, queue: str) -> int:  # noqa: ARG002 - it has but one
+        """Take all out of these hands, see ``Holder``."""
+        return self._take_back(None, RELEASED, Return(failed=False))
+
+    def _take_back(self, until_ns: int | None, why: str, way: Return) -> int:
+        taken = [one for held in self._helds() for one in held.take_back(until_ns, why)]
+        leases = self._leases(taken)
+        if leases:
+            self._taken_back = taken_back(self.queue, leases[-1][1], why)
+            self._port.give_back(leases, way)
+            if self.on_take_back is not None:
+                self.on_take_back([lease for _, lease in leases])
+        return len(leases)
+
+    def watch(self) -> None:
+        """Something is in hand that may become overdue."""
+        if self._timer is None:
+            self._timer = self.home.call_later(self.timeout_ns / 1e9, self._handle_timer)
+
+    def _handle_timer(self) -> None:
+        """Take back what is in hand for too long: it has failed by that."""
+        self._timer = None
+        way = Return(True, None, self._redelivery, DeadReason.HAND_OVER_TIMEOUT)
+        self._take_back(self.clock() - self.timeout_ns, OVERDUE, way)
+        held = self.held(self.queue)
+        if held:
+            left_ns = min(one.since_ns for one in held) + self.timeout_ns - self.clock()
+            self._timer = self.home.call_later(max(left_ns, 0) / 1e9, self._handle_timer)
+
+    # ---- the end
+
+    def empty(self) -> None:
+        """The consumer ends: everything goes back, and who waits with it is told."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._port.holding.leave(self.queue, self)
+        self._mailbox.leave(self._listener)
+        self._port.give_back(self._leases(self._take_all()), Return(failed=False))
+        self._listener()
+
+    def empty_at_home(self) -> None:
+        """The consumer was dropped: the same from wherever the garbage collector runs, which may be any thread."""
+        run_at_home(self.home, self._drop)
+
+    def _drop(self) -> None:
+        held = self.held(self.queue)
+        self.empty()
+        leases = self._leases([(one.packet, one.bits) for one in held])
+        self._port.dropped = [(mailbox, lease, self._redelivery) for mailbox, lease in leases]

@@ -1,0 +1,210 @@
+"""A message in the hands of an application."""
+
+from collections.abc import Callable
+from math import ceil
+from typing import Any, Protocol
+
+from triack.base.checks import LONGEST_LIFE_S
+from triack.base.errors import UsageError
+from triack.node.shell.outgoing_message import MessageProperties
+from triack.queues.mailboxes.mailbox import Lease, QueuedPacket
+
+__all__ = ["Holder", "Keeper", "Message", "absolute", "way_back"]
+
+
+class Keeper:
+    """Whoever refers to it keeps a reader: it ends with the last of them, be that the reader or one of its messages.
+
+    It stands here as ``hands`` may be compiled, and what is compiled has no weak references.
+    """
+
+    __slots__ = ("__weakref__",)
+
+
+class Holder(Protocol):
+    """Who answers for a message that is in an application's hands."""
+
+    def acknowledge(self, lease: Lease) -> None:
+        """It is done."""
+
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
+        """It comes again; ``failed`` counts that as a failure, ``delay_ms`` sets the wait until then."""
+
+
+class Message:
+    """A message that was received.
+
+    Attributes:
+        body: what was sent, at most 4 MiB.
+        queue: the queue it was taken from.
+        redelivered: True when it may have been handed out before.
+    """
+
+    __slots__ = ("_holder", "_index", "_name_of", "_packet", "body", "queue", "redelivered")
+
+    def __init__(
+        self,
+        body: bytes,
+        queue: str,
+        packet: QueuedPacket,
+        index: int,
+        redelivered: bool,
+        holder: Holder,
+        name_of: Callable[[bytes], str],
+    ) -> None:
+        self.body = body
+        self.queue = queue
+        self.redelivered = redelivered
+        self._packet = packet
+        self._index = index
+        self._holder = holder
+        self._name_of = name_of
+
+    @property
+    def lease(self) -> Lease:
+        """What the queue knows it by; for the node's own parts."""
+        return Lease(self._packet, self._index, self.redelivered)
+
+    def __repr__(self) -> str:
+        return f"<Message {self.id} of queue {self.queue}, {len(self.body)} bytes>"
+
+    def ack(self) -> None:
+        """The message is done; it leaves the queue with the next commit, some ten milliseconds later at most.
+
+        A second call does nothing, nor does one after ``reject`` or after its reader was closed.
+
+        Raises:
+            HandOverEnded: it was taken back from its reader (``Node.release``, ``hand_over_timeout``): it comes again.
+            UsageError: a transaction received it, and acknowledges it with its commit; or this is another thread, or
+                another event loop, than its reader's.
+        """
+        self._holder.acknowledge(self.lease)
+
+    def reject(self, *, failed: bool = True, delay: float | None = None) -> None:
+        """Give the message back: it comes again, before anything younger, with ``redelivered`` set.
+
+        One that failed waits before it comes again, as the ``Redelivery`` of its queue or consumer says; that also says
+        whether younger messages wait with it. A second call does nothing, nor does one after ``ack``.
+
+        Args:
+            failed: count this as a failure; it goes to the dead-letter queue after one more
+                than ``max_redeliveries`` of them.
+            delay: seconds to wait instead, failed or not; 0 for none. A wait survives a restart.
+
+        Raises:
+            UsageError: the delay is no number of seconds; a transaction received the message, and gives it back with
+                its rollback; or as ``ack``.
+        """
+        self._holder.give_back(self.lease, failed=failed, delay_ms=None if delay is None else _delay_ms(delay))
+
+    def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
+        """The same message, with another who answers for it: made of the present one."""
+        packet, index, redelivered = self._packet, self._index, self.redelivered
+        return Message(self.body, self.queue, packet, index, redelivered, wrap(self._holder), self._name_of)
+
+    @property
+    def id(self) -> str:
+        """Names the message for ever: 32 hex digits of its node, ``-``, its ordinal there.
+
+        MSMQ names messages by the same two parts, the source queue manager and its MessageID ([MS-MQMQ] 2.2.19.2).
+        """
+        packet = self._packet
+        return f"{packet.origin.hex()}-{packet.open().first_ordinal + self._index}"
+
+    @property
+    def sender(self) -> str:
+        """What this node calls the node that sent it, in destinations, too; empty for this node itself.
+
+        A node without a name here, which only one that runs without keys can speak to, is called by its id.
+        """
+        return self._name_of(self._packet.origin)
+
+    @property
+    def sent_at(self) -> float:
+        """When it was sent: wall clock of the sender, seconds since 1970, to the millisecond."""
+        return self._packet.open().sent_at_ms / 1_000
+
+    @property
+    def receive_by(self) -> float | None:
+        """When it must have been received, or its node lets it die: wall clock of the sender; None for any time."""
+        receive_by_ms = self._packet.open().receive_by_ms
+        return receive_by_ms / 1_000 if receive_by_ms else None
+
+    @property
+    def failures(self) -> int:
+        """How often it was given back as failed."""
+        return self._packet.failures_of(self._index)
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """Everything the sender set beside the body.
+
+        In the dead-letter queue also ``dead_reason``, ``dead_destination`` and, if it was sent from here,
+        ``dead_maybe_delivered``.
+        """
+        properties = self._packet.open().properties
+        return dict(properties[self._index]) if properties is not None else {}
+
+    @property
+    def correlation_id(self) -> str | None:
+        """What the sender set to match a reply with its request."""
+        return self._text("correlation_id")
+
+    @property
+    def reply_to(self) -> str | None:
+        """The destination to which the sender wants replies, as this node sends there.
+
+        The bare name of a queue is a queue of the node that sent the message: ``sender/queue``.
+        """
+        return absolute(self._text("reply_to"), self.sender)
+
+    @property
+    def label(self) -> str | None:
+        """A label for people."""
+        return self._text("label")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The names and values that the sender gave it."""
+        headers = self.properties.get("headers")
+        return {str(name): str(value) for name, value in headers.items()} if isinstance(headers, dict) else {}
+
+    def forwardable(self) -> MessageProperties:
+        """What the sender set, to be sent on as it is: ``node.send(next, message.body, **message.forwardable())``.
+
+        Times to live are left out: they were for the way to this queue, and it has come to its end. ``reply_to`` goes
+        on as it was set.
+        """
+        found: MessageProperties = {"headers": self.headers} if self.headers else {}
+        if self.correlation_id is not None:
+            found["correlation_id"] = self.correlation_id
+        reply_to = self._text("reply_to")
+        if reply_to is not None:
+            found["reply_to"] = reply_to
+        if self.label is not None:
+            found["label"] = self.label
+        return found
+
+    def _text(self, name: str) -> str | None:
+        value = self.properties.get(name)
+        return value if isinstance(value, str) else None
+
+
+def absolute(reply_to: str | None, sender: str) -> str | None:
+    """A ``reply_to`` as the node that has the message sends there; a bare name is a queue of its sender."""
+    return reply_to if not reply_to or "/" in reply_to or not sender else f"{sender}/{reply_to}"
+
+
+def way_back(message: Message, properties: MessageProperties) -> tuple[str, MessageProperties]:
+    """Where the answer to a message goes, and with which properties. Raises UsageError when it wants none."""
+    if not isinstance(message, Message):
+        raise UsageError(f"reply to {message!r}: only a message that was received has a way back")
+    if not message.reply_to:
+        raise UsageError(f"reply to {message.id}: it wants no answer, as its sender set no reply_to")
+    return message.reply_to, {"correlation_id": message.correlation_id or message.id, **properties}
+
+
+def _delay_ms(seconds: object) -> int:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_LIFE_S:
+        raise UsageError(f"reject: delay must be a number of seconds, 0 to {LONGEST_LIFE_S}, not {seconds!r}")
+    return ceil(seconds * 1_000)

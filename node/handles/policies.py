@@ -1,0 +1,328 @@
+"""The acknowledgements of other systems as settings of a node: how much is held back, how long, and who waits for it.
+
+Each preset is a ``NodeSettings``, and each function makes one with other numbers, which have the names and the ranges
+of their source; whatever else is to differ goes through ``dataclasses.replace``. They decide when acknowledgements
+leave and when senders lose patience, and nothing of what they mean: in every one of them a store ack is about a disk,
+and a transactional message arrives once, in order.
+
+A window, a share and a count are packets. MSMQ and Solace count messages, so each has a packet of its own there; in the
+others small messages that are sent together share one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import NamedTuple
+
+from triack.base.ack_trigger import AckTrigger
+from triack.base.checks import check_between
+from triack.base.errors import UsageError
+from triack.ordering.order_settings import OrderSettings
+from triack.queues.blocking import Blocking
+from triack.queues.node_settings import NodeSettings, Reconnect
+from triack.session.protocol.settings import WINDOW_MAX, SessionSettings
+
+__all__ = [
+    "AMPS",
+    "DEFAULT",
+    "HORNETQ",
+    "MSMQ",
+    "PRESETS",
+    "SOLACE",
+    "Value",
+    "amps",
+    "hornetq",
+    "msmq",
+    "solace",
+    "values",
+]
+
+_NEVER = 0x7FFFFFFF
+"""Packets after which a sender asks for an order ack, where the source knows no such question."""
+
+
+def msmq(
+    *,
+    max_unacked_packet: int = 64,
+    idle_ack_delay_s: float = 0.5,
+    ack_timeout_s: float = 20.0,
+    seq_max_ack_delay_s: float = 10.0,
+    try_connect_interval_s: float = 5.0,
+) -> NodeSettings:
+    """MSMQ: session acks at half the window or ``IdleAckDelay``, store acks after 8 round trips, order acks in bursts.
+
+    Args:
+        max_unacked_packet: 1 to 65535 (``MaxUnackedPacket``).
+        idle_ack_delay_s: 0 to 60 (``IdleAckDelay``).
+        ack_timeout_s: 20 to 120 (``AckTimeout``, [MS-MQQB] 2.2.2.1). It counts twice for a peer that is called by its
+            address, as for direct names there.
+        seq_max_ack_delay_s: at most a day (``SeqMaxAckDelay``).
+        try_connect_interval_s: 0.001 to 3600 (``TryConnectInterval``).
+
+    Raises:
+        UsageError: a value is out of its range.
+    """
+    check_between("msmq: max_unacked_packet", max_unacked_packet, 1, WINDOW_MAX)
+    check_between("msmq: idle_ack_delay_s", idle_ack_delay_s, 0, 60)
+    check_between("msmq: ack_timeout_s", ack_timeout_s, 20, 120)
+    check_between("msmq: seq_max_ack_delay_s", seq_max_ack_delay_s, 0, 86_400)
+    check_between("msmq: try_connect_interval_s", try_connect_interval_s, 0.001, 3_600)
+    wait_s = try_connect_interval_s
+    return NodeSettings(
+        session=SessionSettings(
+            max_unacked_packet=max_unacked_packet,
+            ack_trigger=AckTrigger(delay_s=idle_ack_delay_s, piggyback_after=0.75),
+            store_ack_trigger=AckTrigger(delay_s=0.5, delay_rtts=8, delay_max_s=120.0, piggyback_after=0.75),
+            ack_timeout_s=ack_timeout_s,
+            direct_ack_timeouts=2,
+            store_ack_timeout_s=240.0,
+            cleanup_interval_s=300.0,
+        ),
+        order=OrderSettings(
+            order_ack_idle_s=0.5,
+            seq_max_ack_delay_s=seq_max_ack_delay_s,
+            order_ack_every=_NEVER,
+            seq_resend_13_s=30.0,
+            seq_resend_46_s=300.0,
+            seq_resend_79_s=1800.0,
+            seq_resend_10_s=21600.0,
+            seq_resend="all",
+        ),
+        reconnect=Reconnect(first_s=wait_s, most_s=wait_s, unanswered_most_s=wait_s, jitter=0),
+        messages_per_packet=1,
+    )
+
+
+def solace(*, window: int = 50, publish_ack_timer_s: float = 2.0) -> NodeSettings:
+    """Solace guaranteed messages: acks at a third of the window, rounded down, or after a second; resends for ever.
+
+    Args:
+        window: 1 to 255 (``PubWindowSize``).
+        publish_ack_timer_s: 0.02 to 60 (``PubAckTimer``): what has no order ack by then is sent again, each time.
+
+    Raises:
+        UsageError: a value is out of its range.
+    """
+    check_between("solace: window", window, 1, 255)
+    check_between("solace: publish_ack_timer_s", publish_ack_timer_s, 0.02, 60)
+    trigger = AckTrigger(window_share=1 / 3, delay_s=1.0, piggyback_after=None)
+    held_s = min(1.0, publish_ack_timer_s / 2)
+    return NodeSettings(
+        session=SessionSettings(max_unacked_packet=window, ack_trigger=trigger),
+        order=OrderSettings(
+            order_ack_idle_s=held_s,
+            seq_max_ack_delay_s=held_s,
+            order_ack_every=trigger.threshold(window) or 1,
+            seq_resend_13_s=publish_ack_timer_s,
+            seq_resend_46_s=publish_ack_timer_s,
+            seq_resend_79_s=publish_ack_timer_s,
+            seq_resend_10_s=publish_ack_timer_s,
+            seq_resend="all",
+        ),
+        messages_per_packet=1,
+    )
+
+
+def hornetq(
+    *,
+    confirmation_window_bytes: int = 10 * 1024 * 1024,
+    client_failure_check_period_s: float = 30.0,
+    retry_interval_s: float = 2.0,
+    block_on_durable_send: bool = False,
+    block_on_non_durable_send: bool = False,
+    block_on_acknowledge: bool = False,
+) -> NodeSettings:
+    """HornetQ between servers: acks after so many bytes, or at the flush every two seconds; no window in packets.
+
+    Args:
+        confirmation_window_bytes: 1 to 2^31 - 1 (``confirmation-window-size`` of a bridge).
+        client_failure_check_period_s: 4 to 120: a silent peer is given up (``client-failure-check-period``); no less
+            than twice the flush.
+        retry_interval_s: 0.001 to 3600, between attempts to connect (``retry-interval``, multiplier 1).
+        block_on_durable_send: whether ``send`` of a message on disk returns only when the next node has stored it
+            (``BlockOnDurableSend``, which is true for HornetQ's clients; its bridges hear of it later).
+        block_on_non_durable_send: whether ``send`` of an express one returns only when it has arrived there.
+        block_on_acknowledge: whether a consumer's acknowledgement is on the disk before it gets the next message.
+
+    Raises:
+        UsageError: a value is out of its range.
+    """
+    check_between("hornetq: confirmation_window_bytes", confirmation_window_bytes, 1, 0x7FFFFFFF)
+    check_between("hornetq: client_failure_check_period_s", client_failure_check_period_s, 4, 120)
+    check_between("hornetq: retry_interval_s", retry_interval_s, 0.001, 3_600)
+    wait_s = retry_interval_s
+    return NodeSettings(
+        session=SessionSettings(
+            max_unacked_packet=WINDOW_MAX,
+            ack_trigger=AckTrigger(
+                window_share=None, bytes_=confirmation_window_bytes, delay_s=2.0, piggyback_after=None
+            ),
+            ack_timeout_s=client_failure_check_period_s,
+        ),
+        reconnect=Reconnect(first_s=wait_s, most_s=wait_s, unanswered_most_s=wait_s, jitter=0),
+        blocking=Blocking(
+            durable="stored" if block_on_durable_send else None,
+            express="received" if block_on_non_durable_send else None,
+            acknowledge=block_on_acknowledge,
+        ),
+    )
+
+
+def amps(
+    *, ack_conflation_s: float = 1.0, logon_ack_conflation_s: float = 1.0, error_on_publish_gap: bool = False
+) -> NodeSettings:
+    """AMPS: acks once an interval, which name the highest number that they cover; no window in packets.
+
+    A publisher hears of a message after both intervals at the latest: they add up, so that to lower one may do nothing.
+
+    Args:
+        ack_conflation_s: 0.001 to 50 (``AckConflationInterval`` of a destination): the longest that the first one
+            waits on a link.
+        logon_ack_conflation_s: 0.001 to 50 (``ack_conflation`` of a client's logon): the same of what the application
+            is told (``Node.acknowledgements``).
+        error_on_publish_gap: whether nothing is sent to a node that lacks what another one has acknowledged in its
+            place (the publish store's option of that name); else that is told, and passed over.
+
+    Raises:
+        UsageError: a value is out of its range.
+    """
+    check_between("amps: ack_conflation_s", ack_conflation_s, 0.001, 50)
+    check_between("amps: logon_ack_conflation_s", logon_ack_conflation_s, 0.001, 50)
+    return NodeSettings(
+        session=SessionSettings(
+            max_unacked_packet=WINDOW_MAX,
+            ack_trigger=AckTrigger(window_share=None, delay_s=ack_conflation_s, piggyback_after=None),
+            ack_timeout_min_s=max(2.0, 2 * ack_conflation_s),
+            store_ack_timeout_min_s=max(10.0, 2 * ack_conflation_s),
+        ),
+        order=OrderSettings(
+            order_ack_idle_s=ack_conflation_s, seq_max_ack_delay_s=ack_conflation_s, order_ack_every=_NEVER
+        ),
+        ack_events=AckTrigger(window_share=None, delay_s=logon_ack_conflation_s),
+        reconnect=Reconnect(gap="error" if error_on_publish_gap else "warn"),
+    )
+
+
+DEFAULT = NodeSettings(session=SessionSettings(ack_trigger=AckTrigger(), store_ack_trigger=AckTrigger()))
+MSMQ = msmq()
+SOLACE = solace()
+HORNETQ = hornetq()
+AMPS = amps()
+PRESETS = {"DEFAULT": DEFAULT, "MSMQ": MSMQ, "SOLACE": SOLACE, "HORNETQ": HORNETQ, "AMPS": AMPS}
+"""All of them, by name."""
+
+_OURS = "Triack; the source documents none"
+"""Where documents are silent. The others that follow are their titles, each named several times."""
+_BLOG = "John Breakwell, MSMQ and Session Acks"
+"""Corrects the registry page of MaxUnackedPacket."""
+_AMPS_ACKS = "60East, Acknowledgment Conflation and Publish Acknowledgements"
+"""The interval, once a second."""
+_THRESHOLD = "Solace, Acknowledging Published Messages"
+"""A third of the window or one second."""
+_FLUSH = "HornetQ, RemotingServiceImpl: confirmations are flushed every 2,000 ms"
+"""Its source is public."""
+SOURCES: dict[str, dict[str, str]] = {
+    "DEFAULT": {},
+    "MSMQ": {
+        "session.max_unacked_packet": "registry, MaxUnackedPacket",
+        "session.ack_trigger.window_share": _BLOG,
+        "session.ack_trigger.delay_s": "registry, IdleAckDelay",
+        "session.ack_trigger.piggyback_after": "[MS-MQQB] 3.1.7.11",
+        "session.store_ack_trigger.window_share": _BLOG,
+        "session.store_ack_trigger.delay_s": "[MS-MQQB] 3.1.5.3.2",
+        "session.store_ack_trigger.delay_rtts": "[MS-MQQB] 3.1.5.3.2",
+        "session.store_ack_trigger.delay_max_s": "[MS-MQQB] 3.1.5.3.2",
+        "session.store_ack_trigger.piggyback_after": "[MS-MQQB] 3.1.7.11",
+        "session.ack_timeout_s": "[MS-MQQB] 2.2.2.1",
+        "session.direct_ack_timeouts": "[MS-MQQB] 3.1.2.4, QosCleanupIntervalMultiplier",
+        "session.store_ack_timeout_s": "Triack: twice the longest delay, as MSMQ computes it",
+        "session.cleanup_interval_s": "[MS-MQQB] 3.1.2.2",
+        "order.order_ack_idle_s": "[MS-MQQB] 3.1.2.7",
+        "order.seq_max_ack_delay_s": "registry, SeqMaxAckDelay",
+        "order.order_ack_every": "MSMQ never asks",
+        "order.seq_resend_13_s": "registry, SeqResend13Time",
+        "order.seq_resend_46_s": "registry, SeqResend46Time",
+        "order.seq_resend_79_s": "registry, SeqResend79Time",
+        "order.seq_resend_10_s": "registry, SeqResend10Time",
+        "order.seq_resend": "[MS-MQQB] 3.1.6.5",
+        "reconnect.first_s": "[MS-MQQB], TryConnectInterval",
+        "reconnect.most_s": "[MS-MQQB], TryConnectInterval",
+        "reconnect.unanswered_most_s": "[MS-MQQB], TryConnectInterval",
+        "reconnect.jitter": "[MS-MQQB], TryConnectInterval is constant",
+        "messages_per_packet": "registry, MaxUnackedPacket, which counts messages",
+        "survives": "[MS-MQMQ] 2.2.20.4, recoverable messages are persisted before they are acknowledged",
+    },
+    "SOLACE": {
+        "session.max_unacked_packet": "Solace API, ADPublishWindowSize",
+        "session.ack_trigger.window_share": f"{_THRESHOLD}; rounded down, which is ours",
+        "session.ack_trigger.delay_s": _THRESHOLD,
+        "session.ack_trigger.piggyback_after": _OURS,
+        "order.order_ack_idle_s": _THRESHOLD,
+        "order.seq_max_ack_delay_s": _THRESHOLD,
+        "order.order_ack_every": _THRESHOLD,
+        "order.seq_resend_13_s": "Solace API, ADPublishAckTimerInMsecs",
+        "order.seq_resend_46_s": "Solace API, ADPublishAckTimerInMsecs",
+        "order.seq_resend_79_s": "Solace API, ADPublishAckTimerInMsecs",
+        "order.seq_resend_10_s": "Solace API, ADPublishAckTimerInMsecs",
+        "order.seq_resend": "Solace API, ADPublishAckTimerInMsecs",
+        "messages_per_packet": "Solace API, ADPublishWindowSize, which counts messages",
+        "survives": "Solace, Understanding Guaranteed Message Publish Window Sizes and Acknowledgments",
+    },
+    "HORNETQ": {
+        "session.max_unacked_packet": "HornetQ, ChannelImpl: the window does not block",
+        "session.ack_trigger.window_share": "HornetQ counts bytes",
+        "session.ack_trigger.bytes_": "HornetQ, confirmation-window-size of bridges",
+        "session.ack_trigger.delay_s": _FLUSH,
+        "session.ack_trigger.piggyback_after": _OURS,
+        "session.ack_timeout_s": "HornetQ, client-failure-check-period",
+        "reconnect.first_s": "HornetQ, retry-interval",
+        "reconnect.most_s": "HornetQ, max-retry-interval",
+        "reconnect.unanswered_most_s": "HornetQ, max-retry-interval",
+        "reconnect.jitter": "HornetQ, retry-interval is constant",
+        "blocking.durable": "HornetQ, BlockOnDurableSend; bridges do not block",
+        "blocking.express": "HornetQ, BlockOnNonDurableSend",
+        "blocking.acknowledge": "HornetQ, BlockOnAcknowledge",
+        "survives": "HornetQ, journal-sync-transactional and journal-sync-non-transactional",
+    },
+    "AMPS": {
+        "session.max_unacked_packet": "60East, MemoryPublishStore: no window",
+        "session.ack_trigger.window_share": _AMPS_ACKS,
+        "session.ack_trigger.delay_s": _AMPS_ACKS,
+        "session.ack_trigger.piggyback_after": _OURS,
+        "session.ack_timeout_min_s": "Triack: twice the interval",
+        "session.store_ack_timeout_min_s": "Triack: twice the interval",
+        "order.order_ack_idle_s": _AMPS_ACKS,
+        "order.seq_max_ack_delay_s": _AMPS_ACKS,
+        "order.order_ack_every": "AMPS never asks",
+        "survives": "60East, Understanding Message Persistence",
+        "reconnect.gap": "60East, MemoryPublishStore: a gap at logon is an error if that is asked for",
+        "ack_events.window_share": _AMPS_ACKS,
+        "ack_events.delay_s": _AMPS_ACKS,
+    },
+}
+"""Where each value of a preset is from; what is not here is the default."""
+
+
+class Value(NamedTuple):
+    """One setting of a preset: its path in ``NodeSettings``, its value, and where that is from."""
+
+    setting: str
+    value: object
+    source: str
+
+
+def values(name: str) -> list[Value]:
+    """What the preset of that name sets, in the order of its settings. Raises UsageError when there is none."""
+    if name not in PRESETS:
+        raise UsageError(f"no policy {name}; there are {', '.join(PRESETS)}")
+    sources = SOURCES[name] or dict.fromkeys(path for source in SOURCES.values() for path in source)
+    return [Value(path, value, sources[path] or "Triack") for path, value in paths(PRESETS[name]) if path in sources]
+
+
+def paths(settings: object, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Every setting, those of its parts by their paths, with its value."""
+    for field in fields(settings):  # type: ignore[arg-type]
+        if field.init:
+            value = getattr(settings, field.name)
+            yield prefix + field.name, value
+            if is_dataclass(value):
+                yield from paths(value, f"{prefix}{field.name}.")

@@ -1,0 +1,185 @@
+"""What ``send`` returns: a handle on how far a message has come."""
+
+import asyncio
+from abc import ABC, abstractmethod
+
+from triack.base.checks import check_timeout
+from triack.base.delivery import Delivery
+from triack.base.errors import DeliveryFailed, UsageError, WaitTimeout
+from triack.node.shell.port import Port, Prepared
+from triack.queues.packing import Outgoing
+from triack.queues.stages import STAGES, Stage, as_stage
+from triack.queues.streams.accepted_keys import Accepted
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+
+__all__ = ["MessageWaits", "Receipt", "Waits", "accept", "check_bounded", "check_stage", "stage_to_wait_for"]
+
+
+class Waits(ABC):
+    """How far a message has come, or a list of them; what the waits take and raise is said by ``Receipt``."""
+
+    __slots__ = ()
+
+    async def queued(self, timeout: float | None = None) -> None:
+        """Wait until this node has the message for good: on its disk, or in memory if it is express."""
+        await self.reached(Stage.QUEUED, timeout)
+
+    async def received(self, timeout: float | None = None) -> None:
+        """Wait for the session ack, [MS-MQQB] 2.2.6: the message arrived at the next hop."""
+        await self.reached(Stage.RECEIVED, timeout)
+
+    async def stored(self, timeout: float | None = None) -> None:
+        """Wait for the store ack: the message is on the next hop's disk.
+
+        ``SessionStats.survives`` has what that node's store survives, as its owner may have chosen less than a loss of
+        power. MSMQ says so by the recoverable bits of its session ack ([MS-MQMQ] 2.2.20.4).
+        """
+        await self.reached(Stage.STORED, timeout)
+
+    async def ordered(self, timeout: float | None = None) -> None:
+        """Wait for the order ack, [MS-MQQB] 2.2.4: accepted once, in order, and on disk at its destination."""
+        await self.reached(Stage.ORDERED, timeout)
+
+    @abstractmethod
+    async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
+        """Wait for a stage given as a value; see ``Receipt``."""
+
+
+class MessageWaits(Waits):
+    """A handle on how far one message has come."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def id(self) -> str:
+        """Names the message for ever, as ``Message.id`` does where it arrives."""
+
+    @property
+    @abstractmethod
+    def number(self) -> int | None:
+        """Its place in its outgoing queue; see ``Receipt``."""
+
+
+class Receipt(MessageWaits):
+    """One message that was accepted for sending. It costs nothing until one of its stages is awaited.
+
+    Each wait takes ``timeout`` in seconds (None: no limit) and raises:
+
+    - WaitTimeout: not yet; the message is still on its way, and waiting again is fine;
+    - DeliveryFailed: never; the message is in the dead-letter queue with the reason;
+    - RollbackDetected: not as long as this process runs; the message stays queued;
+    - GapDetected: the same, as another node answers for the peer, and ``Reconnect(gap="error")`` is set;
+    - UsageError: the delivery class has no such stage;
+    - NodeClosed, StoreFailed: this node ended before. What was queued is sent when it is opened again.
+    """
+
+    __slots__ = ("_accepted", "_ordinal", "_outgoing", "_port", "_ticket")
+
+    def __init__(
+        self, port: Port, outgoing: OutgoingQueue, ticket: int | None, ordinal: int, accepted: Accepted | None = None
+    ) -> None:
+        self._port = port
+        self._outgoing = outgoing
+        self._ticket = ticket
+        self._ordinal = ordinal
+        self._accepted = accepted
+
+    def __repr__(self) -> str:
+        return f"<Receipt of message {self.id} to {self._outgoing.destination}, {self._outgoing.delivery.label}>"
+
+    @property
+    def id(self) -> str:
+        """Names the message for ever, as ``Message.id`` does where it arrives."""
+        return f"{self._port.node_id}-{self._ordinal}"
+
+    @property
+    def number(self) -> int | None:
+        """Its place in its outgoing queue, from 1 at the start of the node, as an ``AckEvent`` has it.
+
+        None for a message that was accepted with its key before that, and had come to its end.
+        """
+        return None if self._ticket is None else self._ticket + 1
+
+    async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
+        """Wait for a stage given as a value.
+
+        Args:
+            stage: how far the message is to come: a ``Stage``, or its name, such as ``ordered``.
+            timeout: seconds to wait, None for no limit.
+        """
+        outgoing, port = self._outgoing, self._port
+        stage = check_stage(stage, outgoing.delivery, timeout)
+        port.check_alive()
+        if self._ticket is None:
+            # Its way had ended before this start of the node; how, its key remembers.
+            assert self._accepted is not None
+            reason = self._accepted.reason or None
+        else:
+            reason = await self._outcome(self._ticket, stage, timeout)
+        if reason is not None:
+            self._raise_failure(reason)
+
+    async def _outcome(self, ticket: int, stage: Stage, timeout: float | None) -> str | None:
+        outgoing, port = self._outgoing, self._port
+        future: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+
+        def waiter(reason: str | None) -> None:
+            if not future.done():
+                future.set_result(reason)
+
+        port.await_stage(outgoing, ticket, stage, waiter)
+        try:
+            # Not ``wait_for``: before Python 3.12 that forgets a cancellation when the end comes in the same turn.
+            async with asyncio.timeout(timeout):
+                return await future
+        except TimeoutError:
+            raise WaitTimeout(f"message to {outgoing.destination} not {stage.name.lower()} after {timeout} s") from None
+        finally:
+            port.forget_stage(outgoing, ticket, waiter)
+
+    def _raise_failure(self, reason: str) -> None:
+        outgoing = self._outgoing
+        self._port.check_alive()
+        error = self._port.halted(outgoing)
+        if error is not None and reason == str(error):
+            raise type(error)(
+                f"message to {outgoing.destination} not sent: {reason}",
+                peer=error.peer,
+                rolled_back=error.rolled_back,
+            )
+        raise DeliveryFailed(f"message to {outgoing.destination} not delivered: {reason}", reason=reason)
+
+
+def accept(port: Port, prepared: Prepared) -> Receipt:
+    """Accept a message that was checked, or find the one that was accepted with its key before."""
+    outgoing, message, size_bytes = prepared
+    outgoing = port.current(outgoing)
+    if isinstance(message, Outgoing) and message.key:
+        accepted = port.submit_once(outgoing, message, size_bytes)
+        return Receipt(port, accepted.outgoing or outgoing, accepted.ticket, accepted.ordinal, accepted)
+    ticket = port.submit((outgoing, message, size_bytes))
+    return Receipt(port, outgoing, ticket, outgoing.ordinal_of(ticket))
+
+
+def stage_to_wait_for(port: Port, until: Stage | str | None, delivery: Delivery, timeout: float | None) -> Stage | None:
+    """What a call that sends waits for, before it returns. Raises UsageError for what its messages never reach."""
+    wanted = port.blocking.stage_of(delivery) if until is None else until
+    check_bounded(wanted, timeout)
+    return None if wanted is None else check_stage(wanted, delivery, timeout)
+
+
+def check_bounded(until: Stage | str | None, timeout: object) -> None:
+    """Raises UsageError for a time that nothing waits for: whoever gave it believes that the call ends by then."""
+    if until is None and timeout is not None:
+        raise UsageError(f"timeout={timeout!r} is how long to wait for a stage, and until= names none")
+
+
+def check_stage(stage: object, delivery: Delivery, timeout: float | None) -> Stage:
+    """What a wait was asked for. Raises UsageError when there is no such stage, or no such time."""
+    wanted = as_stage(stage)
+    if timeout is not None:
+        check_timeout(f"wait for {wanted.name.lower()}", timeout)
+    if wanted > STAGES[delivery]:
+        raise UsageError(f"wait for {wanted.name.lower()}: {delivery.label} messages have no such stage")
+    return wanted

@@ -1,0 +1,86 @@
+"""What ``send_many`` returns: a handle on how far a list of messages has come."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import overload
+
+from triack.base.errors import DeliveryFailed, WaitTimeout
+from triack.base.printable import counted
+from triack.node.handles.receipt import Receipt, Waits, check_stage
+from triack.node.shell.port import Port
+from triack.queues.stages import Stage
+from triack.queues.streams.outgoing_queue import OutgoingQueue, Row
+
+__all__ = ["Receipts"]
+
+
+class Receipts(Waits, Sequence[Receipt]):
+    """Messages that were accepted for sending as a list. Each wait is for all of them; see ``Receipt``.
+
+    A sequence of receipts besides, one for each message, which are made when they are asked for: ``receipts[3].id``.
+    """
+
+    __slots__ = ("_count", "_outgoing", "_port", "_rows")
+
+    def __init__(self, port: Port, outgoing: OutgoingQueue, rows: list[Row]) -> None:
+        self._port = port
+        self._outgoing = outgoing
+        self._rows = rows
+        self._count = sum(row.messages for row in rows)
+
+    def __repr__(self) -> str:
+        return f"<Receipts of {counted(self._count, 'message')} to {self._outgoing.destination}>"
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> Receipt: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Receipt]: ...
+
+    def __getitem__(self, at: int | slice) -> Receipt | list[Receipt]:
+        if isinstance(at, slice):
+            return [self[index] for index in range(self._count)[at]]
+        index = range(self._count)[at]
+        for row in self._rows:
+            if index < row.messages:
+                return self._of(row, index)
+            index -= row.messages
+        raise AssertionError("the rows have fewer messages than the list")
+
+    def _of(self, row: Row, index: int) -> Receipt:
+        return Receipt(self._port, self._outgoing, row.ticket + index, row.ordinal + index)
+
+    async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
+        """Wait until every message has reached a stage given as a value; see ``Receipt``.
+
+        When some will never, DeliveryFailed is about the first of them, and ``receipts[i]`` tells for each.
+        """
+        outgoing = self._outgoing
+        stage = check_stage(stage, outgoing.delivery, timeout)
+        self._port.check_alive()
+        if timeout is None:
+            await self._all_reached(stage)
+            return
+        try:
+            async with asyncio.timeout(timeout):
+                await self._all_reached(stage)
+        except TimeoutError:
+            what = f"{counted(self._count, 'message')} to {outgoing.destination}"
+            raise WaitTimeout(f"{what} not all {stage.name.lower()} after {timeout} s") from None
+
+    async def _all_reached(self, stage: Stage) -> None:
+        for row in self._rows:
+            await self._row_reached(row, stage)
+
+    async def _row_reached(self, row: Row, stage: Stage) -> None:
+        # The last one first: the others are there before it, most of them, so that they are only looked at.
+        with suppress(DeliveryFailed):
+            await self._of(row, row.messages - 1).reached(stage)
+        end = row.ticket + row.messages
+        at = row.ticket
+        while (at := self._port.reached_until(self._outgoing, range(at, end), stage)) < end:
+            await self._of(row, at - row.ticket).reached(stage)

@@ -1,0 +1,228 @@
+"""Questions and answers: a request waits for the message that answers it, which a queue of the node's own takes.
+
+Promise: a request ends with its answer, with a named error, or with its time, and leaves nothing behind: what was not
+delivered by then is delivered no more and is no dead letter, and an answer for which nobody waits is taken out of the
+queue and counted. Answers go to the node, by whatever session there is with it, so that it need not listen.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable
+from typing import Unpack
+
+from triack.base.checks import LONGEST_LIFE_S
+from triack.base.delivery import Delivery
+from triack.base.errors import DeliveryFailed, NodeClosed, RequestTimeout, TriackError, UsageError
+from triack.base.reasons import DeadReason, DropReason
+from triack.node.handles.consumer import Consumer
+from triack.node.handles.message import Message, way_back
+from triack.node.handles.receipt import Receipt, accept
+from triack.node.shell.driver import Driver
+from triack.node.shell.holding import Reader
+from triack.node.shell.outgoing_message import MessageProperties
+from triack.node.shell.port import Port
+from triack.queues.packing import NO_DEAD_LETTER, Outgoing
+from triack.queues.stages import STAGES
+
+__all__ = ["REQUEST_TIMEOUT_S", "Requesting", "Requests"]
+
+REQUEST_TIMEOUT_S = 60.0
+"""How long a request waits when nothing else is said: longer than a peer takes to be started again."""
+NUMBER_BYTES = 16
+"""Names a request: as many as of a UUID, so that no peer guesses that of a request to another."""
+_OWN = ("correlation_id", "reply_to", "key", "time_to_reach_queue")
+
+
+class Requests:
+    """The requests of a running node that wait for their answers.
+
+    Args:
+        port: the running node.
+        driver: runs its engine.
+        entropy: gives so many random bytes.
+        drops: counts what is dropped, by reason.
+        reply_to: what the requests say of where answers go.
+    """
+
+    def __init__(
+        self,
+        port: Port,
+        driver: Driver,
+        entropy: Callable[[int], bytes],
+        drops: Counter[DropReason],
+        reply_to: str,
+    ) -> None:
+        self._port = port
+        self._driver = driver
+        self._entropy = entropy
+        self._drops = drops
+        self._reply_to = reply_to
+        self._open: dict[str, asyncio.Future[Message]] = {}
+        self._started = False
+
+    def start(self) -> None:
+        """Take answers from now on. A second call does nothing."""
+        if not self._started:
+            self._started = True
+            # Nobody handles an answer here, so that no death of the process is its fault.
+            reader = Reader("answers", is_here=False)
+            answers = Consumer(self._port, self._port.reply_queue(), "auto", None, reader=reader)
+            self._driver.start_task(self._take(answers), "triack-answers")
+
+    async def _take(self, answers: Consumer) -> None:
+        ended: TriackError = NodeClosed("request: the node was closed")
+        try:
+            async for answer in answers:
+                waiting = self._open.get(answer.correlation_id or "")
+                if waiting is None or waiting.done():
+                    self._drops[DropReason.LATE_ANSWER] += 1
+                else:
+                    waiting.set_result(answer)
+        except TriackError as error:
+            ended = error
+        finally:
+            for waiting in self._open.values():
+                _fail(waiting, ended)
+
+    async def ask(
+        self, destination: str, body: bytes, delivery: Delivery, timeout: object, properties: MessageProperties
+    ) -> Message:
+        """See ``Requesting.request``."""
+        own = next((name for name in _OWN if properties.get(name) is not None), None)
+        if own is not None:
+            raise UsageError(f"request to {destination}: a request sets {own} itself")
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST_LIFE_S:
+            raise UsageError(
+                f"request to {destination}: timeout must be a number of seconds, above 0 and at most {LONGEST_LIFE_S}, "
+                f"not {timeout!r}"
+            )
+        number = self._entropy(NUMBER_BYTES).hex()
+        asked = properties | {"reply_to": self._reply_to, "correlation_id": number, "time_to_reach_queue": timeout}
+        prepared = self._port.prepare(destination, body, delivery, asked)
+        outgoing, message, _ = prepared
+        assert isinstance(message, Outgoing)
+        assert message.properties is not None
+        message.properties[NO_DEAD_LETTER] = True
+        self.start()
+        waiting = self._open[number] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(timeout):
+                if not self._port.may_go_on(outgoing):
+                    await self._port.wait_room(prepared)
+                return await _answer(waiting, accept(self._port, prepared), delivery)
+        except TimeoutError:
+            raise RequestTimeout(f"no answer to a request to {destination} after {timeout} s") from None
+        except DeliveryFailed as error:
+            if error.reason != DeadReason.REACH_QUEUE_TIMEOUT:
+                raise
+            raise RequestTimeout(f"a request did not reach {destination} in {timeout} s") from None
+        finally:
+            del self._open[number]
+
+
+async def _answer(waiting: "asyncio.Future[Message]", receipt: Receipt, delivery: Delivery) -> Message:
+    """The answer, or the error that says why there will be none."""
+
+    async def follow() -> None:
+        try:
+            await receipt.reached(STAGES[delivery])
+        except TriackError as error:
+            _fail(waiting, error)
+
+    following = asyncio.create_task(follow(), name="triack-request")
+    try:
+        return await waiting
+    finally:
+        following.cancel()
+
+
+def _fail(waiting: "asyncio.Future[Message]", error: TriackError) -> None:
+    if not waiting.done():
+        waiting.set_exception(error)
+
+
+class Requesting(ABC):
+    """The verbs of a ``Node`` to ask and to answer."""
+
+    @property
+    @abstractmethod
+    def _requests(self) -> Requests:
+        """The requests of the running node. Raises NodeClosed before the start."""
+
+    @abstractmethod
+    async def send(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> Receipt:
+        """See ``Node.send``."""
+
+    async def request(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        timeout: float = REQUEST_TIMEOUT_S,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> Message:
+        """Send a message and wait for the one that answers it; whoever has it calls ``reply``.
+
+        This node need not listen: the answer comes by a session that it has opened itself. A request of which nobody
+        wants an answer any more, because its time ran out, or because the call was cancelled or its process died, is
+        sent no more when its time is over, and is no dead letter; but it may have arrived, and an answer that comes yet
+        is dropped (``late-answer`` in ``stats().drops``). Ask nothing that must not be done twice by asking again.
+
+        Args:
+            destination: as for ``send``.
+            body: at most 4 MiB.
+            timeout: seconds until there must be an answer.
+            delivery: of the request; the answer has its own.
+            **properties: ``label``, ``headers`` and ``time_to_be_received``, as for ``send``; the others are the
+                request's own.
+
+        Returns:
+            The answer. It is acknowledged already.
+
+        Raises:
+            RequestTimeout: no answer came in time.
+            DeliveryFailed: the destination refuses the request, for the reason it names.
+            RollbackDetected: nothing is exchanged with that peer as long as this process runs.
+            UsageError: a timeout that is none, or a property that the request sets itself.
+            AddressError, NotLoopback, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, NodeClosed, StoreFailed: as
+                for ``send``.
+        """
+        return await self._requests.ask(destination, body, delivery, timeout, properties)
+
+    async def reply(
+        self,
+        message: Message,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> Receipt:
+        """Answer a message: send to where it wants its answer, so that its sender knows what is answered.
+
+        To answer exactly once, receive and answer in one transaction (``Transaction.reply``).
+
+        Args:
+            message: what is answered.
+            body: at most 4 MiB.
+            delivery: as for ``send``.
+            **properties: as for ``send``; ``correlation_id`` is the request's, or its id when it has none.
+
+        Returns:
+            A receipt, as of ``send``.
+
+        Raises:
+            UsageError: the message wants no answer (``reply_to``).
+            AddressError: its sender is no peer any more.
+            MessageTooLarge, QueueFull, NoRoom, TooManyKeys, NodeClosed, StoreFailed: as for ``send``.
+        """
+        destination, answering = way_back(message, properties)
+        return await self.send(destination, body, delivery=delivery, **answering)

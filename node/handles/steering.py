@@ -1,0 +1,261 @@
+"""Looking into the queues of a running node, and steering what waits in them.
+
+Promise: looking changes nothing. What is moved is in the other queue with the same commit that takes it out of the one
+it was in: it is never lost, and never twice. What a reader has in hand is not touched.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection
+from functools import cache, partial
+from typing import Any
+
+from triack.base.checks import check_texts
+from triack.base.delivery import Delivery
+from triack.base.errors import QueueNotFound, UsageError
+from triack.base.names import what_else
+from triack.node.handles.message import absolute
+from triack.node.shell.driver import Driver
+from triack.node.shell.port import MESSAGE_OVERHEAD_BYTES, Port
+from triack.queues.mailboxes.mailbox import Mailbox
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.manager.browse import (
+    BrowsedMessage,
+    Position,
+    Sight,
+    cut_page,
+    missing,
+    see,
+    sights_of,
+    sights_on_the_way,
+)
+from triack.queues.manager.engine import Engine
+from triack.queues.manager.jobs import Look
+from triack.queues.packing import NO_DEAD_LETTER, Outgoing
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.transport.address import Destination
+
+__all__ = ["PAGE_MESSAGES", "Steering", "as_ids"]
+
+PAGE_MESSAGES = 256
+"""Messages looked at, or moved in one commit, at a time: a few milliseconds of work."""
+
+Route = Callable[[BrowsedMessage], tuple[OutgoingQueue, Outgoing] | None]
+"""Where a message goes, and as what; None for one that stays."""
+
+
+class Steering:
+    """What an operator does with queues.
+
+    Args:
+        port: of the running node.
+        engine: its engine.
+        driver: runs the engine.
+        clock: the monotonic clock, in nanoseconds.
+    """
+
+    def __init__(self, port: Port, engine: Engine, driver: Driver, clock: Callable[[], int]) -> None:
+        self._port = port
+        self._engine = engine
+        self._driver = driver
+        self._clock = clock
+
+    # ---- looking
+
+    async def browse(self, queue: str) -> AsyncIterator[BrowsedMessage]:
+        """See ``Node.browse``."""
+        last: Position = ()
+        while page := await self.page(queue, last):
+            for message in page:
+                yield message
+            last = page[-1].position
+
+    async def page(self, queue: str, after: Position) -> list[BrowsedMessage]:
+        """The next messages of a queue behind a position; none at its end. Others have their turn before it."""
+        if after:
+            await asyncio.sleep(0)
+        else:
+            await self._port.commit()  # what was sent to it before waits in it from here on
+        while True:
+            self._port.check_alive()
+            page = self._sights(queue, after)
+            bodies = await self._fetch(page)
+            found = list(see(page, bodies))
+            if found or not page:
+                return found
+            # All of it has left meanwhile.
+            after = page[-1].position
+
+    def _sights(self, queue: str, after: Position) -> list[Sight]:
+        now_ms = self._engine.wall.ms(self._clock())
+        where = self._find(queue)
+        if isinstance(where, Mailbox):
+            return cut_page(sights_of(where, after, now_ms), PAGE_MESSAGES)
+        ways = (sights_on_the_way(outgoing, self._engine.node_id, after) for outgoing in where)
+        return cut_page((sight for way in ways for sight in way), PAGE_MESSAGES)
+
+    async def _fetch(self, page: list[Sight]) -> dict[int, bytes]:
+        read = missing(page)
+        if read is None:
+            return {}
+        done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+        def waiter(error: Exception | None) -> None:
+            if not done.done():
+                done.set_result(error)
+
+        look = Look(read.table, read.keys, waiter=waiter)
+        self._engine.look(look)
+        self._port.wake()
+        error = await done
+        if error is not None:
+            raise error
+        return look.bodies
+
+    def _find(self, queue: object) -> Mailbox | list[OutgoingQueue]:
+        """A queue of this node, or the outgoing queues to a destination, one for each class. Raises QueueNotFound."""
+        if not isinstance(queue, str):
+            raise UsageError(f"look into {queue!r}: the name of a queue is text")
+        mailboxes = self._engine.queues.mailboxes
+        if queue in mailboxes:
+            return mailboxes[queue]
+        on_the_way: dict[str, list[OutgoingQueue]] = {}
+        for outgoing in sorted(self._engine.outbox.queues, key=lambda it: it.lane):
+            if outgoing.peer:
+                on_the_way.setdefault(outgoing.destination, []).append(outgoing)
+        found = on_the_way.get(self._canonical(queue))
+        if found is not None:
+            return found
+        known = [*mailboxes, *on_the_way]
+        raise QueueNotFound(f"there is no queue {queue}; {what_else(queue, known)}")
+
+    def _own(self, queue: object) -> Mailbox:
+        """A queue of this node. Raises QueueNotFound; UsageError for what is on its way to another."""
+        mailbox = self._find(queue)
+        if not isinstance(mailbox, Mailbox):
+            raise UsageError(
+                f"{queue} is on its way to another node. To send it elsewhere, purge it, which makes dead letters of "
+                f"it, and move those whose destination is {queue} (triack queue move {DEAD_LETTER_QUEUE} DEST --id ID "
+                f"for each, as triack queue browse {DEAD_LETTER_QUEUE} shows them); requeue would send them to {queue}"
+            )
+        return mailbox
+
+    def _canonical(self, queue: str) -> str:
+        """A destination as outgoing queues have it: with the name of a peer that is reached by an address."""
+        try:
+            parsed = Destination.parse(queue)
+        except UsageError:
+            return queue
+        where = parsed.peer or str(parsed.address or "")
+        return f"{self._engine.peer_at(where)}/{parsed.queue}"
+
+    # ---- steering
+
+    async def requeue(self, ids: Collection[str] | None) -> int:
+        """See ``Node.requeue``."""
+
+        def route(message: BrowsedMessage) -> tuple[OutgoingQueue, Outgoing] | None:
+            if message.destination is None:
+                if ids is None:
+                    return None
+                raise UsageError(f"requeue {message.id}: it is no dead letter of a node, and has no destination")
+            # Times to live were for the first way.
+            kept = {
+                name: value
+                for name, value in self._properties_of(message).items()
+                if not name.startswith("dead_") and name != NO_DEAD_LETTER
+            }
+            return self._way_to(message.destination), Outgoing(message.body, kept or None)
+
+        return await self._move(DEAD_LETTER_QUEUE, ids, route)
+
+    async def move(self, queue: str, destination: str, ids: Collection[str] | None) -> int:
+        """See ``Node.move``."""
+        self._port.check_way(destination, Delivery.TRANSACTIONAL)
+        # Made for the first message, and for none it is not.
+        way = cache(partial(self._port.outgoing_queue, destination, Delivery.TRANSACTIONAL))
+
+        def route(message: BrowsedMessage) -> tuple[OutgoingQueue, Outgoing]:
+            receive_by_ms = round((message.receive_by or 0) * 1_000)
+            properties = self._properties_of(message) or None
+            return way(), Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
+
+        return await self._move(queue, ids, route)
+
+    def _properties_of(self, message: BrowsedMessage) -> dict[str, Any]:
+        """What its sender set; the copy is this node's own message, and so says whose queue replies go to."""
+        sender = self._port.name_of(bytes.fromhex(message.id.partition("-")[0]))
+        reply_to = absolute(message.properties.get("reply_to"), sender)
+        return {**message.properties, **({"reply_to": reply_to} if reply_to else {})}
+
+    def _way_to(self, destination: str) -> OutgoingQueue:
+        # It went there before, by whatever name, and need not be among the peers that are known now.
+        for known in self._engine.outbox.queues:
+            if known.peer and known.destination == destination:
+                return self._engine.outgoing_queue(known.peer, known.queue, Delivery.TRANSACTIONAL)
+        return self._port.outgoing_queue(destination, Delivery.TRANSACTIONAL)
+
+    async def _move(self, queue: str, ids: Collection[str] | None, route: Route) -> int:
+        moved = 0
+        async for mailbox, page in self._pages(queue, ids):
+            found = ((message.position, route(message)) for message in page)
+            ways = {position: way for position, way in found if way is not None}
+            for outgoing, message in ways.values():
+                await self._port.wait_room((outgoing, message, len(message.body)))
+            # No await from here to the commit's queueing: all of it is one disk transaction.
+            for lease in mailbox.withdraw({(place, index) for place, index in ways}):
+                outgoing, message = ways[lease.packet.place, lease.index]
+                size_bytes = len(message.body) + MESSAGE_OVERHEAD_BYTES
+                self._engine.submit(self._engine.current(outgoing), message, size_bytes)
+                moved += 1
+            await self._port.commit()
+        return moved
+
+    async def purge(self, queue: str, ids: Collection[str] | None) -> int:
+        """See ``Node.purge``."""
+        where = self._find(queue)
+        if not isinstance(where, Mailbox):
+            if ids is not None:
+                raise UsageError(f"purge {queue}: what is on its way goes in packets of many messages; purge all of it")
+            return await self._purge_outgoing(where)
+        purged = 0
+        async for mailbox, page in self._pages(queue, ids):
+            purged += len(mailbox.withdraw({(it.position[0], it.position[1]) for it in page}))
+            await self._port.commit()
+        return purged
+
+    async def release(self, queue: str) -> int:
+        """See ``Node.release``."""
+        await self._port.commit()
+        taken = self._port.holding.take_back(self._own(queue).name)
+        await self._port.commit()
+        return taken
+
+    async def _pages(
+        self, queue: str, ids: Collection[str] | None
+    ) -> AsyncIterator[tuple[Mailbox, list[BrowsedMessage]]]:
+        """What waits in a queue now, by the page; what comes meanwhile is not part of it."""
+        await self._port.commit()
+        mailbox = self._own(queue)
+        end = mailbox.last_place
+        last: Position = ()
+        while page := await self.page(queue, last):
+            last = page[-1].position
+            wanted = [it for it in page if it.position[0] <= end and (ids is None or it.id in ids)]
+            if wanted:
+                yield mailbox, wanted
+            if last[0] > end:
+                return
+
+    async def _purge_outgoing(self, queues: list[OutgoingQueue]) -> int:
+        await self._port.commit()
+        purged = {outgoing: self._engine.outbox.giving_up.purge(outgoing) for outgoing in queues}
+        self._port.wake()
+        while any(entry.number in it.sequence.entries for it, entries in purged.items() for entry in entries):
+            self._port.check_alive()
+            await self._driver.next_round()
+        return sum(entry.messages for entries in purged.values() for entry in entries)
+
+
+def as_ids(ids: Collection[str] | None) -> frozenset[str] | None:
+    """Ids of messages, each once; None for all. Raises UsageError for what is no list of texts."""
+    return None if ids is None else frozenset(check_texts("ids of messages", ids))

@@ -1,0 +1,113 @@
+"""What a transaction has in its hands: messages that it received, until it commits or rolls back."""
+
+import asyncio
+from itertools import chain
+
+from triack.base.errors import HandOverEnded
+from triack.base.reasons import DeadReason
+from triack.node.shell.event_loop import run_at_home
+from triack.node.shell.holding import RELEASED, HeldPacket, Reader, taken_back, task_name
+from triack.node.shell.port import Port
+from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
+from triack.queues.mailboxes.queued_packet import bits_of
+from triack.queues.mailboxes.redelivery import Return
+
+__all__ = ["Taken"]
+
+Drawn = list[tuple[Mailbox, Run, range]]
+"""What one step received."""
+
+
+class Taken:
+    """The messages of one transaction, by the step that received them.
+
+    It does not refer to its transaction, which ends with its last reference.
+
+    Args:
+        port: the node.
+        reader: whose transaction it is; one without a name is called by the task that receives.
+
+    Attributes:
+        reader: as given.
+        lost: why the transaction can come to nothing but a rollback: something was taken back.
+    """
+
+    def __init__(self, port: Port, reader: Reader | None) -> None:
+        self.reader = reader or Reader()
+        self.lost: HandOverEnded | None = None
+        self._port = port
+        self._is_named = bool(self.reader.name)
+        self._steps: dict[int, Drawn] = {}
+        self._since: dict[int, int] = {}
+        self._queues: set[str] = set()
+
+    def begin(self, step: int, queue: str) -> None:
+        """A step receives from a queue."""
+        self._steps[step] = []
+        self._since[step] = self._port.clock()
+        self._port.holding.enter(queue, self)
+        self._queues.add(queue)
+        if not self._is_named:
+            self.reader.name = task_name()
+
+    def add(self, step: int, mailbox: Mailbox, run: Run, drawn: range) -> None:
+        """It has received these."""
+        self._steps[step].append((mailbox, run, drawn))
+        if self.reader.is_here:
+            self._port.note_in_hand(run.packet, bits_of(drawn))
+
+    def take_all(self) -> Drawn:
+        """All of it, in order, and nothing is held any more: it is done."""
+        taken = list(chain(*self._steps.values()))
+        self._end()
+        return taken
+
+    def give_back(self, way: Return) -> None:
+        """All of it comes again."""
+        self._give_back(list(chain(*self._steps.values())), way)
+        self._end()
+
+    def give_back_step(self, step: int) -> None:
+        """What one step received comes again: its caller has not heard of it."""
+        self._give_back(self._steps.pop(step, []), Return(failed=False))
+        self._since.pop(step, None)
+
+    def handle_death(self) -> None:
+        """The process whose transaction it is died."""
+        self.give_back(Return(failed=True, reason=DeadReason.READER_DIED))
+
+    def drop(self, home: asyncio.AbstractEventLoop) -> None:
+        """The transaction was dropped, in whatever thread."""
+        run_at_home(home, lambda: self.give_back(Return(failed=False)))
+
+    def _end(self) -> None:
+        for queue in self._queues:
+            self._port.holding.leave(queue, self)
+        self._steps.clear()
+        self._since.clear()
+
+    def _give_back(self, drawn: Drawn, way: Return) -> None:
+        self._port.give_back(((mailbox, run.lease(index)) for mailbox, run, some in drawn for index in some), way)
+
+    # ---- what others see of it, and take back
+
+    def held(self, queue: str) -> list[HeldPacket]:
+        """What it has of a queue, see ``Holder``."""
+        return [
+            HeldPacket(run.packet, bits_of(drawn), self._since[step])
+            for step, some in self._steps.items()
+            for mailbox, run, drawn in some
+            if mailbox.name == queue
+        ]
+
+    def take_back(self, queue: str) -> int:
+        """Take what it has of a queue out of its hands, see ``Holder``: the transaction can only be rolled back."""
+        found: Drawn = []
+        for step, some in self._steps.items():
+            found += [one for one in some if one[0].name == queue]
+            self._steps[step] = [one for one in some if one[0].name != queue]
+        if found:
+            _, run, drawn = found[0]
+            self.lost = taken_back(queue, Lease(run.packet, drawn.start, run.redelivered), RELEASED)
+            self._give_back(found, Return(failed=False))
+        return sum([len(drawn) for _, _, drawn in found])

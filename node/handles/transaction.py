@@ -1,0 +1,429 @@
+"""Transactions: receive from queues of this node and send to any queues, all of it or none."""
+
+import asyncio
+import weakref
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from triack.base.checks import check_most, check_timeout
+from triack.base.commit import OWN_STATE
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.errors import HandOverEnded, NodeClosed, UsageError, WaitTimeout
+from triack.base.printable import counted
+from triack.node.handles.consumer import BATCH_BYTES, BATCH_MESSAGES, in_time
+from triack.node.handles.message import Message, way_back
+from triack.node.handles.receipt import Receipt, Waits, accept, check_bounded, check_stage
+from triack.node.handles.receipts import Receipts
+from triack.node.handles.taken import Taken
+from triack.node.shell.holding import Reader
+from triack.node.shell.outgoing_message import MessageProperties
+from triack.node.shell.port import MESSAGE_OVERHEAD_BYTES, Port, Prepared, PreparedList
+from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
+from triack.queues.mailboxes.queued_packet import bits_of
+from triack.queues.mailboxes.redelivery import Return
+from triack.queues.stages import Stage, as_stage
+
+__all__ = ["DONE", "LISTS_BYTES", "ONLY_THE_TRANSACTION", "Done", "Transaction", "add_listed", "all_reached"]
+
+LISTS_BYTES = 4 * 1024 * 1024
+"""What the lists of one transaction hold: a commit takes all of it in one go, while nothing else runs. By default an
+outgoing queue takes as much before a sender waits (``NodeSettings.pending_limit_bytes``)."""
+
+
+class Transaction:
+    """An async context manager: leaving the block commits, an exception rolls back.
+
+    An exception is a failure of the messages that were received, a cancellation is none. A send or a receive that is
+    cancelled has done nothing, and a wait for a message ends with the transaction. One that is dropped is rolled back,
+    which is no failure either.
+
+    When ``commit`` returns, everything it sent is on this node's disk, everything it received is gone from its
+    queues, and every ``remember`` holds: one disk transaction. Receiving, sending and remembering in one transaction
+    is exactly-once processing across machines. If ``commit`` is cancelled or the process dies inside it, all of it
+    happened or nothing.
+    """
+
+    def __init__(self, port: Port, *, reader: Reader | None = None) -> None:
+        self._port = port
+        # What each step sends.
+        self._sends: dict[int, Prepared | PreparedList] = {}
+        self._taken = Taken(port, reader)
+        self._steps = 0
+        self._state: dict[str, bytes | None] = {}
+        self._listed_bytes = 0
+        self._finalizer: weakref.finalize[..., Any] | None = None
+        # Wakes those who wait for messages.
+        self._waiting: set[asyncio.Event] = set()
+        self._ended = False
+
+    def __repr__(self) -> str:
+        return f"<Transaction of node {self._port.name}, {'ended' if self._ended else 'open'}>"
+
+    async def send(
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Send with the commit; waits only while the outgoing queue is full.
+
+        Args:
+            destination: as for ``Node.send``.
+            body: at most 4 MiB.
+            delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
+            **properties: as for ``Node.send``; times to live, in seconds, count from this call.
+
+        Raises:
+            UsageError: the class is express: such messages are on no disk, so no transaction can hold them.
+            NodeClosed: this transaction or the node has ended.
+            AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, TooManyKeys, StoreFailed: as for
+                ``Node.send``.
+        """
+        self._check_open()
+        _check_durable(destination, delivery)
+        prepared = self._port.prepare(destination, body, delivery, properties)
+        await self._port.wait_room(prepared)
+        self._check_open()
+        self._sends[self._next_step()] = prepared
+
+    async def send_many(
+        self,
+        destination: str,
+        bodies: Iterable[bytes],
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Send a list with the commit, in order; waits only while the outgoing queue is full.
+
+        Args:
+            destination: as for ``Node.send``.
+            bodies: at most 4 MiB each, and of all lists of the transaction together, with 64 bytes for each message
+                beside its body; the message that goes beyond is taken. All are checked here.
+            delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
+            **properties: as for ``Node.send_many``; times to live, in seconds, count from this call.
+
+        Raises:
+            UsageError: as for ``send``, or the lists hold more than a transaction takes; nothing of this one is sent.
+            NodeClosed, AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, StoreFailed: as for ``send``.
+        """
+        self._check_open()
+        _check_durable(destination, delivery)
+        prepared = self._port.prepare_many(destination, bodies, delivery, properties)
+        sizes = [len(body) for body in prepared.bodies]
+        add_listed(destination, self._listed_bytes, sizes)
+        await self._port.wait_room_for(prepared)
+        self._check_open()
+        self._listed_bytes = add_listed(destination, self._listed_bytes, sizes)
+        self._sends[self._next_step()] = prepared
+
+    async def reply(
+        self,
+        message: Message,
+        body: bytes,
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        **properties: Unpack[MessageProperties],
+    ) -> None:
+        """Answer a message with the commit; see ``Node.reply``, and ``send`` for what is raised besides."""
+        destination, answering = way_back(message, properties)
+        await self.send(destination, body, delivery=delivery, **answering)
+
+    async def receive(self, queue: str, timeout: float | None = None) -> Message:
+        """Take a message with the commit; a rollback puts it back and counts a failure.
+
+        Args:
+            queue: its name, as for ``Node.receive``.
+            timeout: seconds to wait for a message, None for no limit.
+
+        Returns:
+            The message. The transaction acknowledges it or gives it back: its own ``ack`` and ``reject`` refuse to.
+
+        Raises:
+            WaitTimeout: none came in time; the transaction goes on.
+            QueueNotFound: the node has a fixed set of queues, and this is none of them.
+            NodeClosed, StoreFailed: this transaction or the node has ended.
+        """
+        return (await self._take(queue, 1, timeout))[0]
+
+    async def receive_many(self, queue: str, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
+        """Take messages with the commit, in order: the first is waited for, the others are those at hand already.
+
+        Args:
+            queue: its name, as for ``Node.receive``.
+            most: how many at the most. A list ends with about a mebibyte of bodies and properties, too.
+            timeout: seconds to wait for the first, None for no limit.
+
+        Returns:
+            At least one message; a rollback is a failure of each of them.
+
+        Raises:
+            UsageError: ``most`` is no number of messages.
+            WaitTimeout, QueueNotFound, NodeClosed, StoreFailed: as for ``receive``.
+        """
+        check_most(queue, most)
+        return await self._take(queue, most, timeout)
+
+    async def _take(self, queue: str, most: int, timeout: float | None) -> list[Message]:
+        self._check_open()
+        check_timeout(f"receive from {queue}", timeout)
+        mailbox = self._port.mailbox(queue)
+        run: Run | None = await self._await_run(mailbox, timeout)
+        if self._finalizer is None:
+            self._finalizer = weakref.finalize(self, self._taken.drop, asyncio.get_running_loop())
+            self._finalizer.atexit = False
+        step = self._next_step()
+        self._taken.begin(step, queue)
+        taken: list[Message] = []
+        size_bytes = 0
+        while run is not None:
+            killed = run.packet.deaths_of(run.next) > 0
+            if killed and taken:
+                break  # what may have killed its reader comes by itself: others are not to die with it
+            drawn = run.draw_many(1 if killed else most - len(taken))
+            self._taken.add(step, mailbox, run, drawn)
+            bodies, packet, redelivered = run.packet.open().bodies, run.packet, run.redelivered
+            taken += [
+                Message(bodies[at], queue, packet, at, redelivered, ONLY_THE_TRANSACTION, self._port.name_of)
+                for at in drawn
+            ]
+            size_bytes += run.size_of(drawn)
+            enough = killed or len(taken) == most or size_bytes >= BATCH_BYTES
+            run = None if enough else self._port.open_run(mailbox)
+        return taken
+
+    async def _await_run(self, mailbox: Mailbox, timeout: float | None) -> Run:
+        """Messages to be drawn, when there are any."""
+        arrived = asyncio.Event()
+
+        async def take() -> Run:
+            while (run := self._port.open_run(mailbox)) is None:
+                await arrived.wait()
+                arrived.clear()
+                # What an ended transaction takes, nobody gives back.
+                self._check_open()
+            return run
+
+        mailbox.listeners.append(arrived.set)
+        self._waiting.add(arrived)
+        try:
+            return await in_time(timeout, mailbox, arrived, take)
+        finally:
+            self._waiting.discard(arrived)
+            mailbox.leave(arrived.set)
+
+    def _next_step(self) -> int:
+        self._steps += 1
+        return self._steps
+
+    @property
+    def last_step(self) -> int:
+        """What was sent or received last, for ``undo``."""
+        return self._steps
+
+    def undo_last(self) -> Callable[[], None]:
+        """What takes back, at any later time, what was sent or received last; see ``undo``."""
+        return partial(self.undo, self._steps)
+
+    def undo(self, step: int) -> None:
+        """Take back a step of which its caller has not heard; nothing if the transaction has ended."""
+        if self._ended:
+            return
+        prepared = self._sends.pop(step, None)
+        if isinstance(prepared, PreparedList):
+            self._listed_bytes -= sum(_counted(map(len, prepared.bodies)))
+        self._taken.give_back_step(step)
+
+    def remember(self, key: str, value: bytes | None) -> "Done":
+        """Keep a value of the application's own with the commit; None removes it. ``Node.recall`` reads it.
+
+        Returns:
+            What may be awaited and need not be, on the node and over a client: there is nothing to wait for.
+
+        Raises:
+            UsageError: the key is no text or empty, or begins with ``$``, which the node's own do; or the value is
+                neither bytes nor None.
+            NodeClosed: this transaction has ended.
+        """
+        self._check_open()
+        check_state(key, value)
+        self._state[key] = value
+        return DONE
+
+    async def commit(self, *, until: Stage | str | None = None, timeout: float | None = None) -> list[Receipt]:
+        """Make it all durable.
+
+        Args:
+            until: a stage that every message sent is to reach before the call returns; None for none beyond the disk.
+            timeout: seconds to wait for that, once all is durable; None for no limit.
+
+        Returns:
+            A receipt for each message sent, in order.
+
+        Raises:
+            NodeClosed: this transaction or the node had ended; nothing of it happened.
+            HandOverEnded: something that it received was taken back (``Node.release``); nothing of it happens.
+            StoreFailed: the node has stopped; all of it happened or nothing, which the next start tells.
+            UsageError: a message sent has no such stage, or there is a timeout and no stage; nothing of it happened,
+                and the transaction goes on.
+            WaitTimeout, DeliveryFailed, RollbackDetected: of ``until``, see ``Receipt``; all of it has happened.
+        """
+        if self._taken.lost is not None and not self._ended:
+            self.rollback(failed=False)
+            raise self._taken.lost
+        self._check_open()
+        check_bounded(until, timeout)
+        if until is not None:
+            for prepared in self._sends.values():
+                outgoing = prepared.outgoing if isinstance(prepared, PreparedList) else prepared[0]
+                check_stage(until, outgoing.delivery, timeout)
+        self._end()
+        port = self._port
+        port.check_alive()
+        # No await from here to the commit's queueing: the engine takes all of it into one disk transaction.
+        receipts: list[Receipt] = []
+        for prepared in self._sends.values():
+            if isinstance(prepared, PreparedList):
+                rows = port.accept_all(prepared)  # by the stream that is there now
+                receipts += Receipts(port, prepared.outgoing, rows)
+            else:
+                receipts.append(accept(port, prepared))
+        for mailbox, run, drawn in self._taken.take_all():
+            port.take_with_commit(mailbox, [(run.packet, bits_of(drawn))])
+        for key, value in self._state.items():
+            port.remember(key, value)
+        await port.commit()
+        if until is not None:
+            await all_reached(receipts, until, timeout)
+        return receipts
+
+    def rollback(self, *, failed: bool = True) -> "Done":
+        """Send nothing, and put back what was received. A second call does nothing.
+
+        Args:
+            failed: count this as a failure of each message received, which waits then, see ``Message.reject``.
+
+        Returns:
+            What may be awaited and need not be, as of ``remember``.
+        """
+        if not self._ended:
+            self._end()
+            self._taken.give_back(Return(failed))
+        return DONE
+
+    def handle_death(self) -> None:
+        """The process whose transaction it is died, in the middle of it; for the control socket."""
+        if not self._ended:
+            self._end()
+            self._taken.handle_death()
+
+    def _end(self) -> None:
+        self._ended = True
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        for arrived in self._waiting:
+            arrived.set()
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise NodeClosed("this transaction has ended")
+        if self._taken.lost is not None:
+            raise HandOverEnded(str(self._taken.lost))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.rollback(failed=issubclass(kind, Exception))
+        elif not self._ended:
+            await self.commit()
+
+
+class Done:
+    """What is done already; to await it does nothing."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        """Wait for nothing."""
+        return
+        yield
+
+
+DONE = Done()
+"""What calls return that a node does at once, so that the same code awaits them on a node and over a client."""
+
+
+async def all_reached(receipts: Sequence[Waits], stage: Stage | str, timeout: float | None) -> None:
+    """Wait until all that a transaction sent has come so far. Raises as the waits of ``Receipt`` do."""
+    try:
+        async with asyncio.timeout(timeout):
+            for receipt in receipts:
+                await receipt.reached(stage)
+    except TimeoutError:
+        what = f"{counted(len(receipts), 'message')} of a transaction"
+        raise WaitTimeout(f"{what} not all {as_stage(stage).name.lower()} after {timeout} s") from None
+
+
+class _Refusing:
+    """Answers for what a transaction received, by pointing at the transaction."""
+
+    def acknowledge(self, _lease: Lease) -> None:
+        """Refuse."""
+        raise UsageError("a message that a transaction received is acknowledged by its commit")
+
+    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None) -> None:  # noqa: ARG002 - refused anyway
+        """Refuse."""
+        raise UsageError("a message that a transaction received is given back by its rollback")
+
+
+ONLY_THE_TRANSACTION = _Refusing()
+"""Holds what any transaction received."""
+
+
+def add_listed(destination: str, listed_bytes: int, sizes: list[int]) -> int:
+    """Count a list of messages to what the lists of a transaction hold already.
+
+    Returns:
+        What they hold then.
+
+    Raises:
+        UsageError: that is more than a transaction takes.
+    """
+    counted = _counted(sizes)
+    total_bytes = listed_bytes + sum(counted)
+    if counted and total_bytes - counted[-1] >= LISTS_BYTES:
+        raise UsageError(
+            f"send to {destination} in a transaction: its lists would hold {total_bytes} bytes, more than "
+            f"{LISTS_BYTES}: send them in several transactions"
+        )
+    return total_bytes
+
+
+def _counted(sizes: Iterable[int]) -> list[int]:
+    return [size_bytes + MESSAGE_OVERHEAD_BYTES for size_bytes in sizes]
+
+
+def _check_durable(destination: str, delivery: Delivery) -> None:
+    if delivery not in DURABLE:
+        raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
+
+
+def check_state(key: object, value: object) -> None:
+    """Raises UsageError for what ``remember`` does not keep."""
+    try:
+        fits = isinstance(key, str) and bool(key.encode()) and not key.startswith(OWN_STATE)
+        fits = fits and (value is None or isinstance(value, bytes))
+    except UnicodeEncodeError:
+        fits = False
+    if not fits:
+        raise UsageError(
+            f"remember {key!r}: keys are text that does not begin with {OWN_STATE}, and values bytes or None"
+        )

@@ -1,0 +1,532 @@
+"""The thin shell around the engine: it owns clock, sockets, log and the store's thread, and has no rules of its own.
+
+One task polls the engine and does what it says, in that order, until something arrives or the next deadline comes. The
+store does one job at a time, in a thread of its own or, when one is brief, in between (``worker``); while that
+syncs, the next commit fills.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextlib import suppress
+from itertools import groupby, islice
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from triack.base.datagram import Kind
+from triack.base.errors import AddressError, NodeClosed, ProtocolError, StoreError, TransportError, TriackError
+from triack.base.news import (
+    GapFound,
+    LinkDown,
+    LinkUp,
+    NodeEvent,
+    PeerHalted,
+    PeerSilent,
+    PeerUnknown,
+    QueueOverQuota,
+    StoreLow,
+    StreamHeld,
+    StreamsNearLimit,
+)
+from triack.base.reasons import DropReason, HoldReason
+from triack.base.units import MS, in_ns
+from triack.node.files import operator_log
+from triack.node.shell.enrolling import Enrolling
+from triack.node.shell.link_events import EventFeed
+from triack.node.shell.platform import Log, Platform
+from triack.node.shell.worker import Worker
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.manager.closing import Departure, count_by, left_behind, way_made
+from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
+from triack.queues.manager.engine import Engine
+from triack.queues.peers.vouching import Release, Vouch
+from triack.queues.streams.group_commit import GroupCommit
+from triack.store.store import Store
+from triack.transport.endpoint import Endpoint
+from triack.transport.turns import Received
+from triack.transport.wakeup import Wakeup
+
+__all__ = ["Driver"]
+
+T = TypeVar("T")
+
+PATIENCE_NS = 1_500 * MS
+"""How long nothing that leaves may come nearer before a node that closes stops waiting: some round trips of the longest
+paths there are, and longer than the wait between two attempts to connect."""
+LOOK_NS = 100 * MS
+"""How often the free room of the disk is looked at while commits are made. A tenth of the default reserve is written
+meanwhile by the fastest disks."""
+LOW_LOOK_S = 1.0
+"""How often it is looked at while there is too little, and no commits are made."""
+LONGEST_SLEEP_S = 60.0
+"""A timer of the event loop does not count the time for which the machine was suspended, and would be late by that. So
+deadlines that are farther away are looked at once a minute."""
+OWNER_LOOK_S = 1.0
+"""How often a node looks whether its store is still its own when it commits nothing: so long another process and this
+one may answer peers under the same name, and neither says of anything new that it is durable."""
+CATCH_UP_S = 0.02
+"""How long what arrived waits for a store that is behind: longer than a disk takes for what makes it so, and short
+beside what peers wait for acknowledgements. A disk that hangs stops nobody: then so much is taken each time."""
+_SENDER_OF = attrgetter("sender")
+_ENROL = int(Kind.ENROL)  # compared with the first byte of each datagram
+
+
+class Driver:
+    """Runs an engine in the current event loop.
+
+    Args:
+        name: of the node, for the operator.
+        engine: what to run.
+        platform: what it runs on.
+        worker: does the store's jobs.
+        store: its store; used by the worker only from now on.
+        log: where its records go, or None.
+        endpoint: where the node listens, or None.
+        open_endpoint: opens one that only calls others, of a scheme.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        engine: Engine,
+        platform: Platform,
+        worker: Worker,
+        store: Store,
+        log: Log | None,
+        endpoint: Endpoint | None,
+        *,
+        open_endpoint: Callable[[str], Awaitable[Endpoint]],
+    ) -> None:
+        self.engine = engine
+        self._name = name
+        self._open_endpoint = open_endpoint
+        self._worker = worker
+        self._platform = platform
+        self._now_ns = platform.monotonic_ns
+        self._store = store
+        self._log_file = log
+        self._endpoints: dict[str, Endpoint] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._wakeup = Wakeup()
+        self._progress: list[asyncio.Future[None]] = []
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ns = 0
+        self._closed = False
+        self._looked_ns = platform.monotonic_ns()
+        self._looking: asyncio.TimerHandle | None = None
+        self.events = EventFeed()
+        self.on_failure: Callable[[TriackError], None] | None = None
+        self.enrolling: Enrolling | None = None
+        self.start_task(self._run(), "triack-driver")
+        if endpoint is not None:
+            self._add_endpoint(endpoint.address.partition(":")[0], endpoint)
+        if store.has_owner:
+            self.start_task(self._watch_store(), "triack-owner")
+
+    def start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Do something beside, until the node is closed; what ends it by an error ends the node."""
+        task = self._loop.create_task(work, name=name)
+        task.add_done_callback(self._check_task)
+        self._tasks.append(task)
+
+    def _check_task(self, task: "asyncio.Task[None]") -> None:
+        """A task that dies of a bug of ours must not leave everyone waiting."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._fail_by_bug(None, error)
+        if error is not None or task is self._tasks[0]:
+            self._end_progress()
+
+    def _fail_by_bug(self, job: Job | None, error: BaseException) -> None:
+        self._fail(job, TriackError(f"node {self._name}: {type(error).__name__}: {error}"))
+
+    def wake(self) -> None:
+        """Something was given to the engine."""
+        self._wakeup.set()
+
+    async def work(self, job: Callable[[], T]) -> T:
+        """Let the store's thread do something that blocks. Returns and raises what it does."""
+        return await self._worker.start(job)
+
+    async def progress(self) -> None:
+        """Let the engine be drained once more, and wait for that."""
+        self.wake()
+        if self._closed or self._tasks[0].done():
+            await asyncio.sleep(0)  # who asks again and again must let the end happen
+            return
+        future = self._loop.create_future()
+        self._progress.append(future)
+        await future
+
+    async def next_round(self) -> None:
+        """Wait until something has happened to the engine, or its next deadline has come. Raises NodeClosed."""
+        if self._closed or self._tasks[0].done():
+            raise NodeClosed(f"node {self._name} was closed")
+        future = self._loop.create_future()
+        self._progress.append(future)
+        await future
+
+    @property
+    def drops(self) -> dict[str, int]:
+        """Datagrams that the endpoints dropped, by reason."""
+        total = sum((endpoint.drops for endpoint in self._endpoints.values()), Counter[DropReason]())
+        return {str(reason): count for reason, count in total.items()}
+
+    # ---- the loop
+
+    async def _run(self) -> None:
+        while not self._closed:
+            self._wakeup.clear()
+            job = await self._drain()
+            self._end_progress()
+            if self._worker.is_about_to_work_here:
+                # What comes of the job leaves in the turn that does it; after its readers have had theirs.
+                await asyncio.sleep(0)
+                if isinstance(job, GroupCommit) and job.local.queued:
+                    await asyncio.sleep(0)
+            if not self._wakeup.is_set:
+                self._arm_timer()
+                await self._wakeup.wait()
+        self._end_progress()
+
+    def _end_progress(self) -> None:
+        waiting, self._progress = self._progress, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def _drain(self) -> Job | None:
+        """Do what the engine says. Returns the job that has begun, or is about to."""
+        begun: Job | None = None
+        for effect in self.engine.poll(self._now_ns()):
+            await self._do(effect)
+            if type(effect) is StartJob:
+                begun = effect.job
+        return begun
+
+    async def _do(self, effect: Effect) -> None:
+        match effect:
+            case WriteRecords(data):
+                if self._log_file is not None:
+                    self._log_file.append(data)
+            case StartJob(job):
+                self._start_job(job)
+            case Send(address, datagrams):
+                await self.send(address, datagrams)
+            case Vouch(address):
+                self._endpoints[address.partition(":")[0]].vouch(address)
+            case Release(address):
+                self._endpoints[address.partition(":")[0]].release(address)
+            case Tell(event):
+                self._tell(event)
+            case TellRollback(error):
+                self._tell(PeerHalted(error.peer, error.rolled_back, str(error)))
+
+    async def send(self, address: str, datagrams: list[bytes]) -> None:
+        """Send datagrams to an address, best effort; trouble is counted, and told."""
+        try:
+            endpoint = self._endpoints.get(address.partition(":")[0]) or await self._endpoint_for(address)
+            await endpoint.send(datagrams, address)
+        except (TransportError, AddressError) as error:
+            self.engine.drops[DropReason.CANNOT_SEND] += len(datagrams)
+            self._handle_trouble(address, str(error))
+
+    def _tell(self, event: NodeEvent) -> None:
+        """Tell the program, and the operator."""
+        match event:
+            case LinkUp(address, peer):
+                operator_log.info(f"link to {peer} at {address} is up", node=self._name, peer=peer, to=address)
+            case LinkDown(address, peer, _, reason):
+                why = f"link to {peer} at {address} is down: {reason}"
+                operator_log.info(why, node=self._name, peer=peer, to=address, reason=reason)
+            case PeerSilent(address, cause):
+                operator_log.warning(f"{cause}; trying on", node=self._name, to=address, drops=self.drops)
+            case PeerUnknown(peer, cause):
+                operator_log.warning(f"{cause}; what is for it waits", node=self._name, peer=peer)
+            case PeerHalted(peer, rolled_back, cause):
+                why = f"rollback detected: {cause}"
+                operator_log.error(why, node=self._name, peer=peer, rolled_back=rolled_back)
+            case GapFound(peer, _, _, _, halts, cause):
+                log = operator_log.error if halts else operator_log.warning
+                then = "nothing is sent there" if halts else "going on"
+                log(f"gap found: {cause}; {then}", node=self._name, peer=peer)
+            case QueueOverQuota(queue, messages, size_bytes):
+                why = f"queue {queue} is over its quota"
+                if queue == DEAD_LETTER_QUEUE:
+                    keeps = self.engine.settings.limits.dead_letters.when_full == "keep"
+                    why += (
+                        f": {'new letters are' if keeps else 'the oldest letters are'} lost until somebody reads them"
+                    )
+                operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=size_bytes)
+            case StreamsNearLimit(peer, streams, limit, incoming, is_full):
+                whose = "from" if incoming else "to"
+                why = f"{streams} streams {whose} {peer} are live, of at most {limit}"
+                why += "; messages for further queues wait" if is_full else ""
+                operator_log.warning(why, node=self._name, peer=peer, streams=streams, limit=limit)
+            case StoreLow(True, room_bytes):
+                self._look_later()
+                why = (
+                    f"the disk has little room, {max(0, room_bytes)} bytes beside what the log of the store may take: "
+                    "nothing new is accepted until there is more"
+                )
+                operator_log.error(why, node=self._name, room_bytes=room_bytes)
+            case StoreLow(False, room_bytes):
+                operator_log.warning("the disk has room again", node=self._name, room_bytes=room_bytes)
+            case StreamHeld():
+                self._tell_held(event)
+        self.events.put(event)
+
+    def _tell_held(self, event: StreamHeld) -> None:
+        """What waits is a warning, unless it is over with the disk's next turn."""
+        is_minor = event.reason == HoldReason.STORE_BUSY or not event.is_held
+        log = operator_log.info if is_minor else operator_log.warning
+        of_queue = event.reason == HoldReason.QUEUE_FULL
+        what = f"messages of {event.peer}"
+        if not event.here:
+            what = f"messages to {event.peer}/{event.queue}" if of_queue else f"messages to {event.peer}"
+        wait = f"wait for room {'here' if event.here else 'there'}" if event.is_held else "wait no more"
+        why = f"{what} {wait}: {event.reason}"
+        log(why, node=self._name, peer=event.peer, queue=event.queue, reason=event.reason)
+
+    def _handle_trouble(self, address: str, cause: str) -> None:
+        self.engine.news.handle_trouble(address, cause)
+        if self.enrolling is not None:
+            self.enrolling.handle_trouble(address, cause)
+        self.wake()
+
+    def _arm_timer(self) -> None:
+        deadline_ns = self.engine.next_deadline()
+        if self._timer is not None:
+            if deadline_ns is not None and self._timer_ns <= deadline_ns:
+                return  # it comes in time, and is armed again then: most deadlines only move away
+            self._timer.cancel()
+            self._timer = None
+        if deadline_ns is not None:
+            now_ns = self._now_ns()
+            self._timer_ns = min(deadline_ns, now_ns + in_ns(LONGEST_SLEEP_S))
+            self._timer = self._loop.call_later(max(0, self._timer_ns - now_ns) / 1e9, self._handle_timer)
+
+    def _handle_timer(self) -> None:
+        self._timer = None
+        deadline_ns = self.engine.next_deadline()
+        if deadline_ns is not None and deadline_ns <= self._now_ns():
+            self.wake()
+        else:
+            self._arm_timer()  # it has moved away meanwhile, which is nothing to look at everything for
+
+    # ---- the network
+
+    def _add_endpoint(self, scheme: str, endpoint: Endpoint) -> None:
+        self._endpoints[scheme] = endpoint
+        endpoint.on_trouble = self._handle_trouble
+        endpoint.inbox.source_of = self.engine.source_of
+        self.start_task(self._receive(endpoint), f"triack-receive-{scheme}")
+
+    async def _endpoint_for(self, address: str) -> Endpoint:
+        scheme = address.partition(":")[0]
+        if scheme not in self._endpoints:
+            self._add_endpoint(scheme, await self._open_endpoint(scheme))
+        return self._endpoints[scheme]
+
+    async def _receive(self, endpoint: Endpoint) -> None:
+        while True:
+            try:
+                burst = await endpoint.receive()
+            except TransportError:
+                return
+            await self._let_store_catch_up()
+            arrived = iter(burst)
+            for source, count in burst.turns:
+                began_ns = self._now_ns()
+                await self._take_turn(islice(arrived, count), began_ns)
+                endpoint.inbox.charge(source, self._now_ns() - began_ns)
+            self.wake()
+
+    async def _take_turn(self, turn: Iterable[Received], now_ns: int) -> None:
+        """Take what one source has sent."""
+        engine = self.engine
+        for sender, group in groupby(turn, key=_SENDER_OF):
+            datagrams: list[bytes] = []
+            for data, _ in group:
+                if not data:
+                    engine.handle_datagrams(datagrams, sender, now_ns)
+                    datagrams = []
+                    engine.handle_path_lost(sender, now_ns)
+                elif data[0] == _ENROL and self.enrolling is not None:
+                    await self._enrol(self.enrolling, data, sender)
+                else:
+                    datagrams.append(data)
+            engine.handle_datagrams(datagrams, sender, now_ns)
+
+    async def _let_store_catch_up(self) -> None:
+        """Let what arrived wait while much of what came before it waits for the disk.
+
+        What is taken beyond what the disk takes is refused in the end, and comes again. In Python there is one more
+        reason: the thread of the store gets its turns when the loop has nothing to do.
+        """
+        if not self.engine.is_behind:
+            return
+        with suppress(TimeoutError, NodeClosed):
+            async with asyncio.timeout(CATCH_UP_S):
+                while self.engine.is_behind:
+                    await self.next_round()
+
+    async def _enrol(self, enrolling: Enrolling, data: bytes, sender: str) -> None:
+        try:
+            await enrolling.handle_datagram(data, sender)
+        except ProtocolError as error:
+            self.engine.drops[error.reason] += 1
+
+    # ---- the disk
+
+    def _start_job(self, job: Job) -> None:
+        self._worker.run(
+            lambda: self._work(job),
+            lambda room_bytes, error: self._finish_job(job, room_bytes, error),
+            is_brief=isinstance(job, GroupCommit) and self._store.is_brief(job.commit),
+        )
+
+    def _work(self, job: Job) -> int | None:
+        """In the worker. Returns how much more the disk takes, if it was time to look."""
+        if isinstance(job, GroupCommit):
+            if job.commit:
+                job.commit.clock = self._platform.read_clock(self._now_ns() + self.engine.wall.offset_ns).pack()
+                self._store.apply(job.commit)
+                if self._now_ns() - self._looked_ns >= LOOK_NS:
+                    self._looked_ns = self._now_ns()
+                    return self._store.room_bytes()
+        else:
+            self._store.read(job)
+        return None
+
+    def _look_later(self) -> None:
+        if self._looking is None and not self._closed:
+            self._looking = self._loop.call_later(LOW_LOOK_S, self._look)
+
+    def _look(self) -> None:
+        self._worker.start(self._store.room_bytes).add_done_callback(self._finish_look)
+
+    def _finish_look(self, done: "asyncio.Future[int | None]") -> None:
+        self._looking = None
+        if done.exception() is not None:
+            # The next commit fails in the same way, and says so.
+            return
+        self._handle_room(done.result())
+        if self.engine.inbox.admission.store_low:
+            self._look_later()
+
+    def _handle_room(self, room_bytes: int | None) -> None:
+        if room_bytes is not None:
+            self.engine.inbox.admission.handle_room(room_bytes)
+            self.wake()
+
+    async def _watch_store(self) -> None:
+        """End the node when another process has its store, or its files are gone, also while it commits nothing."""
+        while self.engine.failure is None:
+            await asyncio.sleep(OWNER_LOOK_S)
+            try:
+                await self._worker.start(self._store.check)
+            except StoreError as error:
+                if self.engine.failure is None:
+                    self._fail(None, error)
+                    self.wake()
+
+    def _finish_job(self, job: Job, room_bytes: int | None, error: BaseException | None) -> None:
+        if error is None:
+            try:
+                self._handle_room(room_bytes)
+                self.engine.handle_done(job, self._now_ns())
+            except Exception as bug:  # noqa: BLE001 - the event loop would only write it down, and everyone wait on
+                self._fail_by_bug(job, bug)
+        else:
+            known = error if isinstance(error, TriackError) else StoreError(f"store: {type(error).__name__}: {error}")
+            self._fail(job, known)
+        self.wake()
+
+    def _fail(self, job: Job | None, error: TriackError) -> None:
+        self.engine.handle_store_failed(job, error, self._now_ns())
+        if self.on_failure is not None:
+            self.on_failure(error)
+        if self.enrolling is not None:
+            self.enrolling.end(error)
+        operator_log.error(f"node {self._name} failed: {error}", node=self._name)
+
+    # ---- the end
+
+    async def close(self, timeout_ns: int) -> None:
+        """Let go what is on its way as long as it comes nearer, for at most ``timeout_ns``, then close everything.
+
+        Who is cancelled meanwhile waits no more, and closes everything all the same.
+        """
+        if self.enrolling is not None:
+            self.enrolling.end(NodeClosed(f"node {self._name} was closed"))
+        rested = self.engine.draining
+        try:
+            await self._let_go(self._now_ns() + timeout_ns, rested=rested)
+        finally:
+            await self._close_all()
+        if not rested:
+            # Only now is it known what the last commit has stored.
+            self._tell_left_behind()
+
+    async def _let_go(self, end_ns: int, *, rested: bool) -> None:
+        engine = self.engine
+        while engine.failure is None and engine.busy_storing and self._now_ns() < end_ns:
+            await self._soon()
+        while engine.failure is None and self._volatile() and self._now_ns() < end_ns:
+            await self._soon()
+        if not rested:
+            await self._finish_sending(end_ns)
+        engine.drain(self._now_ns())
+        while engine.failure is None and not engine.idle and self._now_ns() < end_ns:
+            await self._soon()
+
+    async def _close_all(self) -> None:
+        self.engine.stop(NodeClosed(f"node {self._name} was closed"), self._now_ns())
+        await self.progress()
+        self._closed = True
+        self.wake()
+        for endpoint in self._endpoints.values():
+            await endpoint.close()
+        for task in self._tasks[1:]:  # the first ends by itself
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for timer in (self._timer, self._looking):
+            if timer is not None:
+                timer.cancel()
+        await self._worker.start(self._store.close)
+        self._worker.close()
+        self.events.end()
+        if self._log_file is not None:
+            self._log_file.append(self.engine.finish(self._now_ns()))
+            self._log_file.close()
+
+    async def _finish_sending(self, end_ns: int) -> None:
+        engine = self.engine
+        departure, before, since_ns = Departure(engine, self.wake), way_made(engine), self._now_ns()
+        while engine.failure is None and self._now_ns() < min(end_ns, since_ns + PATIENCE_NS) and departure.hasten():
+            await self._soon()
+            now = way_made(engine)
+            if now != before:
+                before, since_ns = now, self._now_ns()
+
+    def _tell_left_behind(self) -> None:
+        """What does not leave any more in this life of the process."""
+        stored, lost = (left_behind(self.engine, stored=there) for there in (True, False))
+        if self._store.in_memory:
+            stored, lost = Counter(), stored + lost
+        if self.engine.failure is not None or not (stored or lost):
+            return
+        told = [f"stored until it is opened again: {count_by(stored)}"] if stored else []
+        told += [f"lost, as no disk has them: {count_by(lost)}"] if lost else []
+        why = f"node {self._name} closes before all has arrived; {'; '.join(told)}"
+        operator_log.warning(why, node=self._name, stored=dict(stored), lost=dict(lost))
+
+    def _volatile(self) -> bool:
+        """Whether closing now would lose what only memory holds."""
+        return self.engine.outbox.volatile(all_classes=self._store.in_memory)
+
+    async def _soon(self) -> None:
+        await self.progress()
+        await asyncio.sleep(0.002)

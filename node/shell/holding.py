@@ -1,0 +1,103 @@
+"""The readers that have messages of this node's queues in hand: what stats show, and ``release`` takes back."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from triack.base.checks import check_kind
+from triack.base.errors import HandOverEnded
+from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
+
+__all__ = ["HeldPacket", "Holder", "Holding", "Reader", "reader_of", "taken_back", "task_name"]
+
+RELEASED = "somebody released the queue"
+"""Why a message was taken back."""
+OVERDUE = "its hand-over timeout was over"
+"""The same."""
+
+
+@dataclass(slots=True)
+class Reader:
+    """A reader of queues.
+
+    Attributes:
+        name: what people know it by: of a task, a thread or a program.
+        pid: the process, when that is another one.
+        is_here: whether it dies with the process of the node.
+    """
+
+    name: str = ""
+    pid: int | None = None
+    is_here: bool = True
+
+
+def reader_of(queue: str, name: object) -> Reader:
+    """A reader of this process by a name of its own, or by its task's with None. Raises UsageError for what is none."""
+    check_kind(f"receive from {queue}: name", name, str | None)
+    return Reader(str(name or ""))
+
+
+def task_name() -> str:
+    """What the task is called that runs now; empty when none does."""
+    task = asyncio.current_task()
+    return "" if task is None else task.get_name()
+
+
+class HeldPacket(NamedTuple):
+    """Messages of one packet that one reader has: those whose bits are set, the oldest hand-over since ``since_ns``."""
+
+    packet: QueuedPacket
+    bits: int
+    since_ns: int
+
+
+class Holder(Protocol):
+    """Something that has messages of queues in hand."""
+
+    @property
+    def reader(self) -> Reader:
+        """Whose hands these are."""
+
+    def held(self, queue: str) -> list[HeldPacket]:
+        """What it has of a queue."""
+
+    def take_back(self, queue: str) -> int:
+        """Take all that it has of a queue out of its hands. Returns how many messages that is."""
+
+
+class Holding:
+    """All holders of a node, by the queues that they read."""
+
+    __slots__ = ("_by_queue",)
+
+    def __init__(self) -> None:
+        self._by_queue: dict[str, dict[Holder, None]] = {}
+
+    def enter(self, queue: str, holder: Holder) -> None:
+        """A holder begins to read a queue."""
+        self._by_queue.setdefault(queue, {})[holder] = None
+
+    def leave(self, queue: str, holder: Holder) -> None:
+        """It reads it no more."""
+        holders = self._by_queue.get(queue, {})
+        holders.pop(holder, None)
+        if not holders:
+            self._by_queue.pop(queue, None)
+
+    def of(self, queue: str) -> list[tuple[Reader, list[HeldPacket]]]:
+        """Those that have something of a queue in hand."""
+        held = [(holder.reader, holder.held(queue)) for holder in self._by_queue.get(queue, ())]
+        return [(reader, packets) for reader, packets in held if packets]
+
+    def take_back(self, queue: str) -> int:
+        """Take all messages of a queue out of all hands. Returns how many they were."""
+        return sum([holder.take_back(queue) for holder in list(self._by_queue.get(queue, ()))])
+
+
+def taken_back(queue: str, lease: Lease, why: str) -> HandOverEnded:
+    """The error for a reader that acknowledges a message which it has no more."""
+    packet = lease.packet
+    name = f"{packet.origin.hex()}-{packet.open().first_ordinal + lease.index}"
+    return HandOverEnded(
+        f"message {name} of queue {queue} was taken back, as {why}: it comes again, and is not acknowledged by this"
+    )

@@ -1,0 +1,131 @@
+"""The life of a node: its states and the moves between them, as a table, and the one place that makes them.
+
+    NEW --> STARTING --> OPEN --> CLOSING --> CLOSED
+     ^         |          |          |
+     +---------+          +--------> FAILED
+
+Promise: whoever asks gets the same answer at the same moment: a node works while it is OPEN or CLOSING, and else says
+why not. A start that fails or is cancelled leaves a node that can be started. FAILED is for ever: the store is
+finished, and closing such a node only lets go of what it holds.
+"""
+
+import asyncio
+from enum import Enum
+
+from triack.base.errors import NodeClosed, TriackError, UsageError
+from triack.base.transitions import next_state
+from triack.node.shell.event_loop import check_home, running_loop
+
+__all__ = ["TRANSITIONS", "Life", "LifeEvent", "LifeState"]
+
+
+class LifeState(Enum):
+    """Where a node is in its life."""
+
+    NEW = "new"
+    """Made, and not started."""
+    STARTING = "starting"
+    """Opening its store and its endpoint."""
+    OPEN = "open"
+    """Running."""
+    CLOSING = "closing"
+    """Finishing what it has; it still takes what it is given, and makes it durable."""
+    CLOSED = "closed"
+    """Over, as it was asked to."""
+    FAILED = "failed"
+    """Over, as its store failed."""
+
+
+class LifeEvent(Enum):
+    """What happens to a node."""
+
+    START = "start"
+    """It begins to open its store and its endpoint."""
+    STARTED = "started"
+    """Both are open."""
+    GIVEN_UP = "given up"
+    """They could not be opened, or the start was cancelled."""
+    CLOSE = "close"
+    """It begins to close."""
+    CLOSED = "closed"
+    """All that it had is finished."""
+    FAILED = "failed"
+    """Its store failed, or a task died of a bug."""
+
+
+TRANSITIONS: dict[LifeState, dict[LifeEvent, LifeState]] = {
+    LifeState.NEW: {LifeEvent.START: LifeState.STARTING},
+    LifeState.STARTING: {
+        LifeEvent.STARTED: LifeState.OPEN,
+        LifeEvent.GIVEN_UP: LifeState.NEW,
+    },
+    LifeState.OPEN: {LifeEvent.CLOSE: LifeState.CLOSING, LifeEvent.FAILED: LifeState.FAILED},
+    LifeState.CLOSING: {LifeEvent.CLOSED: LifeState.CLOSED, LifeEvent.FAILED: LifeState.FAILED},
+    LifeState.CLOSED: {},
+    LifeState.FAILED: {},
+}
+"""State, then what happens, then the next state. Only what runs can fail."""
+
+_ALIVE = frozenset({LifeState.OPEN, LifeState.CLOSING})
+
+
+class Life:
+    """Where one node is in its life.
+
+    Args:
+        name: the node's name, for what is said to people.
+
+    Attributes:
+        state: where it is; only ``handle`` changes it.
+        is_alive: whether it works in that state.
+    """
+
+    __slots__ = ("_error", "_failed", "_home", "_whose", "is_alive", "state")
+
+    def __init__(self, name: str) -> None:
+        self.state = LifeState.NEW
+        self.is_alive = False
+        self._whose = f"node {name}"
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._error: TriackError | None = None
+        self._failed = asyncio.Event()
+
+    def handle(self, event: LifeEvent) -> None:
+        """Something happens to the node.
+
+        Raises:
+            UsageError: the node is started again.
+            IllegalTransition: anything else that cannot happen now.
+        """
+        if event is LifeEvent.START and self.state is not LifeState.NEW:
+            raise UsageError(f"start {self._whose}: it was started before, and is {self.state.value}")
+        self.state = next_state(TRANSITIONS, self.state, event)
+        self.is_alive = self.state in _ALIVE
+        if event is LifeEvent.START:
+            self._home = asyncio.get_running_loop()
+
+    def fail(self, error: TriackError) -> None:
+        """The store is finished, or a task died of a bug. The first error is the one that everybody gets."""
+        if self.is_alive:
+            self._error = error
+            self.handle(LifeEvent.FAILED)
+            self._failed.set()
+
+    def check_alive(self) -> None:
+        """Raises NodeClosed before the start and after the end, StoreFailed after the store failed.
+
+        And UsageError in another event loop than the node's, or in none: what it does there may never be seen.
+        """
+        if self.is_alive:
+            if running_loop() is not self._home:
+                check_home(self._whose, self._home)
+            return
+        if self._error is not None:
+            raise self._error
+        raise NodeClosed(f"{self._whose} is not open")
+
+    async def failed(self) -> TriackError:
+        """Wait until the node fails. Returns the error."""
+        await self._failed.wait()
+        assert self._error is not None
+        return self._error

@@ -1,0 +1,616 @@
+"""The one way by which what applications hold speaks to a running node's engine.
+
+Promise: nobody reaches the engine of a node that has ended. Whatever gives the engine something to do wakes the driver,
+and whatever may have to wait ends when the node does.
+"""
+
+import asyncio
+import weakref
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from triack.base.ack_trigger import AckTrigger, terms_of
+from triack.base.checks import check_kind, check_timeout
+from triack.base.commit import OWN_STATE
+from triack.base.delivery import Delivery
+from triack.base.errors import (
+    AddressError,
+    NodeClosed,
+    NoRoom,
+    QueueFull,
+    QueueNotFound,
+    RollbackDetected,
+    TooManyKeys,
+    UsageError,
+    WaitTimeout,
+)
+from triack.base.names import check_name, nearest, what_else
+from triack.base.reasons import DropReason
+from triack.node.files import operator_log
+from triack.node.files.access import Access
+from triack.node.files.trust import TrustFile
+from triack.node.shell.driver import Driver
+from triack.node.shell.enrolling import Enrolling
+from triack.node.shell.holding import Holding
+from triack.node.shell.life import Life
+from triack.node.shell.link_events import Events
+from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
+from triack.node.shell.platform import Platform
+from triack.node.shell.stats import NodeStats, gather
+from triack.queues.blocking import Blocking
+from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
+from triack.queues.mailboxes.redelivery import Return
+from triack.queues.mailboxes.system_queues import REPLY_QUEUE
+from triack.queues.manager.closing import Departure, count_by, left_behind
+from triack.queues.manager.engine import Engine
+from triack.queues.node_settings import Redelivery
+from triack.queues.packing import Outgoing
+from triack.queues.peers.session_settings import largest_window
+from triack.queues.stages import Stage, Waiter
+from triack.queues.streams.accepted_keys import Accepted
+from triack.queues.streams.ack_events import AckEvents
+from triack.queues.streams.outgoing_queue import OutgoingQueue, Row
+from triack.queues.streams.stream_state import StreamState
+from triack.transport.address import Destination
+
+__all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared", "PreparedList"]
+
+T = TypeVar("T")
+
+DESTINATIONS_MAX = 1_024
+"""Destinations that are found without being read again; a program that uses more of them than that pays for it."""
+TURN_MESSAGES = 256
+"""A sender that finds room lets others run after so many messages, at first after twice as many: a few milliseconds."""
+MESSAGE_OVERHEAD_BYTES = 64
+"""What a message counts for beside its body in limits on memory: about what Python needs to keep it."""
+
+Prepared = tuple[OutgoingQueue, bytes | Outgoing, int]
+"""A message that was checked: where it goes, what goes, and how many bytes of memory it counts for."""
+
+
+@dataclass(slots=True)
+class PreparedList:
+    """Messages that were checked: where they go, their bodies, and what all of them have beside the body."""
+
+    destination: str
+    outgoing: OutgoingQueue
+    bodies: list[bytes]
+    shared: Outgoing | None
+
+    def messages(self, bodies: list[bytes]) -> list[bytes | Outgoing]:
+        """Some of the bodies as messages."""
+        shared = self.shared
+        if shared is None:
+            return list(bodies)
+        properties, reach_by_ms, receive_by_ms = shared.properties, shared.reach_by_ms, shared.receive_by_ms
+        return [
+            Outgoing(body, properties, reach_by_ms, ack_now=shared.ack_now, receive_by_ms=receive_by_ms)
+            for body in bodies
+        ]
+
+
+class Port:
+    """A running node, as consumers, receipts, transactions and the control socket see it.
+
+    Args:
+        name: the node's name, for what is said to people.
+        life: says whether the node still works.
+        engine: its engine.
+        driver: runs the engine.
+        platform: what the node runs on.
+        access: who may be spoken to.
+        announced: where others find the node; empty for nowhere.
+        fixed_queues: whether it has only the queues that it was opened with.
+        state: what the store keeps under names: the node's own is left to the engine.
+
+    Attributes:
+        name: as given.
+        turn: messages sent since others were let run.
+        sender: the task that ended the turn before, if it is still there.
+        enrolling: its enrolments.
+        clock: the monotonic clock.
+        holding: the readers that have messages in hand.
+        dropped: what the reader had in hand that was dropped last without being closed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        life: Life,
+        engine: Engine,
+        driver: Driver,
+        platform: Platform,
+        access: Access,
+        announced: str,
+        fixed_queues: bool,
+        state: dict[str, bytes],
+    ) -> None:
+        self.check_alive = life.check_alive
+        self.wake = driver.wake
+        self.turn = 0
+        self.sender: Callable[[], asyncio.Task[Any] | None] = lambda: None
+        self.name = name
+        self._engine = engine
+        self._driver = driver
+        self.clock = platform.monotonic_ns
+        self.holding = Holding()
+        self.dropped: list[tuple[Mailbox, Lease, Redelivery | None]] = []
+        self._access = access
+        self._fixed_queues = fixed_queues
+        self._state = {key: value for key, value in state.items() if not key.startswith(OWN_STATE)}
+        self._handlers: set[asyncio.Task[None]] = set()
+        self._outgoing: dict[tuple[str, Delivery], OutgoingQueue] = {}
+        self.enrolling = driver.enrolling = Enrolling(
+            name,
+            [announced] if announced else [],
+            access=access,
+            platform=platform,
+            send=driver.send,
+            change_trust=self.change_trust,
+        )
+
+    # ---- sending
+
+    def outgoing_queue(self, destination: str, delivery: Delivery) -> OutgoingQueue:
+        """The outgoing queue to a destination, of a class.
+
+        Raises:
+            AddressError: the destination cannot be read, or names an unknown peer.
+            UsageError: an argument is of a wrong type.
+            QueueNotFound: it is a queue of this node, which has a fixed set of others.
+        """
+        try:
+            found = self._outgoing[destination, delivery]
+        except (KeyError, TypeError):  # what is neither a text nor a class may be no key of a dict either
+            return self._find_outgoing(destination, delivery)
+        return found if found.life is StreamState.LIVE else self._find_outgoing(destination, delivery)
+
+    def current(self, outgoing: OutgoingQueue) -> OutgoingQueue:
+        """The outgoing queue that leads where this one does: its stream may have ended while its owner waited."""
+        return self._engine.current(outgoing)
+
+    def _find_outgoing(self, destination: str, delivery: Delivery) -> OutgoingQueue:
+        where, queue = self.check_way(destination, delivery)
+        if not self._engine.peer_at(where):
+            self.mailbox(queue)
+        found = self._engine.outgoing_queue(where, queue, delivery)
+        if len(self._outgoing) >= DESTINATIONS_MAX:
+            self._outgoing.clear()
+        self._outgoing[(destination, delivery)] = found
+        return found
+
+    def check_way(self, destination: object, delivery: object) -> tuple[str, str]:
+        """Where a destination is, and its queue there. Makes nothing; raises as ``outgoing_queue``."""
+        if not isinstance(destination, str) or not isinstance(delivery, Delivery):
+            raise UsageError(
+                f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
+            )
+        parsed = Destination.parse(destination)
+        if parsed.peer is not None and not self._access.knows(parsed.peer):
+            known = [peer.name for peer in self._access.directory]
+            raise AddressError(f"send to {destination}: unknown peer {parsed.peer}; {what_else(parsed.peer, known)}")
+        where = parsed.peer or (str(parsed.address) if parsed.address is not None else "")
+        if self._engine.peer_at(where):
+            self._access.check_destination(destination, parsed)
+        elif parsed.queue not in self._engine.queues.mailboxes:
+            self._check_new(parsed.queue)
+        return where, parsed.queue
+
+    def handle_directory_changed(self) -> None:
+        """The node knows others than before."""
+        self._outgoing.clear()
+        self._engine.handle_directory_changed(self.clock())
+        self.wake()
+
+    async def change_trust(self, change: Callable[[TrustFile], T]) -> T:
+        """Change who is written down as a peer, and act by it. Raises what ``change`` raises, and UsageError."""
+        self.check_alive()
+        return await self._access.change_trust(change, self._work)
+
+    async def reread(self) -> None:
+        """Act by keys and peers as they are written down now. Raises IdentityError."""
+        self.check_alive()
+        await self._access.reread(self._work)
+
+    async def _work(self, job: Callable[[], T]) -> T:
+        self.check_alive()  # the node may have ended while others were at the file
+        return await self._driver.work(job)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The node's own public keys, the one that it calls with first. Raises UsageError if it has none."""
+        return self._access.keys
+
+    def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: MessageProperties) -> Prepared:
+        """Check a message before it is accepted; see ``Node.send`` for arguments and errors."""
+        self.check_alive()
+        outgoing = self.outgoing_queue(destination, delivery)
+        if type(body) is not bytes:
+            body = as_bytes(destination, body)
+        check_size(destination, body)
+        size_bytes = len(body) + MESSAGE_OVERHEAD_BYTES
+        message: bytes | Outgoing = body
+        if properties:
+            message = with_properties(destination, body, properties, self._wall_ms())
+            if message.key and not outgoing.durable:
+                raise UsageError(
+                    f"send to {destination} with a key: express messages are on no disk, and neither are keys"
+                )
+        prepared = outgoing, message, size_bytes
+        if not self._is_accepted(prepared):
+            self._check_taken(destination, outgoing)
+            self._check_key(destination, message)
+        return prepared
+
+    def prepare_many(
+        self, destination: str, bodies: Iterable[bytes], delivery: Delivery, properties: MessageProperties
+    ) -> PreparedList:
+        """Check a list before any of it is accepted; see ``Node.send_many`` for arguments and errors."""
+        self.check_alive()
+        outgoing = self.outgoing_queue(destination, delivery)
+        check_kind(f"send to {destination}: bodies", bodies, Iterable)
+        checked = [body if type(body) is bytes else as_bytes(destination, body) for body in bodies]
+        check_size(destination, max(checked, key=len, default=b""))
+        self._check_taken(destination, outgoing)
+        if not properties:
+            return PreparedList(destination, outgoing, checked, None)
+        shared = with_properties(destination, b"", properties, self._wall_ms())
+        if shared.key:
+            raise UsageError(f"send to {destination}: a key names one message, not a list of them")
+        return PreparedList(destination, outgoing, checked, shared)
+
+    def _is_accepted(self, prepared: Prepared) -> bool:
+        """Whether the message was accepted with its key before: then nothing more is."""
+        outgoing, message, _ = prepared
+        if isinstance(message, bytes) or not message.key:
+            return False
+        return self._engine.outbox.keys.find(outgoing, message.key, self._wall_ms()) is not None
+
+    def _check_taken(self, destination: str, outgoing: OutgoingQueue) -> None:
+        if outgoing.durable and self._engine.inbox.admission.store_low:
+            raise NoRoom(f"send to {destination}: the disk of node {self.name} has less room than its reserve")
+        self._check_refused(destination, outgoing)
+
+    def _check_refused(self, destination: str, outgoing: OutgoingQueue) -> None:
+        if not outgoing.peer and self._engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
+            raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
+
+    def _check_key(self, destination: str, message: bytes | Outgoing) -> None:
+        if isinstance(message, bytes) or not message.key:
+            return
+        wait_ms = self._engine.outbox.keys.full_for_ms(self._wall_ms())
+        if wait_ms:
+            raise TooManyKeys(
+                f"send to {destination}: node {self.name} keeps as many keys as it may; the eldest is over in "
+                f"{wait_ms / 1_000:.0f} s"
+            )
+
+    def _wall_ms(self) -> int:
+        return self._engine.wall.ms(self.clock())
+
+    def has_room(self, prepared: Prepared) -> bool:
+        """Whether its outgoing queue takes the message; one that was accepted before needs no room."""
+        return self._has_room(prepared[0]) or self._is_accepted(prepared)
+
+    def _has_room(self, outgoing: OutgoingQueue) -> bool:
+        return self._engine.outbox.room_bytes(outgoing) > 0
+
+    async def wait_room(self, prepared: Prepared) -> None:
+        """Let others run, and wait while a message finds no room. Raises NodeClosed, StoreFailed, QueueFull."""
+        await self._wait_room(prepared[0], lambda: self.has_room(prepared))
+
+    async def wait_room_for(self, prepared: PreparedList) -> None:
+        """The same for the next message of a list."""
+        await self._wait_room(prepared.outgoing, lambda: self._has_room(prepared.outgoing))
+
+    async def _wait_room(self, outgoing: OutgoingQueue, has_room: Callable[[], bool]) -> None:
+        self.turn = 0
+        await asyncio.sleep(0)
+        while not has_room():
+            self.check_alive()
+            self._check_refused(outgoing.queue, outgoing)
+            await self._driver.next_round()
+
+    def may_go_on(self, outgoing: OutgoingQueue) -> bool:
+        """Whether a sender may send one message more before it waits: there is room, and it is not others' turn."""
+        self.turn += 1
+        return self._has_room(outgoing) and (self.turn < TURN_MESSAGES or not self._has_had_turn())
+
+    def _has_had_turn(self) -> bool:
+        """Whether the task that sends ended the turn before, too; others overtake one that sends once and gives way."""
+        task = asyncio.current_task()
+        if task is None or task is self.sender():
+            return True
+        self.sender = weakref.ref(task)
+        self.turn = 0
+        return False
+
+    def accept_some(self, prepared: PreparedList, at: int) -> list[Row]:
+        """Accept what there is room for of a list, as many as there would be of single messages before others' turn."""
+        self._check_taken(prepared.destination, prepared.outgoing)
+        bodies = prepared.bodies[at : at + TURN_MESSAGES]
+        room_bytes = self._engine.outbox.room_bytes(prepared.outgoing)
+        size_bytes = sum(map(len, bodies)) + MESSAGE_OVERHEAD_BYTES * len(bodies)
+        while len(bodies) > 1 and size_bytes - len(bodies[-1]) - MESSAGE_OVERHEAD_BYTES >= room_bytes:
+            size_bytes -= len(bodies.pop()) + MESSAGE_OVERHEAD_BYTES
+        self.turn += len(bodies) - 1
+        rows = self._engine.submit_many(prepared.outgoing, prepared.messages(bodies), size_bytes)
+        self.wake()
+        return rows
+
+    def accept_all(self, prepared: PreparedList) -> list[Row]:
+        """Accept a whole list, for which somebody has waited for room."""
+        bodies = prepared.bodies
+        prepared.outgoing = self.current(prepared.outgoing)
+        size_bytes = sum(map(len, bodies)) + MESSAGE_OVERHEAD_BYTES * len(bodies)
+        rows = self._engine.submit_many(prepared.outgoing, prepared.messages(bodies), size_bytes)
+        self.wake()
+        return rows
+
+    def submit(self, prepared: Prepared) -> int:
+        """Accept a message that ``prepare`` has checked. Returns its ticket in its outgoing queue."""
+        ticket = self._engine.submit(*prepared)
+        self.wake()
+        return ticket
+
+    def submit_once(self, outgoing: OutgoingQueue, message: Outgoing, size_bytes: int) -> Accepted:
+        """Accept a message with a key, unless one was accepted with it before. Returns that which was."""
+        accepted = self._engine.submit_once(outgoing, message, size_bytes, self.clock())
+        self.wake()
+        return accepted
+
+    def unfinished_before(self, outgoing: OutgoingQueue, number: int) -> bool:
+        """Whether packets with lower numbers are still to be acknowledged."""
+        return any(other < number for other in outgoing.sequence.entries)
+
+    # ---- how far messages have come
+
+    def await_stage(self, outgoing: OutgoingQueue, ticket: int, stage: Stage, waiter: Waiter) -> None:
+        """Call ``waiter`` when a message reaches a stage, or will never."""
+        self._engine.await_stage(outgoing, ticket, stage, waiter)
+        self.wake()
+
+    def reached_until(self, outgoing: OutgoingQueue, tickets: range, stage: Stage) -> int:
+        """The first of these messages that has not reached a stage, by its ticket; or the end."""
+        return outgoing.stages.reached_until(tickets, stage)
+
+    def forget_stage(self, outgoing: OutgoingQueue, ticket: int, waiter: Waiter) -> None:
+        """Nobody waits any more."""
+        outgoing.stages.forget(ticket, waiter)
+
+    def halted(self, outgoing: OutgoingQueue) -> RollbackDetected | None:
+        """Why nothing is sent to that peer as long as this process runs, or None."""
+        return outgoing.stages.halted
+
+    def waits_for(self, outgoing: OutgoingQueue) -> str:
+        """What is missing for what there is for a queue to arrive, as stats have it; empty when nothing is known."""
+        link = self._engine.outbox.links.get(outgoing.peer)
+        missing = None if link is None else self._engine.handshakes.waits_for(link)
+        return missing or self._engine.outbox.holds.of(outgoing) or ""
+
+    def watch(self, outgoing: OutgoingQueue, trigger: AckTrigger | None, wake: Callable[[], None]) -> AckEvents:
+        """Make the events of a new reader of an outgoing queue; ``wake`` is called when there are some."""
+        self.check_alive()
+        terms = None if trigger is None else terms_of(trigger, self._window)
+        events = AckEvents(terms, outgoing.first_unsettled, wake)
+        self._engine.watching.begin(outgoing, events)
+        self.wake()
+        return events
+
+    def start_handler(self, work: Coroutine[Any, Any, None]) -> None:
+        """Handle events, until the node has ended and there are no more."""
+        task = asyncio.create_task(work, name="triack-acknowledgements")
+        self._handlers.add(task)
+        task.add_done_callback(self._handlers.discard)
+
+    async def finish_handlers(self, timeout_ns: int) -> None:
+        """Let handlers take the last events, for at most so long."""
+        if self._handlers:
+            _, late = await asyncio.wait(self._handlers, timeout=timeout_ns / 1e9)
+            for task in late:
+                task.cancel()
+
+    @property
+    def ack_events(self) -> AckTrigger | None:
+        """When the node tells of acknowledgements, unless its readers say something else."""
+        return self._engine.settings.ack_events
+
+    @property
+    def blocking(self) -> Blocking:
+        """How far messages have come when a call that sends them returns."""
+        return self._engine.settings.blocking
+
+    @property
+    def _window(self) -> int:
+        """What a share of the window is of."""
+        return largest_window(self._engine.settings)
+
+    async def drain(self, timeout: float | None) -> None:
+        """See ``Node.drain``."""
+        self.check_alive()
+        check_timeout("drain", timeout)
+        departure = Departure(self._engine, self.wake)
+        try:
+            async with asyncio.timeout(timeout):
+                while departure.hasten():
+                    await self._driver.next_round()
+                    self.check_alive()
+        except TimeoutError:
+            raise WaitTimeout(f"{self._left()} on the way from node {self.name} after {timeout} s") from None
+        halted = next((outgoing.stages.halted for outgoing in self._engine.outbox.queues if outgoing.busy), None)
+        if halted is not None:
+            raise type(halted)(str(halted), peer=halted.peer, rolled_back=halted.rolled_back)
+
+    def _left(self) -> str:
+        return f"still {count_by(left_behind(self._engine, stored=True) + left_behind(self._engine, stored=False))}"
+
+    # ---- receiving
+
+    def mailbox(self, queue: str) -> Mailbox:
+        """The queue of that name; made if there is none, unless the set of queues is fixed. Raises QueueNotFound."""
+        self.check_alive()
+        mailboxes = self._engine.queues.mailboxes
+        try:
+            known = mailboxes.get(queue)
+        except TypeError:  # of what cannot be a key either: no text
+            known = None
+        if known is not None:
+            return known
+        self._check_new(queue)
+        meant = nearest(queue, mailboxes)
+        made = self._engine.make_queue(queue)
+        if meant is not None:
+            operator_log.warning(f"new queue {queue}, which is much like {meant}", node=self.name, queue=queue)
+        return made
+
+    def _check_new(self, queue: str) -> None:
+        """Check that a queue may be made. Raises AddressError for what is no name, QueueNotFound if none may be."""
+        check_name(queue)
+        if self._fixed_queues:
+            known = self._engine.queues.mailboxes
+            raise QueueNotFound(f"queue {queue} does not exist on node {self.name}; {what_else(queue, known)}")
+
+    def reply_queue(self) -> Mailbox:
+        """The node's own queue for answers, made when there is none."""
+        self.check_alive()
+        return self._engine.make_queue(REPLY_QUEUE)
+
+    def name_of(self, node_id: bytes) -> str:
+        """What a node is called in destinations; empty for this node."""
+        return self._engine.name_of(node_id)
+
+    def open_run(self, mailbox: Mailbox) -> Run | None:
+        """Messages of a queue, to be drawn one by one; None when there are none now. Raises NodeClosed, StoreFailed.
+
+        Who gets None is told by the queue's listeners when to ask again.
+        """
+        self.check_alive()
+        run = self._engine.open_run(mailbox, self.clock())
+        if run is None or self._engine.jobs.adds_any:
+            # There may be bodies to fetch, and messages to commit that have expired or killed their readers.
+            self.wake()
+        return run
+
+    def draw_runs(self, mailbox: Mailbox, most: int, most_bytes: int) -> list[tuple[Run, range]]:
+        """The next messages of a queue, in order, drawn from their runs; as ``open_run``."""
+        self.check_alive()
+        drawn = self._engine.draw_runs(mailbox, most, most_bytes, self.clock())
+        self.wake()  # as above
+        return drawn
+
+    def acknowledge(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
+        """Messages of packets are done, message i if bit i is set; durable with the next commit."""
+        self._engine.acknowledge(mailbox, done)
+        self.wake()
+
+    def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
+        """The same for what a transaction received: nothing says that it is done but the commit of all of it."""
+        for packet, bits in done:
+            self._engine.in_hand.let_go(packet, bits)
+        mailbox.acknowledge_many(done)
+        self.wake()
+
+    @property
+    def words(self) -> memoryview | None:
+        """Where it is noted what is in hand, see ``InHand``."""
+        return self._engine.in_hand.words
+
+    def note_in_hand(self, packet: QueuedPacket, bits: int) -> None:
+        """Messages are in the hands of an application of this process."""
+        self._engine.in_hand.hold(packet, bits)
+
+    def give_back(self, leases: Iterable[tuple[Mailbox, Lease]], way: Return) -> None:
+        """Messages come again, those that failed alike at one time, or are dead when they failed too often."""
+        now_ns = self.clock()
+        for mailbox, lease in leases:
+            self._engine.give_back(mailbox, lease, way, now_ns)
+        self.wake()
+
+    def fail_dropped(self) -> None:
+        """An error ends the program that uses the node: what a loop had in hand that it ended has failed by that."""
+        dropped, self.dropped = self.dropped, []
+        for mailbox, lease, redelivery in dropped:
+            if mailbox.take_returned(lease):
+                self.give_back([(mailbox, lease)], Return(True, None, redelivery))
+
+    def queue_length(self, queue: str) -> int:
+        """How many messages wait in a queue; none in one that there is not."""
+        mailbox = self._engine.queues.mailboxes.get(queue)
+        return 0 if mailbox is None else mailbox.length
+
+    @property
+    def lost_letters(self) -> int:
+        """How many dead letters were lost since the start, as their quota and policy are."""
+        drops = self._engine.drops
+        lost = (DropReason.DEAD_LETTERS_FULL, DropReason.DEAD_LETTER_REPLACED, DropReason.EXPIRED_DISCARDED)
+        return sum([drops[reason] for reason in lost])
+
+    def queue_lengths(self) -> dict[str, int]:
+        """How many messages wait in each queue."""
+        return {name: mailbox.length for name, mailbox in sorted(self._engine.queues.mailboxes.items())}
+
+    # ---- the disk
+
+    def remember(self, key: str, value: bytes | None) -> None:
+        """Keep a value of the application with the next commit; None removes it."""
+        if value is None:
+            self._state.pop(key, None)
+        else:
+            self._state[key] = value
+        self._engine.set_state(key, value)
+
+    def recall(self, key: str) -> bytes | None:
+        """What ``remember`` keeps under a key, or None. Raises UsageError for a key that is no text."""
+        check_kind("recall: a key", key, str)
+        return self._state.get(key)
+
+    async def commit(self) -> None:
+        """Wait until everything given to the engine so far is on the disk. Raises NodeClosed, StoreFailed."""
+        self.check_alive()
+        future: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+        def waiter(error: Exception | None) -> None:
+            if not future.done():
+                future.set_result(error)
+
+        self._engine.await_commit(waiter)
+        self.wake()
+        error = await future
+        if error is not None:
+            raise error
+
+    # ---- the node itself
+
+    @property
+    def address(self) -> str:
+        """Where it listens, with the real port; empty when it does not."""
+        return self._engine.address
+
+    @property
+    def node_id(self) -> str:
+        """32 hex digits that name this queue manager for ever."""
+        return self._engine.node_id.hex()
+
+    def events(self) -> Events:
+        """See ``Node.events``."""
+        return self._driver.events.read()
+
+    def stats(self) -> NodeStats:
+        """See ``Node.stats``."""
+        return gather(self._engine, self._driver.drops, self.holding, self.clock())
+
+    async def close(self, timeout_ns: int) -> None:
+        """Let sessions finish for at most ``timeout_ns``, and close everything."""
+        await self._driver.close(timeout_ns)
+
+    def tell_everyone(self) -> None:
+        """Whoever still waits for something of the node is told that it has ended."""
+        # Who asked for a commit after the last one was begun gets this instead.
+        self._engine.stop(NodeClosed(f"node {self.name} was closed"), self.clock())
+        for outgoing in self._engine.outbox.queues:
+            outgoing.stages.fail_all("node closed")
+        for mailbox in self._engine.queues.mailboxes.values():
+            mailbox.interrupt()
+        self._engine.watching.end()

@@ -1,0 +1,402 @@
+"""What a node knows of itself, as typed values: queues, links, sessions, and counters by reason.
+
+The names are documented in docs/operations.md and are there to stay: what measures a node may rely on them.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from triack.base.ack_trigger import AckTerms
+from triack.base.delivery import Delivery
+from triack.base.paths import address_in
+from triack.base.reasons import HoldReason
+from triack.base.survival import Survives
+from triack.base.units import SECOND
+from triack.node.shell.holding import HeldPacket, Holding, Reader
+from triack.queues.mailboxes.mailbox import Mailbox
+from triack.queues.manager.engine import Engine
+from triack.queues.peers.calling import WaitsFor
+from triack.queues.peers.link import Conversation, Link
+from triack.session.protocol.states import SessionState
+
+__all__ = [
+    "AckStats",
+    "HoldStats",
+    "HolderStats",
+    "LinkStats",
+    "NodeStats",
+    "OutgoingStats",
+    "QueueStats",
+    "SessionStats",
+    "describe_stats",
+    "gather",
+    "read_stats",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class HolderStats:
+    """A reader that has messages of a queue in hand.
+
+    Attributes:
+        name: the task, thread or program that reads.
+        pid: its process, when that is another one than the node's; None when it is not, or nobody can tell.
+        messages: how many it has.
+        since_s: seconds since it was handed the one that it has had for longest.
+    """
+
+    name: str
+    pid: int | None
+    messages: int
+    since_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """One queue of this node.
+
+    Attributes:
+        messages: how many are not acknowledged, those in the hands of readers included.
+        bytes: of the packets that hold them.
+        oldest_s: seconds since the oldest of them was sent, by the clocks of its sender and of this node; None when
+            there are none.
+        is_full: whether it has reached its quota, so that senders wait or are refused.
+        arrived: how many messages have come into it since the node started.
+        left: how many have gone from it since: acknowledged, expired, moved or purged.
+        holders: the readers that have messages in hand.
+    """
+
+    messages: int
+    bytes: int
+    oldest_s: float | None
+    is_full: bool
+    arrived: int
+    left: int
+    holders: list[HolderStats] = field(default_factory=list)
+
+    @property
+    def in_hand(self) -> int:
+        """How many messages are in the hands of readers."""
+        return sum(holder.messages for holder in self.holders)
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingStats:
+    """One outgoing queue: what is on its way to one queue elsewhere, in one class.
+
+    Attributes:
+        peer: whose it is, by name, or by address when it has no name.
+        queue: the queue there.
+        delivery: the class.
+        messages: how many have not arrived yet, as far as is known.
+        packets: how many are not freed yet by the ack of their class; what is still to be packed counts as one.
+        bytes: of their bodies.
+        accepted: how many messages were accepted since the node started.
+        held: why the destination has no room for them now, by the names of docs/reasons.md; None when it has.
+    """
+
+    peer: str
+    queue: str
+    delivery: Delivery
+    messages: int
+    packets: int
+    bytes: int
+    accepted: int
+    held: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HoldStats:
+    """Messages of a peer to one queue of this node, in one class, for which there is no room now: they wait there.
+
+    Attributes:
+        peer: whose they are, by name.
+        queue: the queue.
+        delivery: the class.
+        reason: why, by the names of docs/reasons.md.
+    """
+
+    peer: str
+    queue: str
+    delivery: Delivery
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AckStats:
+    """When this end of a session acknowledges, as both ends agreed when it opened; the first condition that holds.
+
+    Attributes:
+        packets: after so many; None: no number of them.
+        bytes: after so many bytes of packets; None: no number of them.
+        delay_s: so long after the first packet that is not acknowledged.
+        piggyback_s: along with other packets when so much of the delay has passed; None: never.
+    """
+
+    packets: int | None
+    bytes: int | None
+    delay_s: float
+    piggyback_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStats:
+    """One open session, whichever end began it.
+
+    Attributes:
+        address: where its datagrams go.
+        peer: the other node's name.
+        node_id: its id, 32 hex digits.
+        window: packets that may be unacknowledged.
+        unacknowledged: packets that are.
+        round_trip_s: smoothed, in seconds; None before the first sample.
+        resends: packets that left again in this session.
+        congestion: ``newreno`` or ``bbr``; ``stream`` over TCP, which shares the network itself; ``none`` in memory.
+        congestion_window_bytes: how much may be on its way; None in memory.
+        datagram_bytes: the largest datagram; over UDP it grows to what the path carries.
+        session_acks: when this end acknowledges what arrived.
+        store_acks: when it acknowledges what is on its disk.
+        survives: what the other node's store survives, as it says: what ``stored`` of a message to it is worth.
+    """
+
+    address: str
+    peer: str
+    node_id: str
+    window: int
+    unacknowledged: int
+    round_trip_s: float | None
+    resends: int
+    congestion: str
+    congestion_window_bytes: int | None
+    datagram_bytes: int
+    session_acks: AckStats
+    store_acks: AckStats
+    survives: Survives
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStats:
+    """The way to one peer to which this node sends.
+
+    Attributes:
+        is_up: whether a session is open.
+        sessions: how many were opened since the node started.
+        resends: packets that left again, in all of them.
+        halted: why nothing is sent there any more, or None.
+        waits_for: what is missing for the peer to get what there is for it: ``key`` when this node does not trust it,
+            ``address`` when it has to call, as nobody knows where it is, ``answer`` while it has answered no call,
+            ``restart`` when it is halted. None when nothing is missing, or there is nothing for it.
+        session: the open one, or None.
+        gaps: how often another node answered than the one that had acknowledged what was sent.
+    """
+
+    is_up: bool
+    sessions: int
+    resends: int
+    halted: str | None
+    waits_for: str | None
+    session: SessionStats | None
+    gaps: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStats:
+    """A node at one moment.
+
+    Attributes:
+        queues: its queues by name.
+        outgoing: its outgoing queues, those to queues of its own left out.
+        links: the peers to which it sends, by name, or by address when they have no names.
+        sessions: every open session.
+        drops: what was dropped, by the reasons of docs/reasons.md.
+        closes: sessions that ended, by reason.
+        rollbacks: halted peers by node id, with whose store it is: ``own``, ``peer`` or ``unknown``.
+        dead_letters: messages that went to the dead-letter queue since the node started, by reason.
+        store_low: whether nothing new is accepted for the disk, as it has less room than the reserve.
+        room_bytes: how much more the disk takes, as it was looked at last; None when nobody could tell.
+        survives: what the node's store survives: ``power loss``, unless a setting or the lack of a data directory says
+            something else.
+        holds: what peers have for this node, and there is no room for.
+    """
+
+    queues: dict[str, QueueStats]
+    outgoing: list[OutgoingStats]
+    links: dict[str, LinkStats]
+    sessions: list[SessionStats]
+    drops: dict[str, int]
+    closes: dict[str, int]
+    rollbacks: dict[str, str]
+    dead_letters: dict[str, int]
+    store_low: bool
+    room_bytes: int | None
+    survives: Survives
+    holds: list[HoldStats] = field(default_factory=list)
+
+
+def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: int) -> NodeStats:
+    """Look at an engine.
+
+    Args:
+        engine: the node's.
+        drops: what its endpoints dropped.
+        holding: the readers that have messages in hand.
+        now_ns: the monotonic clock.
+    """
+    dropped = Counter({str(reason): count for reason, count in engine.drops.items()})
+    dropped.update(drops)
+    now_ms = engine.wall.ms(now_ns)
+    return NodeStats(
+        queues={
+            name: _queue(mailbox, holding, now_ms, now_ns) for name, mailbox in sorted(engine.queues.mailboxes.items())
+        },
+        outgoing=[
+            OutgoingStats(
+                outgoing.peer,
+                outgoing.queue,
+                outgoing.delivery,
+                outgoing.messages,
+                outgoing.unacknowledged,
+                outgoing.pending_bytes + outgoing.unacked_bytes,
+                outgoing.submitted - outgoing.recovered,
+                _name_of(engine.outbox.holds.of(outgoing)),
+            )
+            for outgoing in engine.outbox.queues
+            if outgoing.peer
+        ],
+        links={
+            peer: _link(link, engine.handshakes.waits_for(link), engine.outbox.links.resuming.gaps[peer])
+            for peer, link in engine.outbox.links.items()
+        },
+        holds=[HoldStats(*it[:3], it.reason.value) for it in engine.inbox.admission.holds.streams],
+        sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],
+        drops=dict(dropped),
+        closes=dict(engine.closes),
+        rollbacks=engine.rollbacks,
+        dead_letters=dict(engine.queues.dead_letters),
+        store_low=engine.inbox.admission.store_low,
+        room_bytes=engine.inbox.admission.room_bytes,
+        survives=engine.settings.survives,
+    )
+
+
+def describe_stats(stats: NodeStats) -> dict[str, Any]:
+    """A node's stats as JSON has them: ``dataclasses.asdict``, but for thousands of queues while others wait."""
+    found = _fields(stats)
+    found["queues"] = {
+        name: _fields(queue) | {"holders": [_fields(holder) for holder in queue.holders]}
+        for name, queue in stats.queues.items()
+    }
+    found["outgoing"] = [_fields(outgoing) for outgoing in stats.outgoing]
+    found["links"] = {
+        name: _fields(link) | {"session": None if link.session is None else _describe_session(link.session)}
+        for name, link in stats.links.items()
+    }
+    found["holds"] = [_fields(hold) for hold in stats.holds]
+    found["sessions"] = [_describe_session(session) for session in stats.sessions]
+    return found
+
+
+def _describe_session(session: SessionStats) -> dict[str, Any]:
+    acks = {"session_acks": _fields(session.session_acks), "store_acks": _fields(session.store_acks)}
+    return _fields(session) | acks
+
+
+def _fields(it: Any) -> dict[str, Any]:
+    return {name: getattr(it, name) for name in it.__slots__}
+
+
+def read_stats(found: dict[str, Any]) -> NodeStats:
+    """What ``describe_stats`` and JSON made of a node's stats, as it was."""
+
+    def session(it: dict[str, Any] | None) -> SessionStats | None:
+        if it is None:
+            return None
+        acks = {name: AckStats(**it[name]) for name in ("session_acks", "store_acks")}
+        return SessionStats(**(it | acks))
+
+    return NodeStats(
+        queues={
+            name: QueueStats(**(queue | {"holders": [HolderStats(**holder) for holder in queue["holders"]]}))
+            for name, queue in found["queues"].items()
+        },
+        outgoing=[OutgoingStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["outgoing"]],
+        links={name: LinkStats(**(it | {"session": session(it["session"])})) for name, it in found["links"].items()},
+        holds=[HoldStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["holds"]],
+        sessions=[read for it in found["sessions"] if (read := session(it)) is not None],
+        drops=found["drops"],
+        closes=found["closes"],
+        rollbacks=found["rollbacks"],
+        dead_letters=found["dead_letters"],
+        store_low=found["store_low"],
+        room_bytes=found["room_bytes"],
+        survives=found["survives"],
+    )
+
+
+def _queue(mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> QueueStats:
+    held = holding.of(mailbox.name)
+    sent_ms = [one.packet.sent_at_ms for _, packets in held for one in packets]
+    oldest_ms = min([*sent_ms, *([] if mailbox.oldest_ms is None else [mailbox.oldest_ms])], default=None)
+    return QueueStats(
+        mailbox.length,
+        mailbox.size_bytes,
+        None if oldest_ms is None else max(0, now_ms - oldest_ms) / 1_000,
+        mailbox.fill.is_full,
+        arrived=mailbox.left + mailbox.length - mailbox.restored,
+        left=mailbox.left,
+        holders=[_holder(reader, packets, now_ns) for reader, packets in held],
+    )
+
+
+def _holder(reader: Reader, held: list[HeldPacket], now_ns: int) -> HolderStats:
+    messages = sum([one.bits.bit_count() for one in held])
+    since_ns = min([one.since_ns for one in held])
+    return HolderStats(reader.name, reader.pid, messages, max(0, now_ns - since_ns) / SECOND)
+
+
+def _name_of(reason: HoldReason | None) -> str | None:
+    return None if reason is None else reason.value
+
+
+def _is_open(conversation: Conversation | None) -> bool:
+    return conversation is not None and conversation.session.state in (SessionState.OPEN, SessionState.DRAINING)
+
+
+def _link(link: Link, waits_for: WaitsFor | None, gaps: int) -> LinkStats:
+    session = _session(link.conversation) if link.conversation is not None and _is_open(link.conversation) else None
+    return LinkStats(
+        is_up=session is not None,
+        sessions=link.sessions,
+        resends=link.resends + (session.resends if session is not None else 0),
+        halted=None if link.halted is None else str(link.halted),
+        waits_for=None if waits_for is None else waits_for.value,
+        session=session,
+        gaps=gaps,
+    )
+
+
+def _session(conversation: Conversation) -> SessionStats:
+    session, window = conversation.session, conversation.session.window
+    congestion = window.congestion
+    return SessionStats(
+        address=address_in(conversation.path),
+        peer=conversation.peer_label,
+        node_id=conversation.peer_id.hex(),
+        window=window.limit,
+        unacknowledged=window.unacked,
+        round_trip_s=session.rtt.smoothed_ns / SECOND if session.rtt.measured else None,
+        resends=window.resends,
+        congestion="none" if congestion is None else congestion.name,
+        congestion_window_bytes=None if congestion is None else congestion.window_bytes,
+        datagram_bytes=session.sizing.size_bytes,
+        session_acks=_acks(session.answering.terms),
+        store_acks=_acks(session.answering.store_terms),
+        survives="power loss" if conversation.peer is None else conversation.peer.survives,
+    )
+
+
+def _acks(terms: AckTerms) -> AckStats:
+    piggyback_s = None if terms.piggyback_ns is None else terms.piggyback_ns / SECOND
+    return AckStats(terms.count, terms.bytes_, terms.delay_ns / SECOND, piggyback_s)

@@ -1,0 +1,1 @@
+"""Triack without ``async``."""

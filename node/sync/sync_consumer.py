@@ -1,0 +1,85 @@
+"""Who reads a queue, and messages that any thread may settle, for callers that wait."""
+
+from types import TracebackType
+from typing import Self
+
+from triack.node.control.client_consumer import ClientConsumer
+from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
+from triack.node.handles.message import Holder, Message
+from triack.node.sync.sync_loop import LoopThread
+from triack.queues.mailboxes.mailbox import Lease
+
+__all__ = ["SyncConsumer", "thread_safe"]
+
+
+class _ThreadSafe:
+    """Answers for a message that any thread may settle."""
+
+    def __init__(self, loop: LoopThread, holder: Holder) -> None:
+        self._loop = loop
+        self._holder = holder
+
+    def acknowledge(self, lease: Lease) -> None:
+        """It is done."""
+        self._loop.tell(lambda: self._holder.acknowledge(lease))
+
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
+        """It comes again."""
+        self._loop.tell(lambda: self._holder.give_back(lease, failed=failed, delay_ms=delay_ms))
+
+
+def thread_safe(loop: LoopThread, message: Message) -> Message:
+    """The same message, to be settled by any thread."""
+    return message.held_by(lambda holder: _ThreadSafe(loop, holder))
+
+
+class SyncConsumer:
+    """An iterator over the messages of one queue; also a context manager. See ``Consumer``."""
+
+    def __init__(self, loop: LoopThread, consumer: Consumer | ClientConsumer) -> None:
+        self._loop = loop
+        self._consumer = consumer
+
+    def __repr__(self) -> str:
+        return f"<SyncConsumer: {self._consumer!r}>"
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Message:
+        return self.get()
+
+    def get(self, timeout: float | None = None) -> Message:
+        """The next message; see ``Consumer.get``."""
+
+        async def draw() -> Message:
+            return thread_safe(self._loop, await self._consumer.get(timeout))
+
+        return self._loop.wait(draw(), _put_back)
+
+    def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
+        """The next messages, in order; see ``Consumer.get_many``."""
+
+        async def draw() -> list[Message]:
+            batch = await self._consumer.get_many(most, timeout)
+            return [thread_safe(self._loop, message) for message in batch]
+
+        return self._loop.wait(draw(), lambda batch: _put_back(*batch))
+
+    def close(self) -> None:
+        """Give back what is unacknowledged and take no more."""
+        self.__exit__(GeneratorExit, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.wait(self._consumer.__aexit__(kind, error, trace))
+
+
+def _put_back(*unseen: Message) -> None:
+    """They come again, as who asked for them was interrupted: the next call would acknowledge what nobody has seen."""
+    for message in unseen:
+        message.reject(failed=False)

@@ -1,0 +1,171 @@
+"""An event loop in a thread of its own, for callers that wait."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from typing import Any, Generic, TypeVar
+
+from triack.base.errors import NodeClosed, UsageError
+from triack.node.shell.event_loop import new_event_loop, running_loop
+
+__all__ = ["LoopThread"]
+
+T = TypeVar("T")
+
+CLOSED = "the node is closed"
+"""What every caller is told that comes too late."""
+OWN_THREAD = (
+    "this thread runs the node, and would wait for itself: what the node calls, such as a handler of its log or an "
+    "iterable of bodies, cannot use it; hand that over to another thread"
+)
+"""What a caller is told that would never get an answer."""
+
+
+def _drop(_: object) -> None:
+    """Of most work nobody misses what came of it."""
+
+
+class _Call(Generic[T]):
+    """Work for which a thread waits.
+
+    Args:
+        work: it is carried out in the loop.
+        unseen: gets, in the loop, what came of it when the thread waits no more.
+
+    Attributes:
+        outcome: what the thread waits for.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, T], unseen: Callable[[T], object]) -> None:
+        self.outcome = Future[T]()
+        self._work = work
+        self._unseen = unseen
+        self._task: asyncio.Task[T] | None = None
+
+    def begin(self) -> None:
+        """Carry it out."""
+        self._task = asyncio.create_task(self._work)
+        self._task.add_done_callback(self._end)
+
+    def _end(self, task: "asyncio.Task[T]") -> None:
+        if task.cancelled():
+            self.outcome.cancel()
+        elif (error := task.exception()) is not None:
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(task.result())
+
+    def give_up(self) -> None:
+        """Nobody waits any more: cancel it, or take back what has come of it."""
+        if self._task is None:
+            self._work.close()
+        elif not self._task.done():
+            self._task.cancel()
+            self._task.add_done_callback(self._take_back)
+        else:
+            self._take_back(self._task)
+
+    def _take_back(self, task: "asyncio.Task[T]") -> None:
+        if not task.cancelled() and task.exception() is None:
+            self._unseen(task.result())
+
+
+class LoopThread:
+    """An event loop in a thread.
+
+    Args:
+        name: of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._loop = new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._ended = threading.Lock()
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.run_until_complete(_cancel_all(self._loop))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._thread.is_alive()
+
+    def wait(self, work: Coroutine[Any, Any, T], unseen: Callable[[T], object] = _drop) -> T:
+        """Carry it out, and wait for its end.
+
+        An exception may reach the waiting thread at any moment: Ctrl-C, or what the handler of another signal raises.
+        The work is cancelled then, or, when it had just ended, ``unseen`` gets what came of it, in the loop and before
+        anything that is asked for later. So the last thing a caller does is to return what this returns.
+
+        Raises:
+            NodeClosed: the loop has ended, or ends before that.
+            UsageError: this is the thread of the loop.
+        """
+        call = _Call(work, unseen)
+        try:
+            self._begin(call)
+            return call.outcome.result()
+        except CancelledError:
+            raise NodeClosed(CLOSED) from None
+        except BaseException:
+            self._give_up(call)
+            raise
+
+    def _begin(self, call: _Call[T]) -> None:
+        self._check_thread()
+        with self._ended:
+            if not self.runs:
+                raise NodeClosed(CLOSED)
+            self._loop.call_soon_threadsafe(call.begin)
+
+    def _give_up(self, call: _Call[T]) -> None:
+        if running_loop() is self._loop:
+            call.give_up()  # as it never began
+            return
+        with self._ended:
+            if self.runs:
+                self._loop.call_soon_threadsafe(call.give_up)
+                return
+        call.give_up()
+
+    def _check_thread(self) -> None:
+        if running_loop() is self._loop:
+            raise UsageError(OWN_THREAD)
+
+    def tell(self, work: Callable[[], None]) -> None:
+        """Carry it out, and raise what it raises; at once in the loop's own thread, as it waits for nothing."""
+        if running_loop() is self._loop:
+            work()
+            return
+
+        async def told() -> None:
+            work()
+
+        self.wait(told())
+
+    def end(self) -> None:
+        """Stop the loop. A second call does nothing.
+
+        Raises:
+            UsageError: this is the thread of the loop.
+        """
+        self._check_thread()
+        with self._ended:
+            if self.runs:
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join()
+
+
+async def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+    """End what an interrupted caller has left behind, so that it lets go of its files, and whoever waits for it."""
+    tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

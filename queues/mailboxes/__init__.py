@@ -1,0 +1,1 @@
+"""Queues of this node: what waits in them, what applications have in hand, and quotas."""

@@ -1,0 +1,108 @@
+"""Messages that nobody received in time: out of their queue, and into the dead-letter queue ([MS-MQMQ] 2.2.19.2).
+
+Promise: what waits in a queue when its time to be received ends is handed out no more, whether anybody reads the queue
+or not, and is a dead letter (``receive-timeout``) with the next commit that has room for it. What an application has in
+hand then stays there, and dies when it is given back. A packet without such a time costs nothing; one with it costs an
+entry of a heap.
+
+    WAITING --its time ends--> EXPIRED --its body is in memory--> a dead letter, in one commit
+    OUT     --its time ends--> OUT --given back--> WAITING, and its time has ended
+
+A process that dies before that commit finds the message again, expired.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from triack.base.commit import Read
+from triack.base.reasons import DeadReason
+from triack.queues.mailboxes.handed import as_runs, handed_fields
+from triack.queues.mailboxes.local_commit import LocalTurn
+from triack.queues.mailboxes.mailbox import Mailbox, Notices
+from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
+
+__all__ = ["LETTERS_MAX", "Expired", "Expiry"]
+
+LETTERS_MAX = 200
+"""Dead letters that one commit makes, and packets that expire in one round: some milliseconds of work, as whoever
+shares the event loop waits meanwhile. The others follow with the next."""
+FETCH_AHEAD_BYTES = 2 * 1024 * 1024
+"""Bodies fetched from the store at a time, as a queue does for its readers."""
+
+
+class Expired(Read):
+    """The bodies of expired messages that only the disk has."""
+
+
+class Expiry:
+    """The queues' messages whose time has ended, on their way to the dead-letter queue.
+
+    Args:
+        notices: what the queues tell, and with it when their packets end.
+        dead_letter: moves a message to the dead-letter queue with the next commit: queue, message, reason, turn.
+        record: writes to the session log.
+    """
+
+    __slots__ = ("_dead_letter", "_expired", "_notices", "_record")
+
+    def __init__(
+        self,
+        notices: Notices,
+        dead_letter: Callable[[Mailbox, Lease, str, LocalTurn], None],
+        record: Callable[..., None],
+    ) -> None:
+        self._notices = notices
+        self._dead_letter = dead_letter
+        self._record = record
+        self._expired: deque[tuple[Mailbox, QueuedPacket, list[int]]] = deque()
+
+    def handle_timer(self, now_ms: int) -> None:
+        """Take some of what has expired out of its queue. ``now_ms`` is the wall clock."""
+        by_queue: dict[Mailbox, list[QueuedPacket]] = {}
+        for mailbox, packet in self._notices.expiring.poll_due(now_ms, LETTERS_MAX):
+            found = mailbox.poll_expired(now_ms, LETTERS_MAX) if packet is None else [packet]
+            by_queue.setdefault(mailbox, []).extend(found)
+        for mailbox, packets in by_queue.items():
+            self.expire(mailbox, packets)
+
+    def expire(self, mailbox: Mailbox, packets: list[QueuedPacket]) -> None:
+        """Take what nobody has of these packets out of their queue."""
+        expired = mailbox.expire(packets)
+        self._expired += [(mailbox, packet, indices) for packet, indices in expired.items() if indices]
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next packet expires, by the wall clock, or None."""
+        return self._notices.expiring.earliest()
+
+    def poll_fetch(self) -> Expired | None:
+        """The bodies that are needed next."""
+        keys: list[int] = []
+        size_bytes = 0
+        for _, packet, _ in self._expired:
+            if packet.pieces or size_bytes > FETCH_AHEAD_BYTES:
+                break
+            keys += packet.keys
+            size_bytes += packet.size_bytes
+        return Expired("messages", keys) if keys else None
+
+    def handle_fetched(self, read: Expired) -> None:
+        """Take the bodies that were asked for."""
+        for _, packet, _ in self._expired:
+            if not packet.pieces:
+                if any(key not in read.bodies for key in packet.keys):
+                    break
+                packet.pieces = [read.bodies[key] for key in packet.keys]
+
+    def dead_letter_expired(self, turn: LocalTurn) -> None:
+        """Make the next of them dead letters, with this commit."""
+        letters = 0
+        while self._expired and self._expired[0][1].pieces and letters < LETTERS_MAX:
+            mailbox, packet, indices = self._expired.popleft()
+            letters += len(indices)
+            leases = [Lease(packet, index, packet.redelivered) for index in indices]
+            # Before the commit: if the process dies right after it, nothing else would tell of them.
+            for fields in handed_fields(mailbox.name, as_runs(leases)):
+                del fields["redelivered"]
+                self._record("expired", turn.now_ns, **fields, receive_by_ms=packet.receive_by_ms)
+            for lease in leases:
+                self._dead_letter(mailbox, lease, DeadReason.RECEIVE_TIMEOUT, turn)

@@ -1,0 +1,87 @@
+"""What was handed out of a queue, as records of the session log: neighbouring packets are one record."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from triack.base.delivery import LABELS
+from triack.queues.mailboxes.mailbox import Run
+from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
+
+__all__ = ["as_runs", "handed_fields", "settled_runs"]
+
+
+def handed_fields(queue: str, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
+    """Yield the fields of a `handed` record for each series of packets whose numbers follow each other.
+
+    Args:
+        queue: name of the queue.
+        runs: what was drawn, in order.
+    """
+    before: Run | None = None
+    fields: dict[str, Any] = {}
+    for run in runs:
+        if before is None or not _follows(before, run):
+            if fields:
+                yield fields
+            fields = _begin(queue, run)
+        _count(fields["counts"], run.next - run.first)
+        before = run
+    if fields:
+        yield fields
+
+
+def as_runs(leases: list[Lease]) -> list[Run]:
+    """Return messages that were taken out, in order, as runs that are drawn to their end."""
+    runs: list[Run] = []
+    for lease in leases:
+        if not runs or runs[-1].packet is not lease.packet or runs[-1].next != lease.index:
+            runs.append(Run(lease.packet, lease.index, lease.index, redelivered=lease.redelivered))
+        runs[-1].next = lease.index + 1
+    return runs
+
+
+def settled_runs(settled: dict[QueuedPacket, int]) -> Iterator[Run]:
+    """Yield messages that are done with, given as bits of their packets, as runs that are drawn to their end."""
+    for packet, bits in settled.items():
+        first = 0
+        while bits >> first:
+            first += ((bits >> first) & -(bits >> first)).bit_length() - 1
+            run = Run(packet, first, first, redelivered=False)
+            rest = ~(bits >> first)
+            first = run.next = first + (rest & -rest).bit_length() - 1
+            yield run
+
+
+def _begin(queue: str, run: Run) -> dict[str, Any]:
+    packet = run.packet
+    return {
+        "queue": queue,
+        "origin": packet.origin.hex(),
+        "lane": packet.lane,
+        "sequence": packet.sequence,
+        "class": LABELS[packet.delivery],
+        "redelivered": run.redelivered,
+        "number": packet.number,
+        "place": run.first,
+        "counts": [],
+    }
+
+
+def _follows(before: Run, after: Run) -> bool:
+    """Whether a run begins with the packet behind that of another one."""
+    one, other = before.packet, after.packet
+    return (
+        after.first == 0
+        and other.number == one.number + 1
+        and other.lane == one.lane
+        and other.sequence == one.sequence
+        and other.origin == one.origin
+        and after.redelivered is before.redelivered
+    )
+
+
+def _count(counts: list[list[int]], messages: int) -> None:
+    if counts and counts[-1][1] == messages:
+        counts[-1][0] += 1
+    else:
+        counts.append([1, messages])

@@ -1,0 +1,123 @@
+"""Which messages applications have in hand, noted where it outlives the process: so that a death counts for them.
+
+Promise: what a start finds of the one before it, which died, is exactly the messages that a handler had then, and those
+that were acknowledged and had no commit yet. A message in hand costs one word that is written in memory, and no system
+call. More packets than there are words for are handed out without a note; a death does not count for them.
+
+    free --a run of a packet begins--> cell --its last message is done, and a commit has said so--> free
+
+The caller of the engine owns the words (``base/in_hand.py`` has their layout). As a rule a file shares them, so that
+the system keeps them when the process is killed. Without words nothing is noted.
+"""
+
+from triack.base.in_hand import CELL_HEAD, LEFT_AT, LIVE_AT, WORD_BITS
+from triack.queues.mailboxes.queued_packet import QueuedPacket
+
+__all__ = ["InHand"]
+
+_WORD = (1 << WORD_BITS) - 1  # all bits of one
+
+
+class InHand:
+    """The notes of one start.
+
+    Args:
+        words: where they are written; None for nowhere.
+
+    Attributes:
+        words: as given, until the node ends.
+    """
+
+    __slots__ = ("_end", "_free", "words")
+
+    def __init__(self, words: memoryview | None) -> None:
+        self.words = words
+        self._end = 0 if words is None else words[LIVE_AT]
+        # Cells that were given back, by the words of each of their sets.
+        self._free: dict[int, list[int]] = {}
+
+    def open(self, packet: QueuedPacket) -> None:
+        """Messages of a durable packet are about to be handed out: give it a cell, if it has none."""
+        words = self.words
+        if packet.cell or words is None or not packet.keys:
+            return
+        size = 1 << (-(-packet.count // WORD_BITS) - 1).bit_length()
+        free = self._free.get(size)
+        if free:
+            at = free.pop()
+        elif self._end + CELL_HEAD + 2 * size <= len(words):
+            at, self._end = self._end, self._end + CELL_HEAD + 2 * size
+            words[at + 1] = size
+        else:
+            return
+        for word in range(at + CELL_HEAD, at + CELL_HEAD + 2 * size):
+            words[word] = 0
+        words[at] = packet.keys[0]  # last: until then a reader of the words passes the cell over
+        packet.cell = at + CELL_HEAD
+
+    def close(self, packet: QueuedPacket) -> None:
+        """A commit says that all of a packet is done: its cell is free."""
+        at, words = packet.cell - CELL_HEAD, self.words
+        if packet.cell and words is not None:
+            words[at] = 0
+            self._free.setdefault(words[at + 1], []).append(at)
+            packet.cell = 0
+
+    def hold(self, packet: QueuedPacket, bits: int) -> None:
+        """Messages are in the hands of an application of this process."""
+        if packet.cell and self.words is not None:
+            self._change(self.words, packet.cell, bits)
+
+    def let_go(self, packet: QueuedPacket, bits: int) -> None:
+        """Messages are in nobody's hands any more, and come again."""
+        if packet.cell and self.words is not None:
+            self._change(self.words, packet.cell, bits, clear=True)
+
+    def settle(self, done: list[tuple[QueuedPacket, int]], is_safe: bool) -> None:
+        """Messages of packets were acknowledged. ``is_safe``: all that was asked for before that is on the disk.
+
+        Else nobody can say that they are done before that is, which the commit says that has both.
+        """
+        words = self.words
+        if words is None:
+            return
+        for packet, bits in done:
+            cell = packet.cell
+            if not cell:
+                continue
+            if not is_safe:
+                self._change(words, cell, bits, clear=True)
+            elif words[cell - 1] == 1:  # most have one word, and most come one by one
+                words[cell + 1] |= bits
+            else:
+                self._change(words, cell + words[cell - 1], bits)
+
+    @staticmethod
+    def _change(words: memoryview, at: int, bits: int, *, clear: bool = False) -> None:
+        """Add messages to a set, or take them out of it."""
+        while bits:
+            some = bits & _WORD
+            if some and clear:
+                words[at] &= ~some & _WORD
+            elif some:
+                words[at] |= some
+            bits >>= WORD_BITS
+            at += 1
+
+    def forget_left(self) -> None:
+        """A commit has told of what earlier starts had left."""
+        if self.words is not None:
+            self.words[LEFT_AT] = 0
+
+    def handle_end(self) -> None:
+        """The node ends, and not by a handler: what is in hand comes again, and counts as no failure."""
+        words = self.words
+        if words is None:
+            return
+        at = words[LIVE_AT]
+        while at < self._end:
+            size = words[at + 1]
+            for word in range(at + CELL_HEAD, at + CELL_HEAD + size):
+                words[word] = 0
+            at += CELL_HEAD + 2 * size
+        self.words = None

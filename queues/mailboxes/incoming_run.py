@@ -1,0 +1,137 @@
+"""Packets of one stream that arrived together, one behind the other: what most traffic is made of.
+
+They are read by the run, so that what all of them say is read once. What is not plain - a fragment, properties, a gap,
+another stream, a control packet - ends a run, and is read by itself.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
+from triack.ordering import wire
+from triack.ordering.wire import SequenceHeader
+from triack.queues.mailboxes.queued_packet import QueuedPacket
+from triack.queues.packing import read_batch
+from triack.session.protocol.events import PacketArrived, RunArrived
+
+__all__ = ["IncomingRun", "read_runs"]
+
+
+@dataclass(slots=True)
+class IncomingRun:
+    """Batches whose numbers follow each other, in their session and in their stream.
+
+    Attributes:
+        packet: the session's number of the first.
+        header: of the first.
+        previous_step: by how much ``previous`` rises from packet to packet.
+        bodies: of each.
+        counts: messages of each.
+        sent_at_ms: when those of each were sent, by the sender's wall clock.
+        receive_by_ms: when those of each expire; 0 for never.
+        asks: whether one of them asks for an order ack.
+        size_bytes: of all contents.
+    """
+
+    packet: int
+    header: SequenceHeader
+    previous_step: int
+    bodies: list[bytes] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    sent_at_ms: list[int] = field(default_factory=list)
+    receive_by_ms: list[int] = field(default_factory=list)
+    asks: bool = False
+    size_bytes: int = 0
+
+    @property
+    def last(self) -> int:
+        """The number of the last packet in its sequence."""
+        return self.header.number + len(self.bodies) - 1
+
+    @property
+    def body_bytes(self) -> int:
+        """Of all bodies."""
+        return sum(map(len, self.bodies))
+
+    def headers(self) -> Iterator[SequenceHeader]:
+        """Yield the packets one by one. Each of a run that asks does so."""
+        first = self.header
+        for step, body in enumerate(self.bodies):
+            yield SequenceHeader(
+                first.origin,
+                first.lane,
+                first.sequence,
+                first.number + step,
+                first.previous + step * self.previous_step,
+                first.queue,
+                self.asks,
+                body,
+            )
+
+    def packets(self, delivery: Delivery) -> list[QueuedPacket]:
+        """The packets for a queue: they have no keys yet, and count for what they take."""
+        first = self.header
+        packets: list[QueuedPacket] = []
+        contents = zip(self.bodies, self.counts, self.sent_at_ms, self.receive_by_ms, strict=True)
+        for number, (body, count, sent_at_ms, receive_by_ms) in enumerate(contents, first.number):
+            size_bytes = len(body)
+            packet = QueuedPacket(
+                (), first.origin, first.lane, first.sequence, number, delivery, count, size_bytes, (body,)
+            )
+            packet.sent_at_ms, packet.receive_by_ms, packet.charged_bytes = sent_at_ms, receive_by_ms, size_bytes
+            packets.append(packet)
+        return packets
+
+    def take(self, content: bytes) -> bool:
+        """Add the next packet, if it follows. Returns whether it does."""
+        step = len(self.bodies)
+        first = self.header
+        following = wire.read_following(first, content)
+        if following is None:
+            return False
+        number, previous, asks, body = following
+        if number != first.number + step or previous != first.previous + step * self.previous_step:
+            return False
+        return self._add(body, asks=asks, size_bytes=len(content))
+
+    def _add(self, body: bytes, *, asks: bool, size_bytes: int) -> bool:
+        batch = read_batch(body)
+        if batch is None:
+            return False
+        count, sent_at_ms, receive_by_ms = batch
+        self.bodies.append(body)
+        self.counts.append(count)
+        self.sent_at_ms.append(sent_at_ms)
+        self.receive_by_ms.append(receive_by_ms)
+        self.asks = self.asks or asks
+        self.size_bytes += size_bytes
+        return True
+
+    @classmethod
+    def begin(cls, packet: int, content: bytes, delivery: Delivery) -> "IncomingRun | None":
+        """The run that begins with a packet, if it is one of batches."""
+        if not wire.is_data(content):
+            return None
+        try:
+            header = wire.decode(content)
+        except ProtocolError:
+            return None
+        assert isinstance(header, SequenceHeader)
+        run = cls(packet, header, int(delivery is Delivery.TRANSACTIONAL))
+        return run if run._add(header.body, asks=header.asks, size_bytes=len(content)) else None
+
+
+def read_runs(event: RunArrived) -> Iterator[IncomingRun | PacketArrived]:
+    """Yield what has arrived, in order: in runs, and by itself what belongs to none."""
+    run: IncomingRun | None = None
+    for packet, content in enumerate(event.contents, event.number):
+        if run is not None:
+            if run.take(content):
+                continue
+            yield run
+        run = IncomingRun.begin(packet, content, event.delivery)
+        if run is None:
+            yield PacketArrived(packet, event.delivery, content, duplicate=False)
+    if run is not None:
+        yield run

@@ -1,0 +1,182 @@
+"""Packets of a queue that wait for their first readers, in order: the first of them in memory, the others on the disk.
+
+Promise: what the packets of a queue, and of all queues of a node, take of memory has a limit, however many there are. A
+packet for which there is no room goes on the shelf, as do all behind it, and is fetched again when its turn comes.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from triack.queues.mailboxes.queued_packet import QueuedPacket
+from triack.queues.mailboxes.shelf import Shelf
+
+__all__ = ["CACHE_BYTES", "PACKET_BYTES", "Cache", "Line"]
+
+CACHE_BYTES = 16 * 1024 * 1024
+"""For the packets of one queue, unless it is told otherwise: a burst of a second or so."""
+CACHES = 4
+"""All queues of a node have so many times as much: four that are busy at once."""
+PACKET_BYTES = 700
+"""What a packet takes in memory beside its body: some more than the 590 that were measured."""
+FETCH_AHEAD_BYTES = 2 * 1024 * 1024
+"""Bodies fetched from the store at a time: enough that reading costs more than asking, little beside the cache."""
+
+
+class Cache:
+    """How much memory the durable packets in all queues of a node take, and may take.
+
+    Attributes:
+        limit_bytes: for one queue; ``CACHES`` times as much is for all.
+        used_bytes: what all take.
+        unfinished_bytes: of that, pieces of messages that are not here as a whole.
+    """
+
+    __slots__ = ("limit_bytes", "unfinished_bytes", "used_bytes")
+
+    def __init__(self, limit_bytes: int = CACHE_BYTES) -> None:
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
+        self.unfinished_bytes = 0
+
+
+class Line:
+    """The line of one queue.
+
+    Args:
+        cache: of all queues of the node.
+        set_expiry: told when a packet expires, by the wall clock in milliseconds, or that it does not; with None for
+            the packet, when the next one of those does that only the disk has.
+
+    Attributes:
+        cached_bytes: what this queue takes of the cache.
+    """
+
+    __slots__ = ("_cache", "_ready", "_set_expiry", "_shelf", "cached_bytes")
+
+    def __init__(self, cache: Cache, set_expiry: Callable[[QueuedPacket | None, int | None], None]) -> None:
+        self.cached_bytes = 0
+        self._cache = cache
+        self._set_expiry = set_expiry
+        self._ready: OrderedDict[int, QueuedPacket] = OrderedDict()
+        self._shelf = Shelf()
+
+    # ---- memory
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more is to be kept in memory that the disk has."""
+        return self._would_be_full(0)
+
+    def _would_be_full(self, size_bytes: int) -> bool:
+        """Whether that is so with so much more."""
+        cache, more_bytes = self._cache, self._cache.used_bytes + size_bytes
+        return self.cached_bytes + size_bytes > cache.limit_bytes or more_bytes > CACHES * cache.limit_bytes
+
+    def count(self, size_bytes: int) -> None:
+        """So much more is in memory, or less."""
+        self.cached_bytes += size_bytes
+        self._cache.used_bytes += size_bytes
+
+    # ---- packets
+
+    def append(self, packet: QueuedPacket) -> None:
+        """Let a packet wait behind all others: in memory, if there is room or nothing else has it."""
+        if self._shelf or (packet.keys and self.is_full):
+            self._shelf.add(packet)
+            if packet.receive_by_ms:
+                self._set_expiry(None, self._shelf.next_expiry_ms)
+        else:
+            self._enter(packet)
+
+    def extend(self, packets: list[QueuedPacket]) -> None:
+        """The same of packets that come together."""
+        size_bytes = sum(map(_memory_of, packets))
+        if self._shelf or self._would_be_full(size_bytes) or any(packet.receive_by_ms for packet in packets):
+            for packet in packets:
+                self.append(packet)
+            return
+        self._ready.update([(packet.place, packet) for packet in packets])
+        self.count(size_bytes)
+
+    def _enter(self, packet: QueuedPacket) -> None:
+        self._ready[packet.place] = packet
+        self.count(_memory_of(packet))
+        if packet.receive_by_ms:
+            self._set_expiry(packet, packet.receive_by_ms)
+
+    def _take_down(self) -> list[QueuedPacket]:
+        """Make objects of the next packets that only the disk has."""
+        packets = self._shelf.take()
+        for packet in packets:
+            self._enter(packet)
+        self._set_expiry(None, self._shelf.next_expiry_ms)
+        return packets
+
+    def first(self) -> QueuedPacket | None:
+        """The packet that comes next."""
+        while not self._ready and self._shelf:
+            self._take_down()
+        return next(iter(self._ready.values()), None)
+
+    def drop_first(self) -> None:
+        """The first packet was read out: its leases keep it as long as anyone needs it."""
+        self.count(-_memory_of(self._ready.popitem(last=False)[1]))
+
+    def remove(self, packet: QueuedPacket) -> bool:
+        """Let a packet wait no more. Returns whether it did."""
+        if self._ready.pop(packet.place, None) is None:
+            return self._shelf.remove(packet.place)
+        self.count(-_memory_of(packet))
+        return True
+
+    def walk(self, place: int) -> Iterator[QueuedPacket]:
+        """Yield the packets from a place on. Whoever does something to them says so before; see ``keep``."""
+        return (packet for packet in chain(self._ready.values(), self._shelf.walk(place)) if packet.place >= place)
+
+    def keep(self, packet: QueuedPacket) -> None:
+        """Remember what is done to a packet that ``walk`` gave."""
+        self._shelf.keep(packet)
+
+    def remove_done(self) -> None:
+        """What was taken out is not to be handed out, nor fetched from the disk."""
+        for packet in [packet for packet in self._ready.values() if packet.done]:
+            self.remove(packet)
+        self._shelf.remove_done()
+
+    def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
+        """Packets that only the disk has and that have expired; they are to be removed. There may be more at once."""
+        expired = self._shelf.poll_expired(now_ms, most)
+        self._set_expiry(None, self._shelf.next_expiry_ms)
+        return expired
+
+    # ---- bodies that only the disk has
+
+    def missing(self) -> list[int]:
+        """Keys of the bodies to fetch next, or nothing."""
+        keys: list[int] = []
+        size_bytes = 0
+        for packet in self._upcoming():
+            if packet.pieces or size_bytes > FETCH_AHEAD_BYTES:
+                break
+            keys.extend(packet.keys)
+            size_bytes += packet.size_bytes
+        return keys
+
+    def _upcoming(self) -> Iterator[QueuedPacket]:
+        yield from list(self._ready.values())
+        while self._shelf:
+            yield from self._take_down()
+
+    def load(self, bodies: dict[int, bytes]) -> None:
+        """Take bodies that were fetched from the store."""
+        for waiting in self._ready.values():
+            if waiting.keys and not waiting.pieces:
+                if any(key not in bodies for key in waiting.keys):
+                    break
+                waiting.pieces = [bodies[key] for key in waiting.keys]
+                self.count(waiting.size_bytes)
+
+
+def _memory_of(packet: QueuedPacket) -> int:
+    return PACKET_BYTES + (packet.size_bytes if packet.pieces else 0)

@@ -1,0 +1,57 @@
+"""A commit that fills, as far as the queues of this node know it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from triack.base.commit import Commit
+from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket
+
+__all__ = ["LocalChanges", "LocalCommit", "LocalTurn"]
+
+
+@dataclass(slots=True)
+class LocalChanges:
+    """What a commit changes in queues of this node.
+
+    Attributes:
+        queued: packets that it holds: hand them out. Either one, with the first bytes of its body, or neighbouring
+            batches, with None.
+        settled: packets of which it says that all is done: nobody has any of them in hand.
+    """
+
+    queued: list[tuple[Mailbox, list[QueuedPacket], bytes | None]] = field(default_factory=list)
+    settled: list[QueuedPacket] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LocalCommit:
+    """One commit that fills.
+
+    Attributes:
+        commit: what the store gets.
+        local: what it changes in queues of this node.
+        waiters: who waits for it; called with None, or with the error that ended the store.
+    """
+
+    commit: Commit = field(default_factory=Commit)
+    local: LocalChanges = field(default_factory=LocalChanges)
+    waiters: list[Callable[[Exception | None], None]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LocalTurn:
+    """One call into the queues of this node: when it is, and what the commit that fills takes of it.
+
+    Attributes:
+        now_ns: the monotonic clock.
+        now_ms: the wall clock.
+        commit: what the store gets.
+        local: what it changes in queues of this node.
+        waiters: see ``LocalCommit``.
+    """
+
+    now_ns: int
+    now_ms: int
+    commit: Commit
+    local: LocalChanges
+    waiters: list[Callable[[Exception | None], None]]

@@ -1,0 +1,367 @@
+"""The queues of this node: which there are, what is put into them, and what leaves them.
+
+Promise: an application sees a message only when the commit has returned that holds it. What it is done with, gives
+back, or lets expire leaves the queue in one commit with whatever follows from that, as a dead letter does.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from operator import itemgetter
+
+from triack.base.clock import WallClock
+from triack.base.commit import HEAD_BYTES, Commit, MessageRow, Read, StoreContent, key_of, split_key
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
+from triack.base.ranges import as_ranges
+from triack.base.reasons import EXPIRED, DeadReason, DropReason
+from triack.queues.clock_jumps import ClockJumps, head_here
+from triack.queues.mailboxes.expiry import LETTERS_MAX, Expiry
+from triack.queues.mailboxes.handed import as_runs, handed_fields, settled_runs
+from triack.queues.mailboxes.in_hand import InHand
+from triack.queues.mailboxes.line import Cache
+from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
+from triack.queues.mailboxes.mailbox import Lease, Mailbox, Notices, QueuedPacket
+from triack.queues.mailboxes.queued_packet import indices_of
+from triack.queues.mailboxes.quotas import Account, PayerOf
+from triack.queues.mailboxes.redelivery import Return, Wait, wait_after_death_ms, wait_ms
+from triack.queues.mailboxes.run import Run
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_LANE, DEAD_LETTER_QUEUE, STANDING_QUEUES, system_queue
+from triack.queues.node_settings import NodeSettings
+from triack.queues.packing import MAX_PROPERTIES_BYTES, NO_DEAD_LETTER, Outgoing, pack_one, write_properties
+
+__all__ = ["LocalQueues"]
+
+
+class LocalQueues:
+    """All queues of a node.
+
+    Args:
+        settings: limits.
+        declared: the only queues there are beside the node's own, or None to make a queue when something arrives.
+        wall: the time of day.
+        drops: counts what is dropped, by reason.
+        record: writes to the session log, ``record(event, now_ns, **fields)``.
+        payer_of: who is charged for what a node sends.
+        words: where it is noted what applications have in hand; None for nowhere.
+
+    Attributes:
+        mailboxes: the queues, by name.
+        is_fixed: whether only declared queues are made.
+        notices: what they have to tell.
+        in_hand: the notes of what applications have in hand.
+        expiry: what nobody received in time.
+        waiting: what waits for its commit, in memory.
+        dead_letters: how many were put into the dead-letter queue, by reason.
+        on_removed: called with the name of a queue that nobody used and that made room for others.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        declared: list[str] | None,
+        wall: WallClock,
+        drops: Counter[DropReason],
+        record: Callable[..., None],
+        payer_of: PayerOf,
+        *,
+        words: memoryview | None = None,
+    ) -> None:
+        limits = settings.limits
+        self._settings = settings
+        self._declared = declared or []
+        self.is_fixed = declared is not None
+        self._wall = wall
+        self._drops = drops
+        self._record = record
+        self.in_hand = InHand(words)
+        self.mailboxes: dict[str, Mailbox] = {}
+        self._next_queue_id = 1
+        self.notices = Notices(
+            drops,
+            disk=Account(limits.peer_quota_bytes, limits.node_quota_bytes, payer_of),
+            express=Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4, payer_of),
+            cache=Cache(settings.body_cache_bytes),
+            in_hand=self.in_hand,
+        )
+        self.waiting = Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4, payer_of)
+        self.expiry = Expiry(self.notices, self.dead_letter, record)
+        self._removed: list[int] = []
+        self._fetching: Mailbox | None = None
+        self.dead_letters: Counter[str] = Counter()
+        self.on_removed: Callable[[str], None] = lambda _: None
+
+    # ---- starting
+
+    def restore(self, content: StoreContent, turn: LocalTurn, jumps: ClockJumps) -> None:
+        """Take what the store has, and make the declared queues."""
+        for queue_id, name in content.queues:
+            self.mailboxes[name] = self._new_mailbox(queue_id, name)
+            self._next_queue_id = max(self._next_queue_id, queue_id + 1)
+        by_id = {mailbox.queue_id: mailbox for mailbox in self.mailboxes.values()}
+        for name in (*self._declared, *STANDING_QUEUES):
+            self.make_queue(name, turn.commit)
+        for index in content.messages:
+            queue_id, position = split_key(index.key)
+            mailbox = by_id[queue_id]
+            mailbox.next_position = max(mailbox.next_position, position + 1)
+            packet = QueuedPacket(
+                keys=range(index.key, index.key + 1),
+                origin=index.origin,
+                lane=index.lane,
+                sequence=index.sequence,
+                number=index.number,
+                delivery=Delivery(index.delivery),
+                count=1,
+                size_bytes=index.size_bytes,
+                pieces=[],
+                redelivered=True,
+            )
+            if index.progress is not None:
+                packet.decode_progress(index.progress, turn.now_ms, jumps.by_ms)
+            is_left = index.key in content.left
+            if is_left:
+                self._count_left(mailbox.name, packet, *content.left[index.key], turn.now_ms)
+                self.notices.settles = True
+            if (is_left or index.progress) and (progress := packet.encode_progress()) != index.progress:
+                # What the clock would have made of a wait, it makes of it no more, nor for any further start.
+                turn.commit.progress[index.key] = progress
+            mailbox.put(packet, head_here(jumps.move_queued(index.head), turn.now_ms))
+        for mailbox in self.mailboxes.values():
+            mailbox.restored = mailbox.length
+        if self.notices.settles:
+            turn.waiters.append(self._handle_settled)
+        else:
+            self.in_hand.forget_left()
+
+    def _count_left(self, queue: str, packet: QueuedPacket, held: int, acked: int, now_ms: int) -> None:
+        """The process that had messages of a packet in hand died: which of them are done, and which failed."""
+        packet.acked |= acked
+        redelivery = self._settings.redelivery_of(queue)
+        for index in indices_of(held & ~packet.acked):
+            length_ms = wait_after_death_ms(redelivery, packet.count_death(index))
+            if length_ms:
+                packet.keep_back(index, Wait(now_ms + length_ms, length_ms, redelivery.keep_order))
+
+    def _handle_settled(self, error: Exception | None) -> None:
+        """What the start before has left is on the disk: from here on messages are handed out."""
+        if error is None:
+            self.notices.settles = False
+            self.in_hand.forget_left()
+            for mailbox in self.mailboxes.values():
+                mailbox.wake()
+
+    @property
+    def settles(self) -> bool:
+        """Whether nothing is handed out yet, see ``Notices``."""
+        return self.notices.settles
+
+    # ---- which queues there are
+
+    def make_queue(self, name: str, commit: Commit) -> Mailbox:
+        """The queue of that name, made in the next commit if there is none."""
+        mailbox = self.mailboxes.get(name)
+        if mailbox is None:
+            if len(self.mailboxes) >= self._settings.max_queues:
+                self.make_room()
+            # One that was removed comes back under a new number: its rows under the old one may still have to go.
+            mailbox = self.mailboxes[name] = self._new_mailbox(self._next_queue_id, name)
+            self._next_queue_id += 1
+            commit.queues.append((mailbox.queue_id, name))
+        return mailbox
+
+    def _new_mailbox(self, queue_id: int, name: str) -> Mailbox:
+        limits, system = self._settings.limits, system_queue(name)
+        if system is None:
+            return Mailbox(queue_id, name, self.notices, limits.quota_of(name))
+        return Mailbox(queue_id, name, self.notices, system.quota(limits), is_apart=system.is_apart)
+
+    def make_room(self) -> None:
+        """Remove the queues that are empty and that nobody waits for."""
+        kept = (*STANDING_QUEUES, *self._declared)
+        idled, self.notices.idled = self.notices.idled, {}
+        for mailbox in idled:
+            name = mailbox.name
+            if mailbox.is_idle and name not in kept and self.mailboxes.get(name) is mailbox:
+                self._removed.append(self.mailboxes.pop(name).queue_id)
+                self.on_removed(name)
+
+    # ---- what comes
+
+    def put(self, name: str, packet: QueuedPacket, head: bytes, turn: LocalTurn) -> None:
+        """Put a packet into a queue: an express one now, any other with the next commit. ``head`` begins its body."""
+        mailbox = self.make_queue(name, turn.commit)
+        mailbox.charge(packet, head)
+        if packet.delivery == Delivery.EXPRESS:
+            mailbox.put(packet, head)
+            return
+        self.add_rows(mailbox, [packet], head, turn)
+
+    def add_rows(self, mailbox: Mailbox, packets: list[QueuedPacket], head: bytes | None, turn: LocalTurn) -> None:
+        """Put packets that were counted, and follow each other, into the next commit; see ``LocalChanges.queued``."""
+        first, first_key = packets[0], key_of(mailbox.queue_id, mailbox.next_position)
+        for key, packet in enumerate(packets, first_key):
+            packet.keys = range(key, key + 1)
+        bodies = [packet.pieces[0] for packet in packets]
+        turn.commit.messages.append(
+            MessageRow(first_key, first.origin, first.lane, first.sequence, first.number, bodies, first.delivery)
+        )
+        mailbox.next_position += len(packets)
+        self.waiting.add(packets[0].origin, sum([packet.size_bytes for packet in packets]))
+        turn.local.queued.append((mailbox, packets, head))
+
+    def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, turn: LocalTurn) -> None:
+        """Keep a message that went nowhere, in the next commit, under the id that it has for ever."""
+        properties = message.properties or {}
+        if NO_DEAD_LETTER in properties and origin == self.notices.disk.own:
+            self._drops[DropReason.REQUEST_ENDED] += 1
+            return
+        letters = self._settings.limits.dead_letters
+        reason = str(properties["dead_reason"])
+        self.dead_letters[reason] += 1
+        if letters.when_full == "discard expired" and reason in EXPIRED:
+            self._drops[DropReason.EXPIRED_DISCARDED] += 1
+            return
+        if len(write_properties(properties)) > MAX_PROPERTIES_BYTES:
+            message.properties = {name: value for name, value in properties.items() if name.startswith("dead_")}
+        body = pack_one(message, ordinal, turn.now_ms)
+        if letters.when_full == "keep" and not self.mailboxes[DEAD_LETTER_QUEUE].fill.fits(1, len(body)):
+            self._drops[DropReason.DEAD_LETTERS_FULL] += 1
+            return
+        packet = QueuedPacket((), origin, DEAD_LETTER_LANE, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
+        self.put(DEAD_LETTER_QUEUE, packet, body[:HEAD_BYTES], turn)
+
+    def _drop_oldest_letters(self) -> None:
+        """Let the oldest dead letters give way to those that a commit has brought; all of these are there by now."""
+        mailbox = self.mailboxes[DEAD_LETTER_QUEUE]
+        messages = mailbox.fill.messages
+        while not mailbox.fill.fits(0, 0):
+            dropped = mailbox.drop_oldest(max(1, min(messages.value - messages.limit, LETTERS_MAX)))
+            if not dropped:
+                return  # readers have them all in hand
+            self._drops[DropReason.DEAD_LETTER_REPLACED] += len(dropped)
+
+    # ---- commits
+
+    def complete(self, group: LocalCommit) -> None:
+        """Complete a commit before it goes to the disk: what is done with leaves it."""
+        for mailbox in self.notices.dirty:
+            changed, gone = mailbox.take_changes()
+            for packet in changed:
+                if packet.done:
+                    gone += packet.keys
+                    if packet.cell:
+                        group.local.settled.append(packet)
+                else:
+                    group.commit.progress[packet.keys[0]] = packet.encode_progress()
+            group.commit.message_deletes += as_ranges(sorted(gone))
+        self.notices.dirty.clear()
+        if self._removed:
+            commit, removed = group.commit, self._removed
+            commit.queues = [row for row in commit.queues if row[0] not in removed]
+            commit.queue_deletes += removed
+            self._removed = []
+
+    def handle_committed(self, group: LocalCommit) -> None:
+        """The commit has returned: applications may see what it holds."""
+        for packet in group.local.settled:
+            self.in_hand.close(packet)
+        for mailbox, packets, head in group.local.queued:
+            self.waiting.add(packets[0].origin, -sum([packet.size_bytes for packet in packets]))
+            mailbox.put_all(packets, head)
+        self._drop_oldest_letters()
+        self.notices.relieved = self.notices.relieved or bool(group.local.queued)
+
+    # ---- bodies that only the disk has
+
+    def poll_fetch(self) -> Read | None:
+        """The bodies that a queue needs next."""
+        wanting = self.notices.wanting
+        while wanting:
+            mailbox = next(iter(wanting))
+            del wanting[mailbox]
+            keys = mailbox.poll_fetch()
+            if keys:
+                self._fetching = mailbox
+                return Read("messages", keys)
+        return None
+
+    def handle_fetched(self, read: Read) -> None:
+        """Take the bodies that were asked for."""
+        mailbox, self._fetching = self._fetching, None
+        if mailbox is not None:
+            mailbox.load(read.bodies)
+
+    # ---- time
+
+    def handle_timer(self, now_ns: int) -> None:
+        """Let messages expire, and others come again."""
+        now_ms = self._wall.ms(now_ns)
+        self.expiry.handle_timer(now_ms)
+        for mailbox in self.notices.resuming.poll_due(now_ms):
+            mailbox.interrupt()
+
+    def next_deadline(self) -> int | None:
+        """When a message expires or a wait ends, by the monotonic clock, or None."""
+        moments = (self.notices.resuming.earliest(), self.expiry.next_deadline_ms())
+        return min((self._wall.ns(at_ms) for at_ms in moments if at_ms is not None), default=None)
+
+    # ---- what applications give back
+
+    def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, turn: LocalTurn) -> None:
+        """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
+        died = way.reason is DeadReason.READER_DIED
+        failures = mailbox.count_failure(lease, died=died) if way.failed else 0
+        if self.is_over(mailbox, failures):
+            self.dead_letter(mailbox, lease, way.reason, turn)
+            return
+        redelivery = way.redelivery or self._settings.redelivery_of(mailbox.name)
+        length_ms = (wait_after_death_ms if died else wait_ms)(redelivery, failures) if failures else 0
+        if way.delay_ms is not None:
+            length_ms = way.delay_ms
+        wait = Wait(turn.now_ms + length_ms, length_ms, redelivery.keep_order) if length_ms else None
+        self.notices.returned.append((mailbox.name, [lease]))
+        mailbox.give_back(lease, wait)
+
+    def is_over(self, mailbox: Mailbox, failures: int) -> bool:
+        """Whether a message of a queue has failed so often that it is handed out no more."""
+        system = system_queue(mailbox.name)
+        return failures > self._settings.max_redeliveries and (system is None or system.gives_up)
+
+    def dead_letter(self, mailbox: Mailbox, lease: Lease, reason: str, turn: LocalTurn) -> None:
+        """Move a message from a queue to the dead-letter queue, in one commit."""
+        packet, index = lease.packet, lease.index
+        try:
+            content = packet.open()
+            body, ordinal = content.bodies[index], content.first_ordinal + index
+            properties = dict(content.properties[index]) if content.properties else {}
+        except ProtocolError:
+            body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
+        properties.update(dead_reason=reason, dead_destination=mailbox.name, dead_attempts=packet.failures_of(index))
+        mailbox.acknowledge(lease)
+        self.put_dead_letter(Outgoing(body, properties), packet.origin, ordinal, turn)
+
+    # ---- the session log
+
+    def note_runs(self, now_ns: int) -> None:
+        """Write down what was handed out, came back or was purged since the last call. Ends every open run."""
+        for mailbox in self.notices.read:
+            for fields in handed_fields(mailbox.name, mailbox.take_runs()):
+                self._record("handed", now_ns, **fields)
+        self.notices.read.clear()
+        for event, taken in (("returned", self.notices.returned), ("purged", self.notices.purged)):
+            for queue, several in groupby(taken, key=itemgetter(0)):
+                self._note(event, queue, as_runs([lease for _, leases in several for lease in leases]), now_ns)
+            taken.clear()
+
+    def note_settled(self, now_ns: int) -> None:
+        """Write down what the commit that begins now takes out of its queues for good, behind its handing out."""
+        self.note_runs(now_ns)
+        for mailbox, settled in self.notices.settled.items():
+            self._note("settled", mailbox.name, settled_runs(settled), now_ns)
+        self.notices.settled.clear()
+
+    def _note(self, event: str, queue: str, runs: Iterable[Run], now_ns: int) -> None:
+        for fields in handed_fields(queue, runs):
+            del fields["redelivered"]
+            self._record(event, now_ns, **fields)

@@ -1,0 +1,681 @@
+"""A queue of this node: messages that have arrived and wait for the application.
+
+Promise: messages are handed out in the order in which their packets were put; each stays until it is acknowledged,
+and what is given back comes again before anything younger. A queue knows packets and indices within them, not message
+objects, and keeps packets in memory only up to a limit (``line``): those behind wait on the disk, and are fetched when
+their turn comes.
+
+Messages are handed out by the run: neighbours in one packet. Whoever reads the queue draws from the same run, one
+message at a time, so that nothing is set aside for a reader who is busy; and the run itself is the record of what was
+handed out. A message of a packet is WAITING, then OUT, then DONE; or OUT and WAITING again when it is given back. What
+is given back with a ``Wait`` comes no earlier than that ends, and nothing younger before it unless the wait says so.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from heapq import merge as merge_sorted
+from itertools import groupby, islice, takewhile
+
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.news import QueueOverQuota
+from triack.base.reasons import DropReason
+from triack.queues.deadlines import Deadlines
+from triack.queues.mailboxes.in_hand import InHand
+from triack.queues.mailboxes.incoming_run import IncomingRun
+from triack.queues.mailboxes.line import CACHE_BYTES, Cache, Line
+from triack.queues.mailboxes.partials import Partial, Partials, StreamKey
+from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, bits_of, indices_of, merge
+from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
+from triack.queues.mailboxes.redelivery import Wait
+from triack.queues.mailboxes.returned import Returned
+from triack.queues.mailboxes.run import Run
+from triack.queues.node_settings import Quota
+from triack.queues.packing import count_of, fragment_range, receive_by_of, sent_at_of
+
+__all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
+
+UNFINISHED_BYTES = CACHE_BYTES
+"""What durable pieces of unfinished messages may take of the cache: what can be read comes first."""
+EXPRESS_OVERHEAD_BYTES = 1_024
+"""What an express packet takes in memory beside its body, measured, with room for what is measured elsewhere."""
+PARTIAL_MAX = 256
+"""Unfinished large express messages of one stream: nobody sends their lost pieces again, so the oldest give way."""
+
+
+class Notices:
+    """What the queues of a node have for their owner. A queue enters each list once, when it begins to have something.
+
+    Attributes:
+        dirty: queues with something for the next commit, see ``Mailbox.take_changes``.
+        wanting: queues whose next bodies only the disk has, see ``Mailbox.poll_fetch``.
+        read: queues from which something was handed out, see ``Mailbox.take_runs``.
+        filled: queues that have become full since somebody looked, each told once until it has room.
+        purged: what was taken out by hand since it was last written down, with the name of its queue.
+        returned: the same of what came back from applications.
+        settled: durable messages that are done with, as bits of their packets, and are in no commit that has begun.
+        expiring: when what waits of a packet expires, by the wall clock in milliseconds, see ``Mailbox.expire``; with
+            None, the first of those packets that only the disk has, see ``Mailbox.poll_expired``.
+        resuming: when the next wait ends in a queue, by the wall clock in milliseconds: interrupt it then.
+        drops: what was given up, by reason.
+        disk: what lies in the queues of this node, express messages left out.
+        express: express messages in memory.
+        cache: what the packets of all queues take of memory.
+        relieved: whether some queue has become shorter since somebody looked.
+        idled: queues that may have become idle since somebody looked.
+        in_hand: where it is noted what applications have in hand.
+        settles: whether nothing is handed out yet, as no commit tells of what the start before has left in hand.
+    """
+
+    __slots__ = (
+        "cache",
+        "dirty",
+        "disk",
+        "drops",
+        "expiring",
+        "express",
+        "filled",
+        "idled",
+        "in_hand",
+        "purged",
+        "read",
+        "relieved",
+        "resuming",
+        "returned",
+        "settled",
+        "settles",
+        "wanting",
+    )
+
+    def __init__(
+        self,
+        drops: Counter[DropReason],
+        disk: Account | None = None,
+        express: Account | None = None,
+        cache: Cache | None = None,
+        in_hand: InHand | None = None,
+    ) -> None:
+        self.dirty: dict[Mailbox, None] = {}
+        self.wanting: dict[Mailbox, None] = {}
+        self.read: dict[Mailbox, None] = {}
+        self.filled: list[QueueOverQuota] = []
+        self.purged: list[tuple[str, list[Lease]]] = []
+        self.returned: list[tuple[str, list[Lease]]] = []
+        self.settled: dict[Mailbox, dict[QueuedPacket, int]] = {}
+        self.expiring = Deadlines[tuple[Mailbox, QueuedPacket | None]]()
+        self.resuming = Deadlines[Mailbox]()
+        self.drops = drops
+        self.disk = disk or Account(NO_LIMIT, NO_LIMIT)
+        self.express = express or Account(NO_LIMIT, NO_LIMIT)
+        self.cache = cache or Cache()
+        self.relieved = False
+        self.idled: dict[Mailbox, None] = {}
+        self.in_hand = in_hand or InHand(None)
+        self.settles = False
+
+
+class Mailbox:
+    """One queue.
+
+    Args:
+        queue_id: its number in the store.
+        name: its name.
+        notices: where it tells its owner what it has.
+        quota: how much it takes.
+        is_apart: whether what is in it counts for nobody, as of dead letters.
+
+    Attributes:
+        next_position: where in the store the next packet goes.
+        length: how many messages are not acknowledged.
+        left: how many were here in this process and are not any more.
+        restored: how many were here when it started.
+        size_bytes: of the packets that hold them.
+        fetching: whether bodies are on their way from the store.
+        listeners: called when there may be something to read.
+        fill: what counts against its quota.
+        partials: large messages that are not here as a whole.
+    """
+
+    __slots__ = (
+        "_changed",
+        "_line",
+        "_notices",
+        "_orphans",
+        "_place",
+        "_returned",
+        "_run",
+        "_runs",
+        "fetching",
+        "fill",
+        "is_apart",
+        "left",
+        "length",
+        "listeners",
+        "name",
+        "next_position",
+        "partials",
+        "queue_id",
+        "restored",
+        "size_bytes",
+    )
+
+    def __init__(
+        self, queue_id: int, name: str, notices: Notices, quota: Quota | None = None, *, is_apart: bool = False
+    ) -> None:
+        self.queue_id = queue_id
+        self.name = name
+        self.next_position = 1
+        self.length = 0
+        self.left = 0
+        self.restored = 0
+        self.size_bytes = 0
+        self.fetching = False
+        self.listeners: list[Callable[[], None]] = []
+        self.fill = Fill(quota or Quota())
+        self.is_apart = is_apart
+        self._notices = notices
+        self._changed: dict[int, QueuedPacket] = {}
+        self._orphans: list[int] = []
+        self._line = Line(notices.cache, self._set_deadline)
+        self._returned = Returned()
+        self._run: Run | None = None
+        self._runs: list[Run] = []
+        self.partials = Partials()
+        self._place = 0
+        notices.idled[self] = None
+
+    # ---- filling
+
+    def put(self, packet: QueuedPacket, head: bytes) -> None:
+        """Add a packet whose commit has returned (express: has arrived).
+
+        Args:
+            packet: one row.
+            head: the first bytes of its body, enough to know what it is.
+        """
+        packet.sent_at_ms = sent_at_of(head)
+        packet.receive_by_ms = receive_by_of(head)
+        self.charge(packet, head)
+        fragment = fragment_range(head, packet.size_bytes)
+        if packet.delivery == Delivery.TRANSACTIONAL:
+            self._drop_overtaken(packet, fragment[0] if fragment else None)
+        if fragment is None:
+            self._add(packet)
+        else:
+            self._put_fragment(packet, *fragment)
+
+    def put_all(self, packets: list[QueuedPacket], head: bytes | None) -> None:
+        """Add packets as ``put`` does: one, with its ``head``, or with None those of ``charge_run``."""
+        if head is not None:
+            for packet in packets:
+                self.put(packet, head)
+            return
+        if packets[0].delivery == Delivery.TRANSACTIONAL:
+            self._drop_overtaken(packets[0], None)
+        for place, packet in enumerate(packets, self._place + 1):
+            packet.place = place
+        self._place += len(packets)
+        self._line.extend(packets)
+        self.length += sum([packet.count for packet in packets])
+        self.size_bytes += sum([packet.size_bytes for packet in packets])
+        self.wake()
+
+    # ---- quotas
+
+    def charge(self, packet: QueuedPacket, head: bytes) -> None:
+        """Count a packet that is to be put against the quotas; a large message as a whole, with its first packet."""
+        if packet.charged_bytes:
+            return
+        packet.charged_bytes = packet.size_bytes
+        fragment = fragment_range(head, packet.size_bytes)
+        if fragment is None:
+            packet.count = count_of(head)
+            self._count(packet, packet.count - packet.acked.bit_count(), packet.size_bytes)
+        elif not self.partials.expects(packet.origin, packet.lane, fragment[0]):
+            ordinal, _, _, total_bytes = fragment
+            self.partials.begin(packet, ordinal, total_bytes)
+            self._count(packet, 1, total_bytes)
+        elif packet.delivery not in DURABLE:
+            # As long as it is a piece it takes as much as a message does.
+            self.partials.of((packet.origin, packet.lane))[fragment[0]].overhead_bytes += EXPRESS_OVERHEAD_BYTES
+            self._notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
+
+    def charge_run(self, run: IncomingRun, delivery: Delivery) -> list[QueuedPacket]:
+        """Make packets of a run, and count them as ``charge`` does."""
+        packets = run.packets(delivery)
+        self._count(packets[0], sum(run.counts), run.body_bytes, len(packets))
+        return packets
+
+    def _count(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
+        """Count so much more, or less, of several packets like this one."""
+        fill = self.fill
+        fill.messages.add(messages)
+        if size_bytes:
+            fill.bytes.add(size_bytes)
+        if fill.is_full and not fill.is_told:
+            fill.is_told = True
+            self._notices.filled.append(QueueOverQuota(self.name, fill.messages.value, fill.bytes.value))
+        if not size_bytes:
+            return
+        if self.is_apart:
+            return
+        if packet.delivery in DURABLE:
+            self._notices.disk.add(packet.origin, size_bytes)
+        else:
+            overhead_bytes = packets * EXPRESS_OVERHEAD_BYTES
+            self._notices.express.add(
+                packet.origin, size_bytes + (overhead_bytes if size_bytes > 0 else -overhead_bytes)
+            )
+
+    def _release(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
+        self._count(packet, -messages, -size_bytes, packets)
+        self._notices.relieved = True
+        self.fill.is_told = self.fill.is_told and self.fill.is_full
+        if not self.fill.bytes.value:
+            self._notices.idled[self] = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing in it, and nobody waits for it."""
+        return not (self.fill.bytes.value or self._runs or self._changed or self._orphans or self.listeners)
+
+    # ---- putting
+
+    def _drop_overtaken(self, packet: QueuedPacket, ordinal: int | None) -> None:
+        stream = (packet.origin, packet.lane)
+        self._drop_partials(stream, self.partials.overtaken(stream, ordinal))
+
+    def drop_unfinished(self, origin: bytes, lane: int, first: int, last: int) -> None:
+        """Drop unfinished messages that nobody sends any more: packets with these numbers are wanted no more."""
+        self._drop_partials((origin, lane), self.partials.unsent((origin, lane), first, last))
+
+    def drop_stream(self, origin: bytes, lane: int) -> None:
+        """Drop the unfinished messages of a stream that has ended."""
+        stream = (origin, lane)
+        self._drop_partials(stream, [ordinal for ordinal, partial in self.partials.of(stream).items() if partial.rows])
+
+    def drop_unfinished_express(self, origin: bytes) -> None:
+        """Drop unfinished express messages of a process that is gone: nobody has the rest of them."""
+        for stream in self.partials.of_origin(origin):
+            partials = self.partials.of(stream).items()
+            express = (
+                ordinal
+                for ordinal, partial in partials
+                if any(row.delivery == Delivery.EXPRESS for row in partial.rows.values())
+            )
+            self._drop_partials(stream, list(express))
+
+    def _drop_partials(self, stream: StreamKey, ordinals: list[int]) -> None:
+        """Their rows are orphans: nothing will ever read them, so the next commit removes them."""
+        for ordinal in ordinals:
+            partial = self.partials.pop(stream, ordinal)
+            rows = list(partial.rows.values())
+            self._orphans += [key for row in rows for key in row.keys]
+            self._forget_pieces(partial, stream[0])
+            self._release(rows[0], 1, partial.total_bytes)
+        if self._orphans:
+            self._notices.dirty[self] = None
+
+    def _keep_piece(self, partial: Partial, packet: QueuedPacket) -> None:
+        cache, line = self._notices.cache, self._line
+        if packet.keys and (line.is_full or cache.unfinished_bytes > UNFINISHED_BYTES):
+            packet.pieces = []
+        size_bytes = packet.size_bytes if packet.pieces else 0
+        line.count(size_bytes)
+        partial.cached_bytes += size_bytes
+        cache.unfinished_bytes += size_bytes if packet.keys else 0
+
+    def _forget_pieces(self, partial: Partial, origin: bytes) -> None:
+        """They are one message now, or nothing."""
+        self._line.count(-partial.cached_bytes)
+        if any(row.keys for row in partial.rows.values()):
+            self._notices.cache.unfinished_bytes -= partial.cached_bytes
+        if partial.overhead_bytes:
+            self._notices.express.add(origin, -partial.overhead_bytes)
+
+    def _put_fragment(self, packet: QueuedPacket, ordinal: int, offset: int, length: int, total_bytes: int) -> None:
+        stream = (packet.origin, packet.lane)
+        partials = self.partials.of(stream)
+        partial = partials.get(ordinal)
+        if partial is None or offset in partial.rows or partial.total_bytes != total_bytes:
+            # Its message was dropped meanwhile, or is no correct sender's: nothing will ever read it.
+            self._orphans += packet.keys
+            self._notices.dirty[self] = None
+            return
+        partial.add(packet, offset, length)
+        self._keep_piece(partial, packet)
+        if partial.is_whole:
+            self._forget_pieces(self.partials.pop(stream, ordinal), packet.origin)
+            self._add(merge([partial.rows[at] for at in sorted(partial.rows)], partial.total_bytes))
+        elif packet.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
+            self._drop_partials(stream, [next(iter(partials))])
+            self._notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
+
+    def _add(self, packet: QueuedPacket) -> None:
+        self._place += 1
+        packet.place = self._place
+        self.length += packet.count - packet.acked.bit_count()
+        if packet.done:
+            self._note_change(packet)
+            self._release(packet, 0, packet.charged_bytes)
+            return
+        self.size_bytes += packet.size_bytes
+        self._line.append(packet)
+        self.wake()
+
+    @property
+    def cached_bytes(self) -> int:
+        """What packets that were not handed out take of memory."""
+        return self._line.cached_bytes
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """When the oldest message that waits was sent, by its sender's clock; None when none waits."""
+        run = self._run
+        ahead = (it for it in self._line.walk(0) if run is None or run.packet is not it or run.next < it.count)
+        first = next(ahead, None)
+        waiting = self._returned.oldest() + ([first] if first else [])
+        return min((packet.sent_at_ms for packet in waiting), default=None)
+
+    def leave(self, listener: Callable[[], None]) -> None:
+        """A listener wants to hear no more."""
+        self.listeners.remove(listener)
+        self._notices.idled[self] = None
+
+    def wake(self) -> None:
+        """Tell the listeners that there may be something to read."""
+        for listener in self.listeners:
+            listener()
+
+    def interrupt(self) -> None:
+        """Let everyone who reads, and everyone who waits, ask again: a wait is over, or the node has ended."""
+        self.end_run()
+        self.wake()
+
+    # ---- bodies that only the disk has
+
+    @property
+    def awaits_disk(self) -> bool:
+        """Whether somebody wants what waits here, and its bodies come from the disk; the listeners are told then."""
+        return self.fetching or self in self._notices.wanting or self._notices.settles
+
+    def _look_ahead(self) -> None:
+        """Bodies are fetched for who reads, not for queues that nobody looks at."""
+        if not self.fetching and (first := self._line.first()) is not None and not first.pieces:
+            self._notices.wanting[self] = None
+
+    def poll_fetch(self) -> list[int]:
+        """Keys of the bodies to fetch next, or nothing."""
+        if self.fetching:
+            return []
+        keys = self._line.missing()
+        self.fetching = bool(keys)
+        if not keys:
+            self.wake()  # what was awaited has left
+        return keys
+
+    def load(self, bodies: dict[int, bytes]) -> None:
+        """Take bodies that were fetched from the store."""
+        self.fetching = False
+        self._line.load(bodies)
+        self.wake()
+
+    # ---- handing out
+
+    def open_run(self, now_ms: int) -> Run | None:
+        """The run that goes on, or the next one.
+
+        Args:
+            now_ms: the wall clock.
+
+        Returns:
+            None when there is nothing to hand out, or it has to wait, or its body is still on its way from the disk.
+        """
+        run = self._run
+        if run is not None:
+            if run.next < run.end:
+                return run
+            self.end_run()
+        run = self._run = self._next_run(now_ms)
+        if run is not None:
+            self._notices.in_hand.open(run.packet)
+            if not self._runs:
+                self._notices.read[self] = None
+            self._runs.append(run)
+        if run is None or run.redelivered:
+            # Else the first packet that waits is the one that is read, and its body is here.
+            self._look_ahead()
+        return run
+
+    def _next_run(self, now_ms: int) -> Run | None:
+        returned = self._returned
+        if returned.coming or returned.passed:
+            returned.handle_time(now_ms)
+            self.set_resume(now_ms)
+            if returned.coming:
+                found = returned.pop(now_ms)
+                return None if found is None else Run(found[0], found[1], found[1] + 1, redelivered=True)
+        while (packet := self._line.first()) is not None:
+            if not packet.pieces:
+                return None
+            first, end = packet.next_waiting()
+            packet.next_index = first
+            if first == packet.count:
+                self._line.drop_first()
+            elif (wait := packet.wait_of(first, now_ms)) is None:
+                return Run(packet, first, end, redelivered=packet.redelivered)
+            else:
+                # It has waited since before a restart.
+                packet.next_index = first + 1
+                self._returned.put(packet, first, wait)
+                self.set_resume(now_ms)
+                if wait.keep_order:
+                    return None
+        return None
+
+    def end_run(self) -> None:
+        """Let nobody draw from the open run any more; what was not drawn stays in the queue."""
+        run, self._run = self._run, None
+        if run is None:
+            return
+        run.stop()
+        packet = run.packet
+        if run.first < packet.next_index:
+            # It was one that came back: the packet itself has been read beyond it.
+            if run.next == run.first:
+                self._returned.put(packet, run.first, None)
+            return
+        packet.next_index = run.next
+        if run.next == packet.count:
+            self._line.drop_first()
+
+    def take_runs(self) -> list[Run]:
+        """What was handed out since the last call, in order. Ends the open run."""
+        self.end_run()
+        runs, self._runs = self._runs, []
+        self._notices.idled[self] = None
+        return [run for run in runs if run.next > run.first]
+
+    # ---- coming back
+
+    def acknowledge(self, lease: Lease) -> None:
+        """A message is done; a second time does nothing."""
+        self._notices.in_hand.let_go(lease.packet, 1 << lease.index)
+        self.acknowledge_many([(lease.packet, 1 << lease.index)])
+
+    def acknowledge_many(self, done: list[tuple[QueuedPacket, int]]) -> None:
+        """Messages of packets are done, message i if bit i is set; a second time does nothing."""
+        if len(done) == 1:  # as of a reader who takes one after the other
+            self._acknowledge(done)
+            return
+        for _, some in groupby(done, key=_account_of):
+            self._acknowledge(list(some))
+
+    def _acknowledge(self, done: list[tuple[QueuedPacket, int]]) -> None:
+        """The same for packets that count for the same account."""
+        messages = packets = charged_bytes = 0
+        settled = self._notices.settled.setdefault(self, {})
+        for packet, bits in done:
+            fresh = bits & ~packet.acked
+            if not fresh:
+                continue
+            packet.acked |= fresh
+            messages += fresh.bit_count()
+            if packet.done:
+                if packet.receive_by_ms:
+                    self._set_deadline(packet, None)
+                self.size_bytes -= packet.size_bytes
+                charged_bytes += packet.charged_bytes
+                packets += packet.charged_bytes > 0
+            if packet.keys:
+                settled[packet] = settled.get(packet, 0) | fresh
+                if packet.place not in self._changed:
+                    self._note_change(packet)
+        if messages:
+            self.length -= messages
+            self.left += messages
+            self._release(done[0][0], messages, charged_bytes, packets)
+
+    def count_failure(self, lease: Lease, *, died: bool = False) -> int:
+        """A message could not be processed. Returns how often that happened to it."""
+        packet, index = lease.packet, lease.index
+        failures = packet.count_death(index) if died else packet.count_failure(index)
+        self._note_change(packet)
+        return failures
+
+    def give_back(self, lease: Lease, wait: Wait | None = None) -> None:
+        """A message that is not acknowledged comes again, before anything younger.
+
+        Args:
+            lease: the message.
+            wait: what keeps it back from now on, and perhaps lets younger messages pass; durable with the next commit.
+        """
+        packet, index = lease.packet, lease.index
+        if packet.acked >> index & 1:
+            return
+        self.end_run()
+        self._notices.in_hand.let_go(packet, 1 << index)
+        self._returned.put(packet, index, wait)
+        if packet.receive_by_ms:
+            self._set_deadline(packet, packet.receive_by_ms)
+        if wait is not None:
+            packet.keep_back(index, wait)
+            self._note_change(packet)
+            self.set_resume(wait.until_ms - wait.length_ms)
+        self.wake()
+
+    def take_returned(self, lease: Lease) -> bool:
+        """Take a message out that came back and that nobody was handed since. Returns whether it is such a one."""
+        packet, index = lease.packet, lease.index
+        self.end_run()
+        is_here = any(one is packet and at == index for _, at, one in self._returned.messages)
+        if is_here:
+            self._returned.keep(lambda one, at: one is not packet or at != index)
+        return is_here
+
+    def set_resume(self, now_ms: int) -> None:
+        """Let the listeners be told when the next wait ends."""
+        self._notices.resuming.set(self, self._returned.resume_ms(now_ms))
+
+    # ---- steering
+
+    @property
+    def last_place(self) -> int:
+        """The place of the youngest packet that was ever here."""
+        return self._place
+
+    def waiting(self, after: tuple[int, int] = (0, 0)) -> Iterator[tuple[QueuedPacket, int]]:
+        """What waits here in nobody's hands, in order. Ends the open run.
+
+        Args:
+            after: only what comes behind this place and index.
+
+        Returns:
+            Packets and indices; to be gone through before anything else happens to the queue.
+        """
+        self.end_run()
+        back = sorted(self._returned.messages)
+        waiting = (
+            (packet.place, index, packet)
+            for packet in self._line.walk(after[0])
+            for index in range(packet.next_index, packet.count)
+            if not packet.acked >> index & 1
+        )
+        return ((packet, at) for place, at, packet in merge_sorted(back, waiting) if (place, at) > after)
+
+    def withdraw(self, wanted: Collection[tuple[int, int]]) -> list[Lease]:
+        """Take out for good what still waits of these places and indices, in order, as if it had been acknowledged."""
+        if not wanted:
+            return []
+        (place, index), (last, _) = min(wanted), max(wanted)
+        found = takewhile(lambda one: one[0].place <= last, self.waiting((place, index - 1)))
+        taken = [Lease(packet, at, packet.redelivered) for packet, at in found if (packet.place, at) in wanted]
+        self._notices.purged.append((self.name, taken))
+        for packet in {lease.packet: None for lease in taken}:
+            self._line.keep(packet)
+        for lease in taken:
+            self.acknowledge(lease)
+        self._forget_done()
+        return taken
+
+    def drop_oldest(self, most: int) -> list[Lease]:
+        """Take out for good the oldest messages that nobody has in hand. Returns them; none when there are none."""
+        oldest = list(islice(self.waiting(), most))
+        return self.withdraw({(packet.place, index) for packet, index in oldest})
+
+    def _forget_done(self) -> None:
+        """What was taken out is not to be handed out, nor fetched from the disk."""
+        self._returned.keep(lambda packet, index: not packet.acked >> index & 1)
+        self._line.remove_done()
+        self.wake()
+
+    # ---- expiring
+
+    def _set_deadline(self, packet: QueuedPacket | None, at_ms: int | None) -> None:
+        self._notices.expiring.set((self, packet), at_ms)
+
+    def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
+        """Packets that only the disk has and that have expired: ``expire`` them. There may be more at once."""
+        return self._line.poll_expired(now_ms, most)
+
+    def expire(self, packets: Collection[QueuedPacket]) -> dict[QueuedPacket, list[int]]:
+        """Hand out no more of these; what is in somebody's hands stays there.
+
+        Returns:
+            The indices that nobody has: in no queue any more, until they are acknowledged as dead letters.
+        """
+        self.end_run()
+        expired = dict.fromkeys(packets, 0)
+        for packet in packets:
+            if self._line.remove(packet):
+                expired[packet] = bits_of(range(packet.next_index, packet.count)) & ~packet.acked
+                packet.next_index = packet.count
+        for _, index, packet in self._returned.messages:
+            if packet in expired:
+                expired[packet] |= 1 << index
+        self._returned.keep(lambda packet, _: packet not in expired)
+        self.wake()
+        return {packet: indices_of(bits) for packet, bits in expired.items()}
+
+    # ---- what the next commit holds
+
+    def _note_change(self, packet: QueuedPacket) -> None:
+        if not self._changed:
+            self._notices.dirty[self] = None
+        self._changed[packet.place] = packet
+
+    def take_changes(self) -> tuple[list[QueuedPacket], list[int]]:
+        """For the next commit, since the last call.
+
+        Returns:
+            Durable packets of which something was acknowledged or failed, and keys of rows that became orphans.
+        """
+        changed, self._changed = self._changed, {}
+        orphans, self._orphans = self._orphans, []
+        self._notices.idled[self] = None
+        return [packet for packet in changed.values() if packet.keys], orphans
+
+
+def _account_of(done: tuple[QueuedPacket, int]) -> tuple[bytes, bool]:
+    """Where a packet counts."""
+    packet = done[0]
+    return packet.origin, packet.delivery in DURABLE

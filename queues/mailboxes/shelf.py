@@ -1,0 +1,256 @@
+"""Packets of a queue that wait on the disk alone, behind those that are in memory: known by some bytes each.
+
+Promise: a packet that was put on the shelf comes off it as it was, but for its body, and in order; until then it takes
+``RECORD_BYTES`` at most, and no object. What cannot be written down so stays an object in its place: express messages,
+which no disk has, what is partly done, and large messages whose rows do not follow each other.
+
+Of a block that is full the records are packed, as neighbours differ in little: the packets of one sender then take some
+five bytes each. The block that something was changed in last, and the one that fills, are not.
+"""
+
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from triack.queues.deadlines import Deadlines
+from triack.queues.mailboxes.queued_packet import QueuedPacket
+
+__all__ = ["RECORD_BYTES", "Shelf"]
+
+_RECORD = Struct("<QQQQQIIIHH")
+_PLACE = Struct("<Q")
+_MESSAGES = Struct("<H")
+RECORD_BYTES = _RECORD.size
+"""What a packet takes before it is packed, without a share of what blocks take beside."""
+_MESSAGES_AT = RECORD_BYTES - _MESSAGES.size
+"""No messages: the packet was taken away."""
+BLOCK_RECORDS = 256
+"""Packets that come off the shelf at once: so few that their objects take little, so many that there are few blocks."""
+BLOCK_BYTES = BLOCK_RECORDS * RECORD_BYTES
+"""Of one that is full."""
+_LEVEL = 1  # of zlib: a third of a microsecond for a record, and the best one takes but a twentieth off what is left
+ROWS_MAX = 0xFFFF
+"""What a record has room for: more than the pieces of the largest message."""
+
+
+class _Record(NamedTuple):
+    """A packet: what its object says, in the order of the bytes. ``key`` is its first row, ``stream`` where that is."""
+
+    place: int
+    key: int
+    number: int
+    sent_at_ms: int
+    receive_by_ms: int
+    size_bytes: int
+    charged_bytes: int
+    stream: int
+    rows: int
+    messages: int
+
+
+Stream = tuple[bytes, int, int, int, bool]
+"""What most packets have in common: origin, lane, sequence, class, and whether they may have been handed out before."""
+
+
+class Shelf:
+    """The packets of one queue behind those that are in memory, in the order of their places."""
+
+    __slots__ = ("_blocks", "_expiring", "_kept", "_numbers", "_open", "_open_at", "_starts", "_streams")
+
+    def __init__(self) -> None:
+        # The last one fills; the others are packed.
+        self._blocks: list[bytearray | bytes] = []
+        # What the block that begins at that place has in it now.
+        self._open_at = 0
+        self._open: bytearray | None = None
+        # The places of their first packets.
+        self._starts: list[int] = []
+        self._kept: dict[int, QueuedPacket] = {}
+        self._streams: list[Stream] = []
+        self._numbers: dict[Stream, int] = {}
+        self._expiring = Deadlines[int]()
+
+    def __bool__(self) -> bool:
+        return bool(self._blocks)
+
+    def add(self, packet: QueuedPacket) -> None:
+        """Put a packet behind all others. Its body goes, if the disk has it."""
+        if packet.keys:
+            packet.pieces = []
+        if not _is_plain(packet):
+            self._kept[packet.place] = packet
+        if not self._blocks or len(self._read(-1)) == BLOCK_BYTES:
+            if self._blocks:
+                self._blocks[-1] = _pack(self._read(-1))
+            self._starts.append(packet.place)
+            self._blocks.append(bytearray())
+        self._blocks[-1] += self._encode(packet)
+        if packet.receive_by_ms:
+            start = self._starts[-1]
+            earliest_ms = self._expiring.of(start) or packet.receive_by_ms
+            self._expiring.set(start, min(packet.receive_by_ms, earliest_ms))
+
+    def take(self) -> list[QueuedPacket]:
+        """Take the first packets off the shelf, in order; those of the first block, of which none may be left."""
+        records = _records(self._read(0))
+        start = self._starts.pop(0)
+        self._expiring.set(start, None)
+        del self._blocks[0]
+        if start == self._open_at:
+            self._open = None
+        packets = [self._decode(record) for record in records]
+        for packet in packets:
+            self._kept.pop(packet.place, None)
+        if not self._blocks:
+            self._streams, self._numbers = [], {}
+        return packets
+
+    def walk(self, place: int) -> Iterator[QueuedPacket]:
+        """Yield the packets from about a place on. What is done to one that is no object here is lost; see ``keep``."""
+        for start in self._starts[max(0, bisect_right(self._starts, place) - 1) :]:
+            index = self._index_of(start)
+            if index is not None:
+                yield from map(self._decode, _records(self._read(index)))
+
+    def keep(self, packet: QueuedPacket) -> None:
+        """Let a packet that ``walk`` gave stay an object, if it is still here."""
+        if self._find(packet.place) is not None:
+            self._kept[packet.place] = packet
+
+    def remove(self, place: int) -> bool:
+        """Take a packet away. Returns whether it was here."""
+        found = self._find(place)
+        if found is None:
+            return False
+        self._kept.pop(place, None)
+        block, at = found
+        _MESSAGES.pack_into(block, at + _MESSAGES_AT, 0)
+        return True
+
+    def remove_done(self) -> None:
+        """Take those away of which every message is acknowledged."""
+        for place in [place for place, packet in self._kept.items() if packet.done]:
+            self.remove(place)
+
+    # ---- expiring
+
+    @property
+    def next_expiry_ms(self) -> int | None:
+        """When one of them is to be looked at as it may have expired, by the wall clock, or None."""
+        return self._expiring.earliest()
+
+    def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
+        """Some of the packets that have expired; whoever asks removes them."""
+        expired: list[QueuedPacket] = []
+        for start in self._expiring.poll_due(now_ms, 1):
+            records = _records(self._read(bisect_left(self._starts, start)))
+            due = [record for record in records if 0 < record.receive_by_ms <= now_ms]
+            later_ms = [record.receive_by_ms for record in records if record.receive_by_ms > now_ms]
+            expired = [self._decode(record) for record in due[:most]]
+            self._expiring.set(start, now_ms if len(due) > most else min(later_ms, default=None))
+        return expired
+
+    # ---- records
+
+    def _read(self, index: int) -> bytearray:
+        """What a block has in it now, to be looked at."""
+        block = self._blocks[index]
+        if isinstance(block, bytearray):
+            return block
+        if self._open is not None and self._open_at == self._starts[index]:
+            return self._open
+        return _unpack(block)
+
+    def _write(self, index: int) -> bytearray:
+        """The same, to be changed; the one that was changed before it is packed again."""
+        block = self._read(index)
+        if block is not self._open and block is not self._blocks[index]:
+            if self._open is not None:
+                self._blocks[bisect_left(self._starts, self._open_at)] = _pack(self._open)
+            self._open_at, self._open = self._starts[index], block
+        return block
+
+    def _index_of(self, start: int) -> int | None:
+        """Which block begins at a place, if it is still here."""
+        index = bisect_left(self._starts, start)
+        return index if index < len(self._starts) and self._starts[index] == start else None
+
+    def _encode(self, packet: QueuedPacket) -> bytes:
+        stream = (packet.origin, packet.lane, packet.sequence, packet.delivery, packet.redelivered)
+        number = self._numbers.setdefault(stream, len(self._streams))
+        if number == len(self._streams):
+            self._streams.append(stream)
+        is_kept = packet.place in self._kept
+        return _RECORD.pack(
+            packet.place,
+            0 if is_kept else packet.keys[0],
+            packet.number,
+            packet.sent_at_ms,
+            packet.receive_by_ms,
+            packet.size_bytes,
+            packet.charged_bytes,
+            number,
+            0 if is_kept else len(packet.keys),
+            packet.count,
+        )
+
+    def _decode(self, record: _Record) -> QueuedPacket:
+        kept = self._kept.get(record.place)
+        if kept is not None:
+            return kept
+        origin, lane, sequence, delivery, redelivered = self._streams[record.stream]
+        return QueuedPacket(
+            keys=range(record.key, record.key + record.rows),
+            origin=origin,
+            lane=lane,
+            sequence=sequence,
+            number=record.number,
+            delivery=delivery,
+            count=record.messages,
+            size_bytes=record.size_bytes,
+            pieces=[],
+            redelivered=redelivered,
+            place=record.place,
+            sent_at_ms=record.sent_at_ms,
+            receive_by_ms=record.receive_by_ms,
+            charged_bytes=record.charged_bytes,
+        )
+
+    def _find(self, place: int) -> tuple[bytearray, int] | None:
+        """The block of a packet, and where in it the record begins."""
+        index = bisect_right(self._starts, place) - 1
+        if index < 0:
+            return None
+        block = self._write(index)
+        places = range(0, len(block), RECORD_BYTES)
+        at = bisect_left(places, place, key=lambda at: int(_PLACE.unpack_from(block, at)[0])) * RECORD_BYTES
+        if at == len(block) or _PLACE.unpack_from(block, at)[0] != place:
+            return None
+        return (block, at) if _MESSAGES.unpack_from(block, at + _MESSAGES_AT)[0] else None
+
+
+def _pack(block: bytearray) -> bytes:
+    """A full block, without what its records have in common: the first bytes of all of them, then the second ones."""
+    return zlib.compress(b"".join([block[at::RECORD_BYTES] for at in range(RECORD_BYTES)]), _LEVEL)
+
+
+def _unpack(packed: bytes) -> bytearray:
+    """The block that it was."""
+    columns, block = zlib.decompress(packed), bytearray(BLOCK_BYTES)
+    for at in range(RECORD_BYTES):
+        block[at::RECORD_BYTES] = columns[at * BLOCK_RECORDS : (at + 1) * BLOCK_RECORDS]
+    return block
+
+
+def _records(block: bytearray) -> list[_Record]:
+    return [record for record in map(_Record._make, _RECORD.iter_unpack(block)) if record.messages]
+
+
+def _is_plain(packet: QueuedPacket) -> bool:
+    """Whether a record says all of a packet, but for its body."""
+    keys = packet.keys
+    if not keys or len(keys) > ROWS_MAX or packet.acked or packet.failures or packet.waits or packet.cell:
+        return False
+    return len(keys) == 1 or list(keys) == list(range(keys[0], keys[0] + len(keys)))

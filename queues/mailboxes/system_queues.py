@@ -1,0 +1,106 @@
+"""The queues that a node has for itself: who may put messages into each, how much it takes, and what it is for.
+
+Names that begin with ``$`` are reserved for them, as the names of MSMQ's own queues are in ``system$``.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, NamedTuple
+
+from triack.queues.node_settings import Limits, Quota
+
+__all__ = [
+    "DEAD_LETTER_LANE",
+    "DEAD_LETTER_QUEUE",
+    "REPLY_QUEUE",
+    "STANDING_QUEUES",
+    "SYSTEM_QUEUES",
+    "SystemQueue",
+    "Writer",
+    "is_reserved",
+    "system_queue",
+]
+
+PREFIX: Final = "$"
+"""No queue of a user's begins with it."""
+DEAD_LETTER_QUEUE: Final = "dead-letter"
+"""It is the oldest of them, and its name is in the tools of users: it has no prefix."""
+REPLY_QUEUE: Final = f"{PREFIX}replies"
+"""A reply that answers nothing is dropped there."""
+DEAD_LETTER_LANE: Final = 0
+"""No stream has it: dead letters are numbered by their ordinals at their origins."""
+
+
+class Writer(Enum):
+    """Who puts messages into a system queue."""
+
+    NODE = "node"
+    """This node alone."""
+    PEERS = "peers"
+    """Each peer that may connect."""
+
+
+class SystemQueue(NamedTuple):
+    """One row of the table.
+
+    Attributes:
+        name: of the queue.
+        purpose: what puts messages there.
+        writer: who may.
+        stands: whether it is there from the start of a node, and for as long.
+        is_apart: whether its messages count for no quota but its own.
+        gives_up: whether a message of it that fails too often goes to the dead-letter queue.
+        quota: how much it takes, by the limits of the node.
+    """
+
+    name: str
+    purpose: str
+    writer: Writer
+    stands: bool
+    is_apart: bool
+    gives_up: bool
+    quota: Callable[[Limits], Quota]
+
+
+def _letters(limits: Limits) -> Quota:
+    return Quota(limits.dead_letters.messages, limits.dead_letters.size_bytes)
+
+
+def _replies(limits: Limits) -> Quota:
+    return limits.quota_of(REPLY_QUEUE)
+
+
+_TABLE = (
+    SystemQueue(
+        DEAD_LETTER_QUEUE,
+        "messages that went nowhere: rejected, expired, purged, or failed too often",
+        Writer.NODE,
+        stands=True,
+        is_apart=True,
+        gives_up=False,
+        quota=_letters,
+    ),
+    SystemQueue(
+        REPLY_QUEUE,
+        "replies to requests of this node; it is made when the node asks for the first time",
+        Writer.PEERS,
+        stands=False,
+        is_apart=False,
+        gives_up=True,
+        quota=_replies,
+    ),
+)
+SYSTEM_QUEUES: Final = {queue.name: queue for queue in _TABLE}
+"""All of them, by name."""
+STANDING_QUEUES: Final = tuple(queue.name for queue in _TABLE if queue.stands)
+"""The names of those that each node has from its start."""
+
+
+def system_queue(name: str) -> SystemQueue | None:
+    """The row of a system queue; None for any other name."""
+    return SYSTEM_QUEUES.get(name)
+
+
+def is_reserved(name: str) -> bool:
+    """Whether only the node itself gives a queue that name."""
+    return name in SYSTEM_QUEUES or name.startswith(PREFIX)

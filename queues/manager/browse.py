@@ -1,0 +1,215 @@
+"""Looking into queues: what waits in one, page by page, and nothing of it changes by that.
+
+A page is found first, in one step of the engine; what only the disk has of it is fetched then, and meanwhile anything
+may happen to the queue. So a page shows what waited when it was begun.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from typing import Any, Self
+
+from triack.base.commit import Read, key_of
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
+from triack.ordering.outgoing import EntryState
+from triack.queues.mailboxes.mailbox import Mailbox
+from triack.queues.packing import Unpacked, unpack_pieces
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+
+__all__ = ["BrowsedMessage", "Position", "Sight", "cut_page", "missing", "see", "sights_of", "sights_on_the_way"]
+
+PAGE_BYTES = 1024 * 1024
+"""Packets of one page: what one frame to another process carries easily, and enough that asking costs little beside."""
+
+Position = tuple[int, ...]
+"""Where a message is in its queue; the next one has a greater position."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrowsedMessage:
+    """A message that waits in a queue, as somebody sees it who only looks.
+
+    Attributes:
+        id: names the message for ever, as ``Message.id`` does.
+        queue: the queue it waits in; the destination, for one that is on its way.
+        body: what was sent.
+        delivery: its class.
+        sent_at: when it was sent: wall clock of the sender, seconds since 1970; of a dead letter, when it died.
+        attempts: how often it failed; how often it was sent, for one that is on its way. Of a dead letter: before.
+        wait_until: it is not handed out before that: wall clock of this node; None when it is.
+        receive_by: when it must have been received: wall clock, seconds since 1970; None for any time.
+        properties: everything the sender set beside the body, and in the dead-letter queue why it is there.
+        position: where it is in its queue.
+    """
+
+    id: str
+    queue: str
+    body: bytes
+    delivery: Delivery
+    sent_at: float
+    attempts: int
+    wait_until: float | None
+    receive_by: float | None
+    properties: dict[str, Any]
+    position: Position
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is a dead letter (docs/reasons.md)."""
+        return self._text("dead_reason")
+
+    @property
+    def destination(self) -> str | None:
+        """Where a dead letter was to go: a queue of this node, or ``peer/queue``."""
+        return self._text("dead_destination")
+
+    def _text(self, name: str) -> str | None:
+        value = self.properties.get(name)
+        return value if isinstance(value, str) else None
+
+    def describe(self) -> dict[str, Any]:
+        """All but the body, as JSON has it."""
+        described = asdict(self) | {"delivery": self.delivery.label}
+        del described["body"]
+        return described
+
+    @classmethod
+    def read(cls, described: dict[str, Any], body: bytes) -> Self:
+        """What ``describe`` described, as it was. Raises KeyError, TypeError."""
+        delivery = Delivery[described["delivery"].upper()]
+        return cls(**(described | {"body": body, "delivery": delivery, "position": tuple(described["position"])}))
+
+
+@dataclass(slots=True)
+class Sight:
+    """One message of a page, of which perhaps only the disk has the body.
+
+    Attributes:
+        table: where the store has its packets, under ``keys``.
+        pieces: its packets; empty while only the disk has them.
+        number: what names it when its packets cannot be read.
+        index: which message of its packets it is.
+    """
+
+    position: Position
+    queue: str
+    origin: bytes
+    number: int
+    index: int
+    delivery: Delivery
+    attempts: int
+    size_bytes: int
+    table: str
+    keys: Sequence[int]
+    pieces: Sequence[bytes] = field(repr=False)
+    wait_until_ms: int | None = None
+
+
+def sights_of(mailbox: Mailbox, after: Position, now_ms: int) -> Iterator[Sight]:
+    """What waits in a queue of this node, behind a position; what is in somebody's hands is not seen."""
+    for packet, index in mailbox.waiting((after[0], after[1]) if after else (0, 0)):
+        wait = packet.wait_of(index, now_ms)
+        yield Sight(
+            position=(packet.place, index),
+            queue=mailbox.name,
+            origin=packet.origin,
+            number=packet.number,
+            index=index,
+            delivery=Delivery(packet.delivery),
+            attempts=packet.failures_of(index),
+            size_bytes=packet.size_bytes,
+            table="messages",
+            keys=packet.keys,
+            pieces=packet.pieces,
+            wait_until_ms=None if wait is None else wait.until_ms,
+        )
+
+
+def sights_on_the_way(outgoing: OutgoingQueue, origin: bytes, after: Position) -> Iterator[Sight]:
+    """What an outgoing queue keeps until it is acknowledged, behind a position."""
+    lane, begin = (*after, 0, 0)[:2]
+    if outgoing.lane < lane:
+        return
+    numbers = list(outgoing.sequence.entries)
+    seen = bisect_left(numbers, begin) if outgoing.lane == lane else 0
+    for first in map(outgoing.sequence.entries.__getitem__, islice(numbers, seen, None)):
+        entries = outgoing.sequence.message_of(first)
+        if first is not entries[0] or first.state in (EntryState.GIVEN_UP, EntryState.REJECTED):
+            continue
+        whole = all(entry.body is not None for entry in entries)
+        for index in range(entries[-1].messages):
+            position = (outgoing.lane, first.number, index)
+            if position > after:
+                yield Sight(
+                    position=position,
+                    queue=outgoing.destination,
+                    origin=origin,
+                    number=first.number,
+                    index=index,
+                    delivery=outgoing.delivery,
+                    attempts=max(entry.sends for entry in entries),
+                    size_bytes=sum(entry.size_bytes for entry in entries),
+                    table="outgoing",
+                    keys=[key_of(outgoing.lane, entry.number) for entry in entries],
+                    pieces=[entry.body or b"" for entry in entries] if whole else [],
+                )
+
+
+def cut_page(sights: Iterable[Sight], most: int) -> list[Sight]:
+    """The first of them: at most so many, and no more than a frame takes."""
+    page: list[Sight] = []
+    size_bytes = 0
+    for sight in sights:
+        if not page or page[-1].position[:-1] != sight.position[:-1]:
+            size_bytes += sight.size_bytes
+        if len(page) == most or (page and size_bytes > PAGE_BYTES):
+            break
+        page.append(sight)
+    return page
+
+
+def missing(page: list[Sight]) -> Read | None:
+    """What is to be fetched from the disk for a page."""
+    keys = dict.fromkeys(key for sight in page if not sight.pieces for key in sight.keys)
+    return Read(page[0].table, list(keys)) if keys else None
+
+
+def see(page: list[Sight], bodies: dict[int, bytes]) -> Iterator[BrowsedMessage]:
+    """The messages of a page. What has left its queue before it was fetched is left out."""
+    position: Position = ()
+    content: Unpacked | None = None
+    for sight in page:
+        pieces = sight.pieces or [bodies[key] for key in sight.keys if key in bodies]
+        if len(pieces) < max(1, len(sight.keys)):
+            continue
+        if sight.position[:-1] != position:
+            position, content = sight.position[:-1], _unpack(pieces)
+        yield _see(sight, pieces, content)
+
+
+def _unpack(pieces: Sequence[bytes]) -> Unpacked | None:
+    try:
+        return unpack_pieces(pieces)
+    except ProtocolError:
+        return None
+
+
+def _see(sight: Sight, pieces: Sequence[bytes], content: Unpacked | None) -> BrowsedMessage:
+    # One that cannot be read is shown all the same: as a dead letter it would be, under the same id.
+    content = content or Unpacked(sight.number - sight.index, 0, 0, [b"".join(pieces)] * (sight.index + 1), None)
+    properties = content.properties[sight.index] if content.properties else {}
+    before = properties.get("dead_attempts")
+    return BrowsedMessage(
+        id=f"{sight.origin.hex()}-{content.first_ordinal + sight.index}",
+        queue=sight.queue,
+        body=content.bodies[sight.index],
+        delivery=sight.delivery,
+        sent_at=content.sent_at_ms / 1_000,
+        attempts=before if isinstance(before, int) else sight.attempts,
+        wait_until=None if sight.wait_until_ms is None else sight.wait_until_ms / 1_000,
+        receive_by=content.receive_by_ms / 1_000 if content.receive_by_ms else None,
+        properties=properties,
+        position=sight.position,
+    )

@@ -1,0 +1,79 @@
+"""What has not arrived yet of what a node sent, and whether it comes nearer: for those who wait, and who close."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from triack.base.printable import counted
+from triack.queues.stages import STAGES
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+
+if TYPE_CHECKING:
+    from triack.queues.manager.engine import Engine
+
+__all__ = ["Departure", "count_by", "left_behind", "way_made"]
+
+
+class Departure:
+    """Watches everything outgoing until all of it has arrived.
+
+    Args:
+        engine: of the node that sends.
+        wake: called when the engine was given something to do.
+    """
+
+    __slots__ = ("_asked", "_engine", "_wake")
+
+    def __init__(self, engine: "Engine", wake: Callable[[], None]) -> None:
+        self._engine = engine
+        self._wake = wake
+        self._asked: dict[OutgoingQueue, int] = {}
+
+    def hasten(self) -> bool:
+        """Ask for the acknowledgements that are awaited, which would come by themselves, but later.
+
+        Returns:
+            Whether anything is still on its way, or waits for it. What a halted peer is to get does not count.
+        """
+        waiting = [outgoing for outgoing in self._engine.outbox.queues if outgoing.busy and not outgoing.stages.halted]
+        for outgoing in waiting:
+            last = outgoing.submitted
+            if last > self._asked.get(outgoing, 0):
+                self._asked[outgoing] = last
+                self._engine.await_stage(outgoing, last - 1, STAGES[outgoing.delivery], _nobody)
+                self._wake()
+        return bool(waiting)
+
+
+def _nobody(_reason: str | None) -> None:
+    """Awaits a stage for the sake of the asking alone."""
+
+
+def way_made(engine: "Engine") -> tuple[int, ...]:
+    """A value that changes whenever something that leaves has come nearer to its destination."""
+    sessions = [conversation.session for conversation in engine.handshakes.conversations.values()]
+    return (
+        sum(outgoing.unacknowledged for outgoing in engine.outbox.queues),
+        sum(session.peer is not None for session in sessions),
+        sum(session.window.cumulative + session.window.acked_order for session in sessions),
+    )
+
+
+def left_behind(engine: "Engine", *, stored: bool) -> Counter[str]:
+    """How many messages have not arrived yet, as far as is known, by destination.
+
+    Args:
+        engine: of the node that sends.
+        stored: those that are on the disk, or those that only memory has, as no commit that has returned holds them.
+    """
+    counts: Counter[str] = Counter()
+    for outgoing in engine.outbox.queues:
+        on_disk = outgoing.messages - outgoing.unqueued if outgoing.durable else 0
+        if count := on_disk if stored else outgoing.messages - on_disk:
+            counts[outgoing.destination] += count
+    return counts
+
+
+def count_by(messages: Mapping[str, int]) -> str:
+    """How many messages there are for whom, as people say it."""
+    return ", ".join(f"{counted(count, 'message')} for {to}" for to, count in messages.items())

@@ -1,0 +1,67 @@
+"""What the engine wants done. ``Engine.poll`` gives effects in the order in which a host must do them, one by one.
+
+The order of effects, for one call of ``poll``:
+
+    1. WriteRecords    what the job that follows will change, so that a process that dies in between has told of it
+    2. StartJob        one commit or read at a time; the host answers with ``Engine.handle_done``
+    3. WriteRecords    everything else that has happened
+    4. Tell            for the program and the operator
+    5. Vouch           for streams that have an open conversation now: the transport keeps them
+    6. Send            datagrams leave after the records that tell of them are with the operating system
+    7. Release         streams that have none any more; the last words have left
+
+Each part is absent when there is nothing to do. There is at most one job. If there is none at first, gathering what is
+sent may find that bodies must be read; the records before that job are then those of 3, too.
+"""
+
+from dataclasses import dataclass
+
+from triack.base.commit import Read
+from triack.base.errors import RollbackDetected
+from triack.base.news import NodeEvent
+from triack.queues.peers.vouching import Release, Vouch
+from triack.queues.streams.group_commit import GroupCommit
+
+__all__ = ["Effect", "Job", "Send", "StartJob", "Tell", "TellRollback", "WriteRecords"]
+
+Job = GroupCommit | Read
+"""What the host's worker does: apply ``GroupCommit.commit``, or fetch the bodies of a ``Read``."""
+
+
+@dataclass(slots=True)
+class WriteRecords:
+    """Append whole lines to the session log; with the operating system before the next effect is done."""
+
+    data: bytes
+
+
+@dataclass(slots=True)
+class StartJob:
+    """Give the store a job, and go on; there is never a second one before ``Engine.handle_done``."""
+
+    job: Job
+
+
+@dataclass(slots=True)
+class Tell:
+    """Tell the program, and the operator, what has happened to a link."""
+
+    event: NodeEvent
+
+
+@dataclass(slots=True)
+class TellRollback:
+    """Tell the operator that a store was found to be an older copy of itself."""
+
+    error: RollbackDetected
+
+
+@dataclass(slots=True)
+class Send:
+    """Send the datagrams to an address, in this order, best effort."""
+
+    address: str
+    datagrams: list[bytes]
+
+
+Effect = WriteRecords | StartJob | Tell | TellRollback | Vouch | Send | Release

@@ -1,0 +1,719 @@
+"""The engine of a queue manager: sessions, sequences and queues put together.
+
+Pure: a host owns clock, sockets and disk. Inputs are the calls of the application and ``handle_*``. After every input,
+and when ``next_deadline`` has come, the host calls ``poll`` and does what it says, one effect after the other
+(``triack.queues.manager.effects`` has their order).
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from triack.base.clock import WallClock
+from triack.base.commit import StoreContent
+from triack.base.datagram import Channels, Header, Kind, Opened, connection_id_of, read_header
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError, TriackError
+from triack.base.peers import Directory
+from triack.base.reasons import DeadReason, DropReason
+from triack.queues.clock_jumps import ClockJumps
+from triack.queues.mailboxes.in_hand import InHand
+from triack.queues.mailboxes.local_queues import LocalQueues
+from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
+from triack.queues.mailboxes.quotas import Payer
+from triack.queues.mailboxes.redelivery import Return
+from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
+from triack.queues.manager.jobs import Jobs, Look
+from triack.queues.manager.link_news import News
+from triack.queues.manager.recorder import Recorder, start_record
+from triack.queues.manager.reports import Reports
+from triack.queues.manager.transmitter import Giving, Transmitter
+from triack.queues.manager.watching import Watching
+from triack.queues.node_settings import NodeSettings
+from triack.queues.packing import Outgoing
+from triack.queues.peers.handshake import Handshakes
+from triack.queues.peers.link import Conversation, Links
+from triack.queues.peers.session_settings import session_settings
+from triack.queues.stages import Stage, Waiter
+from triack.queues.streams.accepted_keys import Accepted
+from triack.queues.streams.group_commit import GroupCommit
+from triack.queues.streams.inbox import Inbox
+from triack.queues.streams.outbox import Outbox
+from triack.queues.streams.outgoing_queue import OutgoingQueue, Row
+from triack.session.path.sizing import base_bytes
+from triack.session.protocol.frames import Hello, content_limit_bytes
+from triack.session.protocol.states import CloseReason, SessionState
+
+if TYPE_CHECKING:
+    from random import Random
+
+__all__ = ["Engine"]
+
+
+class _Burst:
+    """Data that came together, of one conversation, opened.
+
+    Attributes:
+        conversation: whose it is.
+        newest: the header with the greatest counter, when one has opened.
+        payloads, counters: of each datagram.
+        size_bytes: of all datagrams.
+    """
+
+    __slots__ = ("conversation", "counters", "newest", "payloads", "size_bytes")
+
+    def __init__(self, conversation: Conversation, newest: Header) -> None:
+        self.conversation = conversation
+        # Until one has opened, a counter is anybody's word.
+        self.newest = Header(newest.kind, newest.connection_id, -1, newest.epoch)
+        self.payloads: list[bytes] = []
+        self.counters: list[int] = []
+        self.size_bytes = 0
+
+    def add(self, opened: Opened, overhead_bytes: int) -> None:
+        """Some more; so much longer were the datagrams than the payloads."""
+        self.payloads += opened.payloads
+        self.counters += opened.counters
+        self.size_bytes += sum(map(len, opened.payloads)) + overhead_bytes * len(opened.payloads)
+        self.newest.counter = max(self.newest.counter, *opened.counters, -1)
+
+
+class Engine:
+    """One queue manager without its I/O.
+
+    Args:
+        content: what the store had at the start.
+        name: a label for people.
+        address: where the node listens, empty when it does not.
+        settings: every limit and timeout.
+        queues: the only queues there are, or None to make them on arrival.
+        channels: makes what protects datagrams.
+        directory: the peers by name; who changes it says so (``handle_directory_changed``).
+        random: for ids and jitter.
+        now_ns: the monotonic clock.
+        wall_offset_ns: wall clock minus monotonic clock.
+        recording: whether to keep a session log.
+        announced: where it tells peers that they find it, if that is not ``address``; empty for nowhere.
+        boot: names this boot of the machine: as long as it runs, no file loses what was written; empty if unknown.
+
+    Attributes:
+        node_id: 16 bytes that name this node for ever.
+        drops: what was dropped, by reason.
+        failure: what ended the store, or None.
+        news: what it has to tell of its links.
+        draining: whether the node is closing, or at rest, and takes nothing new.
+        watching: who is told of acknowledgements.
+        jobs: what the store has in hand, and the commit that fills.
+        queues: the queues of this node.
+        wall: the time of day.
+    """
+
+    def __init__(
+        self,
+        content: StoreContent,
+        *,
+        name: str,
+        address: str,
+        settings: NodeSettings,
+        queues: list[str] | None,
+        channels: Channels,
+        directory: Directory,
+        random: "Random",
+        now_ns: int,
+        wall_offset_ns: int,
+        recording: bool,
+        announced: str | None = None,
+        boot: str = "",
+    ) -> None:
+        self.node_id = content.node_id
+        self.address = address
+        self.settings = settings
+        self.drops: Counter[DropReason] = Counter()
+        self.failure: TriackError | None = None
+        self.draining = False
+        self.watching = Watching()
+        self._channels, self._directory = channels, directory
+        self.wall = WallClock(wall_offset_ns)
+        self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
+        self._note_start({"name": name, **start_record(address, settings)}, content.records, boot, now_ns)
+        self.queues = LocalQueues(
+            settings, queues, self.wall, self.drops, self._record, self._payer_of, words=content.in_hand
+        )
+        self.inbox = Inbox(settings, self.queues, directory, self.wall, self.drops, self._record, self._payer_of)
+        self.outbox = Outbox(
+            content.node_id,
+            content.incarnation,
+            settings,
+            content_bytes=self._content_bytes,
+            wall=self.wall,
+            queues=self.queues,
+            has_room=self.inbox.has_room,
+            links=Links(settings.reconnect, random, calls=not address),
+            record=self._record,
+        )
+        self.handshakes = Handshakes(
+            content,
+            name=name,
+            address=address if announced is None else announced,
+            settings=settings,
+            channels=channels,
+            directory=directory,
+            random=random,
+            outbox=self.outbox,
+            positions=self.inbox.positions,
+            drops=self.drops,
+            record=self._record,
+            report=self._report,
+        )
+        self.news = News(self.handshakes.at)
+        self.jobs = Jobs(self.queues, self.inbox, self.outbox, self.wall, self.handshakes.number)
+        self._reports = self._make_reports()
+        self._transmitter = Transmitter(
+            self.handshakes, self.outbox, self.news, report=self._report, recorder=self._recorder
+        )
+        self._restore(content, now_ns)
+
+    def _make_reports(self) -> Reports:
+        """Make what takes the events of sessions to the parts of this node."""
+        return Reports(
+            self.node_id,
+            inbox=self.inbox,
+            outbox=self.outbox,
+            handshakes=self.handshakes,
+            jobs=self.jobs,
+            news=self.news,
+            drops=self.drops,
+            recorder=self._recorder,
+            record=self._record,
+        )
+
+    def _note_start(self, about: dict[str, Any], records: int, boot: str, now_ns: int) -> None:
+        """The log begins: with what this start is, and what is known of the log of the one before."""
+        self._record("node_started", now_ns, **about)
+        self._record("start_before", now_ns, records=records, **({"boot": boot} if boot else {}))
+
+    def _payer_of(self, node_id: bytes) -> Payer:
+        """Who is charged for what a node sends."""
+        return self.handshakes.peers.payer_of(node_id)
+
+    def _restore(self, content: StoreContent, now_ns: int) -> None:
+        jumps = ClockJumps(content.jump)
+        jumps.restore(content.state, content.lanes, self.jobs.group.commit)
+        turn = self.jobs.turn(now_ns)
+        self.inbox.restore(content, now_ns)
+        self.queues.restore(content, turn, jumps)
+        self.outbox.restore(content, turn, jumps)
+        self.outbox.links.keep_touch(self._directory)
+
+    # ---- the application
+
+    @property
+    def in_hand(self) -> InHand:
+        """Where it is noted what applications have in hand."""
+        return self.queues.in_hand
+
+    def peer_at(self, where: str) -> str:
+        """The peer that a name or an address means; empty for this node.
+
+        An address is that of a peer in the directory, or one of its own, called by that address.
+        """
+        there = self._directory.at(where) or self._directory.named(where)
+        if where == self.address or (there is not None and self.address in there.addresses):
+            return ""
+        return where if there is None else there.name
+
+    def name_of(self, node_id: bytes) -> str:
+        """What a node is called in destinations; empty for this node."""
+        return "" if node_id == self.node_id else self.handshakes.name_of(node_id)
+
+    def outgoing_queue(self, where: str, queue: str, delivery: Delivery) -> OutgoingQueue:
+        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
+        return self.outbox.outgoing_queue(self.peer_at(where), queue, delivery, self.jobs.group.commit)
+
+    def current(self, outgoing: OutgoingQueue) -> OutgoingQueue:
+        """The outgoing queue that leads where this one does, for those who have kept it while time passed."""
+        return self.outbox.current(outgoing, self.jobs.group.commit)
+
+    def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
+        """Accept a message. All that is submitted between two calls of ``poll`` is committed together."""
+        return self.outbox.submit(outgoing, message, size_bytes)
+
+    def submit_many(self, outgoing: OutgoingQueue, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
+        """Accept messages, in order, as one."""
+        return self.outbox.submit_many(outgoing, messages, size_bytes)
+
+    def submit_once(self, outgoing: OutgoingQueue, message: Outgoing, size_bytes: int, now_ns: int) -> Accepted:
+        """Accept a message with a key, unless one was accepted with it before. Returns that which was."""
+        return self.outbox.submit_once(outgoing, message, size_bytes, self.wall.ms(now_ns), self.jobs.group.commit)
+
+    def await_stage(self, outgoing: OutgoingQueue, ticket: int, stage: Stage, waiter: Waiter) -> None:
+        """Call ``waiter`` when a message reaches a stage; a packet that is on its way is asked for its acks."""
+        entries = outgoing.stages.wait(ticket, stage, waiter)
+        link = self.outbox.links.get(outgoing.peer)
+        if stage is Stage.QUEUED or link is None or link.conversation is None:
+            return
+        if any(entry.sends for entry in entries):
+            link.conversation.session.ping()
+            link.conversation.wake()
+
+    def await_commit(self, waiter: Any) -> None:
+        """Call ``waiter`` with None when all that was asked for so far is durable, or with the store's error."""
+        self.jobs.group.waiters.append(waiter)
+
+    def look(self, look: Look) -> None:
+        """Fetch bodies for somebody who looks at a queue."""
+        self.jobs.look(look)
+
+    def set_state(self, key: str, value: bytes | None) -> None:
+        """Keep a value of the application with the next commit; None removes it."""
+        self.jobs.group.commit.state[key] = value
+
+    def make_queue(self, name: str) -> Mailbox:
+        """The queue of that name."""
+        return self.queues.make_queue(name, self.jobs.group.commit)
+
+    def open_run(self, mailbox: Mailbox, now_ns: int) -> Run | None:
+        """The next messages of a queue that are still worth reading, to be drawn one by one.
+
+        Args:
+            mailbox: the queue, as ``make_queue`` gave it.
+            now_ns: the monotonic clock.
+
+        Returns:
+            A run from which at least one message can be drawn, or None when there is none, or its body is still on
+            its way from the disk; the queue's listeners are told when to ask again.
+        """
+        now_ms = self.wall.ms(now_ns)
+        while not self.queues.settles and (run := mailbox.open_run(now_ms)) is not None:
+            if run.packet.has_expired(now_ms):
+                self.queues.expiry.expire(mailbox, [run.packet])
+                continue
+            reason = self._why_dead(mailbox, run)
+            if reason is None:
+                return run
+            self.queues.dead_letter(mailbox, run.lease(run.draw()), reason, self.jobs.turn(now_ns))
+        return None
+
+    def _why_dead(self, mailbox: Mailbox, run: Run) -> DeadReason | None:
+        """Why the next message of a run is not handed out, or None."""
+        packet, index = run.packet, run.next
+        try:
+            packet.open()
+        except ProtocolError:
+            return DeadReason.BAD_BODY
+        # What was given back too often is dead since then; of deaths only the next start knows.
+        if packet.deaths_of(index) and self.queues.is_over(mailbox, packet.failures_of(index)):
+            return DeadReason.READER_DIED
+        return None
+
+    def draw_runs(self, mailbox: Mailbox, most: int, most_bytes: int, now_ns: int) -> list[tuple[Run, range]]:
+        """Hand out the next messages of a queue; see ``open_run``.
+
+        Args:
+            mailbox: the queue.
+            most: how many at most.
+            most_bytes: when those that were drawn have as many, no further run is begun.
+            now_ns: the monotonic clock.
+
+        Returns:
+            The runs, and the indices of what was drawn from each; fewer than asked for when there are no more now.
+        """
+        drawn: list[tuple[Run, range]] = []
+        while most > 0 and most_bytes > 0 and (run := self.open_run(mailbox, now_ns)) is not None:
+            killed = run.packet.deaths_of(run.next) > 0
+            if killed and drawn:
+                break
+            # What may have killed its reader comes by itself: others are not to die with it.
+            indices = run.draw_many(1 if killed else most)
+            drawn.append((run, indices))
+            most = 0 if killed else most - len(indices)
+            most_bytes -= run.size_of(indices)
+        return drawn
+
+    def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
+        """The next message of a queue, for those who read one at a time; see ``open_run``."""
+        run = self.open_run(mailbox, now_ns)
+        if run is None:
+            return None
+        lease = run.lease(run.draw())
+        self.in_hand.hold(lease.packet, 1 << lease.index)
+        return lease
+
+    def acknowledge(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
+        """Messages of packets are done, message i if bit i is set; durable with the next commit.
+
+        It outlives the process at once if all that was asked for before is on the disk: else what a handler has sent
+        might be lost, and what it has handled not come again.
+        """
+        notes = self.queues.in_hand
+        if notes.words is not None:
+            notes.settle(done, not self.outbox.unpacked and not self.jobs.adds_any)
+        mailbox.acknowledge_many(done)
+
+    def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
+        """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
+        self._look(now_ns)
+        self.queues.give_back(mailbox, lease, way, self.jobs.turn(now_ns))
+
+    # ---- the network
+
+    def handle_datagram(self, data: bytes, sender: str, now_ns: int) -> None:
+        """Take a datagram from an address. A bad one is dropped and counted by its reason."""
+        self.handle_datagrams([data], sender, now_ns)
+
+    def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
+        """Take datagrams that came together from an address, in order; the same as one by one, for less work."""
+        self._look(now_ns)
+        run: _Burst | None = None
+        while burst:
+            taken = 1
+            try:
+                header = read_header(burst[0])
+                if header.kind is not Kind.DATA:
+                    self._end_burst(run, sender, now_ns)
+                    run = None
+                    self._handle_other(burst[0], header, sender, now_ns)
+                else:
+                    conversation = self.handshakes.of(header)
+                    if run is not None and run.conversation is not conversation:
+                        self._end_burst(run, sender, now_ns)
+                        run = None
+                    run = run or _Burst(conversation, header)
+                    taken = self._open_run(run, burst, header, now_ns)
+            except ProtocolError as error:
+                self.drops[error.reason] += 1
+            burst = burst[taken:]
+        self._end_burst(run, sender, now_ns)
+
+    def _open_run(self, run: "_Burst", burst: list[bytes], header: Header, now_ns: int) -> int:
+        """Open the data at the beginning of a burst. Returns how many datagrams that was."""
+        conversation = run.conversation
+        opened, taken = conversation.open_run(burst, header, now_ns)
+        run.add(opened, conversation.channel.overhead_bytes)
+        for error in opened.errors:
+            self._handle_unopened(conversation, error, now_ns)
+            self.drops[error.reason] += 1
+        return taken
+
+    def _end_burst(self, run: "_Burst | None", sender: str, now_ns: int) -> None:
+        """What one conversation was sent has been opened: the session takes it."""
+        if run is None or not run.payloads:
+            return
+        conversation = run.conversation
+        session = conversation.session
+        conversation.wake()
+        try:
+            if session.state is SessionState.ACCEPTING:
+                self.handshakes.confirm(conversation, now_ns)
+        except ProtocolError as error:
+            self.drops[error.reason] += len(run.payloads)
+            return
+        session.handle_datagrams(run.payloads, run.counters, now_ns)
+        if conversation.known is not None:
+            conversation.known.handle_serial(session.peer_mark)
+        self.handshakes.handle_arrived(conversation, run.newest, sender, run.size_bytes, now_ns)
+        self._report(conversation, now_ns)
+
+    def _handle_other(self, data: bytes, header: Header, sender: str, now_ns: int) -> None:
+        if header.kind is Kind.CONNECT:
+            self._handle_connect(data, header, sender, now_ns)
+            return
+        conversation = self.handshakes.of(header)
+        payload = self._open(conversation, data, header, now_ns)
+        conversation.wake()
+        _HANDLERS[header.kind](self, conversation, header, payload, sender, now_ns)
+        self.handshakes.handle_arrived(conversation, header, sender, len(data), now_ns)
+        self._report(conversation, now_ns)
+
+    def _open(self, conversation: Conversation, data: bytes, header: Header, now_ns: int) -> bytes:
+        try:
+            return conversation.open(data, header, now_ns)
+        except ProtocolError as error:
+            self._handle_unopened(conversation, error, now_ns)
+            raise
+
+    def _handle_unopened(self, conversation: Conversation, error: ProtocolError, now_ns: int) -> None:
+        if error.reason == DropReason.TOO_MANY_FORGERIES:
+            self._close(conversation, CloseReason.TOO_MANY_FORGERIES, now_ns)
+
+    def source_of(self, datagram: bytes) -> str | bytes | None:
+        """Whose turn it is when a datagram is taken: the peer's whose conversation it names; None for all others.
+
+        It costs a look, and nothing is proved: whoever names a conversation of somebody else takes from that one's
+        turns. An address is no source, as a peer may send from as many as it likes.
+        """
+        conversation = self.handshakes.conversations.get(connection_id_of(datagram))
+        if conversation is None:
+            return None
+        return conversation.channel.peer or conversation.peer_id or conversation.path
+
+    def handle_path_lost(self, address: str, now_ns: int) -> None:
+        """The transport says that an address cannot be reached any more."""
+        self._look(now_ns)
+        for conversation in self.handshakes.at(address):
+            self._close(conversation, CloseReason.PATH_LOST, now_ns)
+
+    def handle_directory_changed(self, now_ns: int) -> None:
+        """Whom this node knows has changed: sessions of those who are trusted no more end with the next ``poll``."""
+        self._look(now_ns)
+        self.inbox.handle_directory_changed()
+        self.handshakes.handle_directory_changed(now_ns)
+
+    def _report(self, conversation: Conversation, now_ns: int) -> None:
+        self._reports.take(conversation, now_ns)
+
+    def _close(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
+        conversation.session.close(reason)
+        conversation.wake()
+        self._report(conversation, now_ns)
+
+    def _handle_connect(self, data: bytes, header: Header, sender: str, now_ns: int) -> None:
+        if self.draining or self.failure is not None:
+            raise ProtocolError(DropReason.CLOSING)
+        self.handshakes.handle_connect(data, header, sender, now_ns)
+
+    def _handle_accept(
+        self, conversation: Conversation, _header: Header, payload: bytes, _sender: str, now_ns: int
+    ) -> None:
+        self.handshakes.handle_accept(conversation, Hello.decode(payload), now_ns)
+
+    def _handle_retry(
+        self, conversation: Conversation, _header: Header, _payload: bytes, _sender: str, _now_ns: int
+    ) -> None:
+        conversation.session.handle_retry()
+
+    def _handle_challenge(
+        self, conversation: Conversation, _header: Header, payload: bytes, sender: str, _now_ns: int
+    ) -> None:
+        self._check_open(conversation)
+        conversation.look_around().handle_challenge(payload, sender)
+
+    def _handle_response(
+        self, conversation: Conversation, _header: Header, payload: bytes, sender: str, _now_ns: int
+    ) -> None:
+        self._check_open(conversation)
+        self.handshakes.handle_response(conversation, payload, sender)
+
+    @staticmethod
+    def _check_open(conversation: Conversation) -> None:
+        if not conversation.is_live:
+            raise ProtocolError(DropReason.NOT_OPEN)
+
+    def _content_bytes(self, peer: str, in_force_bytes: int | None) -> int:
+        """The largest content that fits a datagram to a peer where it is; without a session wherever it may be.
+
+        That of UDP when nobody knows where.
+        """
+        if in_force_bytes is None:
+            in_force_bytes = min(
+                base_bytes(address.partition(":")[0], session_settings(self.settings, address).max_datagram_bytes)
+                for address in self.handshakes.addresses_of(peer) or ("udp:",)
+            )
+        return content_limit_bytes(in_force_bytes, self._channels.overhead_bytes)
+
+    # ---- the clock
+
+    def handle_timer(self, now_ns: int) -> None:
+        """Let everything whose time has come do its work."""
+        self._transmitter.handle_timer(now_ns)
+        if self.failure is None:
+            self.inbox.handle_timer(now_ns)
+            self.queues.handle_timer(now_ns)
+            self.outbox.handle_timer(self.jobs.turn(now_ns))
+
+    def next_deadline(self) -> int | None:
+        """When ``poll`` must be called at the latest, or None. A host that asks has nothing to do until then."""
+        deadline_ns = self._earliest_deadline()
+        if self._recorder is not None:
+            self._recorder.handle_wait(deadline_ns)
+        return deadline_ns
+
+    def _look(self, now_ns: int) -> None:
+        """The host has come, perhaps late; before anything else is written down of now."""
+        if self._recorder is not None:
+            self._recorder.handle_time(now_ns)
+
+    def _earliest_deadline(self) -> int | None:
+        earliest = self._transmitter.deadlines.earliest()
+        if self.failure is not None:
+            return earliest
+        deadlines = (
+            self.inbox.next_deadline(),
+            self.queues.next_deadline(),
+            self.outbox.next_deadline(),
+            self.watching.next_deadline(),
+            self.jobs.next_deadline(),
+        )
+        for at_ns in deadlines:
+            if at_ns is not None and (earliest is None or at_ns < earliest):
+                earliest = at_ns
+        return earliest
+
+    # ---- outputs
+
+    def poll(self, now_ns: int) -> list[Effect]:
+        """Let time pass, and say what is to be done now, in this order; see ``triack.queues.manager.effects``."""
+        effects: list[Effect] = []
+        self._look(now_ns)
+        self.handle_timer(now_ns)
+        # The disk takes longest: it begins before anything else is done.
+        self._start_job(effects, now_ns)
+        sends = self._gather(now_ns)
+        self.watching.handle_time(now_ns)
+        # Sending may have found that bodies must come from the disk.
+        self._start_job(effects, now_ns)
+        self._write_records(effects, now_ns)
+        effects += self.news.take()
+        outbox = self.outbox
+        if news := (
+            *self.inbox.admission.take_news(),
+            *outbox.links.resuming.take_news(),
+            *outbox.holds.take_news(),
+            *outbox.retirement.take_news(),
+        ):
+            effects += [Tell(event) for event in news]
+        if detected := self.handshakes.halted.take_detected():
+            effects += [TellRollback(error) for error in detected]
+        vouches, releases = self.handshakes.take_vouching()
+        effects += vouches
+        if sends:
+            effects += [Send(address, datagrams) for address, datagrams in sends]
+        effects += releases
+        return effects
+
+    def _gather(self, now_ns: int) -> list[tuple[str, list[bytes]]]:
+        """Everything to send now, with its address."""
+        if self.failure is None:
+            if self.outbox.unfinished:
+                self.outbox.pack_express(self.jobs.turn(now_ns))
+            self.inbox.send_order_acks(self._transmitter.route, now_ns)
+            if not self.draining:
+                self._transmitter.connect(self.outbox.poll_links(now_ns), now_ns)
+        return self._transmitter.poll(self._giving, now_ns)
+
+    @property
+    def _giving(self) -> Giving:
+        if self.failure is not None:
+            return Giving.NOTHING
+        return Giving.ANSWERS if self.draining else Giving.ALL
+
+    def _write_records(self, effects: list[Effect], now_ns: int) -> None:
+        self.queues.note_runs(now_ns)
+        recorder = self._recorder
+        if recorder is None:
+            return
+        recorder.add_drops(self.drops, now_ns, last=False)
+        if data := recorder.take():
+            effects.append(WriteRecords(data))
+
+    # ---- outputs: the disk
+
+    def _start_job(self, effects: list[Effect], now_ns: int) -> None:
+        """Give the store its next job, unless it has one; what the job changes is on record before."""
+        self.outbox.giving_up.note(now_ns)
+        jobs = self.jobs
+        if self.failure is not None or jobs.running is not None:
+            return
+        job = jobs.start(now_ns, at_once=self.draining)
+        if job is not None:
+            if isinstance(job, GroupCommit):
+                self.queues.note_settled(now_ns)
+            self._write_records(effects, now_ns)
+            if self._recorder is not None and isinstance(job, GroupCommit):
+                job.commit.records = self._recorder.written
+            effects.append(StartJob(job))
+
+    def handle_done(self, job: Job, now_ns: int) -> None:
+        """The store has done a job: what it holds is durable."""
+        self._look(now_ns)
+        if isinstance(job, GroupCommit):
+            self.handshakes.history.handle_committed(job.commit)
+        self.jobs.handle_done(job, now_ns)
+
+    def handle_store_failed(self, job: Job | None, error: TriackError, now_ns: int) -> None:
+        """The store is finished: nothing more is acknowledged, every session closes, everyone who waits is told."""
+        self._look(now_ns)
+        self.failure = error
+        self.in_hand.handle_end()
+        for conversation in list(self.handshakes.conversations.values()):
+            self._close(conversation, CloseReason.STORE_FAILED, now_ns)
+        self.jobs.fail(job, error)
+        for outgoing in self.outbox.queues:
+            outgoing.stages.fail_all(str(error))
+        self.watching.end()
+        for mailbox in self.queues.mailboxes.values():
+            mailbox.interrupt()
+
+    @property
+    def closes(self) -> Counter[str]:
+        """Sessions that ended, by reason."""
+        return self._reports.closes
+
+    @property
+    def rollbacks(self) -> dict[str, str]:
+        """Peers that this node speaks to no more: node id in hex, and whose store it is (own, peer, unknown)."""
+        return self.handshakes.halted.sides
+
+    # ---- closing
+
+    def drain(self, now_ns: int) -> None:
+        """Take nothing new; let the sessions finish what they have."""
+        self._look(now_ns)
+        self.draining = True
+        self.inbox.order_acks.request_all()
+        self.inbox.send_order_acks(self._transmitter.route, now_ns)
+        for conversation in list(self.handshakes.conversations.values()):
+            self._transmitter.fill(conversation, self._giving, now_ns)
+            conversation.session.drain(now_ns)
+            conversation.wake()
+            self._report(conversation, now_ns)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much has arrived that the disk does not have that the rest may wait; see ``Admission``."""
+        return self.inbox.admission.is_behind
+
+    @property
+    def busy_storing(self) -> bool:
+        """Whether anything accepted is not yet durable."""
+        return self.jobs.busy or self.outbox.unfinished
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to do for a node that drains."""
+        return not self.handshakes.conversations and not self.busy_storing
+
+    def stop(self, error: TriackError, now_ns: int) -> None:
+        """Close what is left, at once. One more ``poll`` must follow: a store that is free then begins its last commit.
+
+        If it is not, who still waits for that gets the error, and nothing of it ever happens.
+        """
+        self._look(now_ns)
+        self.in_hand.handle_end()
+        self.jobs.interrupt(error)
+        for conversation in list(self.handshakes.conversations.values()):
+            self._close(conversation, CloseReason.LOCAL_STOP, now_ns)
+
+    def finish(self, now_ns: int) -> bytes:
+        """The last records of the session log, when the store is closed and no poll follows any more."""
+        self._look(now_ns)
+        self.queues.note_runs(now_ns)
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            return b""
+        recorder.add_drops(self.drops, now_ns, last=True)
+        recorder.add("node_stopped", now_ns, {})
+        return recorder.take()
+
+    # ---- records
+
+    def _record(self, event: str, now_ns: int, **fields: Any) -> None:
+        if self._recorder is not None:
+            self._recorder.add(event, now_ns, fields)
+
+
+_HANDLERS = {
+    Kind.ACCEPT: Engine._handle_accept,
+    Kind.RETRY: Engine._handle_retry,
+    Kind.CHALLENGE: Engine._handle_challenge,
+    Kind.RESPONSE: Engine._handle_response,
+}

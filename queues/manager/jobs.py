@@ -1,0 +1,206 @@
+"""What the store is given to do: group commits and reads in turns, one job at a time.
+
+A commit that somebody waits for goes to the disk as soon as that is free. One that only takes out what is done with
+waits for the next of those, for at most ``LAZY_NS``: a crash may take it, as it may take any commit that has not
+returned, and what it was to take out is found to be done with again.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from triack.base.clock import WallClock
+from triack.base.commit import Commit, Read
+from triack.base.units import MS
+from triack.queues.mailboxes.expiry import Expired
+from triack.queues.mailboxes.local_queues import LocalQueues
+from triack.queues.manager.effects import Job
+from triack.queues.peers.link import Conversation
+from triack.queues.streams.group_commit import GroupCommit, Turn
+from triack.queues.streams.inbox import Inbox
+from triack.queues.streams.outbox import Outbox
+
+__all__ = ["LAZY_NS", "Jobs", "Look"]
+
+LAZY_NS = 10 * MS
+"""How long what is done with may stay on the disk: several syncs, so that a stream of messages one by one has none for
+it alone; and no longer, as after a crash so much is handed out, or sent, again."""
+
+
+@dataclass(slots=True, eq=False)
+class Look(Read):
+    """Bodies for somebody who only looks at them; ``waiter`` is called with None, or with what ended the node."""
+
+    waiter: Callable[[Exception | None], None] = field(kw_only=True)
+
+
+class Jobs:
+    """The jobs of a node's store.
+
+    Args:
+        queues: the queues of this node, and their part of every commit.
+        inbox: what arrives, and its part.
+        outbox: what leaves, and its part.
+        wall: the time of day.
+        number: called with every commit before it goes to the disk.
+
+    Attributes:
+        group: the commit that fills.
+        running: what the store has in hand, or None.
+    """
+
+    __slots__ = (
+        "_ended",
+        "_inbox",
+        "_lazy_until_ns",
+        "_looks",
+        "_number",
+        "_outbox",
+        "_queues",
+        "_read_next",
+        "_runs_adding",
+        "_stops",
+        "_wall",
+        "group",
+        "running",
+    )
+
+    def __init__(
+        self, queues: LocalQueues, inbox: Inbox, outbox: Outbox, wall: WallClock, number: Callable[[Commit], None]
+    ) -> None:
+        self.group = GroupCommit()
+        self._queues = queues
+        self._wall = wall
+        self.running: Job | None = None
+        self._inbox = inbox
+        self._outbox = outbox
+        self._number = number
+        self._read_next = False
+        self._lazy_until_ns: int | None = None
+        self._looks: deque[Look] = deque()
+        self._stops = False
+        self._ended = False
+        self._runs_adding = False
+
+    def turn(self, now_ns: int) -> Turn:
+        """A call at that moment."""
+        return Turn.of(self.group, now_ns, self._wall.ms(now_ns))
+
+    def look(self, look: Look) -> None:
+        """Fetch bodies for somebody who looks."""
+        self._looks.append(look)
+
+    def start(self, now_ns: int, *, at_once: bool) -> Job | None:
+        """The next job, unless there is one in hand or nothing to do. Commits and reads in turns: neither starves.
+
+        Args:
+            now_ns: the monotonic clock.
+            at_once: whether no commit is to wait for another.
+        """
+        if self.running is not None or self._ended:
+            return None
+        self._ended = self._stops
+        self._read_next = self._read_next and not self._stops
+        self.running = self._next(self.turn(now_ns), at_once=at_once)
+        return self.running
+
+    def next_deadline(self) -> int | None:
+        """When a commit has waited long enough, or None."""
+        return self._lazy_until_ns if self.running is None and not self._ended else None
+
+    def _next(self, turn: Turn, *, at_once: bool) -> Job | None:
+        self._outbox.giving_up.dead_letter(turn)
+        self._queues.expiry.dead_letter_expired(turn)
+        read_next, self._read_next = self._read_next, False
+        if read_next and (read := self._next_read()) is not None:
+            return read
+        self._outbox.pack_durable(turn)
+        self._inbox.complete(self.group)
+        self._queues.complete(self.group)
+        group = self.group
+        if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
+            return self._next_read()
+        self._runs_adding = self.adds_any
+        self.group = GroupCommit()
+        self._lazy_until_ns = None
+        if group.commit:
+            self._number(group.commit)
+        self._read_next = True
+        return group
+
+    def _may_wait(self, now_ns: int) -> bool:
+        """Whether the commit that fills, for which nobody waits, has time."""
+        if self._lazy_until_ns is None:
+            self._lazy_until_ns = now_ns + LAZY_NS
+        return now_ns < self._lazy_until_ns
+
+    def _next_read(self) -> Read | None:
+        if self._looks:
+            return self._looks.popleft()
+        return self._outbox.poll_fetch() or self._queues.expiry.poll_fetch() or self._queues.poll_fetch()
+
+    def handle_done(self, job: Job, now_ns: int) -> None:
+        """The store has done a job: what it holds is durable."""
+        self.running = None
+        self._runs_adding = False
+        if isinstance(job, GroupCommit):
+            self._outbox.handle_committed(job, now_ns)
+            self._inbox.handle_committed(job, now_ns)
+            self._queues.handle_committed(job)
+            for waiter in job.waiters:
+                waiter(None)
+        elif isinstance(job, Look):
+            job.waiter(None)
+        elif isinstance(job, Expired):
+            self._queues.expiry.handle_fetched(job)
+        elif job.table == "outgoing":
+            self._outbox.handle_fetched(job)
+        else:
+            self._queues.handle_fetched(job)
+
+    def fail(self, job: Job | None, error: Exception) -> None:
+        """The store is finished: everyone who waits for it is told. ``job`` is what failed, if that was one."""
+        if job is not None:
+            self.running = None
+        waiters = [*self.group.waiters, *self._take_looking()]
+        if isinstance(job, GroupCommit):
+            waiters += job.waiters
+        elif isinstance(job, Look):
+            waiters.append(job.waiter)
+        for waiter in waiters:
+            waiter(error)
+
+    def holds(self, conversation: Conversation) -> bool:
+        """Whether packets of a session are on their way to the disk, so that it will have a store ack to give."""
+        running = self.running
+        groups = (self.group, running) if isinstance(running, GroupCommit) else (self.group,)
+        return any(conversation in group.arrivals.stored for group in groups)
+
+    def interrupt(self, error: Exception) -> None:
+        """The node stops: the commit that fills is the last, and the store must be free for it with the next ``poll``.
+
+        If it is not, nothing of that commit ever happens, and who waits for it is told.
+        """
+        waiters = self._take_looking()
+        self._ended = self._ended or self._stops or self.running is not None
+        self._stops = True
+        if self._ended:
+            group_waiters, self.group.waiters = self.group.waiters, []
+            waiters = group_waiters + waiters
+        for waiter in waiters:
+            waiter(error)
+
+    @property
+    def adds_any(self) -> bool:
+        """Whether a commit that fills, or that the store has in hand, has what an application may have sent."""
+        commit = self.group.commit
+        return self._runs_adding or bool(commit.outgoing or commit.messages or commit.state)
+
+    def _take_looking(self) -> list[Callable[[Exception | None], None]]:
+        looks, self._looks = self._looks, deque()
+        return [look.waiter for look in looks]
+
+    @property
+    def busy(self) -> bool:
+        """Whether something accepted is in no commit that has returned."""
+        return self.running is not None or bool(self.group)

@@ -1,0 +1,74 @@
+"""What the engine has to tell about the ways to other nodes, until the next poll takes it."""
+
+from collections.abc import Callable
+
+from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent, PeerUnknown
+from triack.base.paths import address_in
+from triack.queues.manager.effects import Tell
+from triack.queues.peers.calling import WaitsFor
+from triack.queues.peers.link import Conversation, Link
+from triack.session.protocol.states import CloseReason
+
+__all__ = ["News"]
+
+_UNANSWERED = (CloseReason.CONNECT_TIMEOUT, CloseReason.PATH_LOST)
+
+
+class News:
+    """Gathers events in the order in which they happened.
+
+    Args:
+        at: the conversations whose datagrams go to an address.
+    """
+
+    __slots__ = ("_at", "_events")
+
+    def __init__(self, at: Callable[[str], list[Conversation]]) -> None:
+        self._at = at
+        self._events: list[NodeEvent] = []
+
+    def handle_opened(self, conversation: Conversation) -> None:
+        """A session is open."""
+        assert conversation.peer is not None
+        address = address_in(conversation.path)
+        self._events.append(LinkUp(address, conversation.peer_label, conversation.peer_id.hex()))
+
+    def look_at(self, conversation: Conversation) -> None:
+        """Time has passed for a session."""
+        if conversation.link is not None and conversation.session.is_unanswered:
+            self._be_silent(conversation.link)
+
+    def handle_closed(self, conversation: Conversation, reason: CloseReason) -> None:
+        """A session has ended, or could not be opened."""
+        link = conversation.link
+        if conversation.known is not None:
+            address, node_id = address_in(conversation.path), conversation.peer_id.hex()
+            self._events.append(LinkDown(address, conversation.peer_label, node_id, reason.value))
+        elif not conversation.peer_id and link is not None and reason in _UNANSWERED:
+            self._be_silent(link)
+
+    def handle_called(self, link: Link, missing: WaitsFor | None) -> None:
+        """A link was to get a session; ``missing`` says why it could not, or cannot yet."""
+        is_unknown = missing is WaitsFor.KEY
+        if is_unknown and not link.unknown:
+            self._events.append(PeerUnknown(link.peer, f"this node trusts no {link.peer}, or has no key of it"))
+        link.unknown = is_unknown
+
+    def handle_trouble(self, address: str, cause: str) -> None:
+        """Nothing reaches an address. Told once, until somebody answers there; and not of addresses nobody wants."""
+        for conversation in self._at(address):
+            if conversation.link is not None and not conversation.is_open:
+                self._be_silent(conversation.link, cause)
+
+    def _be_silent(self, link: Link, cause: str = "") -> None:
+        """A peer does not answer where it was called last: told when it was called wherever it may be."""
+        if not link.silent and link.calling.is_last:
+            link.silent = True
+            self._events.append(PeerSilent(link.calling.address, cause or f"no answer from {link.peer}"))
+
+    def take(self) -> list[Tell]:
+        """Everything since the last call."""
+        if not self._events:
+            return []
+        events, self._events = self._events, []
+        return [Tell(event) for event in events]

@@ -1,0 +1,299 @@
+"""Writes down what happens, as lines of the session log (docs/session-log.md).
+
+Formatting only: the host does the I/O. Packets that leave or arrive one behind the other at the same moment are one
+record, so that a packet costs a few comparisons.
+"""
+
+from collections import Counter
+from typing import Any
+
+from triack.base.ack_trigger import longest_delay_ns
+from triack.base.delivery import Delivery
+from triack.base.log_lines import LineWriter
+from triack.base.ranges import as_ranges
+from triack.base.reasons import DropReason
+from triack.base.units import in_ns
+from triack.ordering.wire import Packet, SequenceHeader
+from triack.queues.mailboxes.incoming_run import IncomingRun
+from triack.queues.manager.wakefulness import WOKE_LATE_NS, Wakefulness
+from triack.queues.node_settings import NodeSettings
+from triack.queues.packing import messages_in
+from triack.queues.peers.session_settings import largest_window
+from triack.queues.streams.outbox import PacketContext
+from triack.session.congestion.send_window import SessionPacket
+from triack.session.protocol.events import PacketArrived, Transmit
+
+__all__ = ["Recorder", "start_record"]
+
+_TRANSACTIONAL = Delivery.TRANSACTIONAL  # a name of its own, as it is asked for with every packet
+DROPS_EVERY_NS = 1_000_000_000
+"""A flood of bad datagrams must not become a flood of records: drops are written down once a second."""
+
+_Stream = tuple[Delivery, bytes, int, int]
+"""Class, origin, lane and sequence."""
+
+
+class _Run:
+    """Packets that left or arrived at one moment, whose numbers follow each other."""
+
+    __slots__ = (
+        "at_ns",
+        "counts",
+        "event",
+        "flag",
+        "number",
+        "packet",
+        "packets",
+        "previous",
+        "session",
+        "size",
+        "stream",
+    )
+
+    def __init__(self, event: str, at_ns: int, session: str, flag: bool, packet: int, stream: _Stream | None) -> None:
+        self.event = event
+        self.at_ns = at_ns
+        self.session = session
+        self.flag = flag
+        self.packet = packet
+        self.stream = stream
+        self.packets = 1
+        self.size = 0
+        self.number = 0
+        self.previous = 0
+        self.counts: list[list[int]] = []
+
+
+class Recorder:
+    """Collects records until ``take`` fetches them as bytes.
+
+    Args:
+        node_id: the recording node.
+        incarnation: which start of it.
+        wall_offset_ns: wall clock minus monotonic clock.
+        now_ns: the monotonic clock.
+    """
+
+    __slots__ = ("_drops", "_drops_at_ns", "_entered", "_lines", "_node", "_run", "_wakefulness")
+
+    def __init__(self, node_id: bytes, incarnation: int, wall_offset_ns: int, now_ns: int) -> None:
+        self._node = node_id
+        self._lines = LineWriter(node_id, incarnation, wall_offset_ns)
+        self._drops: Counter[DropReason] = Counter()
+        self._drops_at_ns = now_ns
+        self._wakefulness = Wakefulness(now_ns)
+        # What may still grow: packets, and behind them the express packets among them that entered their queue.
+        self._run: _Run | None = None
+        self._entered: tuple[int, dict[str, Any]] | None = None
+
+    def add(self, event: str, now_ns: int, fields: dict[str, Any]) -> None:
+        """Record an event."""
+        if event == "committed" and self._enter(now_ns, fields):
+            return
+        if self._run is not None or self._entered is not None:
+            self._end_run()
+        self._lines.add(event, now_ns, fields)
+
+    def _enter(self, now_ns: int, fields: dict[str, Any]) -> bool:
+        """Join express packets that enter a queue as they arrive; what is on disk comes in ranges already."""
+        if fields["class"] != Delivery.EXPRESS.label:
+            return False
+        if self._entered is not None:
+            at_ns, before = self._entered
+            follows = {**fields, "first": before["first"], "count": before["count"], "last": fields["first"] - 1}
+            if at_ns == now_ns and follows == before:
+                before["last"] = fields["last"]
+                before["count"] += fields["count"]
+                return True
+            self._end_run()
+        self._entered = now_ns, dict(fields)
+        return True
+
+    def add_drops(self, drops: Counter[DropReason], now_ns: int, *, last: bool) -> None:
+        """Record what was dropped since the last time; at most once a second, unless it is the ``last`` time."""
+        if not last and now_ns - self._drops_at_ns < DROPS_EVERY_NS:
+            return
+        for reason, count in (drops - self._drops).items():
+            self.add("dropped", now_ns, {"reason": reason, "count": count})
+        self._drops = Counter(drops)
+        self._drops_at_ns = now_ns
+
+    def handle_wait(self, deadline_ns: int | None) -> None:
+        """The host waits until something happens, or until a time."""
+        self._wakefulness.handle_wait(deadline_ns)
+
+    def handle_time(self, now_ns: int) -> None:
+        """The host comes: record it if it was to come long ago, and nothing has been recorded since."""
+        since_ns = self._wakefulness.handle_time(now_ns)
+        if since_ns is None:
+            return
+        self._end_run()
+        since_ns = max(since_ns, self._lines.at_ns)
+        if now_ns - since_ns >= WOKE_LATE_NS:
+            self._lines.add("woke_late", now_ns, {"since_ns": since_ns})
+
+    def add_transmit(self, session: str, transmit: Transmit, now_ns: int) -> None:
+        """Record what one datagram carries."""
+        ack, stored, sent = transmit.ack, transmit.store_ack, transmit.packet
+        if ack is not None:
+            fields = {"session": session, "cumulative": ack.cumulative, "ranges": ack.ranges}
+            self.add("ack_sent", now_ns, {**fields, "trigger": ack.trigger, "pending": ack.pending})
+        if stored is not None:
+            fields = {"session": session, "cumulative": stored.cumulative, "ranges": stored.ranges}
+            self.add("store_ack_sent", now_ns, {**fields, "trigger": stored.trigger, "pending": stored.pending})
+        if transmit.ping:
+            self.add("ping_sent", now_ns, {"session": session})
+        if sent is not None:
+            self._add_sent(session, sent, now_ns)
+
+    def add_run_sent(self, session: str, run: list[SessionPacket], now_ns: int) -> None:
+        """Record packets that left together."""
+        open_run, before = None, None
+        for sent in run:
+            context = sent.context
+            if open_run is not None and isinstance(context, PacketContext) and context.outgoing is before:
+                entry = context.entry
+                named = entry.number - 1 if sent.delivery is _TRANSACTIONAL else open_run.previous
+                if entry.number == open_run.number + open_run.packets and context.previous == named:
+                    open_run.packets += 1
+                    open_run.size += sent.size_bytes
+                    _count(open_run.counts, entry.messages)
+                    continue
+            self._add_sent(session, sent, now_ns)
+            open_run, before = self._run, context.outgoing if isinstance(context, PacketContext) else None
+
+    def _add_sent(self, session: str, sent: SessionPacket, now_ns: int) -> None:
+        context, resend = sent.context, sent.sends > 1
+        if not isinstance(context, PacketContext):
+            self._add_packet("packet_sent", now_ns, session, resend, sent.number, None).size += sent.size_bytes
+            return
+        outgoing, entry = context.outgoing, context.entry
+        stream = sent.delivery, self._node, outgoing.lane, outgoing.sequence.sequence
+        carries = entry.number, context.previous, entry.messages
+        run = self._add_packet("packet_sent", now_ns, session, resend, sent.number, stream, *carries)
+        run.size += sent.size_bytes
+
+    def add_received(
+        self,
+        session: str,
+        event: PacketArrived,
+        packet: Packet | None,
+        now_ns: int,
+    ) -> None:
+        """Record a packet that arrived; None for one that cannot be read."""
+        duplicate, number, size = event.duplicate, event.number, len(event.content)
+        if not isinstance(packet, SequenceHeader):
+            self._add_packet("packet_received", now_ns, session, duplicate, number, None).size += size
+            return
+        stream = event.delivery, packet.origin, packet.lane, packet.sequence
+        carries = packet.number, packet.previous, messages_in(packet.body)
+        self._add_packet("packet_received", now_ns, session, duplicate, number, stream, *carries).size += size
+
+    def add_run(self, session: str, arrived: IncomingRun, delivery: Delivery, now_ns: int) -> None:
+        """Record packets that arrived for the first time."""
+        header = arrived.header
+        stream = delivery, header.origin, header.lane, header.sequence
+        carries = header.number, header.previous, arrived.counts[0]
+        run = self._add_packet("packet_received", now_ns, session, False, arrived.packet, stream, *carries)
+        run.size += arrived.size_bytes
+        run.packets += len(arrived.counts) - 1
+        for messages in arrived.counts[1:]:
+            _count(run.counts, messages)
+
+    def _add_packet(  # noqa: PLR0917 - once for each packet, and names cost
+        self,
+        event: str,
+        at_ns: int,
+        session: str,
+        flag: bool,
+        packet: int,
+        stream: _Stream | None,
+        number: int = 0,
+        previous: int = 0,
+        messages: int = 0,
+    ) -> _Run:
+        """Add a packet to the run, or begin one with it."""
+        run = self._run
+        if (
+            run is not None
+            and packet == run.packet + run.packets
+            and stream == run.stream
+            and at_ns == run.at_ns
+            and flag is run.flag
+            and event is run.event
+            and session == run.session
+        ):
+            if stream is None:
+                run.packets += 1
+                return run
+            named = number - 1 if stream[0] is _TRANSACTIONAL else run.previous
+            if number == run.number + run.packets and previous == named:
+                run.packets += 1
+                _count(run.counts, messages)
+                return run
+        self._end_run()
+        run = self._run = _Run(event, at_ns, session, flag, packet, stream)
+        run.number, run.previous = number, previous
+        run.counts.append([1, messages])
+        return run
+
+    def _end_run(self) -> None:
+        """Write down what was still growing."""
+        run, self._run = self._run, None
+        entered, self._entered = self._entered, None
+        if run is not None:
+            fields: dict[str, Any] = {"session": run.session, "packet": run.packet, "packets": run.packets}
+            if run.stream is None:
+                fields["class"] = Delivery.EXPRESS.label
+            else:
+                delivery, origin, lane, sequence = run.stream
+                fields["class"], fields["origin"] = delivery.label, origin.hex()
+                fields["lane"], fields["sequence"] = lane, sequence
+                fields["number"], fields["previous"], fields["counts"] = run.number, run.previous, run.counts
+            fields["resend" if run.event == "packet_sent" else "duplicate"] = run.flag
+            fields["size"] = run.size
+            self._lines.add(run.event, run.at_ns, fields)
+        if entered is not None:
+            self._lines.add("committed", *entered)
+
+    def add_numbers(self, event: str, session: str, packets: list[SessionPacket], now_ns: int) -> None:
+        """Record which packets an ack newly covers."""
+        ranges = as_ranges(sorted([sent.number for sent in packets]))
+        self.add(event, now_ns, {"session": session, "ranges": ranges})
+
+    @property
+    def written(self) -> int:
+        """The serial of the last record that ``take`` has given, or is to give."""
+        return self._lines.written
+
+    def take(self) -> bytes:
+        """All records since the last call, each line ended."""
+        if self._run is not None or self._entered is not None:
+            self._end_run()
+        return self._lines.take()
+
+
+def _count(counts: list[list[int]], messages: int) -> None:
+    last = counts[-1]
+    if last[1] == messages:
+        last[0] += 1
+    else:
+        counts.append([1, messages])
+
+
+def start_record(address: str, settings: NodeSettings) -> dict[str, Any]:
+    """Where a node listens, and the settings that it keeps to (``base.session_log.SETTINGS``)."""
+    session, order, window = settings.session, settings.order, largest_window(settings)
+    return {
+        **({"address": address} if address else {}),
+        **({"survives": settings.survives} if settings.survives != "power loss" else {}),
+        "max_unacked_packet": window,
+        "idle_ack_delay_ns": longest_delay_ns(session.trigger),
+        "ack_threshold": session.trigger.threshold(window) or 0,
+        "ack_timeout_min_ns": in_ns(session.ack_timeout_s or session.ack_timeout_min_s),
+        "seq_max_ack_delay_ns": in_ns(order.seq_max_ack_delay_s),
+        "seq_resend_13_ns": in_ns(order.seq_resend_13_s),
+        "seq_resend_46_ns": in_ns(order.seq_resend_46_s),
+        "seq_resend_79_ns": in_ns(order.seq_resend_79_s),
+        "seq_resend_10_ns": in_ns(order.seq_resend_10_s),
+    }

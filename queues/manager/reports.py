@@ -1,0 +1,357 @@
+"""What sessions report, brought to whom it concerns: packets to the inbox, acknowledgements to the outbox."""
+
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+from triack.base.ack_trigger import AckTerms, AckTrigger
+from triack.base.delivery import DURABLE
+from triack.base.errors import ProtocolError
+from triack.base.paths import address_in
+from triack.base.reasons import DropReason
+from triack.ordering import wire
+from triack.queues.mailboxes.incoming_run import read_runs
+from triack.queues.manager.jobs import Jobs
+from triack.queues.manager.link_news import News
+from triack.queues.manager.recorder import Recorder
+from triack.queues.packing import check
+from triack.queues.peers.control import Control
+from triack.queues.peers.handshake import Handshakes
+from triack.queues.peers.link import Conversation
+from triack.queues.streams.inbox import Inbox, Record
+from triack.queues.streams.outbox import Outbox, PacketContext
+from triack.session.protocol import events
+from triack.session.protocol.states import IN_DOUBT, CloseReason
+
+__all__ = ["Reports"]
+
+
+class Reports:
+    """Takes the events of a node's sessions.
+
+    Args:
+        node_id: this node.
+        inbox: what arrives.
+        outbox: what leaves.
+        handshakes: all conversations.
+        jobs: has the commit that fills.
+        news: what programs are told of links.
+        drops: counts what is dropped, by reason.
+        recorder: of the session log, or None.
+        record: writes to the session log, ``record(event, now_ns, **fields)``.
+
+    Attributes:
+        closes: sessions that ended, by reason.
+    """
+
+    __slots__ = (
+        "_drops",
+        "_handshakes",
+        "_inbox",
+        "_jobs",
+        "_news",
+        "_node_id",
+        "_outbox",
+        "_record",
+        "_recorder",
+        "closes",
+    )
+
+    def __init__(
+        self,
+        node_id: bytes,
+        *,
+        inbox: Inbox,
+        outbox: Outbox,
+        handshakes: Handshakes,
+        jobs: Jobs,
+        news: News,
+        drops: Counter[DropReason],
+        recorder: Recorder | None,
+        record: Record,
+    ) -> None:
+        self._node_id = node_id
+        self._inbox = inbox
+        self._outbox = outbox
+        self._handshakes = handshakes
+        self._jobs = jobs
+        self._news = news
+        self._drops = drops
+        self.closes: Counter[str] = Counter()
+        self._recorder = recorder
+        self._record = record
+
+    def take(self, conversation: Conversation, now_ns: int) -> None:
+        """Take all that the session of a conversation has to report."""
+        while (event := conversation.session.poll_event()) is not None:
+            if type(event) is events.RunArrived:
+                self._take_run(conversation, event, now_ns)
+            else:
+                self._take(conversation, event, now_ns)
+
+    def _take(self, conversation: Conversation, event: events.Event, now_ns: int) -> None:
+        try:
+            _REPORTS[type(event)](self, conversation, event, now_ns)
+        except ProtocolError as error:
+            self._drops[error.reason] += 1
+
+    # ---- the session
+
+    def _on_opened(self, conversation: Conversation, _event: events.SessionOpened, now_ns: int) -> None:
+        session = conversation.session
+        policy, terms, store_terms = session.policy, session.answering.terms, session.answering.store_terms
+        self._record(
+            "session_opened",
+            now_ns,
+            session=conversation.label,
+            peer=conversation.peer_id.hex(),
+            peer_name=conversation.peer_name,
+            role="initiator" if session.initiator else "acceptor",
+            address=address_in(conversation.path),
+            window=session.policy.window,
+            idle_ack_delay_ns=terms.delay_ns,
+            ack_threshold=terms.count or 0,
+            ack_share=_share(policy.session_ack),
+            ack_count=policy.session_ack.count or 0,
+            ack_bytes=terms.bytes_ or 0,
+            store_ack_delay_ns=store_terms.delay_ns,
+            store_ack_threshold=store_terms.count or 0,
+            store_ack_share=_share(policy.store_ack),
+            store_ack_count=policy.store_ack.count or 0,
+            store_ack_bytes=store_terms.bytes_ or 0,
+            ack_timeout_min_ns=policy.ack_timeout_min_ns,
+            ack_timeout_max_ns=policy.ack_timeout_max_ns,
+            store_ack_timeout_min_ns=policy.store_ack_timeout_min_ns,
+            store_ack_timeout_max_ns=policy.store_ack_timeout_max_ns,
+            ack_at_once=_at_once(terms),
+            **({} if terms.idle_ns is None else {"ack_idle_ns": terms.idle_ns}),
+            cleanup_interval_ns=session.idle.interval_ns,
+            congestion=session.window.congestion.name if session.window.congestion is not None else "none",
+        )
+        self._handshakes.handle_opened(conversation, self._jobs.group.commit, now_ns)
+        self._inbox.handle_proved(conversation.peer_id)
+        self._news.handle_opened(conversation)
+        if conversation.link is not None:
+            self._outbox.handle_session_opened(conversation.link, now_ns)
+        if session.initiator:
+            self._take_positions(conversation, now_ns)
+        self._inbox.handle_session_opened(conversation.peer_id, conversation.peer_start)
+        conversation.keep_essence()
+
+    def _take_positions(self, conversation: Conversation, now_ns: int) -> None:
+        """The acceptor has said how far it is: as order acks say it, and before anything is sent again."""
+        assert conversation.peer is not None
+        for position in conversation.peer.positions:
+            if self._outbox.leads(position.lane, conversation.peer_id):
+                self._depend(conversation)
+                self._outbox.handle_order_ack(*position, self._jobs.turn(now_ns))
+
+    def _on_closed(self, conversation: Conversation, event: events.SessionClosed, now_ns: int) -> None:
+        self.closes[event.reason.value] += 1
+        if conversation.known is not None or conversation.session.initiator:
+            # What a connect alone has begun is no session yet: whoever has a copy of one could fill the log.
+            self._record(
+                "session_closed",
+                now_ns,
+                session=conversation.label,
+                peer=conversation.peer_id.hex(),
+                peer_name=conversation.peer_name,
+                reason=event.reason.value,
+                unacked=event.unacked,
+            )
+        self._handshakes.handle_closed(conversation, event.reason, now_ns)
+        self._news.handle_closed(conversation, event.reason)
+        self._inbox.handle_session_closed(conversation)
+        link = conversation.link
+        if link is not None and link.conversation is conversation:
+            self._outbox.handle_session_closed(
+                link,
+                now_ns,
+                unanswered=event.reason is CloseReason.CONNECT_TIMEOUT,
+                idle=event.reason is CloseReason.IDLE,
+                untaken=event.reason is CloseReason.STORE_ACK_TIMEOUT,
+                lost=event.reason in IN_DOUBT,
+            )
+
+    # ---- packets
+
+    def _on_packet(self, conversation: Conversation, event: events.PacketArrived, now_ns: int) -> None:
+        try:
+            packet = wire.decode(event.content)
+            if isinstance(packet, wire.SequenceHeader):
+                check(packet.body)
+        except ProtocolError:
+            # It has arrived, and will be acknowledged, though nobody can read it.
+            if self._recorder is not None:
+                self._recorder.add_received(conversation.label, event, None, now_ns)
+            raise
+        if self._recorder is not None:
+            self._recorder.add_received(conversation.label, event, packet, now_ns)
+        if event.duplicate:
+            return
+        if isinstance(packet, wire.SequenceHeader):
+            if event.delivery in DURABLE:
+                self._depend(conversation)
+            self._inbox.handle_packet(conversation, event.number, packet, event.delivery, self._jobs.turn(now_ns))
+            return
+        if isinstance(packet, wire.EndPacket):
+            self._take_end(conversation, packet, now_ns)
+            return
+        if packet.origin != self._node_id or not self._outbox.leads(packet.lane, conversation.peer_id):
+            raise ProtocolError(DropReason.NOT_OUR_PACKET)
+        if isinstance(packet, wire.OrderAckPacket):
+            self._depend(conversation)
+            self._outbox.handle_order_ack(packet.lane, packet.sequence, packet.number, self._jobs.turn(now_ns))
+        elif isinstance(packet, wire.HoldPacket):
+            self._outbox.handle_hold(packet.lane, packet.turn, now_ns, stop=packet.stop, reason=packet.reason)
+        else:
+            self._outbox.handle_reject(packet.lane, packet.sequence, packet.number, packet.reason)
+
+    def _take_end(self, conversation: Conversation, packet: wire.EndPacket, now_ns: int) -> None:
+        """A stream has ended, says its origin; or its destination, that it is forgotten."""
+        self._depend(conversation)
+        if not packet.answer:
+            if packet.origin != conversation.peer_id:
+                raise ProtocolError(DropReason.FOREIGN_ORIGIN)
+            self._inbox.handle_end(conversation, packet, self._jobs.turn(now_ns))
+            return
+        known = packet.origin == self._node_id and self._outbox.retirement.handle_answer(
+            packet.lane, packet.sequence, conversation.peer_id, self._jobs.turn(now_ns)
+        )
+        if not known:
+            raise ProtocolError(DropReason.NOT_OUR_PACKET)
+
+    def _take_run(self, conversation: Conversation, event: events.RunArrived, now_ns: int) -> None:
+        """Take packets by the run, and those one by one that cannot be."""
+        delivery = event.delivery
+        for run in read_runs(event):
+            if isinstance(run, events.PacketArrived):
+                self._take(conversation, run, now_ns)
+                continue
+            if self._recorder is not None:
+                self._recorder.add_run(conversation.label, run, delivery, now_ns)
+            if delivery in DURABLE:
+                self._depend(conversation)
+            if self._inbox.handle_run(conversation, run, delivery, self._jobs.turn(now_ns)):
+                continue
+            for number, packet in enumerate(run.headers(), run.packet):
+                try:
+                    self._inbox.handle_packet(conversation, number, packet, delivery, self._jobs.turn(now_ns))
+                except ProtocolError as error:
+                    self._drops[error.reason] += 1
+
+    # ---- datagrams
+
+    def _on_size(self, conversation: Conversation, event: events.SizeChanged, now_ns: int) -> None:
+        self._record("path_size", now_ns, session=conversation.label, size=event.size_bytes)
+        link = conversation.link
+        if link is not None and link.conversation is conversation:
+            self._outbox.handle_size(link)
+
+    def _on_window(self, conversation: Conversation, event: events.WindowChanged, now_ns: int) -> None:
+        self._record("window_changed", now_ns, session=conversation.label, window=event.packets)
+
+    def _on_probe(self, conversation: Conversation, event: events.ProbeArrived, now_ns: int) -> None:
+        self._record("probe_received", now_ns, session=conversation.label, size=event.size_bytes)
+
+    def _on_probed(self, conversation: Conversation, _event: events.ProbeAnswered, now_ns: int) -> None:
+        self._record("probe_answered", now_ns, session=conversation.label)
+
+    def _on_piece(self, conversation: Conversation, _event: events.PieceArrived, now_ns: int) -> None:
+        self._record("piece_received", now_ns, session=conversation.label)
+
+    def _on_dropped(self, _conversation: Conversation, event: events.PacketDropped, _now_ns: int) -> None:
+        self._drops[event.reason] += 1
+
+    def _depend(self, conversation: Conversation) -> None:
+        """The next commit is to say what of the peer's store it depends on."""
+        known = conversation.known
+        if known is not None:
+            known.handle_serial(conversation.session.peer_mark)
+            self._handshakes.peers.depend(known)
+
+    # ---- acknowledgements
+
+    def _on_acked(self, conversation: Conversation, event: events.PacketsAcked, now_ns: int) -> None:
+        if self._recorder is not None:
+            self._recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
+        contexts = [sent.context for sent in event.told]
+        # Of an express packet that left again only the newest sending counts: there was no place for its stream.
+        covered = [
+            sent.context
+            for sent in event.told
+            if isinstance(sent.context, PacketContext)
+            and (sent.context.outgoing.durable or sent.number == sent.context.entry.packet)
+        ]
+        self._outbox.handle_session_acks(covered, self._jobs.turn(now_ns))
+        for context in contexts:
+            if isinstance(context, Control):
+                conversation.handle_refused(context.refuses)
+
+    def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
+        if self._recorder is not None:
+            self._recorder.add_numbers("store_ack_received", conversation.label, event.packets, now_ns)
+        if event.packets:
+            self._depend(conversation)
+            if conversation.link is not None:
+                conversation.link.patience.handle_stored()
+        # Of a packet that left again only the newest sending counts: an older one may have been passed over.
+        covered = [
+            sent.context
+            for sent in event.packets
+            if isinstance(sent.context, PacketContext) and sent.number == sent.context.entry.packet
+        ]
+        self._outbox.handle_store_acks(covered, self._jobs.turn(now_ns))
+
+    def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _now_ns: int) -> None:
+        self._inbox.order_acks.handle_request(conversation.peer_id)
+
+    def _on_quiet(self, conversation: Conversation, _event: events.PeerQuiet, _now_ns: int) -> None:
+        link = conversation.link
+        if link is not None and link.conversation is conversation and link.awaits_order_ack:
+            conversation.session.ping()
+
+    def _on_idle(self, conversation: Conversation, _event: events.SessionIdle, _now_ns: int) -> None:
+        """The session ends, unless there is something to say that is not to wait for another one.
+
+        That is an order ack, or, of a stream that waits for room, a packet that asks, or the word that there is none.
+        A store ack is to be given, too, however long the disk takes: its peer would send everything again.
+        """
+        if self._jobs.holds(conversation):
+            return
+        link, inbox = conversation.link, self._inbox
+        owed = inbox.order_acks.handle_request(conversation.peer_id)
+        acks = any(transfer.owes_ack and transfer.via is conversation for transfer in owed)
+        asks = link is not None and link.conversation is conversation and self._outbox.ask_for_room(link)
+        if not (acks or asks or inbox.admission.stop_again(conversation)):
+            conversation.session.close(CloseReason.IDLE)
+
+
+_REPORTS: dict[type, Any] = {
+    events.SessionOpened: Reports._on_opened,
+    events.PacketArrived: Reports._on_packet,
+    events.PacketDropped: Reports._on_dropped,
+    events.PacketsAcked: Reports._on_acked,
+    events.PacketsStored: Reports._on_stored,
+    events.AcksRequested: Reports._on_request,
+    events.PeerQuiet: Reports._on_quiet,
+    events.SessionIdle: Reports._on_idle,
+    events.SizeChanged: Reports._on_size,
+    events.WindowChanged: Reports._on_window,
+    events.ProbeArrived: Reports._on_probe,
+    events.ProbeAnswered: Reports._on_probed,
+    events.PieceArrived: Reports._on_piece,
+    events.SessionClosed: Reports._on_closed,
+}
+
+
+def _share(trigger: AckTrigger) -> str:
+    """Of the window, exactly; empty when none counts."""
+    share = trigger.window_share
+    return "" if share is None else f"{Fraction(share).numerator}/{Fraction(share).denominator}"
+
+
+def _at_once(terms: AckTerms) -> str:
+    """What makes an ack due at once, in words."""
+    told = {"gap": terms.on_gap, "duplicate": terms.on_duplicate, "request": terms.on_request}
+    return " ".join(name for name, is_told in told.items() if is_told)

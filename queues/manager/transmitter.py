@@ -1,0 +1,207 @@
+"""What conversations send: packets from links to sessions, and datagrams from sessions to addresses.
+
+Nothing is swept: who has something to do puts itself into a ready set (``Conversation.wake``), who waits for a moment
+into ``Deadlines``; all others cost nothing.
+
+Datagrams to one address leave together, and the system may carry them as one, and lose them as one. A packet that
+leaves again leaves by itself: what took a run of packets must not take their repetition in the same way.
+"""
+
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+
+from triack.base.datagram import Kind
+from triack.base.delivery import Delivery
+from triack.queues.deadlines import Deadlines
+from triack.queues.manager.link_news import News
+from triack.queues.manager.recorder import Recorder
+from triack.queues.peers.handshake import Handshakes
+from triack.queues.peers.link import Conversation, Link
+from triack.queues.peers.path import CHALLENGE_BYTES
+from triack.queues.streams.incoming_transfer import IncomingTransfer
+from triack.queues.streams.outbox import Outbox
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.session.protocol.events import TransmitKind
+from triack.session.protocol.states import SessionState
+from triack.session.session import Session
+
+__all__ = ["Giving", "Transmitter"]
+
+_KINDS = {
+    TransmitKind.CONNECT: Kind.CONNECT,
+    TransmitKind.ACCEPT: Kind.ACCEPT,
+    TransmitKind.DATA: Kind.DATA,
+}
+
+
+class Giving(IntEnum):
+    """What sessions are given to send, beside what they say by themselves."""
+
+    NOTHING = 0
+    """The store has failed."""
+    ANSWERS = 1
+    """The node closes: order acks and rejections, and no packets of its own."""
+    ALL = 2
+    """Whatever there is."""
+
+
+class Transmitter:
+    """Serves the conversations of a node.
+
+    Args:
+        handshakes: all conversations.
+        outbox: has the packets.
+        news: is told of time that passes without an answer.
+        report: called with a conversation whose session has something to report.
+        recorder: of the session log, or None.
+
+    Attributes:
+        deadlines: when conversations must be looked at again.
+    """
+
+    __slots__ = ("_handshakes", "_lone", "_news", "_outbox", "_recorder", "_report", "deadlines")
+
+    def __init__(
+        self,
+        handshakes: Handshakes,
+        outbox: Outbox,
+        news: News,
+        *,
+        report: Callable[[Conversation, int], None],
+        recorder: Recorder | None,
+    ) -> None:
+        self.deadlines = Deadlines[Conversation]()
+        self._handshakes = handshakes
+        self._outbox = outbox
+        self._news = news
+        self._report = report
+        self._recorder = recorder
+        self._lone: list[tuple[str, list[bytes]]] = []
+
+    def handle_timer(self, now_ns: int) -> None:
+        """Let every session whose time has come do its work."""
+        for conversation in self.deadlines.poll_due(now_ns):
+            # One that was never open may have given way to others.
+            if not self._handshakes.has(conversation):
+                continue
+            conversation.session.handle_timer(now_ns)
+            self._news.look_at(conversation)
+            conversation.wake()
+            self._report(conversation, now_ns)
+
+    def connect(self, links: Iterable[Link], now_ns: int) -> None:
+        """Begin a session for each of these links."""
+        for link in links:
+            self._handshakes.connect(link, now_ns)
+            self._news.handle_called(link, self._handshakes.waits_for(link))
+
+    def poll(self, giving: Giving, now_ns: int) -> list[tuple[str, list[bytes]]]:
+        """Everything to send now: addresses, and what goes there together."""
+        batches: dict[str, list[bytes]] = {}
+        paced: dict[Conversation, None] = {}
+        ready = self._handshakes.awake
+        while ready:
+            # To close one session can give another one something to do.
+            awake = list(ready)
+            ready.clear()
+            for conversation in awake:
+                if self._handshakes.has(conversation):
+                    self._serve(conversation, giving, batches, now_ns)
+                    if conversation.session.is_paced:
+                        paced[conversation] = None
+        # Credit grows with time: any later look may let a packet go, and timers of the system are coarse.
+        ready.update(paced)
+        for address, datagram in self._handshakes.take_replies():
+            batches.setdefault(address, []).append(datagram)
+        lone, self._lone = self._lone, []
+        return [*batches.items(), *lone]
+
+    def _serve(self, conversation: Conversation, giving: Giving, batches: dict[str, list[bytes]], now_ns: int) -> None:
+        session = conversation.session
+        # A session that drains may have closed when the disk, not a datagram, freed its last packet.
+        self._report(conversation, now_ns)
+        self.fill(conversation, giving, now_ns)
+        self._transmit(conversation, batches, now_ns)
+        if conversation.is_live:
+            self._look_for(conversation, batches, now_ns)
+        if session.state is SessionState.CLOSED:
+            self.deadlines.set(conversation, None)
+            self._handshakes.remove(conversation)
+        else:
+            self.deadlines.set(conversation, conversation.next_deadline())
+
+    def route(self, transfer: IncomingTransfer) -> Conversation | None:
+        """The conversation for an order ack: the one its packets came by, or another with the same node."""
+        via = transfer.via
+        if (via is not None and via.is_open) or not transfer.heard:
+            return via
+        return next((other for other in self._handshakes.with_peer(transfer.origin) if other.is_open), None)
+
+    def fill(self, conversation: Conversation, giving: Giving, now_ns: int) -> None:
+        """Give a session as many packets as its window takes."""
+        session = conversation.session
+        while conversation.control is not None and giving >= Giving.ANSWERS and session.room:
+            answer = conversation.take_control()
+            session.send_packet(Delivery.EXPRESS, answer.content, answer)
+        link = conversation.link
+        if giving < Giving.ALL or link is None or link.conversation is not conversation:
+            return
+        while session.room and (turn := link.next_turn()) is not None:
+            self._fill_from(session, link, *turn, now_ns)
+
+    def _fill_from(self, session: Session, link: Link, outgoing: OutgoingQueue, most: int, now_ns: int) -> None:
+        """Let an outgoing queue have its turn, or as much of it as the window takes."""
+        sequence = outgoing.sequence
+        left = min(session.room, most)
+        while left and (run := sequence.peek_run(left)):
+            if run[0].body is None:
+                self._outbox.want_bodies(outgoing)
+                link.end_turn(outgoing)
+                break
+            packet = session.send_packets(outgoing.delivery, *self._outbox.contents_of(outgoing, run))
+            if before := sequence.handle_sent(run, now_ns, packet=packet):
+                session.handle_freed(before)
+            link.handle_given(outgoing, len(run))
+            left -= len(run)
+        self._outbox.handle_handed_over(outgoing)
+
+    def _transmit(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
+        session = conversation.session
+        session.mark = self._handshakes.history.committed
+        self._transmit_runs(conversation, batches, now_ns)
+        while (transmit := session.poll_transmit(now_ns)) is not None:
+            counter = transmit.counter
+            if transmit.kind is TransmitKind.ACCEPT:
+                counter = conversation.connect_counter
+            channel, kind = conversation.channel, _KINDS[transmit.kind]
+            data = channel.seal(kind, transmit.connection_id, counter, transmit.payload, now_ns)
+            if transmit.packet is not None and transmit.packet.sends > 1:
+                self._lone.append((conversation.path, [data]))
+            else:
+                batches.setdefault(conversation.path, []).append(data)
+            if self._recorder is not None:
+                self._recorder.add_transmit(conversation.label, transmit, now_ns)
+            self._transmit_runs(conversation, batches, now_ns)
+
+    def _transmit_runs(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
+        """What leaves by the run, until something else goes first."""
+        while (run := conversation.session.poll_run(now_ns)) is not None:
+            batch = batches.setdefault(conversation.path, [])
+            batch += conversation.channel.seal_run(run.connection_id, run.counter, run.payloads, now_ns)
+            if self._recorder is not None:
+                self._recorder.add_run_sent(conversation.label, run.packets, now_ns)
+
+    def _look_for(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
+        """Answer a challenge of the peer's, and challenge where it may be."""
+        paths, channel = conversation.paths, conversation.channel
+        if paths is None:
+            return
+        answer = paths.poll_answer()
+        challenge = paths.poll_challenge(channel.overhead_bytes + CHALLENGE_BYTES, now_ns)
+        for kind, said in ((Kind.RESPONSE, answer), (Kind.CHALLENGE, challenge)):
+            if said is not None:
+                address, payload = said
+                data = channel.seal(kind, *conversation.session.take_counter(), payload, now_ns)
+                batches.setdefault(address, []).append(data)
+        if paths.is_settled:
+            conversation.paths = None

@@ -1,0 +1,50 @@
+"""Who wants to be told of the acknowledgements of outgoing queues: readers, fed by the queues and by the clock."""
+
+from triack.queues.streams.ack_events import AckEvents
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+
+__all__ = ["Watching"]
+
+
+class Watching:
+    """The readers of a node. Costs nothing while there are none."""
+
+    __slots__ = ("_readers",)
+
+    def __init__(self) -> None:
+        self._readers: list[tuple[OutgoingQueue, AckEvents]] = []
+
+    def begin(self, outgoing: OutgoingQueue, events: AckEvents) -> None:
+        """Feed a reader from now on, which begins with the oldest message that is not settled.
+
+        Of those after it, some may be: in classes without order, and by failures.
+        """
+        for tickets, reason in outgoing.settled_early():
+            if reason is None:
+                events.handle_acked(tickets.start, len(tickets), 0)
+            else:
+                events.handle_failed(tickets.start, len(tickets), reason)
+        outgoing.readers.append(events)
+        self._readers.append((outgoing, events))
+
+    def handle_time(self, now_ns: int) -> None:
+        """Let every reader gather what has happened since the last call; those that have ended are forgotten."""
+        for outgoing, events in self._readers:
+            if events.ended:
+                outgoing.readers.remove(events)
+            else:
+                events.handle_time(now_ns)
+        if self._readers:
+            self._readers = [reader for reader in self._readers if not reader[1].ended]
+
+    def end(self) -> None:
+        """Nothing happens any more to any outgoing queue."""
+        for _, events in self._readers:
+            events.end()
+
+    def next_deadline(self) -> int | None:
+        """When ``handle_time`` must be called, or None."""
+        if not self._readers:
+            return None
+        deadlines = [events.next_deadline() for _, events in self._readers]
+        return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)

@@ -1,0 +1,1 @@
+"""Other nodes: conversations with them, how these begin, and where a peer is found."""

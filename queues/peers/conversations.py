@@ -1,0 +1,174 @@
+"""All conversations of a node, and whose they are: by connection, by node, by peer, by path.
+
+Promise: nobody looks through all of them for a datagram, a connect or a lost path. Those that are not open yet cost a
+peer nothing, so they are few, in all and from one source: the oldest give way, and nobody who has spoken does.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import TypeVar
+
+from triack.base.datagram import Channel
+from triack.queues.peers.link import Conversation
+from triack.queues.peers.vouching import Vouching
+
+__all__ = ["HALF_OPEN_MAX", "HALF_OPEN_OF_ONE_MAX", "Conversations"]
+
+HALF_OPEN_MAX = 1_024
+"""Accepted conversations of which nothing was heard since: at a thousand connects a second, each has a second for its
+round trip. They take some 8 MB."""
+HALF_OPEN_OF_ONE_MAX = 16
+"""The same for one peer, or one address when peers are not known by keys. An honest one has one, and after a restart in
+the middle of it two. Connects that may be copies have as many places of their own."""
+Source = tuple[str, bool]
+"""The peer, or the address, that has caused a conversation, and whether by what may be a copy of an earlier connect."""
+
+Key = TypeVar("Key", bound=Hashable)
+Group = dict[Key, Conversation | dict[Conversation, None]]
+"""Most have one member, which then stands there itself: a table of one takes a quarter of a kilobyte."""
+
+
+class Conversations:
+    """The conversations of one node.
+
+    Attributes:
+        by_connection: all of them, by our connection id.
+        vouching: for the streams by which those go that have been open.
+    """
+
+    __slots__ = (
+        "_accepted",
+        "_by_name",
+        "_by_node",
+        "_by_path",
+        "_by_source",
+        "_half_open",
+        "by_connection",
+        "vouching",
+    )
+
+    def __init__(self) -> None:
+        self.by_connection: dict[int, Conversation] = {}
+        self.vouching = Vouching()
+        self._accepted: dict[tuple[bytes, int], Conversation] = {}
+        self._by_node: Group[bytes] = {}
+        self._by_name: Group[str] = {}
+        self._by_path: Group[str] = {}
+        self._by_source: Group[Source] = {}
+        self._half_open: OrderedDict[Conversation, Source] = OrderedDict()
+
+    def add(self, conversation: Conversation) -> None:
+        """One more."""
+        self.by_connection[conversation.session.hello.connection_id] = conversation
+        _put(self._by_path, conversation.path, conversation)
+
+    def remove(self, conversation: Conversation) -> None:
+        """It is gone."""
+        del self.by_connection[conversation.session.hello.connection_id]
+        self.forget_half_open(conversation)
+        self._accepted.pop((conversation.peer_id, conversation.session.hello.session_id), None)
+        _take(self._by_path, conversation.path, conversation)
+        if conversation.known is not None:
+            self.vouching.remove(conversation.path)
+        _take(self._by_node, conversation.peer_id, conversation)
+        _take(self._by_name, conversation.link_name, conversation)
+
+    def handle_opened(self, conversation: Conversation) -> None:
+        """It is open: its node is who it says, as far as that can be known."""
+        self.forget_half_open(conversation)
+        self.vouching.add(conversation.path)
+        _put(self._by_node, conversation.peer_id, conversation)
+        _put(self._by_name, conversation.link_name, conversation)
+
+    def move(self, conversation: Conversation, path: str) -> None:
+        """Its datagrams go to another address from now on."""
+        if path != conversation.path:
+            _take(self._by_path, conversation.path, conversation)
+            if conversation.known is not None:
+                self.vouching.remove(conversation.path)
+                self.vouching.add(path)
+            conversation.path = path
+            _put(self._by_path, path, conversation)
+
+    # ---- those that accept
+
+    def add_accepted(self, conversation: Conversation, source: Source) -> list[Conversation]:
+        """One more that accepts; it is found by its session from now on, and half open.
+
+        Args:
+            conversation: it was added before.
+            source: who has caused it.
+
+        Returns:
+            Those that have to give way: of one source, that has too many, the oldest of the same node if there is one.
+        """
+        self._accepted[(conversation.peer_id, conversation.session.hello.session_id)] = conversation
+        crowd = _members(self._by_source, source)
+        own = [one for one in crowd if one.peer_id == conversation.peer_id]
+        oldest = (own or crowd)[:1] if len(crowd) >= HALF_OPEN_OF_ONE_MAX else []
+        if not oldest and len(self._half_open) >= HALF_OPEN_MAX:
+            oldest = [next(iter(self._half_open))]
+        self._half_open[conversation] = source
+        _put(self._by_source, source, conversation)
+        return oldest
+
+    def accepted(self, node_id: bytes, session_id: int) -> Conversation | None:
+        """The one that a node has asked for with that session."""
+        return self._accepted.get((node_id, session_id))
+
+    def answer(self, conversation: Conversation, channel: Channel, counter: int, sender: str) -> None:
+        """Answer a connect: with its channel, and to where it came from."""
+        conversation.answer(channel, counter, sender)
+        self.move(conversation, sender)
+
+    def forget_half_open(self, conversation: Conversation) -> None:
+        """It is open, or closed."""
+        source = self._half_open.pop(conversation, None)
+        if source is not None:
+            _take(self._by_source, source, conversation)
+
+    @property
+    def oldest_half_open(self) -> Conversation | None:
+        """Who gives way first, if anyone does."""
+        return next(iter(self._half_open), None)
+
+    # ---- whose they are
+
+    def with_node(self, node_id: bytes) -> list[Conversation]:
+        """Those with a node that have been open."""
+        return _members(self._by_node, node_id)
+
+    def of_node(self, node_id: bytes) -> list[Conversation]:
+        """All with a node, whether they have been open or not."""
+        half_open = [conversation for conversation in self._half_open if conversation.peer_id == node_id]
+        return self.with_node(node_id) + half_open
+
+    def with_peer(self, name: str) -> list[Conversation]:
+        """Those with a peer that have been open."""
+        return _members(self._by_name, name)
+
+    def at(self, path: str) -> list[Conversation]:
+        """Those whose datagrams go to an address."""
+        return _members(self._by_path, path)
+
+
+def _put(group: Group[Key], key: Key, conversation: Conversation) -> None:
+    present = group.setdefault(key, conversation)
+    if isinstance(present, dict):
+        present[conversation] = None
+    elif present is not conversation:
+        group[key] = {present: None, conversation: None}
+
+
+def _take(group: Group[Key], key: Key, conversation: Conversation) -> None:
+    present = group.get(key)
+    if isinstance(present, dict):
+        present.pop(conversation, None)
+    if present is conversation or present == {}:
+        del group[key]
+
+
+def _members(group: Group[Key], key: Key) -> list[Conversation]:
+    """Oldest first."""
+    present = group.get(key, {})
+    return list(present) if isinstance(present, dict) else [present]

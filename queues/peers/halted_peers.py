@@ -1,0 +1,127 @@
+"""Peers that are spoken to no more, as their store, or ours, was rolled back; and the links that lead to them.
+
+Promise: who waits for such a peer is told why, now and whenever another link turns out to lead there; the operator is
+told once for each; and what strangers invent fills no memory. Who is to be halted is found out by ``handshake``.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from triack.base.errors import RollbackDetected
+from triack.base.peers import Directory
+from triack.base.reasons import DropReason
+from triack.queues.peers.introduction import Introduction, RolledBack
+from triack.queues.peers.link import Link
+
+__all__ = ["HALTED_MAX", "HaltedPeers"]
+
+HALTED_MAX = 1_024
+"""Halted peers that no link of ours leads to and that are remembered: anyone can invent a node id. More are refused all
+the same."""
+
+_SIDES = {RolledBack.SENDER: "own", RolledBack.RECEIVER: "peer", RolledBack.UNKNOWN: "unknown"}
+
+
+class Halted(NamedTuple):
+    """A peer that is spoken to no more, and why."""
+
+    rolled_back: RolledBack
+    error: RollbackDetected
+
+
+class HaltedPeers:
+    """Whom a node does not speak to, in this life of its process.
+
+    Args:
+        node_id: its own.
+        directory: the peers by name.
+        drops: counts what is dropped, by reason.
+        record: writes to the session log, ``record(event, now_ns, **fields)``.
+    """
+
+    __slots__ = ("_accused", "_by_node", "_detected", "_directory", "_drops", "_leading", "_node_id", "_record")
+
+    def __init__(
+        self, node_id: bytes, directory: Directory, drops: Counter[DropReason], record: Callable[..., None]
+    ) -> None:
+        self._node_id = node_id
+        self._directory = directory
+        self._drops = drops
+        self._record = record
+        self._by_node: dict[bytes, Halted] = {}
+        self._leading: dict[bytes, dict[Link, None]] = {}
+        self._accused: set[str] = set()
+        self._detected: list[RollbackDetected] = []
+
+    def __contains__(self, node_id: bytes) -> bool:
+        return node_id in self._by_node
+
+    def rolled_back(self, node_id: bytes) -> RolledBack:
+        """Whose store is the older copy, of a peer that is halted."""
+        return self._by_node[node_id].rolled_back
+
+    @property
+    def sides(self) -> dict[str, str]:
+        """Those that are halted: node id in hex, and whose store it is (own, peer, unknown)."""
+        return {node_id.hex(): halted.error.rolled_back for node_id, halted in self._by_node.items()}
+
+    def add(self, peer: Introduction, name: str, rolled_back: RolledBack, now_ns: int) -> bool:
+        """Halt a peer. Returns whether it was not halted before, and is remembered."""
+        node_id = peer.node_id
+        if node_id == self._node_id:
+            rolled_back = RolledBack.SENDER
+        if node_id in self._by_node:
+            return False
+        # A peer can invent nodes, but its quarrel is told once.
+        if node_id not in self._leading and (name in self._accused or len(self._by_node) >= HALTED_MAX):
+            self._drops[DropReason.HALTED_OVERFLOW] += 1
+            return False
+        if self._directory.named(name) is not None:
+            self._accused.add(name)
+        halted = self._by_node[node_id] = Halted(rolled_back, self._explain(peer, name, rolled_back))
+        self._detected.append(halted.error)
+        self._record(
+            "rollback_detected",
+            now_ns,
+            peer=node_id.hex(),
+            peer_name=name,
+            rolled_back=halted.error.rolled_back,
+        )
+        return True
+
+    def _explain(self, peer: Introduction, name: str, rolled_back: RolledBack) -> RollbackDetected:
+        side = _SIDES[rolled_back]
+        other = f"node {name} ({peer.node_id.hex()})" if name else f"node {peer.node_id.hex()}"
+        if peer.node_id == self._node_id:
+            what = "another process runs on a copy of this node's store"
+        elif side == "own":
+            what = f"{other} depends on what this node's store does not have: it is an older copy, or runs twice"
+        elif side == "peer":
+            what = f"the store of {other} does not have what this node depends on: it is an older copy, or runs twice"
+        else:
+            what = f"{other} says that its store or this node's is an older copy, or runs twice"
+        return RollbackDetected(what, peer=peer.node_id.hex(), rolled_back=side)
+
+    def stop_links(self, node_id: bytes, *, told: bool) -> None:
+        """Stop the links that lead to a peer, if it is halted. ``told``: it knows."""
+        for link in list(self._leading.get(node_id, ())):
+            link.halt(self._by_node[node_id].error, told=told)
+
+    def lead(self, link: Link, node_id: bytes) -> None:
+        """It has turned out to which node a link leads."""
+        if link.peer_id == node_id:
+            return
+        before = self._leading.get(link.peer_id, {})
+        before.pop(link, None)
+        if not before:
+            self._leading.pop(link.peer_id, None)
+        self._leading.setdefault(node_id, {})[link] = None
+        link.peer_id = node_id
+        halted = self._by_node.get(node_id)
+        link.halt(None if halted is None else halted.error, told=False)
+
+    def take_detected(self) -> list[RollbackDetected]:
+        """Rollbacks found since the last call, one for each peer."""
+        detected, self._detected = self._detected, []
+        return detected

@@ -1,0 +1,648 @@
+"""How conversations begin, and the peers with which none may begin: those whose store, or ours, was rolled back.
+
+    CONNECT   where my store is, and what I remember of yours   --->  is that in my history?
+    is that in my history?   <---   where my store is, what I remember of yours, and what I have checked   ACCEPT
+    open; the first datagram                                    --->  open
+
+Who dials an address for the first time does not know whom it will meet. If the accept shows a node that it remembers,
+it connects once more with what it remembers, and opens when that was checked. It takes no more round trips otherwise.
+
+Only a node itself can tell that something is not in its history. Whoever finds that out has the other halted and tells
+it: an acceptor by refusing every connect, an initiator by connecting until it is refused. A halted peer is spoken to no
+more; the rest of the node goes on, as a peer may lie. What an initiator says of a rollback counts only if it knows the
+id of our present start: a late copy of an older connect does not.
+
+A connect that may be a copy (``freshness``) is answered when its sender has proved to be where it says, and takes no
+place from those that are not: nothing that is repeated has an effect on an honest peer.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from triack.base.commit import Commit, StoreContent
+from triack.base.datagram import Channel, Channels, Header, Kind
+from triack.base.errors import ProtocolError
+from triack.base.paths import address_in
+from triack.base.peers import Directory
+from triack.base.reasons import DeadReason, DropReason
+from triack.base.units import in_ns
+from triack.queues.node_settings import NodeSettings
+from triack.queues.peers.calling import WaitsFor
+from triack.queues.peers.conversations import Conversations
+from triack.queues.peers.freshness import Freshness, Moment
+from triack.queues.peers.halted_peers import HaltedPeers
+from triack.queues.peers.history import History, Peers, covers
+from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
+from triack.queues.peers.link import Conversation, Link
+from triack.queues.peers.session_settings import session_settings
+from triack.queues.peers.vouching import Release, Vouch
+from triack.queues.streams.outbox import Outbox
+from triack.queues.streams.positions import Positions
+from triack.session.protocol.frames import Hello
+from triack.session.protocol.states import CloseReason, SessionState
+from triack.session.session import Session
+
+if TYPE_CHECKING:
+    from random import Random
+
+__all__ = ["Handshakes"]
+
+SESSIONS_OF_ONE_MAX = 8
+"""Open sessions of one peer: it needs one, two when both ends connect at once, and some while it moves or restarts."""
+
+_IN_CONVERSATION = frozenset({Kind.ACCEPT, Kind.RETRY, Kind.DATA, Kind.CHALLENGE, Kind.RESPONSE})
+"""What belongs to a conversation that there is."""
+
+
+class Connect(NamedTuple):
+    """A connect that has arrived; ``name`` is what this node calls its sender, ``repeats`` whether it may be a copy."""
+
+    hello: Hello
+    peer: Introduction
+    name: str
+    channel: Channel
+    counter: int
+    sender: str
+    repeats: bool
+
+
+class Handshakes:
+    """All conversations of a node, from connect to open.
+
+    Args:
+        content: what the store had at the start.
+        name: a label for people.
+        address: where the node listens, empty when it does not.
+        settings: limits and timeouts.
+        channels: makes the channels of conversations.
+        directory: the peers by name.
+        random: for ids.
+        outbox: has the links.
+        positions: how far the streams of others are here.
+        drops: counts what is dropped, by reason.
+        record: writes to the session log, ``record(event, now_ns, **fields)``.
+        report: called with a conversation whose session has something to report.
+
+    Attributes:
+        awake: the conversations that have something to do.
+        history: of this node's store.
+        peers: what is remembered of others.
+        halted: peers that are spoken to no more.
+    """
+
+    def __init__(
+        self,
+        content: StoreContent,
+        *,
+        name: str,
+        address: str,
+        settings: NodeSettings,
+        channels: Channels,
+        directory: Directory,
+        random: "Random",
+        outbox: Outbox,
+        positions: Positions,
+        drops: Counter[DropReason],
+        record: Callable[..., None],
+        report: Callable[[Conversation, int], None],
+    ) -> None:
+        self._index = Conversations()
+        self.history = History(content)
+        self.peers = Peers(content.peers.values(), content.addresses)
+        self.halted = HaltedPeers(content.node_id, directory, drops, record)
+        self._node_id = content.node_id
+        self._freshness = Freshness()
+        self._own_introduction = partial(
+            Introduction,
+            content.node_id,
+            name,
+            address,
+            survives=settings.survives,
+            incarnation=content.incarnation,
+        )
+        self._settings = settings
+        self._channels = channels
+        self._directory = directory
+        self._random = random
+        self._outbox = outbox
+        self._positions = positions
+        self._drops = drops
+        self._record = record
+        self._report = report
+        self.awake: dict[Conversation, None] = {}
+        self._replies: list[tuple[str, bytes]] = []
+
+    @property
+    def conversations(self) -> dict[int, Conversation]:
+        """All of them, by our connection id."""
+        return self._index.by_connection
+
+    # ---- the initiator
+
+    def connect(self, link: Link, now_ns: int) -> None:
+        """Give a link a session: one that its peer has opened, or one that begins now."""
+        there = next((one for one in self._index.with_peer(link.peer) if one.is_open), None)
+        if there is not None and link.halted is None:
+            self._serve(link, there)
+            self._outbox.handle_session_opened(link, now_ns)
+            return
+        link.calling.known = self._directory.named(link.peer)
+        if not self._channels.knows(link.peer):
+            self._drops[DropReason.NO_KEY] += 1
+            return
+        addresses = self._ways_to(link.peer)
+        if addresses:
+            self._call(link, addresses, now_ns)
+
+    def waits_for(self, link: Link) -> WaitsFor | None:
+        """What is missing for a link to bring to its peer what it has to send; None when nothing is."""
+        if not link.is_sending or (link.conversation is not None and link.conversation.is_open):
+            return None
+        if link.halted is not None:
+            return WaitsFor.RESTART
+        if not self._channels.knows(link.peer):
+            return WaitsFor.KEY
+        return WaitsFor.ANSWER if self._ways_to(link.peer) else WaitsFor.ADDRESS
+
+    def addresses_of(self, peer: str) -> tuple[str, ...]:
+        """Where a peer may be: as the directory says, or its name."""
+        known = self._directory.named(peer)
+        return known.addresses if known is not None else (peer,) if "://" in peer else ()
+
+    def _ways_to(self, peer: str) -> tuple[str, ...]:
+        """The same, and where it has said itself that it listens."""
+        addresses, learned = self.addresses_of(peer), self.peers.addresses.get(peer)
+        return (*addresses, learned) if learned and learned not in addresses else addresses
+
+    def _call(self, link: Link, addresses: tuple[str, ...], now_ns: int) -> None:
+        """Begin a session with whoever is at the next of a link's addresses."""
+        try_ns = link.calling.choose(addresses, now_ns)
+        path = link.calling.address
+        channel = self._channels.dial(link.peer, path.partition(":")[0])
+        own = self._introduce(link.peer, link.peer_id, self.peers.of(link.peer_id))
+        named = link.peer, path
+        spacing_ns, session_id = link.calling.spacing_ns(now_ns), self._random.getrandbits(64)
+        session = self._make_session(
+            session_id, own, named, link.peer_id, channel, now_ns, try_ns=try_ns, spacing_ns=spacing_ns
+        )
+        link.conversation = self._add(Conversation(session, channel, path, link.peer, self.awake, own))
+        link.conversation.link = link
+
+    def handle_accept(self, conversation: Conversation, hello: Hello, now_ns: int) -> None:
+        """Take an accept: open, ask for more to be checked, or learn of a rollback.
+
+        Raises:
+            ProtocolError: ``unexpected-accept``, for one that answers no connect of ours; ``bad-hello``.
+        """
+        session, peer = conversation.session, Introduction.decode(hello.introduction)
+        if session.state is not SessionState.CONNECTING or hello.session_id != session.hello.session_id:
+            raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
+        # A clone of our store has our id, but a start of its own: with ours, too, it is an echo of ourselves.
+        own_echo = peer.node_id == self._node_id and peer.point.start == self.history.start
+        if own_echo or conversation.peer_id not in (b"", peer.node_id):
+            raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
+        self._check_owner(peer.node_id, conversation.channel.peer)
+        if conversation.link is not None:
+            self.halted.lead(conversation.link, peer.node_id)
+        if peer.rolled_back:
+            self._halt(peer, conversation.peer_name, peer.rolled_back.turned, now_ns, told=True)
+            session.close(CloseReason.ROLLBACK)
+        elif peer.node_id in self.halted or not self._is_true(peer):
+            self._halt(peer, conversation.peer_name, RolledBack.SENDER, now_ns)
+            start = HistoryPoint(peer.point.start, 0)
+            self._connect_again(conversation, peer.node_id, start, self.halted.rolled_back(peer.node_id))
+        elif self._has_enough(peer):
+            conversation.peer = peer
+            session.handle_hello(hello, now_ns)
+        else:
+            self._connect_again(conversation, peer.node_id, self.peers.of(peer.node_id), RolledBack.NONE)
+
+    def _is_true(self, peer: Introduction) -> bool:
+        """Whether this is another node than we are, and what it remembers of our store is so."""
+        return peer.node_id != self._node_id and self.history.has(peer.remembered)
+
+    def _has_enough(self, peer: Introduction) -> bool:
+        """Whether the acceptor's store has all that we remember of it: it has looked, or is at a later point itself."""
+        remembered = self.peers.of(peer.node_id)
+        return covers(peer.checked, remembered) or covers(peer.point, remembered)
+
+    def _connect_again(
+        self, conversation: Conversation, receiver: bytes, remembered: HistoryPoint, rolled_back: RolledBack
+    ) -> None:
+        own = replace(conversation.own, receiver=receiver, remembered=remembered, rolled_back=rolled_back)
+        conversation.introduce(own)
+
+    # ---- the acceptor
+
+    def handle_connect(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> None:
+        """Answer a connect.
+
+        Args:
+            datagram: all of it.
+            header: what ``read_header`` has read.
+            sender: the address that it came from.
+            now_ns: the clock.
+
+        Raises:
+            ProtocolError: with the reason why there will be no session.
+        """
+        answer = self._channels.answer(datagram, header, sender, now_ns)
+        if answer.channel is None:
+            self._replies.append((sender, answer.retry))
+            return
+        hello = Hello.decode(answer.payload)
+        peer = Introduction.decode(hello.introduction)
+        self._check_owner(peer.node_id, answer.channel.peer)
+        repeats = self._may_repeat(answer.channel.peer, peer, hello)
+        if repeats and answer.retry:
+            self._drops[DropReason.REPEATED_CONNECT] += 1
+            self._replies.append((sender, answer.retry))
+            return
+        name = answer.channel.peer or self._name_of(peer)
+        # A conversation keeps the channel, and a refusal is sealed with it.
+        self._handle_hello(Connect(hello, peer, name, answer.channel, header.counter, sender, repeats), now_ns)
+
+    def _may_repeat(self, proved: str, peer: Introduction, hello: Hello) -> bool:
+        """Whether a connect may be a copy of an earlier one: its node has made a newer one that has come.
+
+        Only what a key has proved is asked: without keys anybody could say so of anybody.
+        """
+        moment = Moment(peer.incarnation, hello.sent_at_ns)
+        return proved != "" and not self._freshness.take(proved, peer.node_id, moment)
+
+    def _name_of(self, peer: Introduction) -> str:
+        """What a node is called that proves nothing: by the address that it says, or by its own name if it has none."""
+        if peer.address:
+            there = self._directory.at(peer.address)
+            return peer.address if there is None else there.name
+        named = self._directory.named(peer.name)
+        return named.name if named is not None and not named.addresses else ""
+
+    def _check_owner(self, node_id: bytes, name: str) -> None:
+        """A node stays the peer's that has proved first to be it, for as long as there is that peer."""
+        owner = self.peers.owner(node_id)
+        if name and owner not in ("", name) and self._directory.named(owner) is not None:
+            raise ProtocolError(DropReason.FOREIGN_NODE_ID, f"{name} says that it is a node of {owner}")
+
+    def _handle_hello(self, connect: Connect, now_ns: int) -> None:
+        hello, peer = connect.hello, connect.peer
+        if peer.node_id == self._node_id:
+            self._handle_own_connect(connect, now_ns)
+            raise ProtocolError(DropReason.OWN_NODE)
+        if self._is_told(peer):
+            self._halt(peer, connect.name, peer.rolled_back.turned, now_ns, told=True)
+            self._refuse(connect, peer.rolled_back.turned, now_ns)
+        if peer.receiver == self._node_id and not self.history.has(peer.remembered):
+            self._halt(peer, connect.name, RolledBack.SENDER, now_ns)
+            self._refuse(connect, RolledBack.SENDER, now_ns)
+        if peer.node_id in self.halted:
+            self._refuse(connect, self.halted.rolled_back(peer.node_id), now_ns)
+        conversation = self._index.accepted(peer.node_id, hello.session_id)
+        if conversation is not None:
+            self._answer_again(conversation, connect, now_ns)
+            return
+        link = self._outbox.links.get(connect.name)
+        if link is not None and link.insists(now_ns) and self._node_id > peer.node_id:
+            # Both ends connect at once: the greater node id wins, and both know it.
+            raise ProtocolError(DropReason.CONNECTING_OURSELVES)
+        self._make_room()
+        self._accept(connect, now_ns)
+
+    def _accept(self, connect: Connect, now_ns: int) -> None:
+        link = self._outbox.links.get(connect.name)
+        if link is not None:
+            link.handle_call(now_ns)
+        channel, hello, own = connect.channel, connect.hello, self._answer(connect.peer)
+        own = replace(own, positions=self._positions.tell(connect.peer.node_id, own.room, now_ns))
+        named = connect.name, connect.sender
+        session = self._make_session(hello.session_id, own, named, connect.peer.node_id, channel, now_ns, peer=hello)
+        conversation = self._add(
+            Conversation(session, channel, connect.sender, connect.name, self.awake, own, connect.peer)
+        )
+        conversation.answer(channel, connect.counter, connect.sender)
+        source = channel.peer or address_in(connect.sender)
+        for oldest in self._index.add_accepted(conversation, (source, connect.repeats)):
+            self._give_way(oldest)
+
+    def _answer_again(self, conversation: Conversation, connect: Connect, now_ns: int) -> None:
+        if conversation.session.state is not SessionState.ACCEPTING:
+            raise ProtocolError(DropReason.LATE_CONNECT)
+        # A connect with nothing to check, a late copy perhaps, takes nothing back.
+        conversation.introduce(self._check(conversation.own, connect.peer))
+        self._index.answer(conversation, connect.channel, connect.counter, connect.sender)
+        conversation.session.handle_hello(connect.hello, now_ns)
+        conversation.wake()
+
+    def _is_told(self, peer: Introduction) -> bool:
+        """Whether the initiator says, having heard of our present start, that a store was rolled back."""
+        return peer.rolled_back is not RolledBack.NONE and (peer.receiver, peer.remembered.start) == (
+            self._node_id,
+            self.history.start,
+        )
+
+    def _refuse(self, connect: Connect, rolled_back: RolledBack, now_ns: int) -> None:
+        """Tell who connects that there will be no session. It needs none: each connect is answered by itself."""
+        self._reply(connect, rolled_back, now_ns)
+        raise ProtocolError(DropReason.ROLLBACK)
+
+    def _reply(self, connect: Connect, rolled_back: RolledBack, now_ns: int) -> None:
+        hello = Hello.of(
+            self._settings.session,
+            session_id=connect.hello.session_id,
+            connection_id=self._connection_id(),
+            sent_at_ns=connect.hello.sent_at_ns,
+            introduction=replace(self._answer(connect.peer), rolled_back=rolled_back).encode(),
+        )
+        receiver, payload = connect.hello.connection_id, hello.encode()
+        answer = connect.channel.seal(Kind.ACCEPT, receiver, connect.counter, payload, now_ns)
+        self._replies.append((connect.sender, answer))
+
+    def _handle_own_connect(self, connect: Connect, now_ns: int) -> None:
+        peer = connect.peer
+        if peer.point.start == self.history.start:
+            self._handle_own_address(connect, now_ns)
+        elif self._is_told(peer):
+            self._halt(peer, connect.name, RolledBack.SENDER, now_ns)
+            self._refuse(connect, RolledBack.SENDER, now_ns)
+        else:
+            # A late copy of a connect of ours, or a clone: only the clone will answer, and say what we are.
+            self._reply(connect, RolledBack.NONE, now_ns)
+
+    def _handle_own_address(self, connect: Connect, now_ns: int) -> None:
+        """We have dialled ourselves, by another name: what waits there can never be delivered."""
+        link = self._outbox.links.get(connect.peer.dialled)
+        if link is None or link.conversation is None:
+            return
+        if link.conversation.session.hello.session_id == connect.hello.session_id:
+            self._outbox.give_up(link, DeadReason.OWN_ADDRESS)
+            self._close(link.conversation, CloseReason.LOCAL_STOP, now_ns)
+
+    def _make_room(self) -> None:
+        if len(self.conversations) < self._settings.max_sessions:
+            return
+        oldest = self._index.oldest_half_open
+        if oldest is None:
+            raise ProtocolError(DropReason.TOO_MANY_SESSIONS)
+        self._give_way(oldest)
+
+    def _give_way(self, half_open: Conversation) -> None:
+        """A connect costs its sender nothing: it may drive out another, but nobody who has spoken."""
+        self._index.remove(half_open)
+        self._drops[DropReason.HALF_OPEN_OVERFLOW] += 1
+
+    def confirm(self, conversation: Conversation, now_ns: int) -> None:
+        """The initiator has spoken on a session that is not open yet: may it open?
+
+        Raises:
+            ProtocolError: ``outdated-accept``: since our accept, another process of that node has opened a session, and
+                nobody has asked this one whether it knows of it. It has to connect again.
+        """
+        session = conversation.session
+        self._index.move(conversation, conversation.accepted_at)
+        remembered = self.peers.of(conversation.peer_id)
+        if conversation.peer_start != remembered.start and not covers(conversation.own.remembered, remembered):
+            session.close(CloseReason.SUPERSEDED)
+            self._report(conversation, now_ns)
+            raise ProtocolError(DropReason.OUTDATED_ACCEPT)
+
+    # ---- both
+
+    def _introduce(
+        self, dialled: str, receiver: bytes, remembered: HistoryPoint, checked: HistoryPoint = NO_POINT
+    ) -> Introduction:
+        return self._own_introduction(
+            dialled=dialled,
+            point=self.history.point,
+            receiver=receiver,
+            remembered=remembered,
+            checked=checked,
+        )
+
+    def _answer(self, peer: Introduction) -> Introduction:
+        return self._check(self._introduce(peer.dialled, peer.node_id, self.peers.of(peer.node_id)), peer)
+
+    def _check(self, own: Introduction, peer: Introduction) -> Introduction:
+        return replace(own, checked=peer.remembered) if peer.receiver == self._node_id else own
+
+    def _connection_id(self) -> int:
+        return self._random.getrandbits(63) + 1
+
+    def _make_session(
+        self,
+        session_id: int,
+        own: Introduction,
+        named: tuple[str, str],
+        node_id: bytes,
+        channel: Channel,
+        now_ns: int,
+        *,
+        peer: Hello | None = None,
+        try_ns: int | None = None,
+        spacing_ns: int = 0,
+    ) -> Session:
+        """A session with a peer of that name, or address, at that address; the node that it is, as far as we know."""
+        name, path = named
+        link = self._outbox.links.get(name)
+        return Session(
+            session_settings(
+                self._settings,
+                path,
+                try_ns,
+                direct="://" in name,
+                ack_factor=self.peers.ack_factor(node_id),
+                store_factor=1 if link is None else link.patience.store_factor,
+            ),
+            session_id=session_id,
+            connection_id=self._connection_id(),
+            introduction=own.encode(),
+            peer=peer,
+            overhead_bytes=channel.overhead_bytes,
+            scheme=path.partition(":")[0],
+            now_ns=now_ns,
+            spacing_ns=spacing_ns,
+            keep_alive_ns=0 if link is None or peer is not None else self._keep_alive_ns(link, path),
+        )
+
+    def _keep_alive_ns(self, link: Link, path: str) -> int:
+        """How long a session of ours may send nothing; 0 for as long as it likes. Streams are the system's to keep."""
+        if not path.startswith("udp:"):
+            return 0
+        known = self._directory.named(link.peer)
+        if known is not None and known.keep_alive_s is not None:
+            return in_ns(known.keep_alive_s)
+        return in_ns(self._settings.keep_alive_s) if self._outbox.links.calls else 0
+
+    def _add(self, conversation: Conversation) -> Conversation:
+        self._index.add(conversation)
+        conversation.wake()
+        return conversation
+
+    def _close(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
+        conversation.session.close(reason)
+        conversation.wake()
+        self._report(conversation, now_ns)
+
+    def handle_opened(self, conversation: Conversation, commit: Commit, now_ns: int) -> None:
+        """A session is open: it takes the place of older ones, and serves our link to the peer."""
+        session, peer, proved = conversation.session, conversation.peer, conversation.channel.peer
+        assert peer is not None
+        conversation.known = self.peers.meet(peer.node_id, peer.point, proved)
+        conversation.known.handle_serial(session.peer_mark)
+        self._index.handle_opened(conversation)
+        self._supersede(conversation, now_ns)
+        self._end_oldest(conversation, now_ns)
+        if not session.initiator:
+            self._adopt(conversation, now_ns)
+        if proved and peer.address not in self.addresses_of(proved):
+            self.peers.learn(proved, peer.address, commit)
+
+    def _supersede(self, newer: Conversation, now_ns: int) -> None:
+        """A node that connects although it had a session has lost that; one that restarted, all."""
+        for older in self.with_peer(newer.peer_id):
+            if older is newer or older.session.is_closed:
+                continue
+            if older.peer_start != newer.peer_start or _has_lost(older, newer):
+                self._close(older, CloseReason.SUPERSEDED, now_ns)
+
+    def _end_oldest(self, conversation: Conversation, now_ns: int) -> None:
+        """A peer may have many nodes, or say so, and each many names for this one; it has only so many sessions."""
+        name = conversation.channel.peer
+        crowd = self._index.with_peer(name) if name else self.with_peer(conversation.peer_id)
+        left = [one for one in crowd if not one.session.is_closed]
+        for oldest in left[:-SESSIONS_OF_ONE_MAX]:
+            self._close(oldest, CloseReason.SUPERSEDED, now_ns)
+
+    def _adopt(self, conversation: Conversation, now_ns: int) -> None:
+        """The peer has connected: its session serves our link to it, unless that has one."""
+        link = self._outbox.links.get(conversation.link_name)
+        if link is None:
+            return
+        ours = link.conversation
+        if ours is not None:
+            if ours.is_open:
+                return
+            self._close(ours, CloseReason.LOCAL_STOP, now_ns)
+        self._serve(link, conversation)
+
+    def _serve(self, link: Link, conversation: Conversation) -> None:
+        self.halted.lead(link, conversation.peer_id)
+        link.conversation = conversation
+        conversation.link = link
+
+    def handle_closed(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
+        """A session is over; a peer that closed it for a rollback is halted."""
+        peer, known, session = conversation.peer, conversation.known, conversation.session
+        if known is not None and self._settings.session.ack_timeout_s is not None:
+            probe_ns = session.rtt.probe_ns if session.rtt.measured else None
+            unheard = reason is CloseReason.ACK_TIMEOUT
+            known.handle_waited(probe_ns, session.policy.ack_timeout_max_ns, unheard=unheard)
+        self._index.forget_half_open(conversation)
+        if reason is CloseReason.ROLLBACK and peer is not None and peer.node_id not in self.halted:
+            self._halt(peer, conversation.peer_name, RolledBack.UNKNOWN, now_ns, told=True)
+
+    def name_of(self, node_id: bytes) -> str:
+        """By which name messages go back to a node that has sent some: its peer's, or its id when it has none here."""
+        there = next((one.peer_name for one in self.with_peer(node_id) if one.peer_name), "")
+        return self.peers.owner(node_id) or there or node_id.hex()
+
+    def with_peer(self, node_id: bytes) -> list[Conversation]:
+        """The conversations with a node that have been open."""
+        return self._index.with_node(node_id)
+
+    def at(self, path: str) -> list[Conversation]:
+        """The conversations whose datagrams go to an address."""
+        return self._index.at(path)
+
+    def handle_arrived(
+        self, conversation: Conversation, header: Header, sender: str, size_bytes: int, now_ns: int
+    ) -> None:
+        """A datagram of a conversation has opened, and came from an address: the peer may be somewhere else now."""
+        conversation.handle_arrived(header, sender, size_bytes, self._draw, now_ns)
+
+    def _draw(self, size_bytes: int) -> bytes:
+        return self._random.getrandbits(8 * size_bytes).to_bytes(size_bytes, "big")
+
+    def handle_response(self, conversation: Conversation, answer: bytes, sender: str) -> None:
+        """The peer has answered from somewhere else: it is there. Raises ProtocolError ``unexpected-response``."""
+        conversation.look_around().handle_response(answer, sender)
+        self._index.move(conversation, sender)
+        conversation.session.sizing.handle_moved()
+
+    def of(self, header: Header) -> Conversation:
+        """Whose datagram it is. Raises ProtocolError ``unknown-connection``, ``unknown-kind``."""
+        conversation = self.conversations.get(header.connection_id)
+        if conversation is None:
+            raise ProtocolError(DropReason.UNKNOWN_CONNECTION)
+        if header.kind not in _IN_CONVERSATION:
+            raise ProtocolError(DropReason.UNKNOWN_KIND)
+        return conversation
+
+    def has(self, conversation: Conversation) -> bool:
+        """Whether a conversation is not gone."""
+        return conversation.session.hello.connection_id in self.conversations
+
+    def remove(self, conversation: Conversation) -> None:
+        """A closed conversation has said its last word."""
+        self._index.remove(conversation)
+        if self.peers.crowded and not self.with_peer(conversation.peer_id):
+            self.peers.part(conversation.peer_id)
+
+    def handle_directory_changed(self, now_ns: int) -> None:
+        """The directory has changed: who is trusted no more goes at once, and links look for their peers again."""
+        self._freshness.forget(lambda peer: self._directory.named(peer) is not None)
+        for conversation in list(self.conversations.values()):
+            channel = conversation.channel
+            if channel.peer and not self._directory.trusts(channel.peer, channel.peer_key):
+                self._close(conversation, CloseReason.REVOKED, now_ns)
+        self._outbox.links.keep_touch(self._directory)
+        for link in self._outbox.links.values():
+            ours, changed = link.conversation, link.calling.known != self._directory.named(link.peer)
+            if changed:
+                link.calling.handle_moved()
+            if ours is not None and ours.session.initiator:
+                ours.session.keep_alive(self._keep_alive_ns(link, ours.path), now_ns)
+                ours.wake()
+            if ours is not None and link.is_connecting and changed:
+                self._close(ours, CloseReason.LOCAL_STOP, now_ns)
+            if link.conversation is None:
+                link.retry_at_ns = now_ns
+                link.wake()
+
+    def number(self, commit: Commit) -> None:
+        """A commit goes to the store: it says what it depends on, and gets its serial."""
+        self.peers.write_down(commit)
+        self._outbox.links.resuming.write_down(commit)
+        self.history.number(commit)
+
+    # ---- rollbacks
+
+    def _halt(self, peer: Introduction, name: str, rolled_back: RolledBack, now_ns: int, *, told: bool = False) -> None:
+        """Speak to a peer no more, but to tell it, unless it told us."""
+        if self.halted.add(peer, name, rolled_back, now_ns):
+            for conversation in self._index.of_node(peer.node_id):
+                self._close(conversation, CloseReason.ROLLBACK, now_ns)
+        self.halted.stop_links(peer.node_id, told=told)
+
+    # ---- outputs
+
+    def take_replies(self) -> list[tuple[str, bytes]]:
+        """Datagrams that belong to no session, with their addresses."""
+        replies, self._replies = self._replies, []
+        return replies
+
+    def take_vouching(self) -> tuple[list[Vouch], list[Release]]:
+        """Streams that have an open conversation now, and those that have none any more."""
+        return self._index.vouching.take()
+
+
+def _has_lost(older: Conversation, newer: Conversation) -> bool:
+    """Whether a peer that has opened the newer one cannot have the older one any more."""
+    if newer.session.initiator or not older.is_open:
+        return False
+    if not older.session.initiator:
+        return older.own.dialled == newer.own.dialled
+    # Who has proved to be this peer has no other name for us. If both called at once ours carries something by now.
+    return newer.channel.peer != "" and not older.session.window.unacked

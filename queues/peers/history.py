@@ -1,0 +1,203 @@
+"""The histories of stores: what shows that a store is an older copy of itself, or runs twice.
+
+Each start of a store has a random id and each commit a serial that only grows, so a point (start, serial) names one
+durable state for ever. A store's history is the list of its starts, each with the serial at its end; the current one
+is open. A node remembers of each peer the latest point that it has heard of, and writes it down in the same commit as
+whatever depends on it. When two nodes meet, each asks whether what it remembers is in the other's history, and only the
+other can tell:
+
+    remembered start   true when
+    none               always
+    the current one    the serial is not above the newest commit
+    an earlier one     the serial is not above the one at its end
+    any other          never: this store is an older copy or another branch
+
+Promise: no session opens while either remembers a point that the other's store does not have.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from triack.base.commit import Commit, PeerRow, StoreContent
+from triack.queues.mailboxes.quotas import Payer
+from triack.queues.peers.introduction import NO_POINT, HistoryPoint
+from triack.queues.peers.reconnect import DOUBLINGS_MAX
+
+__all__ = ["STRANGERS_MAX", "History", "KnownPeer", "Peers", "covers"]
+
+STRANGERS_MAX = 65_536
+"""Beyond so many peers, those that nothing durable depends on are forgotten with their last session: anyone can invent
+a node id, and no honest node has so many peers."""
+
+
+class History:
+    """The history of this node's own store.
+
+    Args:
+        content: what the store had at the start.
+    """
+
+    __slots__ = ("_ends", "_last", "committed", "start")
+
+    def __init__(self, content: StoreContent) -> None:
+        assert content.start, "a store that was not loaded has no start"
+        self.start = content.start
+        self.committed = content.serial
+        self._last = content.serial
+        self._ends: Mapping[int, int] = content.starts
+
+    @property
+    def point(self) -> HistoryPoint:
+        """Where the store is now: all of it is on the disk."""
+        return HistoryPoint(self.start, self.committed)
+
+    def has(self, point: HistoryPoint) -> bool:
+        """Whether the store has been at this point; see the table above."""
+        if point.start == NO_POINT.start:
+            return True
+        if point.start == self.start:
+            return point.serial <= self.committed
+        return point.serial <= self._ends.get(point.start, -1)
+
+    def number(self, commit: Commit) -> None:
+        """Give a commit its serial; it goes to the store now."""
+        self._last += 1
+        commit.serial = self._last
+
+    def handle_committed(self, commit: Commit) -> None:
+        """The commit has returned: it may be spoken of."""
+        self.committed = max(self.committed, commit.serial)
+
+
+@dataclass(slots=True)
+class KnownPeer:
+    """What is remembered of one peer.
+
+    Attributes:
+        start, serial: the latest point of its store that it told of.
+        name: the peer that has proved to be this node, by a key; empty when none has.
+        written: the row as the own store has it, or will have it with the commits up to the next one; None for none.
+        unheard: how often a fixed ack timeout is doubled for it.
+    """
+
+    node_id: bytes
+    start: int = 0
+    serial: int = 0
+    name: str = ""
+    written: PeerRow | None = None
+    unheard: int = 0
+
+    @property
+    def point(self) -> HistoryPoint:
+        """The latest point."""
+        return HistoryPoint(self.start, self.serial)
+
+    def handle_serial(self, serial: int) -> None:
+        """The peer has told of a commit of its current start."""
+        self.serial = max(self.serial, serial)
+
+    def handle_waited(self, probe_ns: int | None, timeout_ns: int, *, unheard: bool) -> None:
+        """A session with it that was open is gone, whoever began it.
+
+        A fixed ack timeout may be shorter than a round trip, and then no ack would ever come in time. So a session that
+        one ends makes the next one wait twice as long, and one that needs less than half of that, half as long again.
+
+        Args:
+            probe_ns: how long an ack might take in it, None when nobody knows.
+            timeout_ns: how long it waited for one.
+            unheard: whether it ended as none came.
+        """
+        if probe_ns is not None and 2 * probe_ns <= timeout_ns:
+            self.unheard = max(0, self.unheard - 1)
+        elif unheard and (probe_ns is None or probe_ns > timeout_ns):
+            self.unheard = min(self.unheard + 1, DOUBLINGS_MAX)
+
+
+class Peers:
+    """What this node remembers of its peers.
+
+    Args:
+        rows: what the store had at the start.
+        addresses: the same of where peers said that they listen.
+
+    Attributes:
+        addresses: where peers said that they listen, by name; kept in the store, so that who has only ever called is
+            found after a restart.
+    """
+
+    __slots__ = ("_known", "_needed", "addresses")
+
+    def __init__(self, rows: Iterable[PeerRow], addresses: Mapping[str, str] | None = None) -> None:
+        self.addresses = dict(addresses or {})
+        self._known = {row.node_id: KnownPeer(*row, written=row) for row in rows}
+        self._needed: dict[bytes, KnownPeer] = {}
+
+    def of(self, node_id: bytes) -> HistoryPoint:
+        """The latest point known of a peer, ``NO_POINT`` if there is none."""
+        known = self._known.get(node_id)
+        return NO_POINT if known is None else known.point
+
+    def ack_factor(self, node_id: bytes) -> int:
+        """How many times the usual wait the next session with a peer waits for acks, if that is fixed."""
+        known = self._known.get(node_id)
+        return 1 if known is None else 1 << known.unheard
+
+    def owner(self, node_id: bytes) -> str:
+        """Which peer has proved to be that node; empty when none has."""
+        known = self._known.get(node_id)
+        return "" if known is None else known.name
+
+    def payer_of(self, node_id: bytes) -> Payer:
+        """Who is charged for what a node sends (``queues.mailboxes.quotas``)."""
+        return self.owner(node_id) or node_id
+
+    def meet(self, node_id: bytes, point: HistoryPoint, name: str) -> KnownPeer:
+        """A session with a peer opens: its store has all that was remembered of it, and is at least here now.
+
+        Args:
+            node_id: the node.
+            point: where its store is.
+            name: the peer that it has proved to be, empty when it has not.
+        """
+        known = self._known.setdefault(node_id, KnownPeer(node_id))
+        known.name = name or known.name
+        if known.start == point.start:
+            known.handle_serial(point.serial)
+        else:
+            known.start, known.serial = point
+        return known
+
+    def learn(self, name: str, address: str, commit: Commit) -> None:
+        """A peer, which has proved to be of that name, says where it listens; empty for nowhere."""
+        if address != self.addresses.get(name, ""):
+            self.addresses[name] = commit.addresses[name] = address
+
+    def depend(self, known: KnownPeer) -> None:
+        """Something in the next commit depends on what this peer's store has."""
+        self._needed[known.node_id] = known
+
+    def write_down(self, commit: Commit) -> None:
+        """Complete a commit: it says on which points of peers' stores it depends."""
+        for node_id, known in self._needed.items():
+            row = PeerRow(node_id, known.start, known.serial, known.name)
+            if row != known.written:
+                known.written = commit.peers[node_id] = row
+        self._needed.clear()
+
+    def part(self, node_id: bytes) -> None:
+        """The last session with a peer is over: beyond the limit, one that nothing durable depends on is forgotten."""
+        known = self._known.get(node_id)
+        if known is not None and known.written is None and node_id not in self._needed and self.crowded:
+            del self._known[node_id]
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are so many that strangers are forgotten."""
+        return len(self._known) > STRANGERS_MAX
+
+
+def covers(checked: HistoryPoint, remembered: HistoryPoint) -> bool:
+    """Whether a peer that has found ``checked`` in its history must have ``remembered``, too."""
+    if remembered.start == NO_POINT.start:
+        return True
+    return checked.start == remembered.start and checked.serial >= remembered.serial

@@ -1,0 +1,185 @@
+"""What two queue managers say of themselves and of each other when they meet: the opaque part of a session's hello.
+
+    node id 16 bytes, incarnation u64, point, receiver 16 bytes, remembered, checked, survives u4, rolled back u4,
+    name length u8, address length u8, dialled length u8, positions u8, name, address, dialled,
+    per position: lane u32, sequence u64, number u64
+
+Every integer is big-endian; a point is two u64. See ``queues.peers.handshake`` for what is done with it.
+"""
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from struct import Struct
+from typing import NamedTuple
+
+from triack.base.errors import ProtocolError
+from triack.base.printable import printable
+from triack.base.reasons import DropReason
+from triack.base.survival import SURVIVES, Survives
+from triack.ordering.wire import NUMBER_MAX
+from triack.session.protocol.frames import MARK_MAX
+
+__all__ = ["NO_NODE", "NO_POINT", "HistoryPoint", "Introduction", "RolledBack", "StreamPosition"]
+
+_HEAD = Struct("!16sQQQ16sQQQQBBBBB")
+_POSITION = Struct("!IQQ")
+_HALF_BYTE_BITS, _HALF_BYTE_MAX = 4, 15
+"""Two small codes share a byte."""
+TEXT_BYTES_MAX = 255
+"""What one byte of length can say; a longer text is cut."""
+INTRODUCTION_BYTES_MAX = 958
+"""With the hello around it, and what a channel adds, an accept is no longer than the shortest connect, 1,200 bytes.
+Three texts of the greatest length leave room for five positions, the usual ones for forty."""
+_KEPT = 64
+"""What a node says of itself is the same to nearly all: so many that sessions share."""
+SERIAL_MAX = MARK_MAX
+"""Serials are the marks that sessions carry, and a store keeps one as one integer, like the id of a start."""
+
+
+class HistoryPoint(NamedTuple):
+    """A point in the history of a store: one of its starts, by id, and a commit, by serial. Start 0 is no point."""
+
+    start: int
+    serial: int
+
+
+NO_POINT = HistoryPoint(0, 0)
+"""No point: nothing is known, or nothing is claimed."""
+NO_NODE = bytes(16)
+"""No node's id."""
+
+
+class StreamPosition(NamedTuple):
+    """All of a stream up to ``number`` of that sequence is where its origin wants it: what an order ack says."""
+
+    lane: int
+    sequence: int
+    number: int
+
+
+class RolledBack(IntEnum):
+    """Whose store was rolled back, as the sender of an introduction sees it. The value is the code on the wire."""
+
+    NONE = 0
+    SENDER = 1
+    RECEIVER = 2
+    UNKNOWN = 3
+
+    @property
+    def turned(self) -> "RolledBack":
+        """The same as the receiver sees it."""
+        return _TURNED.get(self, self)
+
+
+_TURNED = {RolledBack.SENDER: RolledBack.RECEIVER, RolledBack.RECEIVER: RolledBack.SENDER}
+_CODES = {int(member): member for member in RolledBack}
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """What a queue manager says when it meets another.
+
+    Attributes:
+        node_id: 16 bytes that name the queue manager for ever.
+        name: a label for people.
+        address: where it listens, empty when it does not.
+        dialled: what the initiator calls the acceptor, echoed; it has one link by that name, so that a newer session
+            from the same node to the same name takes the place of an older one.
+        point: where the sender's store is now, on its disk.
+        receiver: whom the sender takes the receiver for, by node id; ``NO_NODE`` when it does not know.
+        remembered: the latest point of the receiver that the sender knows of.
+        checked: which ``remembered`` of the receiver the sender has found in the history of its own store.
+        rolled_back: whose store was rolled back, if one was: there will be no session then.
+        survives: what the sender's store survives: what a store ack of it is worth.
+        positions: how far the sender's disk has streams of the receiver (``queues.streams.positions``).
+        incarnation: in which of its starts the sender is, counted (``queues.peers.freshness``).
+    """
+
+    node_id: bytes
+    name: str
+    address: str
+    dialled: str
+    point: HistoryPoint = NO_POINT
+    receiver: bytes = NO_NODE
+    remembered: HistoryPoint = NO_POINT
+    checked: HistoryPoint = NO_POINT
+    rolled_back: RolledBack = RolledBack.NONE
+    survives: Survives = "power loss"
+    positions: tuple[StreamPosition, ...] = ()
+    incarnation: int = 0
+
+    @property
+    def essence(self) -> "Introduction":
+        """What is asked for once a session is open; all else has been looked at."""
+        return _essence(self.node_id, self.name, self.dialled, self.point.start, self.survives)
+
+    @property
+    def room(self) -> int:
+        """For how many positions there is room in it."""
+        return (INTRODUCTION_BYTES_MAX - len(replace(self, positions=()).encode())) // _POSITION.size
+
+    def encode(self) -> bytes:
+        """The introduction as bytes."""
+        texts = [text.encode()[:TEXT_BYTES_MAX] for text in (self.name, self.address, self.dialled)]
+        head = _HEAD.pack(
+            self.node_id,
+            self.incarnation,
+            *self.point,
+            self.receiver,
+            *self.remembered,
+            *self.checked,
+            self.rolled_back | SURVIVES.index(self.survives) << _HALF_BYTE_BITS,
+            *map(len, texts),
+            len(self.positions),
+        )
+        return head + b"".join(texts) + b"".join(_POSITION.pack(*position) for position in self.positions)
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Introduction":
+        """Read an introduction. Raises ProtocolError ``bad-hello``."""
+        if len(data) < _HEAD.size:
+            raise ProtocolError(DropReason.BAD_HELLO, "introduction too short")
+        (
+            node_id,
+            incarnation,
+            start,
+            serial,
+            receiver,
+            *points,
+            code,
+            name_bytes,
+            address_bytes,
+            dialled_bytes,
+            count,
+        ) = _HEAD.unpack_from(data)
+        ends = list(accumulate((name_bytes, address_bytes, dialled_bytes), initial=_HEAD.size))
+        if ends[-1] + count * _POSITION.size != len(data):
+            raise ProtocolError(DropReason.BAD_HELLO, "lengths do not add up")
+        rolled_back, survives = code & _HALF_BYTE_MAX, code >> _HALF_BYTE_BITS
+        if rolled_back not in _CODES or survives >= len(SURVIVES) or max(start, serial, *points) > SERIAL_MAX:
+            raise ProtocolError(DropReason.BAD_HELLO, "history out of range")
+        positions = tuple(map(StreamPosition._make, _POSITION.iter_unpack(data[ends[-1] :])))
+        if any(max(position.sequence, position.number) > NUMBER_MAX for position in positions):
+            raise ProtocolError(DropReason.BAD_HELLO, "position out of range")
+        name, address, dialled = [printable(data[begin:end].decode(errors="replace")) for begin, end in pairwise(ends)]
+        return cls(
+            node_id,
+            name,
+            address,
+            dialled,
+            point=HistoryPoint(start, serial),
+            receiver=receiver,
+            remembered=HistoryPoint(*points[:2]),
+            checked=HistoryPoint(*points[2:]),
+            rolled_back=_CODES[rolled_back],
+            survives=SURVIVES[survives],
+            positions=positions,
+            incarnation=incarnation,
+        )
+
+
+@lru_cache(maxsize=_KEPT)
+def _essence(node_id: bytes, name: str, dialled: str, start: int, survives: Survives) -> Introduction:
+    return Introduction(node_id, name, "", dialled, HistoryPoint(start, 0), survives=survives)

@@ -1,0 +1,510 @@
+"""Sessions with their paths (conversations), and the way to one peer (links)."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from triack.base.datagram import Channel, Header, Kind, Opened, counters_of, open_each
+from triack.base.delivery import FREED_BY, Ack, Delivery
+from triack.base.errors import GapDetected, ProtocolError, RollbackDetected
+from triack.base.peers import Peer
+from triack.base.reasons import DropReason
+from triack.queues.node_settings import Reconnect
+from triack.queues.peers.calling import ANSWER_NS, Calling
+from triack.queues.peers.control import Control
+from triack.queues.peers.history import KnownPeer
+from triack.queues.peers.introduction import NO_NODE, Introduction
+from triack.queues.peers.path import Paths
+from triack.queues.peers.reconnect import Patience
+from triack.queues.peers.resuming import Resuming
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.session.protocol.settings import WINDOW_MAX
+from triack.session.protocol.states import SessionState
+from triack.session.session import Session
+
+if TYPE_CHECKING:
+    from random import Random
+
+__all__ = ["Conversation", "Link", "Links"]
+
+QUEUE_TURN_PACKETS = 16
+"""Packets that one outgoing queue gives before the next one has its turn: a quarter of a window, so that each of a few
+has some in every window."""
+CONTROL_MAX = 8_192
+"""Order acks and rejections that wait for one peer to take them: twice as many as it may have streams."""
+REFUSING_MAX = 2 * WINDOW_MAX
+"""Packets that these may refuse before the peer acknowledges that it knows: more than a session ever has on its way."""
+_HELLOS = frozenset({Kind.CONNECT, Kind.ACCEPT, Kind.RETRY})
+"""Their counters are not of the direction that they go in."""
+PENDING_MAX = 32
+"""Connects of one session whose answers may still be on their way: no fewer than an initiator remembers of its own. It
+takes the first accept that arrives, however many it has asked for by then."""
+
+
+@dataclass(slots=True, eq=False)
+class Conversation:
+    """A session, and where its datagrams go.
+
+    Every connect of a session is a handshake of its own, so one that accepts has a channel for each that it answered,
+    until the initiator speaks with the keys of one of them.
+
+    Attributes:
+        channel: what protects its datagrams; of one that accepts, that of the newest connect.
+        path: the address to send to; follows the peer when it moves, once it has answered from there (``paths``).
+        peer_name: what this node calls the peer; empty for one that it has no name for.
+        awake: the conversations of this node that have something to do; it adds itself.
+        own: what this node said of itself last.
+        peer: what the other node said of itself; None for an initiator that has not been answered.
+        control: order acks, by (lane, 0), and rejections, by (lane, number), that wait for room; None when none does.
+        refusing: how many packets they refuse, with those of answers that the peer has not acknowledged yet.
+        highest_counter: newest datagram seen, so that an old copy does not move the path.
+        paths: where the peer may be beside its path; None when it is there for all we know, and nobody asks.
+        pending: the channels of one that accepts, before the initiator has spoken, and where each accept went; newest
+            last.
+        accepted_at: where the accept went whose keys the initiator uses.
+        connect_counter: that of the newest connect, for the accept that answers it.
+        known: what is remembered of the peer; None before the session was open.
+        label: the session's id as the log writes it.
+    """
+
+    session: Session
+    channel: Channel
+    path: str
+    peer_name: str
+    awake: dict["Conversation", None]
+    own: Introduction
+    peer: Introduction | None = None
+    link: "Link | None" = None
+    control: OrderedDict[tuple[int, int], Control] | None = None
+    refusing: int = 0
+    highest_counter: int = 0
+    paths: Paths | None = None
+    pending: tuple[tuple[Channel, str], ...] = ()
+    accepted_at: str = ""
+    connect_counter: int = 0
+    known: KnownPeer | None = None
+    label: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.label = f"{self.session.hello.session_id:016x}"
+
+    def wake(self) -> None:
+        """Something was said to the session, or for it: it must be looked at before the node rests."""
+        self.awake[self] = None
+
+    def answer(self, channel: Channel, counter: int, sender: str) -> None:
+        """Answer the connect with that counter, with its channel, to where it came from."""
+        self.pending = (*self.pending[1 - PENDING_MAX :], (channel, sender))
+        self.channel, self.connect_counter = channel, counter
+
+    def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
+        """The payload of a datagram; the first of the initiator's settles which channel, and which path, it is to be.
+
+        Who speaks with a channel's keys has got the accept that made them: somebody answers where that went.
+
+        Raises:
+            ProtocolError: as ``Channel.open``; ``not-open``: nothing but data settles it.
+        """
+        if not self.pending:
+            return self.channel.open(datagram, header, now_ns)
+        if header.kind is not Kind.DATA:
+            raise ProtocolError(DropReason.NOT_OPEN, "the initiator has not spoken yet")
+        error = ProtocolError(DropReason.BAD_TAG)
+        for channel, path in reversed(self.pending):
+            try:
+                payload = channel.open(datagram, header, now_ns)
+            except ProtocolError as cause:
+                error = cause
+            else:
+                self.channel = channel
+                self.accepted_at = path
+                self.pending = ()
+                return payload
+        raise error
+
+    def open_run(self, burst: list[bytes], header: Header, now_ns: int) -> tuple[Opened, int]:
+        """Open data that came together: as many datagrams as have the first one's header, but for its counter.
+
+        Returns:
+            What came of them, and how many they are.
+        """
+        counters = counters_of(burst) if not self.pending else [header.counter]
+        datagrams = burst[: len(counters)]
+        if not self.pending:
+            return self.channel.open_run(datagrams, counters, header, now_ns), len(counters)
+        return open_each(lambda datagram, _counter: self.open(datagram, header, now_ns), datagrams, counters), 1
+
+    def withhold(self, delivery: Delivery, packet: int) -> None:
+        """A packet of the session is refused. Where a session ack would free it, none does before its rejection."""
+        if FREED_BY[delivery] is Ack.SESSION:
+            self.session.answering.session_ack.handle_refused(packet)
+
+    def handle_refused(self, numbers: tuple[int, ...]) -> None:
+        """The peer knows that these packets of the session are refused."""
+        self.refusing -= len(numbers)
+        self.session.handle_refused(numbers)
+
+    def put_control(self, key: tuple[int, int], control: Control) -> bool:
+        """Queue an order ack or a rejection; a newer one takes the place of an older.
+
+        Returns:
+            False when too many wait: it is dropped, and its packet will come again.
+        """
+        waiting = OrderedDict() if self.control is None else self.control
+        older = waiting.get(key)
+        full = older is None and len(waiting) >= CONTROL_MAX
+        if full or self.refusing + len(control.refuses) > REFUSING_MAX:
+            for number in control.refuses:
+                self.session.answering.session_ack.handle_unanswered(number)
+            self.wake()
+            return False
+        self.refusing += len(control.refuses)
+        if older is not None:
+            control.refuses += older.refuses
+        waiting[key] = control
+        self.control = waiting
+        self.wake()
+        return True
+
+    def handle_arrived(
+        self, header: Header, sender: str, size_bytes: int, draw: Callable[[int], bytes], now_ns: int
+    ) -> None:
+        """A datagram that opened came from an address; see ``Paths.handle_datagram``.
+
+        Before the session is open its peer is looked for by connects, and nobody would look for it here.
+        """
+        if header.kind in _HELLOS or not self.is_live:
+            return
+        newest = header.counter > self.highest_counter
+        if newest:
+            self.highest_counter = header.counter
+        if sender != self.path or self.paths is not None:
+            paths = self.look_around()
+            paths.handle_datagram(self.path, sender, size_bytes, newest=newest, draw=draw, now_ns=now_ns)
+
+    def look_around(self) -> Paths:
+        """Where the peer may be beside its path."""
+        self.paths = self.paths or Paths()
+        return self.paths
+
+    def take_control(self) -> Control:
+        """The order ack or rejection that has waited longest, which goes now; there is one."""
+        assert self.control is not None
+        _, control = self.control.popitem(last=False)
+        self.control = self.control or None
+        return control
+
+    def next_deadline(self) -> int | None:
+        """When it must be looked at again, or None."""
+        at_ns = self.session.next_deadline()
+        other_ns = None if self.paths is None else self.paths.next_deadline()
+        return at_ns if other_ns is None else other_ns if at_ns is None else min(at_ns, other_ns)
+
+    @property
+    def peer_label(self) -> str:
+        """What people are told: the peer by name, or what its node says of itself when it has none here."""
+        if self.peer is None or (self.peer_name and "://" not in self.peer_name):
+            return self.peer_name
+        return self.peer.name
+
+    @property
+    def link_name(self) -> str:
+        """By which name a link leads to the peer: what this node calls it, or the id of one that has no name here."""
+        return self.peer_name or self.peer_id.hex()
+
+    @property
+    def peer_id(self) -> bytes:
+        """The other node, empty while unknown."""
+        return self.peer.node_id if self.peer is not None else b""
+
+    @property
+    def peer_start(self) -> int:
+        """Which start of the other node's store it is, 0 while unknown."""
+        return self.peer.point.start if self.peer is not None else 0
+
+    def keep_essence(self) -> None:
+        """It is open, and what both nodes have said of themselves was looked at: of that a little is kept."""
+        self.own = self.own.essence
+        if self.peer is not None:
+            self.peer = self.peer.essence
+
+    def introduce(self, own: Introduction) -> None:
+        """Say something else of this node, if that is something else."""
+        if own != self.own:
+            self.own = own
+            self.session.introduce(own.encode())
+            self.wake()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether packets may flow."""
+        return self.session.state is SessionState.OPEN
+
+    @property
+    def is_live(self) -> bool:
+        """Whether anything may flow: it is open, or drains."""
+        return self.session.state in (SessionState.OPEN, SessionState.DRAINING)
+
+
+class Link:
+    """All outgoing queues to one peer, and the session that serves them, if there is one.
+
+    Reconnects after waits that grow (``Patience``); after a session that lasted they begin small again. Each attempt
+    that nobody answers is followed by one at the peer's next address, later if the peer has been away for long
+    (``Calling``).
+
+    Args:
+        peer: to whom it leads, by name.
+        reconnect: how long to wait before another attempt.
+        random: for jitter.
+        awake: the links of this node that have something to do; it adds itself.
+        calls: whether this node listens nowhere, so that it must keep in touch with the peer.
+
+    Attributes:
+        queues: all of them.
+        calling: where the peer is looked for.
+        patience: how long it waits between sessions, and in them for the peer's disk.
+        peer_id: the node that was found there last, so that it can be told at once what is remembered of it.
+        halted: why nothing may be sent to that node any more, or None.
+        retry_at_ns: when the next attempt to connect may be made.
+        silent: whether the operator was told that nobody answers.
+        unknown: whether the operator was told that no key of the peer is known.
+        idle: whether the last session that was open ended because nothing was to be sent, and none has opened since.
+        sessions: how many were opened.
+        resends: packets that left again in those that have ended.
+        keeps_touch: whether the peer cannot call this node, so that a session is to be open even if nothing is sent.
+    """
+
+    __slots__ = (
+        "_awake",
+        "_sending",
+        "_told",
+        "_turn_packets",
+        "calling",
+        "conversation",
+        "halted",
+        "idle",
+        "keeps_touch",
+        "patience",
+        "peer",
+        "peer_id",
+        "queues",
+        "resends",
+        "retry_at_ns",
+        "sessions",
+        "silent",
+        "unknown",
+    )
+
+    def __init__(
+        self,
+        peer: str,
+        reconnect: Reconnect,
+        random: "Random",
+        awake: dict["Link", None] | None = None,
+        *,
+        calls: bool = False,
+    ) -> None:
+        self.peer = peer
+        self.calling = Calling(reconnect)
+        self.queues: list[OutgoingQueue] = []
+        self.conversation: Conversation | None = None
+        self.peer_id = NO_NODE
+        self.halted: RollbackDetected | None = None
+        self.retry_at_ns = 0
+        self.silent = False
+        self.unknown = False
+        self.idle = False
+        self.sessions = 0
+        self.resends = 0
+        self.patience = Patience(reconnect, random)
+        self.keeps_touch = calls
+        self._awake = {} if awake is None else awake
+        # Ordered: taking the first of a plain dictionary looks at every one that was removed before it.
+        self._sending: OrderedDict[OutgoingQueue, None] = OrderedDict()
+        self._told = False
+        self._turn_packets = QUEUE_TURN_PACKETS
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is a reason to connect.
+
+        Something to send, or to be fetched because the peer cannot call, or a rollback that it may not know of yet.
+        """
+        if self.halted is not None:
+            return not self._told
+        return self.keeps_touch or self.is_sending
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether there is something to send."""
+        return self._first_sending() is not None
+
+    @property
+    def awaits_order_ack(self) -> bool:
+        """Whether the peer has something that only its order ack will free."""
+        return any(outgoing.sequence.awaits_order_ack for outgoing in self.queues)
+
+    @property
+    def is_connecting(self) -> bool:
+        """Whether a connect of ours is on its way."""
+        return self.conversation is not None and self.conversation.session.state is SessionState.CONNECTING
+
+    @property
+    def datagram_bytes(self) -> int | None:
+        """The largest datagram of the open session; None when there is none."""
+        conversation = self.conversation
+        return None if conversation is None or not conversation.is_open else conversation.session.sizing.size_bytes
+
+    def wake(self) -> None:
+        """There may be something to do: to send, or to connect."""
+        if self.conversation is not None:
+            self.conversation.wake()
+        else:
+            self._awake[self] = None
+
+    def add(self, outgoing: OutgoingQueue) -> None:
+        """One more outgoing queue to that peer."""
+        self.queues.append(outgoing)
+        outgoing.stages.halt(self.halted)
+        if self.keeps_touch:
+            self.wake()
+
+    def remove(self, outgoing: OutgoingQueue) -> None:
+        """The stream of an outgoing queue has ended."""
+        self.queues.remove(outgoing)
+        self._sending.pop(outgoing, None)
+
+    def offer(self, outgoing: OutgoingQueue) -> None:
+        """An outgoing queue has something to send; its turn comes after all that wait already."""
+        self._sending[outgoing] = None
+        self.wake()
+
+    def next_turn(self) -> tuple[OutgoingQueue, int] | None:
+        """The outgoing queue whose turn it is, and how many packets it may still give in it; none to a halted peer."""
+        outgoing = None if self.halted is not None else self._first_sending()
+        return None if outgoing is None else (outgoing, self._turn_packets)
+
+    def handle_given(self, outgoing: OutgoingQueue, packets: int = 1) -> None:
+        """The queue whose turn it is has given packets; when its turn is spent it goes behind the others."""
+        self._turn_packets -= packets
+        if not self._turn_packets:
+            self._sending.move_to_end(outgoing)
+            self._turn_packets = QUEUE_TURN_PACKETS
+
+    def end_turn(self, outgoing: OutgoingQueue) -> None:
+        """The queue whose turn it is has nothing to give now; it is to be offered again when it has."""
+        del self._sending[outgoing]
+        self._turn_packets = QUEUE_TURN_PACKETS
+
+    def _first_sending(self) -> OutgoingQueue | None:
+        while self._sending:
+            outgoing = next(iter(self._sending))
+            if outgoing.sequence.peek() is not None:
+                return outgoing
+            self.end_turn(outgoing)
+        return None
+
+    def halt(self, error: RollbackDetected | None, *, told: bool) -> None:
+        """Send nothing any more, and say so to everyone who waits; None: go on. ``told``: the peer knows."""
+        self._told = told or (self._told and error is self.halted)
+        self.halted = error
+        for outgoing in self.queues:
+            outgoing.stages.halt(error)
+        self.wake()
+
+    def insists(self, now_ns: int) -> bool:
+        """Whether a connect of ours is on its way that may well be answered."""
+        return self.is_connecting and self.calling.is_fresh(now_ns)
+
+    def handle_call(self, now_ns: int) -> None:
+        """The peer calls by itself. Should its session not open, as our answer is lost, ours does."""
+        if self.calling.spacing_ns(now_ns) <= ANSWER_NS:
+            return
+        self.calling.hasten(now_ns)
+        if self.conversation is None:
+            self.retry_at_ns = min(self.retry_at_ns, now_ns + ANSWER_NS)
+            self.wake()
+        elif self.is_connecting:
+            self.conversation.session.hasten(ANSWER_NS, now_ns)
+            self.wake()
+
+    def handle_opened(self, now_ns: int) -> None:
+        """A session is open."""
+        self.patience.handle_opened(now_ns)
+        self.calling.handle_opened()
+        self.silent = False
+        self.idle = False
+        self.sessions += 1
+
+    def handle_closed(self, now_ns: int, *, unanswered: bool, idle: bool = False, untaken: bool = False) -> None:
+        """The session is gone; wait a little longer each time in a row, unless it had ended as idle.
+
+        Args:
+            now_ns: the clock.
+            unanswered: it was never open because nobody answered: then its attempts were a wait already, and a
+                peer that comes back must not wait for ours.
+            idle: it ended because nothing was to be sent.
+            untaken: it ended as what had arrived was not stored.
+        """
+        settled, spaced_ns = idle, now_ns
+        if self.conversation is not None:
+            window = self.conversation.session.window
+            self.resends += window.resends
+            # A peer may call a session idle that carries what it has not heard of.
+            settled = idle and not window.unacked
+            if self.conversation.known is None:
+                spaced_ns = self.conversation.session.said_at_ns + self.calling.spacing_ns(now_ns)
+                self.calling.handle_missed()
+            else:
+                self.idle = idle
+        self.conversation = None
+        wait_ns = self.patience.handle_closed(now_ns, unanswered=unanswered, settled=settled, untaken=untaken)
+        self.retry_at_ns = max(now_ns + wait_ns, spaced_ns)
+        self.wake()
+
+
+class Links(dict[str, Link]):
+    """The links of a node by peer, each made when it is asked for first.
+
+    Args:
+        reconnect: how long to wait before another attempt.
+        random: for jitter.
+        calls: whether nobody can call this node, so that it must keep in touch with all to whom it has a link.
+
+    Attributes:
+        awake: those that have something to do; each adds itself.
+        resuming: which nodes have what was acknowledged.
+        calls: see above.
+    """
+
+    __slots__ = ("_random", "_reconnect", "awake", "calls", "resuming")
+
+    def __init__(self, reconnect: Reconnect, random: "Random", *, calls: bool) -> None:
+        super().__init__()
+        self.awake: dict[Link, None] = {}
+        self.resuming = Resuming(reconnect.gap)
+        self._reconnect = reconnect
+        self._random = random
+        self.calls = calls
+
+    def keep_touch(self, peers: Iterable[Peer]) -> None:
+        """Keep in touch with those of these peers that want it, and with all if nobody can call this node."""
+        wanted = {peer.name for peer in peers if peer.wants_touch}
+        for peer in wanted:
+            self[peer].wake()
+        for name, link in self.items():
+            link.keeps_touch = self.calls or name in wanted
+
+    def handle_opened(self, link: Link, now_ns: int) -> None:
+        """A session serves a link; it is halted if the node lacks what was acknowledged, and that is an error."""
+        link.handle_opened(now_ns)
+        queues = (outgoing.queue for outgoing in link.queues if outgoing.has_let_go)
+        gap = self.resuming.handle_opened(link.peer, link.peer_id, queues)
+        if gap is not None and gap.halts:
+            link.halt(GapDetected(gap.cause, peer=gap.node_id, rolled_back="peer"), told=True)
+
+    def __missing__(self, peer: str) -> Link:
+        link = self[peer] = Link(peer, self._reconnect, self._random, self.awake, calls=self.calls)
+        return link

@@ -1,0 +1,95 @@
+"""Which node has what each peer has acknowledged, and what happens when another one answers in its place.
+
+Promise: the id of the node that acknowledged durable messages is in the commit that lets them go here. When a session
+opens with another node by the same name, one that has none of them, that is told before anything goes there: a gap.
+
+    no holder --acknowledged--> holder
+    holder --the same node answers--> holder
+    holder --another node answers--> gap, told once; "warn": the stream goes on there; "error": the link is halted
+    holder --another node acknowledges--> the other is the holder
+
+A node that answers with an older copy of its store is no other node: ``history`` finds that, and nobody passes it over.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from triack.base.commit import OWN_STATE, Commit
+from triack.base.news import GapFound
+from triack.queues.node_settings import Gap
+from triack.queues.peers.introduction import NO_NODE
+
+__all__ = ["Resuming"]
+
+_PREFIX = f"{OWN_STATE}holder:"
+
+
+class Resuming:
+    """Who has what was acknowledged, of every peer to which this node sends.
+
+    Args:
+        gap: whether to go on when another node answers.
+
+    Attributes:
+        gaps: how many were found since the start, by peer.
+    """
+
+    __slots__ = ("_found", "_gap", "_holders", "_told", "_unwritten", "gaps")
+
+    def __init__(self, gap: Gap) -> None:
+        self.gaps: Counter[str] = Counter()
+        self._gap = gap
+        self._holders: dict[str, bytes] = {}
+        self._told: dict[str, bytes] = {}
+        self._unwritten: dict[str, bytes] = {}
+        self._found: list[GapFound] = []
+
+    def restore(self, state: Mapping[str, bytes]) -> None:
+        """Take what the store has."""
+        self._holders = {
+            name.removeprefix(_PREFIX): node_id for name, node_id in state.items() if name.startswith(_PREFIX)
+        }
+
+    def handle_freed(self, peer: str, node_id: bytes) -> None:
+        """A node has acknowledged durable messages to its peer, which leave the store with the commit that fills."""
+        if node_id not in (NO_NODE, self._holders.get(peer)):
+            self._holders[peer] = self._unwritten[peer] = node_id
+
+    def write_down(self, commit: Commit) -> None:
+        """Complete a commit: it says who has what it lets go."""
+        for peer, node_id in self._unwritten.items():
+            commit.state[_PREFIX + peer] = node_id
+        self._unwritten.clear()
+
+    def handle_opened(self, peer: str, node_id: bytes, queues: Iterable[str]) -> GapFound | None:
+        """A session with a peer is open, and nothing has been sent in it yet.
+
+        Args:
+            peer: its name.
+            node_id: the node that it is with.
+            queues: those of which something was acknowledged, or given up.
+
+        Returns:
+            What to say to who waits, if that node lacks what was acknowledged.
+        """
+        holder = self._holders.get(peer, node_id)
+        if holder == node_id:
+            self._told.pop(peer, None)
+            return None
+        names, other, before = tuple(sorted(set(queues))), node_id.hex(), holder.hex()
+        what = f"messages for {', '.join(names)}" if names else "messages"
+        cause = (
+            f"{peer} is another node, {other}, than the one that acknowledged {what} before, {before}, and has none of "
+            "them"
+        )
+        found = GapFound(peer, other, before, names, halts=self._gap == "error", cause=cause)
+        if self._told.get(peer) != node_id:
+            self._told[peer] = node_id
+            self.gaps[peer] += 1
+            self._found.append(found)
+        return found
+
+    def take_news(self) -> list[GapFound]:
+        """Gaps found since the last call."""
+        found, self._found = self._found, []
+        return found

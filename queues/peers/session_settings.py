@@ -1,0 +1,94 @@
+"""What a node's settings come to for a session with one of its peers."""
+
+from dataclasses import replace
+
+from triack.base.checks import DATAGRAM_BASE_BYTES, LONGEST_LIFE_S
+from triack.base.units import SECOND, in_ns
+from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES
+from triack.queues.node_settings import NodeSettings
+from triack.session.congestion.auto_window import LEAST_PACKETS
+from triack.session.path.sizing import FLIGHT_PACKETS
+from triack.session.protocol.settings import SessionSettings
+
+__all__ = ["largest_window", "session_settings"]
+
+PEER_PARTS = 4
+"""A node tells its peers when a quarter of what they may fill is full, and takes what is on its way then."""
+
+
+def session_settings(
+    settings: NodeSettings,
+    address: str,
+    try_ns: int | None = None,
+    *,
+    direct: bool = False,
+    ack_factor: int = 1,
+    store_factor: int = 1,
+) -> SessionSettings:
+    """The settings of a session.
+
+    Args:
+        settings: of the node.
+        address: with whom.
+        try_ns: how long a connection may take, None for what the settings say.
+        direct: whether the peer is called by an address, and not by a name.
+        ack_factor: how many times the usual wait it waits for acks, where that is fixed.
+        store_factor: how many times the usual wait it waits for store acks.
+    """
+    session = _patient(settings.session) if direct else settings.session
+    if not address.startswith("udp:"):
+        session = replace(session, max_datagram_bytes=settings.stream_datagram_bytes)
+    elif (most_bytes := _room_bytes(settings)) < session.max_datagram_bytes:
+        session = replace(session, max_datagram_bytes=most_bytes)
+    if session.max_unacked_packet == "auto":
+        session = replace(session, auto_window_max=largest_window(settings))
+    if ack_factor > 1 and session.ack_timeout_s is not None:
+        session = replace(session, ack_timeout_s=_longer_s(session.ack_timeout_s, ack_factor, session))
+    if store_factor > 1 and session.store_ack_timeout_s is not None:
+        session = replace(session, store_ack_timeout_s=_longer_s(session.store_ack_timeout_s, store_factor, session))
+    elif store_factor > 1:
+        store_s = min(store_factor * session.store_ack_timeout_min_s, session.ack_timeout_max_s)
+        session = replace(session, store_ack_timeout_min_s=store_s)
+    if try_ns is not None and try_ns < in_ns(session.connect_timeout_s):
+        session = replace(session, connect_timeout_s=try_ns / SECOND)
+    return session
+
+
+def _longer_s(fixed_s: float, factor: int, session: SessionSettings) -> float:
+    """So many times a fixed timeout, up to the longest there is."""
+    return max(fixed_s, min(factor * fixed_s, session.ack_timeout_max_s))
+
+
+def _room_bytes(settings: NodeSettings) -> int:
+    """The largest datagrams of which a peer may have a window on its way."""
+    window = min(largest_window(settings), FLIGHT_PACKETS)
+    return max(DATAGRAM_BASE_BYTES, _flight_bytes(settings) // window - EXPRESS_OVERHEAD_BYTES)
+
+
+def largest_window(settings: NodeSettings) -> int:
+    """The largest window of the node's sessions, in packets.
+
+    One that follows the path is no larger than what there is room for, in datagrams of the base.
+    """
+    session = settings.session
+    if session.max_unacked_packet != "auto":
+        return session.max_unacked_packet
+    room = _flight_bytes(settings) // (DATAGRAM_BASE_BYTES + EXPRESS_OVERHEAD_BYTES)
+    return min(session.auto_window_max, max(room, LEAST_PACKETS))
+
+
+def _flight_bytes(settings: NodeSettings) -> int:
+    return settings.limits.peer_memory_bytes // PEER_PARTS
+
+
+def _patient(session: SessionSettings) -> SessionSettings:
+    """The same for a peer that is called by its address."""
+    times = session.direct_ack_timeouts
+    if times == 1:
+        return session
+    return replace(
+        session,
+        ack_timeout_s=None if session.ack_timeout_s is None else min(times * session.ack_timeout_s, LONGEST_LIFE_S),
+        ack_timeout_min_s=min(times * session.ack_timeout_min_s, LONGEST_LIFE_S),
+        ack_timeout_max_s=min(times * session.ack_timeout_max_s, LONGEST_LIFE_S),
+    )

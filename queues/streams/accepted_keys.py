@@ -1,0 +1,225 @@
+"""Keys of senders: what is sent again with the key of an accepted message is that message.
+
+Promise: a key is in the commit of its message, so that a process which is killed has both or neither. A key counts for
+one queue of one peer, and for ``lifetime_s`` from the acceptance on; setting the clock between two starts makes that
+neither shorter nor longer, where it is known how long it was (``base/clock``). As long as it counts, it also knows
+whether its message became a dead letter.
+"""
+
+import json
+import operator
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from triack.base.commit import OWN_STATE, Commit
+from triack.base.errors import StoreDamaged
+from triack.base.units import MS, in_ns
+from triack.ordering.outgoing import Entry
+from triack.queues.node_settings import KeySettings
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+
+__all__ = ["KEY_BYTES_MAX", "Accepted", "AcceptedKeys", "KeptKey"]
+
+KEY_BYTES_MAX = 255
+"""A file name's length: room for a UUID, a hash, or a path with a line number."""
+
+_PREFIX = f"{OWN_STATE}key:"
+
+
+@dataclass(slots=True)
+class Accepted:
+    """A message that was accepted with a key.
+
+    Attributes:
+        key: its key.
+        peer, queue: where it goes.
+        stream: lane and sequence of the stream that it is in.
+        outgoing: its outgoing queue; None when its stream has ended.
+        ordinal: names it, with the node.
+        accepted_ms: the wall clock then.
+        ticket: its ticket in its outgoing queue; None when it had come to its end before this start, or its stream has.
+        number: its packet, the last one of a large message; 0 before it is in one.
+        index: its place among the messages of the packet.
+        reason: why it became a dead letter; empty when it has not.
+    """
+
+    key: str
+    peer: str
+    queue: str
+    stream: tuple[int, int]
+    outgoing: OutgoingQueue | None
+    ordinal: int
+    accepted_ms: int
+    ticket: int | None
+    number: int = 0
+    index: int = 0
+    reason: str = ""
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """For what the key counts: peer, queue, key."""
+        return self.peer, self.queue, self.key
+
+    @property
+    def row(self) -> str:
+        """Under which name it is kept."""
+        lane, sequence = self.stream
+        return f"{_PREFIX}{lane}.{sequence}:{self.key}"
+
+    def write(self, commit: Commit) -> None:
+        """Keep it with a commit."""
+        value = [self.accepted_ms, self.ordinal, self.number, self.index, self.reason, self.peer, self.queue]
+        commit.state[self.row] = json.dumps(value).encode()
+
+
+class KeptKey(NamedTuple):
+    """What the store has of a key; as ``Accepted``; ``place`` is the index there."""
+
+    stream: tuple[int, int]
+    key: str
+    accepted_ms: int
+    ordinal: int
+    number: int
+    place: int
+    reason: str
+    peer: str
+    queue: str
+
+    @classmethod
+    def read(cls, name: str, value: bytes) -> "KeptKey":
+        """Read what ``Accepted.write`` wrote. Raises StoreDamaged."""
+        stream, _, key = name.removeprefix(_PREFIX).partition(":")
+        try:
+            lane, sequence = map(int, stream.split("."))
+            *numbers, reason, peer, queue = json.loads(value)
+            accepted_ms, ordinal, number, place = map(operator.index, numbers)
+            found = cls((lane, sequence), key, accepted_ms, ordinal, number, place, reason, peer, queue)
+        except (ValueError, TypeError, RecursionError) as cause:
+            raise StoreDamaged(f"what the store has of {name} cannot be read") from cause
+        if not all(type(text) is str for text in (reason, peer, queue)):
+            raise StoreDamaged(f"what the store has of {name} has no reason, or no queue")
+        return found
+
+
+class AcceptedKeys:
+    """The keys of one node.
+
+    Args:
+        settings: how long a key counts, and how many there may be.
+    """
+
+    def __init__(self, settings: KeySettings) -> None:
+        self._lifetime_ms = -(-in_ns(settings.lifetime_s) // MS)
+        self._most = settings.most
+        # In the order of acceptance: the first ends first.
+        self._by_name: dict[tuple[str, str, str], Accepted] = {}
+        self._by_ordinal: dict[int, Accepted] = {}
+        self._by_stream: dict[tuple[int, int], dict[int, Accepted]] = {}
+        self._unpacked: list[Accepted] = []
+
+    def restore(
+        self,
+        state: Mapping[str, bytes],
+        by_lane: Mapping[int, OutgoingQueue],
+        now_ms: int,
+        commit: Commit,
+        *,
+        moved_ms: int = 0,
+    ) -> None:
+        """Take what the store has; the outgoing queues have their packets again.
+
+        Where the clock was moved since, the times of acceptance move with it, and the commit says so. A key that was
+        accepted later than now, whatever the reason, is as old as this start: else it would be as old as each further
+        one.
+
+        Raises:
+            StoreDamaged: what it has of a key cannot be read.
+        """
+        found: list[Accepted] = []
+        for name, value in state.items():
+            if name.startswith(_PREFIX):
+                row = KeptKey.read(name, value)
+                lane, sequence = row.stream
+                outgoing = by_lane.get(lane)
+                if outgoing is not None and outgoing.sequence.sequence != sequence:
+                    outgoing = None
+                entry = None if outgoing is None else outgoing.sequence.entries.get(row.number)
+                ticket = None if entry is None else entry.first_ticket + row.place
+                at_ms = min(row.accepted_ms + moved_ms, now_ms)
+                where = row.peer, row.queue, row.stream, outgoing
+                found.append(Accepted(row.key, *where, row.ordinal, at_ms, ticket, row.number, row.place, row.reason))
+                if at_ms != row.accepted_ms:
+                    found[-1].write(commit)
+        for accepted in sorted(found, key=lambda accepted: (accepted.accepted_ms, accepted.ordinal)):
+            self._keep(accepted)
+
+    def find(self, outgoing: OutgoingQueue, key: str, now_ms: int) -> Accepted | None:
+        """The message that was accepted with that key, if the key still counts."""
+        accepted = self._by_name.get((outgoing.peer, outgoing.queue, key))
+        return None if accepted is None or self._is_over(accepted, now_ms) else accepted
+
+    def full_for_ms(self, now_ms: int) -> int:
+        """How long there is no room for another key; 0 when there is."""
+        if len(self._by_name) < self._most:
+            return 0
+        eldest = next(iter(self._by_name.values()))
+        return max(0, eldest.accepted_ms + self._lifetime_ms - now_ms)
+
+    def add(self, accepted: Accepted, commit: Commit) -> None:
+        """A message was accepted: its key goes to the disk with it; those that are over leave it with this commit."""
+        for over in self._take_over(accepted.accepted_ms):
+            commit.state[over.row] = None
+        self._keep(accepted)
+        self._unpacked.append(accepted)
+
+    def handle_packed(self, outgoing: OutgoingQueue, entries: list[Entry], commit: Commit) -> None:
+        """What was submitted to a queue is in packets now, which go into this commit."""
+        mine = [accepted for accepted in self._unpacked if accepted.outgoing is outgoing]
+        if not mine:
+            return
+        self._unpacked = [accepted for accepted in self._unpacked if accepted.outgoing is not outgoing]
+        # All fragments of a large message have its ticket: the last one holds its end.
+        starts = [entry.first_ticket for entry in entries]
+        for accepted in mine:
+            assert accepted.ticket is not None
+            entry = entries[bisect_right(starts, accepted.ticket) - 1]
+            accepted.number, accepted.index = entry.number, accepted.ticket - entry.first_ticket
+            accepted.write(commit)
+
+    def handle_dead(self, ordinal: int, reason: str, commit: Commit) -> None:
+        """A message becomes a dead letter with this commit."""
+        accepted = self._by_ordinal.get(ordinal)
+        if accepted is not None:
+            accepted.reason = reason
+            accepted.write(commit)
+
+    def handle_ended(self, outgoing: OutgoingQueue) -> None:
+        """The stream of an outgoing queue has ended, and with it the way of all that had keys there."""
+        for accepted in self._by_stream.pop((outgoing.lane, outgoing.sequence.sequence), {}).values():
+            accepted.outgoing = accepted.ticket = None
+
+    def _is_over(self, accepted: Accepted, now_ms: int) -> bool:
+        return now_ms >= accepted.accepted_ms + self._lifetime_ms
+
+    def _take_over(self, now_ms: int) -> list[Accepted]:
+        over: list[Accepted] = []
+        for accepted in self._by_name.values():
+            if not self._is_over(accepted, now_ms):
+                break
+            over.append(accepted)
+        for accepted in over:
+            del self._by_name[accepted.name]
+            del self._by_ordinal[accepted.ordinal]
+            of_stream = self._by_stream.get(accepted.stream, {})
+            of_stream.pop(accepted.ordinal, None)
+            if not of_stream:
+                self._by_stream.pop(accepted.stream, None)
+        return over
+
+    def _keep(self, accepted: Accepted) -> None:
+        self._by_name[accepted.name] = accepted
+        self._by_ordinal[accepted.ordinal] = accepted
+        if accepted.outgoing is not None:
+            self._by_stream.setdefault(accepted.stream, {})[accepted.ordinal] = accepted

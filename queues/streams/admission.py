@@ -1,0 +1,465 @@
+"""Who may put what into which queue, and when: permissions, quotas, and the memory that peers fill.
+
+Promise: what is refused is refused for ever, for a reason that stays true or because its queue is set to refuse; all
+else for which there is no room is not taken *now*. Its origin is asked to hold the stream back, sends all of it again
+when it is told so, and asks by itself now and then (``ordering/hold.py``). Nobody else is held back: sessions go on,
+and so do their other streams.
+
+Of a large message that was begun everything is taken, so that no two halves can wait for each other. Where nothing can
+be read, as all that there is was begun by those who are gone, others get their turn: nobody else would make room.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from triack.base.commit import HEAD_BYTES
+from triack.base.delivery import DURABLE
+from triack.base.news import QueueOverQuota, StoreLow, StreamHeld, StreamsNearLimit
+from triack.base.peers import Directory
+from triack.base.reasons import HoldReason, RejectReason
+from triack.ordering.wire import SequenceHeader, encode_hold
+from triack.queues.mailboxes.local_queues import LocalQueues
+from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox
+from triack.queues.mailboxes.quotas import Account, Payer, PayerOf
+from triack.queues.mailboxes.system_queues import Writer, is_reserved, system_queue
+from triack.queues.node_settings import STREAM_BYTES, NodeSettings, streams_limit
+from triack.queues.packing import fragment_range
+from triack.queues.peers.control import Control
+from triack.queues.peers.link import Conversation
+from triack.queues.streams.holds import HeldStream, Holds
+from triack.queues.streams.incoming_transfer import IncomingTransfer
+
+__all__ = ["Admission"]
+
+OVERTAKEN_BYTES = 16 * 1024 * 1024
+"""How far beyond its quota a queue goes for packets that a begun large message has overtaken: several windows of the
+largest packets, more than a correct sender has under way."""
+HOLD_KEY = -1
+"""In place of a number, among the control packets of a lane."""
+
+
+KEPT_OUT_MAX = 256
+"""Streams that wait for a place in one session, and are told when there is one; the others ask again by themselves."""
+
+
+class _KeptOut:
+    """The streams of one session that are not known here as there is no place for them.
+
+    Attributes:
+        lanes: those that are told when there is one, the longest waiting first.
+        turn: the greatest turn of a word about any of them; even.
+        overflowed: whether there were too many to remember all.
+    """
+
+    __slots__ = ("lanes", "overflowed", "turn")
+
+    def __init__(self) -> None:
+        self.lanes: OrderedDict[int, None] = OrderedDict()
+        self.turn = 0
+        self.overflowed = False
+
+
+class Admission:
+    """The door to the queues of a node.
+
+    Args:
+        settings: limits.
+        queues: the queues of the node.
+        directory: says who may send to which queue.
+        goes_on: whether there is a session by which a stream, named by origin and lane, may go on.
+        payer_of: who is charged for what a node sends.
+
+    Attributes:
+        disk: what lies in the queues of the node, express messages left out.
+        express: express messages in memory.
+        early: packets that came before their turn, in memory, and what is remembered of gaps.
+        waiting: what waits for its commit, in memory.
+        streams: the streams themselves, in memory.
+        queues: those that peers have made since the start, and that are still there; their number.
+        holds: the streams that wait, and why.
+        store_low: whether the disk has so little room that nothing is taken.
+        room_bytes: how much more it takes, by the last look at it; None when nobody could tell.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        queues: LocalQueues,
+        directory: Directory,
+        *,
+        goes_on: Callable[[bytes, int], bool],
+        payer_of: PayerOf,
+    ) -> None:
+        self._settings = settings
+        self._queues = queues
+        self._mailboxes = queues.mailboxes
+        self._directory = directory
+        self._notices = queues.notices
+        self.disk, self.express = queues.notices.disk, queues.notices.express
+        self._goes_on = goes_on
+        quarter = (settings.limits.peer_memory_bytes // 4, settings.limits.memory_bytes // 4)
+        self.early = Account(*quarter, payer_of)
+        self.waiting = queues.waiting
+        self.streams = Account(*quarter, payer_of)
+        self.queues = Account(settings.limits.max_peer_queues, settings.max_queues, payer_of)
+        self.store_low = False
+        self.room_bytes: int | None = None
+        self._news: list[StoreLow | StreamsNearLimit] = []
+        self._payer_of = payer_of
+        # Of peers that are near their limit of streams: whether some had to wait.
+        self._told_limit: dict[Payer, bool] = {}
+        self._kept_out: dict[Conversation, _KeptOut] = {}
+        # Whether streams have ended since somebody looked whether others may have their places.
+        self._places = False
+        self._stopped: dict[IncomingTransfer, Conversation] = {}
+        self.holds = Holds(here=True)
+        self._makers: dict[str, bytes] = {}
+        queues.on_removed = self.handle_removed
+        # Whether some stream waits as its queue may not be made: any that becomes idle makes room for it.
+        self._wants_queues = False
+
+    def handle_start(self, node_id: bytes) -> None:
+        """This node is no peer of its own."""
+        for account in self._accounts:
+            account.own = node_id
+
+    @property
+    def _accounts(self) -> tuple[Account, ...]:
+        return self.early, self.waiting, self.streams, self.queues, self.disk, self.express
+
+    def handle_proved(self, node_id: bytes) -> None:
+        """Perhaps another peer than before has proved to be a node: it pays for what is here of it."""
+        for account in self._accounts:
+            account.handle_proved(node_id)
+
+    # ---- for ever
+
+    def refusal(self, transfer: IncomingTransfer, conversation: Conversation, body: bytes) -> RejectReason | None:
+        """Why a packet whose turn has come is refused for ever, or None."""
+        return self._forbidden(transfer, conversation) or self._overfull(transfer, body)
+
+    def _forbidden(self, transfer: IncomingTransfer, conversation: Conversation) -> RejectReason | None:
+        name = transfer.queue
+        if transfer.may_send is None:
+            transfer.may_send = self._may_send(conversation, name)
+        if not transfer.may_send:
+            return RejectReason.ACCESS_DENIED
+        if name in self._mailboxes:
+            return None
+        if self._queues.is_fixed or is_reserved(name):
+            return RejectReason.QUEUE_NOT_FOUND
+        if transfer.delivery not in DURABLE and self._lacks_queue(transfer):
+            return RejectReason.TOO_MANY_QUEUES
+        return None
+
+    def _lacks_queue(self, transfer: IncomingTransfer) -> bool:
+        """Whether the queue of a stream is not there, and may not be made now."""
+        if transfer.queue in self._mailboxes or not self._is_crowded(transfer.origin):
+            return False
+        self._queues.make_room()
+        lacks = self._is_crowded(transfer.origin)
+        self._wants_queues = self._wants_queues or lacks
+        return lacks
+
+    def _is_crowded(self, origin: bytes) -> bool:
+        return len(self._mailboxes) >= self._settings.max_queues or self.queues.has_enough(origin)
+
+    def has_streams_enough(self, origin: bytes) -> bool:
+        """Whether a peer may have no more streams."""
+        return self.streams.of(origin) >= STREAM_BYTES * self._settings.max_streams or self.streams.has_enough(origin)
+
+    def add_stream(self, origin: bytes) -> None:
+        """One more stream of a peer; or what is known of all that have ended of one of its nodes."""
+        self.streams.add(origin, STREAM_BYTES)
+        self._tell_limit(origin)
+
+    def handle_forgotten(self, transfer: IncomingTransfer) -> None:
+        """A stream has ended."""
+        self.forget_early(transfer)
+        transfer.early_bytes = 0
+        self._stopped.pop(transfer, None)
+        self.streams.add(transfer.origin, -STREAM_BYTES)
+        self._places = True
+        self._tell_limit(transfer.origin)
+
+    def _tell_limit(self, origin: bytes, *, is_full: bool = False) -> None:
+        """Tell the operator that a peer has nearly as many streams as it may, or that some have to wait; each once."""
+        payer, limit = self._payer_of(origin), streams_limit(self._settings)
+        streams, told = self.streams.of(origin) // STREAM_BYTES, self._told_limit.get(payer)
+        if is_full > bool(told) or (told is None and 4 * streams >= 3 * limit):
+            self._told_limit[payer] = is_full
+            name = payer if isinstance(payer, str) else payer.hex()
+            self._news.append(StreamsNearLimit(name, streams, limit, incoming=True, is_full=is_full))
+        elif told is not None and 2 * streams <= limit:
+            del self._told_limit[payer]
+
+    def handle_made(self, origin: bytes, queue: str) -> None:
+        """A queue was made for a peer."""
+        self._makers[queue] = origin
+        self.queues.add(origin, 1)
+
+    def handle_removed(self, queue: str) -> None:
+        """A queue that nobody used has made room for others."""
+        origin = self._makers.pop(queue, None)
+        if origin is not None:
+            self.queues.add(origin, -1)
+
+    def _may_send(self, conversation: Conversation, queue: str) -> bool:
+        system = system_queue(queue)
+        if is_reserved(queue) and (system is None or system.writer is not Writer.PEERS):
+            return False
+        peer = self._directory.named(conversation.peer_name)
+        if peer is None:
+            # Without keys, addresses that nobody has named may send; a key that nobody has named may not.
+            return not conversation.channel.peer_key
+        return system is not None or peer.may_send_to(queue)
+
+    def _overfull(self, transfer: IncomingTransfer, body: bytes) -> RejectReason | None:
+        fragment = fragment_range(body[:HEAD_BYTES], len(body))
+        quota = self._settings.limits.quota_of(transfer.queue)
+        if fragment is not None and fragment[3] > quota.size_bytes:
+            return RejectReason.TOO_LARGE
+        mailbox = self._mailboxes.get(transfer.queue)
+        if transfer.delivery not in DURABLE and self.express.is_over(transfer.origin):
+            full = True
+        else:
+            full = quota.when_full == "reject" and self._is_full(transfer, mailbox)
+        begun = (
+            mailbox is not None and fragment and mailbox.partials.expects(transfer.origin, transfer.lane, fragment[0])
+        )
+        return None if begun or not full else RejectReason.QUEUE_FULL
+
+    # ---- for now
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether half of what one peer may have waits for the disk: to take more is to ask for it twice soon."""
+        return self.waiting.total_bytes >= self._settings.limits.peer_memory_bytes // 8
+
+    def count_early(self, transfer: IncomingTransfer) -> None:
+        """A packet has come: see how much memory its stream takes for what is out of order."""
+        size_bytes = transfer.out_of_order_bytes
+        if size_bytes != transfer.early_bytes:
+            self.early.add(transfer.origin, size_bytes - transfer.early_bytes)
+            transfer.early_bytes = size_bytes
+
+    def forget_early(self, transfer: IncomingTransfer) -> None:
+        """Another stream takes the place of this one."""
+        self.early.add(transfer.origin, -transfer.early_bytes)
+
+    def must_wait(self, transfer: IncomingTransfer, header: SequenceHeader) -> bool:
+        """Whether there is no room for a fresh packet of a durable stream now."""
+        if self._must_wait(transfer):
+            return True
+        mailbox = self._mailboxes.get(transfer.queue)
+        if not self._is_full(transfer, mailbox) or self._settings.limits.quota_of(transfer.queue).when_full == "reject":
+            return False
+        if mailbox is None:
+            return True
+        origin, lane = transfer.origin, transfer.lane
+        fragment = fragment_range(header.body[:HEAD_BYTES], len(header.body))
+        if fragment is not None and mailbox.partials.expects(origin, lane, fragment[0]):
+            return False
+        # Its origin sends it before the rest of what was begun: to refuse it would be to wait for each other.
+        comes_first = not transfer.ordered and mailbox.partials.awaits_beyond(origin, lane, header.number)
+        return not comes_first or mailbox.fill.bytes.value >= mailbox.fill.bytes.limit + OVERTAKEN_BYTES
+
+    def _must_wait(self, transfer: IncomingTransfer) -> bool:
+        """Whether a durable stream has to wait, whatever is in its queue."""
+        return self.store_low or self.waiting.is_full(transfer.origin) or self._lacks_queue(transfer)
+
+    def takes_run(
+        self, transfer: IncomingTransfer, mailbox: Mailbox, packets: int, messages: int, size_bytes: int
+    ) -> bool:
+        """Whether all is well with a stream, and still is when so much of it has been taken.
+
+        Then none of these packets would be refused, or have to wait, if they came one by one.
+        """
+        origin = transfer.origin
+        if transfer.may_send is not True or transfer.rejections or not mailbox.fill.takes(messages, size_bytes):
+            return False
+        if transfer.delivery not in DURABLE:
+            size_bytes += packets * EXPRESS_OVERHEAD_BYTES
+            # What is on its way when its sender is told to stop is taken, unless the queue refuses it then.
+            refuses = self._settings.limits.quota_of(transfer.queue).when_full == "reject"
+            return (self.express.takes if refuses else self.express.stays_within)(origin, size_bytes)
+        waits = self.store_low or not self.waiting.takes(origin, size_bytes)
+        return not waits and self.disk.takes(origin, size_bytes)
+
+    def _is_full(self, transfer: IncomingTransfer, mailbox: Mailbox | None) -> bool:
+        durable = transfer.delivery in DURABLE
+        if not durable and mailbox is not None and mailbox.partials.awaits_beyond(transfer.origin, transfer.lane, 0):
+            # Whoever stopped in the middle of a large message would never make room.
+            return False
+        account = self.disk if durable else self.express
+        full = mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox)
+        return full or account.is_full(transfer.origin)
+
+    def _why(self, transfer: IncomingTransfer) -> HoldReason:
+        """What there is no room in for a stream that waits."""
+        durable, mailbox = transfer.delivery in DURABLE, self._mailboxes.get(transfer.queue)
+        if durable and self.store_low:
+            return HoldReason.STORE_LOW
+        if mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox):
+            return HoldReason.QUEUE_FULL
+        account = self.disk if durable else self.express
+        if not account.is_full(transfer.origin):
+            return HoldReason.STORE_BUSY
+        if not durable:
+            return HoldReason.PEER_MEMORY
+        return HoldReason.PEER_QUOTA if account.has_share(transfer.origin) else HoldReason.NODE_QUOTA
+
+    def _is_left(self, mailbox: Mailbox) -> bool:
+        """Whether all that a queue has was begun by those who are gone: nobody could make room by reading."""
+        begun = mailbox.partials
+        return mailbox.fill.messages.value == len(begun) and not any(self._goes_on(*one) for one in begun.streams)
+
+    def handle_room(self, room_bytes: int | None) -> None:
+        """Somebody has looked how much more the disk takes. It is low until a quarter more than the reserve is free."""
+        self.room_bytes = room_bytes
+        if room_bytes is None:
+            return
+        was_low, reserve = self.store_low, self._settings.limits.disk_reserve_bytes
+        self.store_low = room_bytes < reserve + (reserve // 4 if was_low else 0)
+        if self.store_low != was_low:
+            self._news.append(StoreLow(self.store_low, room_bytes))
+            self._notices.relieved = True
+
+    def has_room(self, mailbox: Mailbox, *, durable: bool, coming: int = 0) -> bool:
+        """Whether a queue takes one message more of this node itself, beside those that are ``coming``."""
+        account = self.disk if durable else self.express
+        full = mailbox.fill.is_full_with(coming) and (coming > 0 or not self._is_left(mailbox))
+        return not (full or account.is_full(account.own) or (durable and self.store_low))
+
+    def stop(self, transfer: IncomingTransfer, conversation: Conversation, refuses: tuple[int, ...] = ()) -> bool:
+        """Ask an origin to wait.
+
+        Args:
+            transfer: the stream.
+            conversation: by which its packet came.
+            refuses: the session's numbers of the packets that were not taken.
+
+        Returns:
+            False when too many other answers wait; the packet stays unanswered, and its session makes it come again.
+        """
+        again = transfer.stopped
+        if not again:
+            transfer.turn += 1
+        told = self._tell(transfer, conversation, refuses)
+        if told:
+            self._stopped[transfer] = conversation
+            held = HeldStream(conversation.peer_label, transfer.queue, transfer.delivery, self._why(transfer))
+            self.holds.hold(transfer, held)
+        elif not again:
+            transfer.turn -= 1
+        return told
+
+    # ---- streams for which there is no place
+
+    def keep_out(self, conversation: Conversation, header: SequenceHeader, packet: int) -> bool:
+        """Ask an origin to wait with a stream that is not known here, and for which there is no place.
+
+        Returns:
+            As ``stop``.
+        """
+        self._tell_limit(header.origin, is_full=True)
+        kept = self._kept_out.setdefault(conversation, _KeptOut())
+        kept.turn += 2
+        content = encode_hold(header.origin, header.lane, kept.turn - 1, stop=True, reason=HoldReason.TOO_MANY_STREAMS)
+        if not conversation.put_control((header.lane, HOLD_KEY), Control(content, (packet,))):
+            return False
+        kept.lanes[header.lane] = None
+        kept.lanes.move_to_end(header.lane)
+        if len(kept.lanes) > KEPT_OUT_MAX:
+            # It asks by itself, now and then.
+            kept.lanes.popitem(last=False)
+            kept.overflowed = True
+        return True
+
+    def let_in(self, conversation: Conversation, transfer: IncomingTransfer) -> None:
+        """A stream is known now: if it was kept out before, in this session, it may go on."""
+        kept = self._kept_out.get(conversation)
+        if kept is None:
+            return
+        # What is said of it from now on is newer than what was said before.
+        transfer.turn = kept.turn
+        known = transfer.lane in kept.lanes
+        kept.lanes.pop(transfer.lane, None)
+        if known or kept.overflowed:
+            self._say_go(conversation, transfer.origin, transfer.lane, kept)
+            transfer.turn = kept.turn
+
+    def _say_go(self, conversation: Conversation, origin: bytes, lane: int, kept: "_KeptOut") -> None:
+        kept.turn += 2
+        content = encode_hold(origin, lane, kept.turn, stop=False)
+        conversation.put_control((lane, HOLD_KEY), Control(content))
+
+    def _let_ask(self) -> None:
+        """As many streams that were kept out may ask again as there are places, the longest waiting first."""
+        for conversation, kept in self._kept_out.items():
+            origin = conversation.peer_id
+            places = streams_limit(self._settings) - self.streams.of(origin) // STREAM_BYTES
+            while kept.lanes and places > 0 and not self.has_streams_enough(origin):
+                lane, _ = kept.lanes.popitem(last=False)
+                self._say_go(conversation, origin, lane, kept)
+                places -= 1
+
+    def stop_again(self, conversation: Conversation) -> bool:
+        """Say once more to one of the origins that were told by a conversation that it must wait, if there is one."""
+        for transfer, told_by in self._stopped.items():
+            if told_by is conversation:
+                return self._tell(transfer, conversation, ())
+        return False
+
+    def handle_session_closed(self, conversation: Conversation) -> None:
+        """What was said goes with its session: streams that it had told to wait are told anew, if it is still so."""
+        self._kept_out.pop(conversation, None)
+        for transfer in [transfer for transfer, told_by in self._stopped.items() if told_by is conversation]:
+            transfer.turn += 1
+            del self._stopped[transfer]
+            self.holds.free(transfer)
+
+    def stop_express(self, transfer: IncomingTransfer, conversation: Conversation) -> None:
+        """Express packets were taken; ask for no more of them if these were some of the last."""
+        if not transfer.stopped and self._is_full(transfer, self._mailboxes.get(transfer.queue)):
+            self.stop(transfer, conversation)
+
+    def go(self) -> None:
+        """Let the streams go on for which there is room again."""
+        if self._places:
+            self._places = False
+            self._let_ask()
+        if not (self._notices.relieved or (self._wants_queues and self._notices.idled)):
+            return
+        self._notices.relieved = self._wants_queues = False
+        for transfer, conversation in list(self._stopped.items()):
+            durable = transfer.delivery in DURABLE
+            full = self._is_full(transfer, self._mailboxes.get(transfer.queue))
+            if full or (durable and self._must_wait(transfer)):
+                continue
+            transfer.turn += 1
+            if self._tell(transfer, conversation, ()):
+                del self._stopped[transfer]
+                self.holds.free(transfer)
+            else:
+                transfer.turn -= 1
+                self._notices.relieved = True
+
+    def _tell(self, transfer: IncomingTransfer, conversation: Conversation, refuses: tuple[int, ...]) -> bool:
+        if conversation.session.is_closed:
+            # A session that ends takes the hold with it.
+            return True
+        reason = self._why(transfer) if transfer.stopped else ""
+        content = encode_hold(transfer.origin, transfer.lane, transfer.turn, stop=transfer.stopped, reason=reason)
+        return conversation.put_control((transfer.lane, HOLD_KEY), Control(content, refuses))
+
+    def take_news(self) -> list[QueueOverQuota | StoreLow | StreamHeld | StreamsNearLimit]:
+        """What the operator must know, since the last call."""
+        news: list[QueueOverQuota | StoreLow | StreamHeld | StreamsNearLimit] = [
+            *self._news,
+            *self._notices.filled,
+            *self.holds.take_news(),
+        ]
+        self._news.clear()
+        self._notices.filled.clear()
+        return news

@@ -1,0 +1,106 @@
+"""What the session log says of outgoing queues (docs/session-log.md). Formatting only."""
+
+from triack.base.delivery import Delivery
+from triack.ordering.outgoing import Entry
+from triack.queues.streams.arrival_records import Record
+from triack.queues.streams.given_up import GivenUp
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+
+__all__ = ["DepartureRecords"]
+
+
+class DepartureRecords:
+    """Writes the records of one node.
+
+    Args:
+        record: to the session log.
+        node_id: of the node.
+    """
+
+    __slots__ = ("_origin", "_record")
+
+    def __init__(self, record: Record, node_id: bytes) -> None:
+        self._record = record
+        self._origin = node_id.hex()
+
+    def queued(self, outgoing: OutgoingQueue, entries: list[Entry], now_ns: int, *, recovered: bool = False) -> None:
+        """Packets are committed here, or (express) in memory; ``recovered``: they were found on the disk."""
+        more: dict[str, object] = {"queue": outgoing.queue, "peer_name": outgoing.peer}
+        if recovered:
+            more["recovered"] = True
+        for first, last, count in _runs(entries):
+            self._write("queued", outgoing, first, last, now_ns, count=count, **more)
+
+    def local(self, outgoing: OutgoingQueue, entries: list[Entry], now_ns: int) -> None:
+        """Packets for a queue of this node are committed at their destination in the same moment."""
+        for first, last, count in _runs(entries):
+            self._write("committed", outgoing, first, last, now_ns, count=count, queue=outgoing.queue)
+
+    def recovered(self, outgoing: OutgoingQueue, now_ns: int) -> None:
+        """A stream to a queue of this node was found on the disk; a crash may have taken what was said of it before."""
+        last = outgoing.sequence.next_number - 1
+        if outgoing.peer or not last:
+            return
+        ordered = outgoing.delivery is Delivery.TRANSACTIONAL
+        where: dict[str, object] = {"number": last} if ordered else {"ranges": [[1, last]]}
+        self._record(
+            "position_recovered",
+            now_ns,
+            origin=self._origin,
+            lane=outgoing.lane,
+            sequence=outgoing.sequence.sequence,
+            **where,
+            **{"class": outgoing.delivery.label},
+        )
+
+    def resend(self, outgoing: OutgoingQueue, again: list[Entry], now_ns: int) -> None:
+        """Packets wait to go out again, as no order ack came."""
+        tier = outgoing.sequence.tier
+        wait_ns = tier.interval_of(tier.attempt)
+        first, last = again[0].number, again[-1].number
+        self._write("resend_scheduled", outgoing, first, last, now_ns, attempt=tier.attempt, interval_ns=wait_ns)
+
+    def ended(self, outgoing: OutgoingQueue, now_ns: int) -> None:
+        """A stream has nothing outstanding, and ends."""
+        said = {"lane": outgoing.lane, "sequence": outgoing.sequence.sequence, "class": outgoing.delivery.label}
+        self._record("stream_ended", now_ns, origin=self._origin, **said)
+
+    def removed(self, item: GivenUp, now_ns: int) -> None:
+        """A message is sent no more."""
+        first, last = item.entries[0].number, item.entries[-1].number
+        count = sum(entry.messages for entry in item.entries)
+        said = "expired" if item.has_expired else item.reason
+        self._write("removed", item.outgoing, first, last, now_ns, count=count, reason=said)
+
+    def order_ack(self, lane: int, sequence: int, number: int, now_ns: int) -> None:
+        """The destination has a sequence up to ``number``."""
+        self._record("order_ack_received", now_ns, origin=self._origin, lane=lane, sequence=sequence, number=number)
+
+    def hold(self, outgoing: OutgoingQueue, now_ns: int, *, stop: bool) -> None:
+        """The destination has no room for a stream, or has some again."""
+        said = {"lane": outgoing.lane, "sequence": outgoing.sequence.sequence, "class": outgoing.delivery.label}
+        self._record("hold_received", now_ns, origin=self._origin, **said, stop=stop)
+
+    def _write(self, event: str, outgoing: OutgoingQueue, first: int, last: int, now_ns: int, **more: object) -> None:
+        self._record(
+            event,
+            now_ns,
+            origin=self._origin,
+            lane=outgoing.lane,
+            sequence=outgoing.sequence.sequence,
+            first=first,
+            last=last,
+            **more,
+            **{"class": outgoing.delivery.label},
+        )
+
+
+def _runs(entries: list[Entry]) -> list[tuple[int, int, int]]:
+    """First number, last number and messages of each run of successive packets."""
+    runs: list[tuple[int, int, int]] = []
+    for entry in entries:
+        if runs and runs[-1][1] + 1 == entry.number:
+            runs[-1] = (runs[-1][0], entry.number, runs[-1][2] + entry.messages)
+        else:
+            runs.append((entry.number, entry.number, entry.messages))
+    return runs

@@ -1,0 +1,130 @@
+"""Outgoing messages that are sent no more, from the moment at which that is decided until their letters are made.
+
+Promise: each is on record before anything can pass it over, and becomes a dead letter as soon as its bodies are here,
+in the order in which they were given up, unless it was acknowledged after all. It stays in its sequence until the
+letter is on the disk: should this process die before, it must still be there.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from triack.base.commit import key_of
+from triack.base.reasons import DeadReason
+from triack.ordering.outgoing import Entry, EntryState
+from triack.queues.mailboxes.expiry import LETTERS_MAX
+from triack.queues.packing import Outgoing, Unpacked
+from triack.queues.streams.accepted_keys import AcceptedKeys
+from triack.queues.streams.departure_records import DepartureRecords
+from triack.queues.streams.given_up import GivenUp
+from triack.queues.streams.group_commit import Turn
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+
+__all__ = ["GivingUp"]
+
+_GIVEN_UP = (EntryState.GIVEN_UP, EntryState.REJECTED)
+
+
+class GivingUp:
+    """What an outbox has given up.
+
+    Args:
+        node_id: this node.
+        records: of the session log.
+        keys: are told what became of the messages that have one.
+        put_dead_letter: keeps a letter with the next commit: message, origin, ordinal, turn.
+
+    Attributes:
+        waiting: those without a letter, the oldest first.
+    """
+
+    __slots__ = ("_keys", "_node_id", "_put_dead_letter", "_records", "_unnoted", "waiting")
+
+    def __init__(
+        self,
+        node_id: bytes,
+        records: DepartureRecords,
+        keys: AcceptedKeys,
+        put_dead_letter: Callable[[Outgoing, bytes, int, Turn], None],
+    ) -> None:
+        self._node_id = node_id
+        self._records = records
+        self._keys = keys
+        self._put_dead_letter = put_dead_letter
+        self.waiting: deque[GivenUp] = deque()
+        self._unnoted: list[GivenUp] = []
+
+    # ---- what begins it
+
+    def give_up(self, outgoing: OutgoingQueue, entry: Entry, reason: str) -> None:
+        """Send the message that a packet is part of no more; it becomes a dead letter when its bodies are here."""
+        if entry.state not in _GIVEN_UP:
+            entries = outgoing.sequence.message_of(entry)
+            outgoing.sequence.give_up(entries)
+            self._put(GivenUp(outgoing, entries, reason))
+
+    def reject(self, outgoing: OutgoingQueue, entry: Entry, reason: str) -> list[Entry]:
+        """Its destination will never take a packet, nor any of its message. Returns the packets of that."""
+        entries = outgoing.sequence.message_of(entry)
+        # One that has expired before is on its way to the dead-letter queue already; now it is known not to have come.
+        is_new = entry.state is not EntryState.GIVEN_UP
+        outgoing.sequence.reject(entries)
+        if is_new:
+            self._put(GivenUp(outgoing, entries, reason))
+        return entries
+
+    def purge(self, outgoing: OutgoingQueue) -> list[Entry]:
+        """Send nothing more of what waits in an outgoing queue. Returns the packets, which become dead letters."""
+        entries = [entry for entry in outgoing.sequence.entries.values() if entry.state not in _GIVEN_UP]
+        for entry in entries:
+            self.give_up(outgoing, entry, DeadReason.PURGED)
+        return entries
+
+    def _put(self, item: GivenUp) -> None:
+        self.waiting.append(item)
+        self._unnoted.append(item)
+
+    # ---- what is done with it
+
+    def note(self, now_ns: int) -> None:
+        """Write down what is sent no more, before a session passes it over, or a commit has its letter."""
+        if not self._unnoted:
+            return
+        given_up, self._unnoted = self._unnoted, []
+        for item in given_up:
+            # What came with the end of a session may have freed what was given up at that end.
+            if not item.is_freed:
+                self._records.removed(item, now_ns)
+
+    def missing(self, most: int) -> Iterator[tuple[OutgoingQueue, Entry]]:
+        """Packets of the next messages, at most so many of these, whose bodies only the disk has."""
+        for item in islice(self.waiting, most):
+            if not item.is_freed:
+                yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
+
+    def dead_letter(self, turn: Turn) -> None:
+        """Put messages into the dead-letter queue, with the next commit, in order, as far as bodies came."""
+        letters = 0
+        while self.waiting and letters < LETTERS_MAX:
+            item = self.waiting[0]
+            if not (item.is_freed or item.is_here):
+                break
+            self.waiting.popleft()
+            if item.is_freed:
+                continue
+            content = item.open()
+            letters += len(content.bodies)
+            self._dead_letter(item, content, turn)
+
+    def _dead_letter(self, item: GivenUp, content: Unpacked, turn: Turn) -> None:
+        outgoing, entries = item.outgoing, item.entries
+        added = item.properties
+        for index, body in enumerate(content.bodies):
+            properties = {**(content.properties[index] if content.properties else {}), **added}
+            letter, ordinal = Outgoing(body, properties), content.first_ordinal + index
+            self._put_dead_letter(letter, self._node_id, ordinal, turn)
+            self._keys.handle_dead(ordinal, item.reason, turn.commit)
+        if outgoing.durable:
+            span = (key_of(outgoing.lane, entries[0].number), key_of(outgoing.lane, entries[-1].number))
+            turn.commit.outgoing_deletes.append(span)
+        turn.departures.dead_lettered.append((outgoing, entries, item.reason))

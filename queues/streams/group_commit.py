@@ -1,0 +1,129 @@
+"""Group commit: all that happens while the disk is busy becomes one commit.
+
+Promise: nothing in ``departures``, ``arrivals``, ``local`` or ``waiters`` becomes visible to anybody before the commit
+has returned.
+"""
+
+from dataclasses import dataclass, field
+
+from triack.ordering.outgoing import Entry
+from triack.ordering.wire import EndPacket, SequenceHeader
+from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
+from triack.queues.peers.link import Conversation
+from triack.queues.streams.incoming_transfer import Arrival, IncomingTransfer
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+
+__all__ = ["REFUSED", "AcceptedRun", "Arrivals", "Departures", "GroupCommit", "Turn"]
+
+AcceptedRun = tuple[int, int, int, int]
+"""Packets of a stream that follow each other: sequence, first number, last number, and how many messages they hold."""
+REFUSED = -1
+"""In place of a count of messages, none of which will ever be here."""
+
+
+@dataclass(slots=True)
+class Departures:
+    """What leaves, for the outbox.
+
+    Attributes:
+        started: packets that the commit holds: send them.
+        dead_lettered: packets whose messages it moves to the dead-letter queue, with the reason: forget them.
+        ending: streams that have ended with it: tell their destinations.
+        over: streams whose rows it deletes: their lanes are free.
+    """
+
+    started: list[tuple[OutgoingQueue, list[Entry]]] = field(default_factory=list)
+    dead_lettered: list[tuple[OutgoingQueue, list[Entry], str]] = field(default_factory=list)
+    ending: list[OutgoingQueue] = field(default_factory=list)
+    over: list[OutgoingQueue] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """What has arrived, for the inbox.
+
+    Attributes:
+        accepted: packets of each stream that the commit holds: acknowledge them. One that was refused is by itself, and
+            has ``REFUSED`` for its messages.
+        stored: received packets by conversation whose content or position it holds: store-acknowledge them.
+        refused: received packets whose rejections are on the disk with it: tell their origins.
+        ended: streams that have ended, by what their origins say; it forgets those that were known here: answer.
+    """
+
+    accepted: dict[IncomingTransfer, list[AcceptedRun]] = field(default_factory=dict)
+    stored: dict[Conversation, list[int]] = field(default_factory=dict)
+    refused: list[tuple[Arrival, SequenceHeader, str]] = field(default_factory=list)
+    ended: list[tuple[Conversation, EndPacket, IncomingTransfer | None]] = field(default_factory=list)
+
+    def store_ack(self, conversation: Conversation, packet: int) -> None:
+        """Let a packet be store-acknowledged when the commit has returned."""
+        self.stored.setdefault(conversation, []).append(packet)
+
+
+@dataclass(slots=True)
+class GroupCommit(LocalCommit):
+    """One commit that fills, and what becomes true when it has returned.
+
+    Attributes:
+        departures: what leaves with it.
+        arrivals: what has arrived.
+    """
+
+    departures: Departures = field(default_factory=Departures)
+    arrivals: Arrivals = field(default_factory=Arrivals)
+
+    def __bool__(self) -> bool:
+        arrivals = self.arrivals
+        return bool(
+            self.commit or arrivals.stored or arrivals.accepted or arrivals.refused or arrivals.ended or self.waiters
+        )
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anything comes true with it. What it only takes out, the next one may take out as well."""
+        departures, arrivals = self.departures, self.arrivals
+        return bool(
+            self.commit.adds
+            or arrivals.stored
+            or arrivals.accepted
+            or arrivals.refused
+            or arrivals.ended
+            or departures.dead_lettered
+            or self.waiters
+        )
+
+
+@dataclass(slots=True)
+class Turn(LocalTurn):
+    """One call.
+
+    Attributes:
+        departures: what leaves with the commit.
+        arrivals: what has arrived with it.
+    """
+
+    departures: Departures
+    arrivals: Arrivals
+
+    @classmethod
+    def of(cls, group: GroupCommit, now_ns: int, now_ms: int) -> "Turn":
+        """A call at that moment, while this commit fills."""
+        return cls(now_ns, now_ms, group.commit, group.local, group.waiters, group.departures, group.arrivals)
+
+
+def fold(numbers: list[AcceptedRun], *, bridge: bool) -> list[AcceptedRun]:
+    """Join what follows each other.
+
+    ``bridge`` lets a run pass expired numbers; none passes a refused one.
+    """
+    runs: list[AcceptedRun] = []
+    ends = True
+    for sequence, first, last, count in numbers if bridge else sorted(numbers):
+        if count == REFUSED:
+            ends = True
+        elif not ends and runs[-1][0] == sequence and (bridge or runs[-1][2] + 1 == first):
+            runs[-1] = (sequence, runs[-1][1], last, runs[-1][3] + count)
+        else:
+            runs.append((sequence, first, last, count))
+            ends = False
+    return runs

@@ -1,0 +1,490 @@
+"""What arrives: incoming streams.
+
+A packet becomes visible to the application, store-acknowledged and order-acknowledged only when the commit has
+returned that holds it together with its stream's new position.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from triack.base.clock import WallClock
+from triack.base.commit import HEAD_BYTES, PositionRow, StoreContent
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.errors import AddressError, ProtocolError
+from triack.base.names import check_name
+from triack.base.peers import Directory
+from triack.base.reasons import DropReason, RejectReason
+from triack.ordering.incoming import Outcome
+from triack.ordering.wire import EndPacket, SequenceHeader, encode_end, encode_reject
+from triack.queues.clock_jumps import head_here, late_by_ms
+from triack.queues.mailboxes.incoming_run import IncomingRun
+from triack.queues.mailboxes.local_queues import LocalQueues
+from triack.queues.mailboxes.mailbox import QueuedPacket
+from triack.queues.mailboxes.quotas import PayerOf
+from triack.queues.node_settings import NodeSettings
+from triack.queues.packing import (
+    messages_in,
+)
+from triack.queues.peers.control import Control
+from triack.queues.peers.link import Conversation
+from triack.queues.streams.admission import Admission
+from triack.queues.streams.arrival_records import (
+    Record,
+    record_accepted,
+    record_forgotten,
+    record_recovered,
+    record_rejected,
+)
+from triack.queues.streams.ended_streams import ENDED_LANE, EndedStreams
+from triack.queues.streams.group_commit import REFUSED, GroupCommit, Turn
+from triack.queues.streams.incoming_transfer import Arrival, IncomingTransfer
+from triack.queues.streams.owed_acks import OwedAcks
+from triack.queues.streams.positions import Positions
+from triack.queues.streams.stream_state import EXPRESS_LANES, FORGOTTEN_KEY
+
+__all__ = ["Inbox", "Record"]
+
+
+class Inbox:
+    """All incoming streams of a node.
+
+    Args:
+        settings: limits.
+        queues: which they fill.
+        directory: says who may send to which queue.
+        wall: the time of day.
+        drops: counts what is dropped, by reason.
+        record: writes to the session log.
+        payer_of: who is charged for what a node sends.
+
+    Attributes:
+        admission: who may put what into the queues, and when.
+        positions: how far the ordered streams are.
+        ended: which streams have ended.
+        order_acks: those that are owed.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        queues: LocalQueues,
+        directory: Directory,
+        wall: WallClock,
+        drops: Counter[DropReason],
+        record: Record,
+        payer_of: PayerOf,
+    ) -> None:
+        self._settings = settings
+        self._queues = queues
+        self._mailboxes = queues.mailboxes
+        self._wall = wall
+        self._drops = drops
+        self._record = record
+        self._transfers: dict[bytes, dict[int, IncomingTransfer]] = {}
+        self._starts: dict[bytes, int] = {}
+        self.admission = Admission(settings, queues, directory, goes_on=self._goes_on, payer_of=payer_of)
+        self.positions = Positions(record)
+        self.ended = EndedStreams()
+        self.order_acks = OwedAcks(drops, record)
+
+    # ---- starting
+
+    def restore(self, content: StoreContent, now_ns: int) -> None:
+        """Take what the store has."""
+        self.admission.handle_start(content.node_id)
+        self.admission.handle_room(content.room_bytes)
+        for row in content.positions:
+            self._restore_transfer(row, now_ns)
+
+    def _restore_transfer(self, row: PositionRow, now_ns: int) -> None:
+        if row.lane == ENDED_LANE:
+            self.ended.restore(row)
+            self.admission.add_stream(row.origin)
+            return
+        transfer = IncomingTransfer.restore(row, self._settings.order)
+        record_recovered(self._record, row, transfer, now_ns)
+        self._add(transfer)
+        if transfer.ordered:
+            self.positions.handle_committed(transfer)
+        self.admission.count_early(transfer)
+
+    def _find(self, origin: bytes, lane: int) -> IncomingTransfer | None:
+        return self._transfers.get(origin, {}).get(lane)
+
+    def _goes_on(self, origin: bytes, lane: int) -> bool:
+        transfer = self._find(origin, lane)
+        return transfer is not None and transfer.via is not None
+
+    def _add(self, transfer: IncomingTransfer) -> None:
+        streams = self._transfers.setdefault(transfer.origin, {})
+        if transfer.lane not in streams:
+            self.admission.add_stream(transfer.origin)
+        streams[transfer.lane] = transfer
+
+    # ---- the door
+
+    def handle_directory_changed(self) -> None:
+        """Ask again who may send where, when the next packet of each stream comes."""
+        for transfers in self._transfers.values():
+            for transfer in transfers.values():
+                transfer.may_send = None
+
+    def has_room(self, name: str, *, durable: bool, coming: int = 0) -> bool:
+        """Whether a queue takes one message more of this node itself, beside those that are ``coming``."""
+        mailbox = self._mailboxes.get(name)
+        return mailbox is None or self.admission.has_room(mailbox, durable=durable, coming=coming)
+
+    def refuses(self, name: str, *, durable: bool) -> bool:
+        """Whether a queue takes no message more of this node, and is set not to let it wait."""
+        return self._settings.limits.quota_of(name).when_full == "reject" and not self.has_room(name, durable=durable)
+
+    # ---- packets
+
+    def handle_packet(
+        self,
+        conversation: Conversation,
+        packet: int,
+        header: SequenceHeader,
+        delivery: Delivery,
+        turn: Turn,
+    ) -> None:
+        """Take a sequence packet that a session delivered. Its body has been checked.
+
+        Raises:
+            ProtocolError: the packet contradicts what its stream is known to be.
+        """
+        if header.origin != conversation.peer_id:
+            raise ProtocolError(DropReason.FOREIGN_ORIGIN)
+        transfer = self._transfer_of(header, delivery)
+        if transfer is RejectReason.HELD_BACK:
+            record_rejected(self._record, header, delivery, transfer, turn.now_ns)
+            conversation.withhold(delivery, packet)
+            if not self.admission.keep_out(conversation, header, packet):
+                self._drops[DropReason.CONTROL_OVERFLOW] += 1
+            return
+        if isinstance(transfer, RejectReason):
+            record_rejected(self._record, header, delivery, transfer, turn.now_ns)
+            conversation.withhold(delivery, packet)
+            self._tell_rejected((conversation, packet), header, transfer)
+            return
+        if not transfer.heard:
+            self.admission.let_in(conversation, transfer)
+        transfer.handle_heard(conversation)
+        if transfer.forget_unwanted(header) and delivery in DURABLE:
+            turn.arrivals.accepted.setdefault(transfer, [])
+        mailbox = self._mailboxes.get(transfer.queue)
+        if mailbox is not None:
+            # First: that may be the room that this packet needs.
+            mailbox.drop_unfinished(header.origin, header.lane, *transfer.unwanted(header))
+        if not self._holds_back(transfer, (conversation, packet), header, turn.now_ns):
+            handle = self._handle_ordered if transfer.ordered else self._handle_unordered
+            handle(transfer, (conversation, packet), header, turn)
+        self.admission.count_early(transfer)
+
+    def handle_run(self, conversation: Conversation, run: IncomingRun, delivery: Delivery, turn: Turn) -> bool:
+        """Take all packets of a run, as ``handle_packet`` would one by one.
+
+        Returns:
+            False when they must come one by one, as it may depend on each what becomes of it; nothing has changed then.
+        """
+        header = run.header
+        transfer = self._find(header.origin, header.lane)
+        if transfer is None or not transfer.is_of(header, delivery):
+            return False
+        mailbox = self._mailboxes.get(transfer.queue)
+        if header.origin != conversation.peer_id or mailbox is None:
+            return False
+        packets = len(run.bodies)
+        if not self.admission.takes_run(transfer, mailbox, packets, sum(run.counts), run.body_bytes):
+            return False
+        if not transfer.ordered:
+            if not transfer.filter.handle_run(header, packets):
+                return False
+            mailbox.drop_unfinished(header.origin, header.lane, *transfer.unwanted(header))
+        elif transfer.sequence.handle_run(header, packets, turn.now_ns, asks=run.asks):
+            self.order_acks.owe(transfer)
+        else:
+            return False
+        transfer.handle_heard(conversation)
+        accepted = (header.sequence, header.number, run.last, sum(run.counts))
+        queued = mailbox.charge_run(run, delivery)
+        if any(run.receive_by_ms):
+            self._date(queued, turn.now_ns)
+        if delivery in DURABLE:
+            turn.arrivals.stored.setdefault(conversation, []).extend(range(run.packet, run.packet + packets))
+            turn.arrivals.accepted.setdefault(transfer, []).append(accepted)
+            self._queues.add_rows(mailbox, queued, None, turn)
+        else:
+            mailbox.put_all(queued, None)
+            record_accepted(self._record, {transfer: [accepted]}, turn.now_ns)
+            self.admission.stop_express(transfer, conversation)
+        self.admission.count_early(transfer)
+        return True
+
+    def _date(self, packets: list[QueuedPacket], now_ns: int) -> None:
+        """What a sender said whose clock is not set counts from now on."""
+        now_ms = self._wall.ms(now_ns)
+        for packet in packets:
+            by_ms = late_by_ms(packet.sent_at_ms, packet.receive_by_ms, now_ms)
+            packet.sent_at_ms += by_ms
+            packet.receive_by_ms += by_ms
+
+    def _holds_back(self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int) -> bool:
+        """Whether a packet is not taken now, as there is no room for it."""
+        admission = self.admission
+        if not transfer.is_fresh(header):
+            return False
+        if transfer.is_too_early(header, crowded=admission.early.is_full(header.origin)):
+            record_rejected(self._record, header, transfer.delivery, RejectReason.HOLD_FULL, now_ns)
+            return True
+        if transfer.delivery not in DURABLE:
+            return False
+        if not admission.must_wait(transfer, header) or admission.refusal(transfer, arrival[0], header.body):
+            return False
+        record_rejected(self._record, header, transfer.delivery, RejectReason.HELD_BACK, now_ns)
+        if transfer.ordered:
+            # What came before it is all that there is to acknowledge for a while.
+            transfer.sequence.ack.handle_packet(now_ns, asks=header.asks)
+            self.order_acks.owe(transfer)
+        if not admission.stop(transfer, arrival[0], (arrival[1],)):
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+        return True
+
+    def _transfer_of(self, header: SequenceHeader, delivery: Delivery) -> IncomingTransfer | RejectReason:
+        """The stream of a packet, made when it is new; or why there can be none, as long as this process lives."""
+        transfer = self._find(header.origin, header.lane)
+        is_known = transfer is not None and transfer.begun == header.sequence
+        if transfer.has_ended if transfer is not None and is_known else self.ended.has(header, delivery):
+            return RejectReason.STALE_SEQUENCE
+        if transfer is not None:
+            if transfer.queue == header.queue and transfer.delivery is delivery:
+                return transfer
+            # Express lanes are numbered anew in each life of their origin, under a greater sequence.
+            if not (delivery is transfer.delivery is Delivery.EXPRESS and header.sequence > transfer.filter.sequence):
+                raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
+        elif self.admission.has_streams_enough(header.origin):
+            return RejectReason.HELD_BACK
+        try:
+            check_name(header.queue)
+        except AddressError:
+            return RejectReason.BAD_QUEUE_NAME
+        if transfer is not None:
+            self.admission.forget_early(transfer)
+        transfer = IncomingTransfer(
+            header.origin, header.lane, header.queue, delivery, self._settings.order, header.sequence
+        )
+        self._add(transfer)
+        return transfer
+
+    # ---- streams that end
+
+    def handle_end(self, conversation: Conversation, packet: EndPacket, turn: Turn) -> None:
+        """A stream has ended, says its origin: forget it with the next commit, and then say so."""
+        origin, durable = packet.origin, packet.lane < EXPRESS_LANES
+        transfer = self._find(origin, packet.lane)
+        if transfer is not None and (transfer.begun > packet.sequence or transfer.has_ended):
+            # Its lane is another stream's by now; or it is about to be forgotten.
+            transfer = None
+        if origin in self._transfers or self.ended.knows(origin):
+            if durable and not self.ended.knows(origin):
+                self.admission.add_stream(origin)
+            if not self.ended.add(origin, packet.since, packet.sequence, durable=durable):
+                raise ProtocolError(DropReason.TOO_MANY_ENDS)
+        if transfer is not None:
+            transfer.has_ended = True
+            record_forgotten(self._record, transfer, packet.sequence, turn.now_ns)
+        if durable:
+            turn.arrivals.ended.append((conversation, packet, transfer))
+            return
+        if transfer is not None:
+            self._forget(transfer)
+        self._answer_end(conversation, packet)
+
+    def _answer_end(self, conversation: Conversation, packet: EndPacket) -> None:
+        content = encode_end(packet.origin, packet.lane, packet.sequence, packet.since, answer=True)
+        # Without an answer its origin asks again in the next session.
+        is_over = conversation.session.is_closed
+        if not is_over and not conversation.put_control((packet.lane, FORGOTTEN_KEY), Control(content)):
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+
+    def _forget(self, transfer: IncomingTransfer) -> None:
+        """A stream has ended, and the disk does not have it any more."""
+        streams = self._transfers[transfer.origin]
+        del streams[transfer.lane]
+        if not streams:
+            del self._transfers[transfer.origin]
+        self.admission.handle_forgotten(transfer)
+        self.positions.forget(transfer)
+        self.order_acks.forget(transfer)
+        mailbox = self._mailboxes.get(transfer.queue)
+        if mailbox is not None:
+            mailbox.drop_stream(transfer.origin, transfer.lane)
+
+    def _handle_ordered(self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, turn: Turn) -> None:
+        outcome, accepted = transfer.sequence.handle_packet(header, arrival, turn.now_ns)
+        self.order_acks.owe(transfer)
+        for item, its_arrival in accepted:
+            self._take(transfer, item, its_arrival, turn)
+        if outcome in (Outcome.ACCEPTED, Outcome.HELD):
+            return
+        if outcome is not Outcome.DUPLICATE:
+            record_rejected(self._record, header, transfer.delivery, outcome.value, turn.now_ns)
+        elif self._reject_again(transfer, header, arrival, turn):
+            return
+        elif transfer.sequence.has_accepted(header):
+            # It is on disk, or will be with the commits up to the next one. What was passed over is answered by
+            # the order ack, which is due at once.
+            turn.arrivals.store_ack(*arrival)
+
+    def _handle_unordered(
+        self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, turn: Turn
+    ) -> None:
+        durable = transfer.delivery in DURABLE
+        if transfer.filter.handle_packet(header):
+            self._take(transfer, header, arrival, turn)
+            if not durable:
+                record_accepted(self._record, {transfer: turn.arrivals.accepted.pop(transfer)}, turn.now_ns)
+        elif (
+            not self._reject_again(transfer, header, arrival, turn)
+            and durable
+            and not transfer.filter.has_skipped(header)
+        ):
+            turn.arrivals.store_ack(*arrival)
+
+    def _take(self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, turn: Turn) -> None:
+        """A packet's turn has come, once and for all: it goes into its queue, or is refused."""
+        reason = self.admission.refusal(transfer, arrival[0], header.body)
+        if reason is None:
+            self._accept(transfer, header, arrival, turn)
+        else:
+            self._reject(transfer, header, arrival, reason, turn)
+
+    def _accept(self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, turn: Turn) -> None:
+        body = header.body
+        accepted = (header.sequence, header.number, header.number, messages_in(body))
+        turn.arrivals.accepted.setdefault(transfer, []).append(accepted)
+        packet = QueuedPacket(
+            (), header.origin, header.lane, header.sequence, header.number, transfer.delivery, 1, len(body), [body]
+        )
+        if transfer.queue not in self._mailboxes:
+            self.admission.handle_made(transfer.origin, transfer.queue)
+        if transfer.delivery in DURABLE:
+            turn.arrivals.store_ack(*arrival)
+        self._queues.put(transfer.queue, packet, head_here(body[:HEAD_BYTES], turn.now_ms), turn)
+        if transfer.delivery not in DURABLE:
+            self.admission.stop_express(transfer, arrival[0])
+
+    def complete(self, group: GroupCommit) -> None:
+        """Complete the commit before it goes to the disk: positions of streams, acknowledged messages."""
+        for transfer in group.arrivals.accepted:
+            group.commit.positions[(transfer.origin, transfer.lane)] = transfer.row()
+        for _, end, ended in group.arrivals.ended:
+            if ended is not None:
+                group.commit.positions.pop((end.origin, end.lane), None)
+                group.commit.position_deletes.append((end.origin, end.lane))
+            if self.ended.knows(end.origin):
+                group.commit.positions[(end.origin, ENDED_LANE)] = self.ended.row(end.origin)
+
+    # ---- what is refused
+
+    def _reject(
+        self,
+        transfer: IncomingTransfer,
+        header: SequenceHeader,
+        arrival: Arrival,
+        reason: RejectReason,
+        turn: Turn,
+    ) -> None:
+        """Refuse a packet for ever; its origin is told when that is on disk."""
+        transfer.rejections.add(header, reason)
+        arrival[0].withhold(transfer.delivery, arrival[1])
+        refused = (header.sequence, header.number, header.number, REFUSED)
+        turn.arrivals.accepted.setdefault(transfer, []).append(refused)
+        turn.arrivals.refused.append((arrival, header, reason))
+        record_rejected(self._record, header, transfer.delivery, reason, turn.now_ns)
+
+    def _reject_again(self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, turn: Turn) -> bool:
+        """Refuse a packet that came again as it was refused before. Returns whether it was."""
+        record_rejected(self._record, header, transfer.delivery, RejectReason.DUPLICATE, turn.now_ns)
+        reason = transfer.rejections.reason_of(header)
+        if reason is not None:
+            arrival[0].withhold(transfer.delivery, arrival[1])
+            # What was decided may not be on disk yet: it is with the next commit.
+            turn.arrivals.refused.append((arrival, header, reason))
+        return reason is not None
+
+    def _tell_rejected(self, arrival: Arrival, header: SequenceHeader, reason: str) -> None:
+        conversation, packet = arrival
+        control = Control(encode_reject(header, reason), (packet,))
+        if not conversation.put_control((header.lane, header.number), control):
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+
+    # ---- after the commit
+
+    def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
+        """The commit has returned: acknowledgements may speak of it, the application may see it."""
+        for (origin, lane), row in group.commit.positions.items():
+            if lane == ENDED_LANE:
+                continue
+            transfer = self._transfers[origin][lane]
+            transfer.handle_committed(row)
+            if transfer.ordered:
+                self.positions.handle_committed(transfer)
+                self.order_acks.owe(transfer)
+        record_accepted(self._record, group.arrivals.accepted, now_ns)
+        for arrival, header, reason in group.arrivals.refused:
+            self._tell_rejected(arrival, header, reason)
+        for conversation, end, ended in group.arrivals.ended:
+            if ended is not None:
+                self._forget(ended)
+            self._answer_end(conversation, end)
+        for conversation, numbers in group.arrivals.stored.items():
+            conversation.session.handle_stored(numbers, now_ns)
+            conversation.wake()
+
+    # ---- what comes with time, and order acks
+
+    def handle_proved(self, node_id: bytes) -> None:
+        """It is known, perhaps only now, which peer has proved to be a node: that one pays for it."""
+        self.admission.handle_proved(node_id)
+
+    def handle_session_opened(self, peer_id: bytes, peer_start: int) -> None:
+        """What was said on older sessions may have been lost with them: a peer is told all of it again.
+
+        If it has started anew what its last process had begun, and no disk holds, will never be whole.
+        """
+        if self._starts.get(peer_id, peer_start) != peer_start:
+            for mailbox in self._mailboxes.values():
+                mailbox.drop_unfinished_express(peer_id)
+            for transfer in list(self._transfers.get(peer_id, {}).values()):
+                if transfer.delivery not in DURABLE:
+                    self._forget(transfer)
+            self.ended.handle_parted(peer_id)
+        self._starts[peer_id] = peer_start
+        self.order_acks.handle_session_opened(self._transfers.get(peer_id, {}).values())
+
+    def handle_session_closed(self, conversation: Conversation) -> None:
+        """Nobody keeps what is over: a peer that has gone may not come back."""
+        self.admission.handle_session_closed(conversation)
+        # What it had begun may be all that others wait for.
+        self._queues.notices.relieved = True
+        for transfer in self._transfers.get(conversation.peer_id, {}).values():
+            if transfer.via is conversation:
+                transfer.via = None
+        if conversation.peer_id not in self._transfers:
+            # Nothing of it is here that a restart of it would end; and a peer may be any number of nodes.
+            self._starts.pop(conversation.peer_id, None)
+            self.ended.handle_parted(conversation.peer_id)
+
+    def send_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
+        """Hand every due order ack to a conversation; before that, tell streams for which there is room again."""
+        self.admission.go()
+        self.order_acks.send(route, now_ns)
+
+    def handle_timer(self, now_ns: int) -> None:
+        """Let order acks become due whose wait has ended."""
+        self.order_acks.handle_timer(now_ns)
+
+    def next_deadline(self) -> int | None:
+        """When the next order ack becomes due, or None."""
+        return self.order_acks.next_deadline()

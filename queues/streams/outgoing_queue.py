@@ -1,0 +1,285 @@
+"""One outgoing queue of this node: messages for one queue of one peer in one class.
+
+It packs what is submitted into packets, gives them to the outgoing sequence, and knows how far each message has come.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from triack.base.commit import OutgoingIndex, OutgoingQueueRow
+from triack.base.delivery import DURABLE, Delivery
+from triack.ordering.order_settings import OrderSettings
+from triack.ordering.outgoing import Entry, OutgoingSequence
+from triack.ordering.wire import header_bytes
+from triack.queues.deadlines import Deadlines
+from triack.queues.packing import Outgoing, Packed, pack
+from triack.queues.stages import Stage, StageTracker
+from triack.queues.streams.ack_events import AckEvents
+from triack.queues.streams.stream_state import StreamState
+
+__all__ = ["OutgoingQueue", "Row"]
+
+
+class Row(NamedTuple):
+    """Messages that were submitted together: successive tickets, and successive ordinals."""
+
+    ticket: int
+    ordinal: int
+    messages: int
+
+
+class OutgoingQueue:
+    """One outgoing queue.
+
+    Args:
+        lane: its number, unique in this node; with the id of its sequence unique for ever.
+        peer: whose its queue is, by name; empty for a queue of this node.
+        queue: name of the destination queue.
+        delivery: class of all its messages.
+        sequence: id of the sequence.
+        next_number: number of the next packet.
+        content_bytes: largest packet content on the way there, until ``fit`` says something else.
+        settings: for the sequence.
+        messages_per_packet: the most that a packet holds; None for as many as fit.
+
+    Attributes:
+        readers: who is told what becomes of its messages.
+        recovered: how many of its messages were there at the start of this process: an earlier one may have sent them.
+        life: where its stream is.
+        senders: how many are in the middle of a list of messages: all of it is numbered in one stream.
+    """
+
+    __slots__ = (
+        "_blocks",
+        "_body_bytes",
+        "_expiries",
+        "_messages_per_packet",
+        "committing",
+        "delivery",
+        "durable",
+        "lane",
+        "life",
+        "numbered",
+        "peer",
+        "pending",
+        "pending_bytes",
+        "queue",
+        "readers",
+        "recovered",
+        "senders",
+        "sequence",
+        "stages",
+        "submitted",
+        "unacked_bytes",
+    )
+
+    def __init__(
+        self,
+        lane: int,
+        peer: str,
+        queue: str,
+        delivery: Delivery,
+        *,
+        sequence: int,
+        next_number: int,
+        content_bytes: int,
+        settings: OrderSettings,
+        messages_per_packet: int | None = None,
+    ) -> None:
+        self.lane = lane
+        self.peer = peer
+        self.queue = queue
+        self.delivery = delivery
+        self.durable = delivery in DURABLE
+        self.sequence = OutgoingSequence(delivery, sequence, next_number, settings)
+        self.stages = StageTracker()
+        self.readers: list[AckEvents] = []
+        self.pending: list[bytes | Outgoing] = []
+        self.pending_bytes = 0
+        self.submitted = 0
+        self.numbered = 0
+        self.recovered = 0
+        self.life = StreamState.LIVE
+        self.senders = 0
+        self._blocks: list[tuple[int, int]] = []
+        self.unacked_bytes = 0
+        self.committing = 0
+        self.fit(content_bytes)
+        self._expiries = Deadlines[int]()
+        self._messages_per_packet = messages_per_packet
+
+    def row(self) -> OutgoingQueueRow:
+        """Its stream as the store keeps it."""
+        sequence = self.sequence
+        return OutgoingQueueRow(
+            self.lane, self.peer, self.queue, self.delivery, sequence.sequence, sequence.next_number
+        )
+
+    def fit(self, content_bytes: int) -> None:
+        """Packets that are made from now on have no larger content; those that are made already stay as they are."""
+        self._body_bytes = content_bytes - header_bytes(self.queue)
+
+    def submit(self, message: bytes | Outgoing, size_bytes: int) -> int:
+        """Accept a message. Returns its ticket."""
+        self.pending.append(message)
+        self.pending_bytes += size_bytes
+        ticket = self.submitted
+        self.submitted = ticket + 1
+        return ticket
+
+    def submit_many(self, messages: list[bytes | Outgoing], size_bytes: int) -> Row:
+        """Accept messages that have their numbers already."""
+        assert self.submitted + len(messages) <= self.numbered
+        self.pending += messages
+        self.pending_bytes += size_bytes
+        row = Row(self.submitted, self.ordinal_of(self.submitted), len(messages))
+        self.submitted += len(messages)
+        return row
+
+    def number(self, first_ordinal: int, count: int) -> None:
+        """The next ``count`` messages to be submitted have these ordinals; those given before are used up."""
+        assert self.submitted == self.numbered
+        offset = first_ordinal - self.numbered
+        if not self._blocks or self._blocks[-1][1] != offset:
+            self._blocks.append((self.numbered, offset))
+        self.numbered += count
+
+    def ordinal_of(self, ticket: int) -> int:
+        """The ordinal of the message that was submitted last, whose ticket this is."""
+        return ticket + self._blocks[-1][1]
+
+    def _pack(self, messages: list[bytes | Outgoing], now_ms: int) -> list[Packed]:
+        """Make packet bodies; messages of one body have successive ordinals."""
+        packed: list[Packed] = []
+        first, at = self.submitted - len(messages), 0
+        ends = [*(start for start, _ in self._blocks[1:]), self.submitted]
+        for (_, offset), end in zip(self._blocks, ends, strict=True):
+            until = max(0, end - first)
+            ordinal, most = first + at + offset, self._messages_per_packet
+            packed += pack(messages[at:until], self._body_bytes, ordinal, now_ms, most)[0]
+            at = until
+        del self._blocks[:-1]
+        return packed
+
+    def poll_packets(self, now_ms: int) -> list[Entry]:
+        """Make packets of all that was submitted: numbered, and not yet in the sequence."""
+        messages, self.pending = self.pending, []
+        self.pending_bytes = 0
+        packed = self._pack(messages, now_ms)
+        number = self.sequence.next_number
+        self.sequence.next_number += len(packed)
+        self.committing += len(packed)
+        ticket = self.submitted - len(messages)
+        entries: list[Entry] = []
+        # Many are as long as each other, and may wait for long: of each length there is one number.
+        lengths: dict[int, int] = {}
+        for item in packed:
+            size_bytes = lengths.setdefault(len(item.body), len(item.body))
+            entry = Entry(number, item.body, size_bytes, item.messages, ticket, item.tickets, item.reach_by_ms)
+            entry.asks = item.asks
+            entries.append(entry)
+            number += 1
+            # Every fragment of a message has its ticket; the last one moves on.
+            ticket += item.messages
+        return entries
+
+    def start(self, entries: list[Entry]) -> None:
+        """The packets are durable, or need not be: send them."""
+        self.committing -= len(entries)
+        self._append(entries)
+        if entries:
+            self.stages.handle_queued(entries[-1].first_ticket + entries[-1].tickets)
+
+    def restore(self, row: OutgoingIndex, number: int) -> None:
+        """Take a packet that the store still has; its messages have the tickets before those of this start."""
+        # Every fragment of a message has its ticket, as in ``poll_packets``.
+        tickets = max(1, row.messages)
+        entry = Entry(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
+        self.submitted += row.messages
+        self.numbered = self.stages.queued = self.recovered = self.submitted
+        self._append([entry])
+
+    def _append(self, entries: list[Entry]) -> None:
+        self.stages.add(entries)
+        self.sequence.append(entries)
+        self.unacked_bytes += sum([entry.size_bytes for entry in entries])
+        for entry in entries:
+            if entry.reach_by_ms:
+                self._expiries.set(entry.number, entry.reach_by_ms)
+
+    def handle_freed(self, entries: list[Entry]) -> None:
+        """The sequence has let packets go."""
+        for entry in entries:
+            self.unacked_bytes -= entry.size_bytes
+            entry.body = None
+            if entry.reach_by_ms:
+                self._expiries.set(entry.number, None)
+        self.stages.handle_progress(entries, Stage.ORDERED)
+        for reader in self.readers:
+            for entry in entries:
+                reader.handle_acked(entry.first_ticket, entry.messages, entry.size_bytes, asks=entry.asks)
+
+    def handle_removed(self, entry: Entry, reason: str) -> None:
+        """A packet will never be delivered; ``handle_freed`` follows."""
+        self.stages.handle_removed(entry, reason)
+        for reader in self.readers:
+            reader.handle_failed(entry.first_ticket, entry.messages, reason)
+
+    @property
+    def first_unsettled(self) -> int:
+        """Ticket of the oldest message that is neither acknowledged nor given up."""
+        oldest = next(iter(self.sequence.entries.values()), None)
+        return self.stages.queued if oldest is None else oldest.first_ticket
+
+    def settled_early(self) -> Iterator[tuple[range, str | None]]:
+        """What became of messages after that one, as far as it is known: tickets, and why they failed or None."""
+        at = self.first_unsettled
+        for entry in self.sequence.entries.values():
+            yield from self.stages.fates(range(at, entry.first_ticket))
+            at = max(at, entry.first_ticket + entry.tickets)
+        yield from self.stages.fates(range(at, self.stages.queued))
+
+    def poll_expired(self, now_ms: int, most: int) -> list[Entry]:
+        """Packets whose time to reach the queue has run out; ``next_expiry_ms`` has passed while there are more."""
+        entries = self.sequence.entries
+        return [entries[number] for number in self._expiries.poll_due(now_ms, most) if number in entries]
+
+    @property
+    def next_expiry_ms(self) -> int | None:
+        """Wall clock of the next expiry, or None."""
+        return self._expiries.earliest()
+
+    @property
+    def destination(self) -> str:
+        """Where it leads, as who sends writes it: ``peer/queue``, or the name of a queue of this node."""
+        return f"{self.peer}/{self.queue}" if self.peer else self.queue
+
+    @property
+    def unacknowledged(self) -> int:
+        """Packets that were made and are not freed yet; what is still to be packed counts as one."""
+        return bool(self.pending) + self.committing + len(self.sequence.entries)
+
+    @property
+    def messages(self) -> int:
+        """Messages that have not arrived yet, as far as is known."""
+        return sum(entry.messages for entry in self.sequence.entries.values()) + self.unqueued
+
+    @property
+    def unqueued(self) -> int:
+        """Messages that were accepted and are not durable yet, or in no packet."""
+        return self.submitted - self.stages.queued
+
+    @property
+    def has_let_go(self) -> bool:
+        """Whether packets that a disk held were acknowledged or given up, in this life of the node or before."""
+        return self.durable and self.sequence.next_number - 1 > self.committing + len(self.sequence.entries)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody knows messages by their numbers in its stream, so that this must not end."""
+        return bool(self.readers or self.senders)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is pending, waiting or unacknowledged."""
+        return self.unacknowledged > 0

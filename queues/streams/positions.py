@@ -1,0 +1,59 @@
+"""How far the ordered streams of every origin are on this disk: what an accept tells an origin before it sends.
+
+Promise: what is told is what an order ack could say at that moment, so that a session that opens after one was lost
+sends nothing again that is here already. What does not fit an accept is told by order acks, once the session is open.
+"""
+
+from collections import OrderedDict
+from itertools import islice
+
+from triack.queues.peers.introduction import StreamPosition
+from triack.queues.streams.arrival_records import Record, record_order_ack
+from triack.queues.streams.incoming_transfer import IncomingTransfer
+
+__all__ = ["Positions"]
+
+
+class Positions:
+    """The ordered streams that arrive at a node.
+
+    Args:
+        record: writes to the session log.
+    """
+
+    __slots__ = ("_record", "_streams")
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._streams: dict[bytes, OrderedDict[IncomingTransfer, None]] = {}
+
+    def handle_committed(self, transfer: IncomingTransfer) -> None:
+        """The disk has a position of a stream: since now, or since before the start."""
+        streams = self._streams.get(transfer.origin)
+        if streams is None:
+            streams = self._streams[transfer.origin] = OrderedDict()
+        streams[transfer] = None
+        streams.move_to_end(transfer)
+
+    def forget(self, transfer: IncomingTransfer) -> None:
+        """A stream has ended."""
+        streams = self._streams.get(transfer.origin, OrderedDict())
+        streams.pop(transfer, None)
+        if not streams:
+            self._streams.pop(transfer.origin, None)
+
+    def tell(self, origin: bytes, most: int, now_ns: int) -> tuple[StreamPosition, ...]:
+        """How far the streams of an origin are, the one that moved last first; at most so many.
+
+        That a position is told is written down once: a stranger can repeat a connect, and must not fill the log.
+        """
+        told: list[StreamPosition] = []
+        for transfer in islice(reversed(self._streams.get(origin, OrderedDict())), most):
+            claimable = transfer.claimable
+            if not claimable[1]:
+                continue
+            if claimable != transfer.acked:
+                transfer.acked = claimable
+                record_order_ack(self._record, transfer, origin, now_ns)
+            told.append(StreamPosition(transfer.lane, *claimable))
+        return tuple(told)

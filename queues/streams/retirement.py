@@ -1,0 +1,314 @@
+"""How outgoing streams end, so that queue names which are used once cost neither end anything lasting.
+
+Promise: a stream ends only while nothing of it is outstanding: each packet was acknowledged, or its dead letter is on
+the disk here. Its destination forgets the stream only when its origin says so, and the origin forgets it only when the
+destination has answered that. No copy of a packet that comes later can begin the stream again.
+
+Each stream has a sequence of its own, and sequences only grow. When a stream ends, its origin names a range of
+sequences, from ``since`` to that of the stream, in which no stream to this destination is live or ever will be. The
+destination adds the range to those that have ended, and refuses each packet of an ended sequence whose stream it does
+not know (``queues.streams.ended_streams``). As the ranges leave out nothing but live streams, there are no more of them
+than live streams, and one.
+
+    origin                                                destination
+    choose a stream; commit that it has ended
+    END lane, sequence, since                    --->     commit: delete its position, keep the range
+    commit: delete its lane                      <---     END, as an answer
+
+Each step is on the disk before the next one. After a crash, or when a session is lost, the last step is done again: a
+stream that has ended is not taken up after a restart, but told once more. Express streams take the same steps
+without a disk.
+
+The next message for the same queue has a new stream. As nothing of the old one is outstanding, it overtakes nothing.
+"""
+
+from bisect import bisect_left
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping
+from struct import Struct
+
+from triack.base.commit import OWN_STATE, OutgoingQueueRow
+from triack.base.errors import StoreDamaged
+from triack.base.news import StreamsNearLimit
+from triack.base.transitions import next_state
+from triack.base.units import in_ns
+from triack.ordering.wire import encode_end
+from triack.queues.deadlines import Deadlines
+from triack.queues.node_settings import NodeSettings, streams_limit
+from triack.queues.peers.control import Control
+from triack.queues.peers.link import Link, Links
+from triack.queues.streams.departure_records import DepartureRecords
+from triack.queues.streams.group_commit import Turn
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.stream_state import END_KEY, EXPRESS_LANES, TRANSITIONS, StreamEvent, StreamState
+
+__all__ = ["ENDED", "Retirement"]
+
+EXPRESS_SEQUENCE_BITS = 32
+"""Express sequences of a start are above those of all starts before it, with room for as many streams as end in it."""
+ENDED = 0
+"""In place of the next number, in the row of a stream that has ended."""
+ROOM_SHARE = 2
+"""Idle streams end at once when a peer has more than half of as many as its limit is: so many, that none of those in
+use has to wait, and so few, that a burst of new names finds room."""
+
+_SEQUENCE = f"{OWN_STATE}sequence"
+_NUMBER = Struct("!Q")
+
+
+class Retirement:
+    """Numbers the streams of a node, and ends them.
+
+    Args:
+        node_id: this node.
+        incarnation: which start of it.
+        settings: when streams end.
+        links: by peer.
+        records: of the session log.
+        forget: called with an outgoing queue whose stream ends: nobody is to find it any more.
+    """
+
+    def __init__(
+        self,
+        node_id: bytes,
+        incarnation: int,
+        settings: NodeSettings,
+        links: Links,
+        records: DepartureRecords,
+        forget: Callable[[OutgoingQueue], None],
+    ) -> None:
+        self._node_id = node_id
+        self._links = links
+        self._records = records
+        self._forget = forget
+        self._wait_ns = in_ns(settings.retire_after_s) if settings.retire_after_s else None
+        self._limit = streams_limit(settings)
+        # By whether they are durable: the next sequence, the lane behind all that were ever used, and free ones.
+        self._sequences = {True: 1, False: incarnation << EXPRESS_SEQUENCE_BITS | 1}
+        self._lanes = {True: 1, False: EXPRESS_LANES + 1}
+        self._free: dict[bool, deque[int]] = {True: deque(), False: deque()}
+        self._drained: dict[OutgoingQueue, None] = {}
+        # By peer: the streams that have nothing outstanding and since when, the longest first.
+        self._idle: dict[str, OrderedDict[OutgoingQueue, int]] = {}
+        self._deadlines = Deadlines[str]()
+        self._pressed: dict[str, None] = {}
+        self._crowded: set[str] = set()
+        # By lane: those that are ENDING or TOLD.
+        self._ended: dict[int, OutgoingQueue] = {}
+        self._near: set[str] = set()
+        self._news: list[StreamsNearLimit] = []
+
+    # ---- numbers
+
+    def restore(self, rows: Iterable[OutgoingQueueRow], state: Mapping[str, bytes]) -> None:
+        """Take what the store has. Raises StoreDamaged."""
+        used = {row.lane: row.sequence for row in rows}
+        kept = state.get(_SEQUENCE, _NUMBER.pack(1))
+        if len(kept) != _NUMBER.size:
+            raise StoreDamaged(f"what the store has of {_SEQUENCE} cannot be read")
+        self._sequences[True] = max([*_NUMBER.unpack(kept), *(sequence + 1 for sequence in used.values())])
+        self._lanes[True] = max(used, default=0) + 1
+        self._free[True].extend(lane for lane in range(1, self._lanes[True]) if lane not in used)
+
+    def handle_ended(self, outgoing: OutgoingQueue) -> None:
+        """The store has a stream that had ended: it is not known whether its destination was told."""
+        _move(outgoing, StreamEvent.ENDS)
+        _move(outgoing, StreamEvent.END_STORED)
+        self._ended[outgoing.lane] = outgoing
+
+    def number(self, *, durable: bool) -> tuple[int, int]:
+        """Lane and sequence of a new stream. No two streams of this node ever have the same two."""
+        sequence = self._sequences[durable]
+        self._sequences[durable] = sequence + 1
+        if self._free[durable]:
+            return self._free[durable].popleft(), sequence
+        lane = self._lanes[durable]
+        self._lanes[durable] = lane + 1
+        return lane, sequence
+
+    # ---- what happens to streams
+
+    def handle_added(self, peer: str) -> None:
+        """There is one stream more to a peer."""
+        self._look_at(peer)
+
+    def handle_crowded(self, peer: str) -> None:
+        """The destination keeps as many streams as it may have of this node: all that are idle must end."""
+        self._pressed[peer] = None
+        if peer not in self._crowded:
+            self._crowded.add(peer)
+            streams = len(self._links[peer].queues)
+            self._news.append(StreamsNearLimit(peer, streams, streams, incoming=False, is_full=True))
+
+    def handle_room(self, peer: str) -> None:
+        """The destination has taken something of a stream that it had no room for."""
+        self._crowded.discard(peer)
+
+    def _look_at(self, peer: str) -> None:
+        """See how many streams a peer has."""
+        streams = len(self._links[peer].queues)
+        if ROOM_SHARE * streams > self._limit:
+            self._pressed[peer] = None
+        if 4 * streams >= 3 * self._limit and peer not in self._near:
+            self._near.add(peer)
+            self._news.append(StreamsNearLimit(peer, streams, self._limit, incoming=False, is_full=False))
+        elif 2 * streams <= self._limit:
+            self._near.discard(peer)
+
+    def handle_freed(self, outgoing: OutgoingQueue) -> None:
+        """Packets have left a stream, or it has none yet: perhaps it has nothing outstanding."""
+        if not outgoing.busy and outgoing.life is StreamState.LIVE:
+            self._drained[outgoing] = None
+
+    # ---- choosing
+
+    def handle_timer(self, turn: Turn) -> None:
+        """End what has been idle for long enough, or has to make room."""
+        if self._drained:
+            self._take_drained(turn.now_ns)
+        for peer in self._deadlines.poll_due(turn.now_ns):
+            self._end_due(peer, turn)
+        if self._pressed:
+            pressed, self._pressed = self._pressed, {}
+            for peer in pressed:
+                self._end_surplus(peer, turn)
+
+    def _take_drained(self, now_ns: int) -> None:
+        drained, self._drained = self._drained, {}
+        for outgoing in drained:
+            if outgoing.busy or outgoing.life is not StreamState.LIVE:
+                continue
+            peer = outgoing.peer
+            idle = self._idle.setdefault(peer, OrderedDict())
+            idle[outgoing] = now_ns
+            idle.move_to_end(outgoing)
+            if peer in self._crowded or (peer and ROOM_SHARE * len(self._links[peer].queues) > self._limit):
+                self._pressed[peer] = None
+            if self._deadlines.of(peer) is None:
+                self._set_deadline(peer)
+
+    def _set_deadline(self, peer: str) -> None:
+        idle = self._idle[peer]
+        if idle and self._wait_ns is not None:
+            self._deadlines.set(peer, next(iter(idle.values())) + self._wait_ns)
+
+    def next_deadline(self) -> int | None:
+        """When ``handle_timer`` must be called, or None."""
+        return self._deadlines.earliest()
+
+    def _end_due(self, peer: str, turn: Turn) -> None:
+        idle = self._idle[peer]
+        chosen: list[OutgoingQueue] = []
+        while idle and self._wait_ns is not None and next(iter(idle.values())) + self._wait_ns <= turn.now_ns:
+            outgoing, _ = idle.popitem(last=False)
+            if outgoing.is_held:
+                # It is looked at again after another wait.
+                idle[outgoing] = turn.now_ns
+            else:
+                chosen.append(outgoing)
+        self._set_deadline(peer)
+        self._end(chosen, turn)
+
+    def _end_surplus(self, peer: str, turn: Turn) -> None:
+        """End all that is idle when the destination is full; else the longest idle ones of what is above the share."""
+        idle = self._idle.get(peer)
+        if not idle:
+            return
+        most = len(idle) if peer in self._crowded else len(self._links[peer].queues) - self._limit // ROOM_SHARE
+        chosen = [outgoing for outgoing in list(idle)[: max(0, most)] if not outgoing.is_held]
+        for outgoing in chosen:
+            del idle[outgoing]
+        self._end(chosen, turn)
+
+    # ---- ending
+
+    def _end(self, chosen: list[OutgoingQueue], turn: Turn) -> None:
+        for outgoing in chosen:
+            if outgoing.busy or outgoing.life is not StreamState.LIVE:
+                continue
+            _move(outgoing, StreamEvent.ENDS if outgoing.peer else StreamEvent.ENDS_HERE)
+            self._records.ended(outgoing, turn.now_ns)
+            self._forget(outgoing)
+            if not outgoing.peer:
+                self._delete(outgoing, turn)
+                continue
+            self._ended[outgoing.lane] = outgoing
+            if outgoing.durable:
+                turn.commit.lanes[outgoing.lane] = outgoing.row()._replace(next_number=ENDED)
+                turn.departures.ending.append(outgoing)
+            else:
+                self.handle_stored([outgoing])
+
+    def handle_stored(self, ending: list[OutgoingQueue]) -> None:
+        """That these have ended is on the disk: their destinations are told."""
+        for outgoing in ending:
+            _move(outgoing, StreamEvent.END_STORED)
+        for peer in {outgoing.peer: None for outgoing in ending}:
+            self._tell(self._links[peer], [outgoing for outgoing in ending if outgoing.peer == peer])
+
+    def handle_session_opened(self, link: Link) -> None:
+        """A session serves a link: its peer is told, once more, which streams have ended and it may still know."""
+        told = (outgoing for outgoing in self._ended.values() if outgoing.peer == link.peer)
+        self._tell(link, [outgoing for outgoing in told if outgoing.life is StreamState.TOLD])
+
+    def _tell(self, link: Link, ended: list[OutgoingQueue]) -> None:
+        conversation = link.conversation
+        if not ended or conversation is None or not conversation.is_open:
+            return
+        # One whose end is not on the disk yet may go on after a restart.
+        ending = (it for it in self._ended.values() if it.peer == link.peer and it.life is StreamState.ENDING)
+        live = sorted(outgoing.sequence.sequence for outgoing in (*link.queues, *ending))
+        for outgoing in ended:
+            sequence = outgoing.sequence.sequence
+            at = bisect_left(live, sequence)
+            since = live[at - 1] + 1 if at else 1
+            content = encode_end(self._node_id, outgoing.lane, sequence, since, answer=False)
+            conversation.put_control((outgoing.lane, END_KEY), Control(content))
+
+    def handle_answer(self, lane: int, sequence: int, peer_id: bytes, turn: Turn) -> bool:
+        """A node says that it has forgotten a stream. Returns False when it has no say in that."""
+        outgoing = self._ended.get(lane)
+        if outgoing is None or outgoing.sequence.sequence != sequence or outgoing.life is not StreamState.TOLD:
+            return True
+        if self._links[outgoing.peer].peer_id != peer_id:
+            return False
+        del self._ended[lane]
+        _move(outgoing, StreamEvent.FORGOTTEN)
+        self._delete(outgoing, turn)
+        return True
+
+    def _delete(self, outgoing: OutgoingQueue, turn: Turn) -> None:
+        if not outgoing.durable:
+            self.handle_deleted([outgoing])
+            return
+        turn.commit.lanes.pop(outgoing.lane, None)
+        turn.commit.lane_deletes.append(outgoing.lane)
+        # No row may be left from which a start could tell what the next sequence is.
+        turn.commit.state[_SEQUENCE] = _NUMBER.pack(self._sequences[True])
+        turn.departures.over.append(outgoing)
+
+    def handle_deleted(self, over: list[OutgoingQueue]) -> None:
+        """The disk does not have these streams any more: others may have their lanes."""
+        for outgoing in over:
+            _move(outgoing, StreamEvent.ROW_DELETED)
+            self._free[outgoing.durable].append(outgoing.lane)
+            if outgoing.peer:
+                self._look_at(outgoing.peer)
+
+    # ---- looking
+
+    def peer_of(self, lane: int) -> str:
+        """Where a stream led that has ended, and that its destination may still know; empty when there is none."""
+        outgoing = self._ended.get(lane)
+        return "" if outgoing is None else outgoing.peer
+
+    def take_news(self) -> list[StreamsNearLimit]:
+        """What the operator must know, since the last call."""
+        if not self._news:
+            return []
+        news, self._news = self._news, []
+        return news
+
+
+def _move(outgoing: OutgoingQueue, event: StreamEvent) -> None:
+    outgoing.life = next_state(TRANSITIONS, outgoing.life, event)

@@ -1,0 +1,192 @@
+"""The acknowledgements that one end owes the other: when they leave, and in which datagram.
+
+Promise: an ack leaves with the next datagram once it is due, or rides on a packet when its terms say so. What one ack
+covers is its own machine's business (``session_ack``, ``store_ack``).
+"""
+
+from collections.abc import Sequence
+
+from triack.base.ack_debt import AckState
+from triack.base.ack_trigger import AckTerms, terms_of
+from triack.base.delivery import DURABLE
+from triack.base.errors import ProtocolError
+from triack.base.ranges import NumberSet
+from triack.base.reasons import DropReason
+from triack.session.acknowledgements.session_ack import SessionAck
+from triack.session.acknowledgements.store_ack import StoreAck
+from triack.session.path.pieces import Pieces
+from triack.session.protocol import frames as wire
+from triack.session.protocol.events import AckSent, PacketArrived, PacketDropped, RunArrived, StoreAckSent, Transmit
+from triack.session.protocol.frames import Ask
+from triack.session.protocol.policy import Policy
+from triack.session.protocol.timers import Timer, Timers
+
+__all__ = ["Answering"]
+
+
+class Answering:
+    """The receiving half of both acknowledgements of one session.
+
+    Args:
+        window: our own, which every session ack tells.
+        policy: when acks are due, until ``agree`` says otherwise.
+        span: how far above the cumulative number a packet may be.
+
+    Attributes:
+        session_ack: which packets arrived.
+        store_ack: which of them are on our disk.
+    """
+
+    __slots__ = ("_pieces", "_window", "session_ack", "store_ack")
+
+    def __init__(self, window: int, policy: Policy, span: int) -> None:
+        self._window = window
+        self._pieces: Pieces | None = None
+        self.session_ack = SessionAck(terms_of(policy.session_ack, policy.window), span)
+        self.store_ack = StoreAck(terms_of(policy.store_ack, policy.window))
+
+    def agree(self, policy: Policy, rtt_ns: int) -> None:
+        """This is in force from now on."""
+        self.session_ack.debt.terms = terms_of(policy.session_ack, policy.window, rtt_ns)
+        self.store_ack.debt.terms = terms_of(policy.store_ack, policy.window, rtt_ns)
+
+    @property
+    def terms(self) -> AckTerms:
+        """When a session ack is due."""
+        return self.session_ack.debt.terms
+
+    @property
+    def store_terms(self) -> AckTerms:
+        """When a store ack is due."""
+        return self.store_ack.debt.terms
+
+    @property
+    def received(self) -> NumberSet:
+        """The packets that have come."""
+        return self.session_ack.received
+
+    def handle_packet(self, frame: wire.PacketFrame, counter: int, now_ns: int) -> PacketArrived | PacketDropped:
+        """Count a packet that the datagram with that counter brought. Returns what to tell of it."""
+        acks, stores = self.session_ack, self.store_ack
+        if not acks.in_reach(frame.number):
+            return PacketDropped(DropReason.BEYOND_WINDOW)
+        size_bytes = len(frame.content)
+        if self._pieces:
+            self._pieces.forget(frame.number)
+        # What is not durable has no store ack for which the session ack could wait.
+        ask = Ask.AT_ONCE if frame.ask and frame.delivery not in DURABLE else frame.ask
+        fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, asks=ask, now_ns=now_ns)
+        if not fresh:
+            # It came again, so that the last store ack may have been lost.
+            stores.handle_request()
+        elif frame.delivery in DURABLE:
+            stores.handle_packet(frame.number, size_bytes, asks=bool(frame.ask))
+        else:
+            # No commit will ever report it, and its number would stay a gap in every store ack.
+            stores.handle_not_durable(frame.number)
+        return PacketArrived(frame.number, frame.delivery, frame.content, not fresh)
+
+    def handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> RunArrived:
+        """The same for packets that follow all that came before, within reach."""
+        if self._pieces:
+            for number in range(run.number, run.number + len(run.contents)):
+                self._pieces.forget(number)
+        if run.delivery in DURABLE:
+            self.session_ack.handle_run(run, asks=run.ask, counter=counter, now_ns=now_ns)
+            self.store_ack.handle_run(run)
+        else:
+            self.session_ack.handle_run(run, asks=Ask.AT_ONCE if run.ask else Ask.NO, counter=counter, now_ns=now_ns)
+            self.store_ack.handle_run_not_durable(run)
+        return RunArrived(run.number, run.delivery, run.contents)
+
+    def join(self, piece: wire.PieceFrame) -> wire.PacketFrame | None:
+        """Take a piece of a packet. Returns the packet when it is whole.
+
+        Raises:
+            ProtocolError: ``beyond-window``: no correct sender sends that number now; ``bad-frame``: see ``Pieces``.
+        """
+        if piece.number in self.received:
+            # It came again, so that its acks may have been lost.
+            self.session_ack.debt.handle_request()
+            self.store_ack.handle_request()
+            return None
+        if not self.session_ack.in_reach(piece.number):
+            raise ProtocolError(DropReason.BEYOND_WINDOW, str(piece.number))
+        if self._pieces is None:
+            self._pieces = Pieces()
+        return self._pieces.handle_piece(piece)
+
+    def handle_stored(self, numbers: list[int], now_ns: int) -> None:
+        """The commit that holds these packets has returned. A session ack that may wait for it waits no more."""
+        self.store_ack.handle_stored(numbers, now_ns)
+        if self.store_ack.debt.due:
+            self.session_ack.debt.handle_company()
+
+    def read_run(self, payloads: Sequence[bytes]) -> wire.PacketRun | None:
+        """The run of packets that these datagrams begin with, as far as it follows all that came before."""
+        acks = self.session_ack
+        return wire.decode_run(payloads[: acks.reach], acks.received.highest + 1)
+
+    def arm(self, timers: Timers) -> None:
+        """Set the timers of what is owed and not due."""
+        for timer, debt in ((Timer.ACK_DELAY, self.session_ack.debt), (Timer.STORE_ACK_DELAY, self.store_ack.debt)):
+            deadline_ns = debt.deadline_ns
+            if deadline_ns is None:
+                timers.stop(timer)
+            else:
+                timers.start(timer, deadline_ns)
+
+    def handle_timer(self, now_ns: int) -> None:
+        """What is owed may have waited long enough."""
+        self.session_ack.debt.handle_timer(now_ns)
+        self.store_ack.debt.handle_timer(now_ns)
+
+    def leaving(self, now_ns: int, *, with_packet: bool) -> tuple[bool, bool]:
+        """Whether a session ack, and whether a store ack, leaves with the datagram that is made now."""
+        session, store = self.session_ack.debt, self.store_ack.debt
+        if with_packet:
+            return session.leaves_with_packet(now_ns), store.leaves_with_packet(now_ns)
+        return session.state is AckState.DUE, store.state is AckState.DUE
+
+    @property
+    def due_bytes(self) -> int:
+        """How many bytes the acks take that are due."""
+        owed_bytes = 0
+        if self.session_ack.debt.due:
+            owed_bytes += wire.ack_bytes(*self.session_ack.told)
+        if self.store_ack.debt.due:
+            owed_bytes += wire.ack_bytes(self.store_ack.stored)
+        return owed_bytes
+
+    def put_owed(self, transmit: Transmit, frames: list[bytes], room: int, mark: int, now_ns: int) -> None:
+        """Put whatever is owed into a datagram, due or not, as far as there is room."""
+        if self.session_ack.debt.owed:
+            room -= self.put_ack(transmit, frames, room, now_ns)
+        if self.store_ack.debt.owed:
+            self.put_store_ack(transmit, frames, room, mark)
+
+    def put_ack(self, transmit: Transmit, frames: list[bytes], room: int, now_ns: int) -> int:
+        """Put a session ack into a datagram, if there is room. Returns the bytes that it takes."""
+        acks, debt = self.session_ack, self.session_ack.debt
+        received, refused = acks.told
+        frame = wire.encode_ack(received, self._window, acks.newest_counter, now_ns - acks.newest_at_ns, refused)
+        if len(frame) > room:
+            return 0
+        trigger = debt.cause.value if debt.due else "piggyback"
+        transmit.ack = AckSent(received.cumulative, wire.ack_ranges(received, refused), trigger, debt.pending)
+        debt.handle_sent()
+        frames.append(frame)
+        return len(frame)
+
+    def put_store_ack(self, transmit: Transmit, frames: list[bytes], room: int, mark: int) -> int:
+        """The same for a store ack."""
+        stored, debt = self.store_ack.stored, self.store_ack.debt
+        frame = wire.encode_store_ack(stored, mark)
+        if len(frame) > room:
+            return 0
+        trigger = debt.cause.value if debt.due else "piggyback"
+        ranges = stored.lowest_ranges(wire.MAX_ACK_RANGES)
+        transmit.store_ack = StoreAckSent(stored.cumulative, ranges, trigger, debt.pending)
+        debt.handle_sent()
+        frames.append(frame)
+        return len(frame)

@@ -1,0 +1,135 @@
+"""The receiving half of the session acknowledgement: which packets arrived, and when to say so.
+
+Promise: every packet that arrived is covered by the next ack, and that ack leaves no later than its terms say
+(``base.ack_debt``). Where an ack is all that a message is told by, one that was refused is named in every ack that
+covers it, until its sender has the rejection: no datagram that is lost or late turns it into one that was delivered.
+
+It knows nothing of disks or of order; those are the other two acknowledgements.
+"""
+
+from collections.abc import Collection
+
+from triack.base.ack_debt import AckDebt
+from triack.base.ack_trigger import AckTerms
+from triack.base.ranges import NumberSet, Range, as_ranges
+from triack.base.units import MS
+from triack.session.protocol.frames import REFUSED_RANGES_MAX, Ask, PacketRun
+
+__all__ = ["PATIENCE_NS", "SessionAck"]
+
+PATIENCE_NS = 5 * MS
+"""How long a session ack that is asked for waits for the store ack of the same packet, to save a datagram and what it
+costs both ends: some commits of a quick disk, and little for a sender whose packet was lost to wait longer."""
+WITHHELD_MAX = 4_096
+"""Refused packets that are named until their sender has the rejections: what a session with a window of any use has on
+its way. Beyond it, an ack says no more of a packet than that it arrived."""
+
+_NONE: set[int] = set()
+"""What sessions of which nothing is refused have in common, and nobody adds to: an empty set takes 216 bytes."""
+
+
+class SessionAck:
+    """Tracks arrivals of one direction of one session.
+
+    Args:
+        terms: when the ack is due.
+        span: how far above the cumulative number a packet may be; bounds what a peer can make us remember.
+
+    Attributes:
+        debt: what is owed.
+        received: the packets that arrived.
+        newest_counter: of the newest datagram that brought a packet.
+        newest_at_ns: when it came.
+    """
+
+    __slots__ = ("_refused", "_span", "_told", "debt", "newest_at_ns", "newest_counter", "received")
+
+    def __init__(self, terms: AckTerms, span: int) -> None:
+        self._span = span
+        self._refused = _NONE
+        self._told: list[Range] | None = None
+        self.debt = AckDebt(terms)
+        self.received = NumberSet()
+        self.newest_counter = 0
+        self.newest_at_ns = 0
+
+    def in_reach(self, number: int) -> bool:
+        """Whether a correct sender could send this number now."""
+        return number <= self.received.cumulative + self._span
+
+    def handle_packet(self, number: int, size_bytes: int, *, counter: int, asks: int, now_ns: int) -> bool:
+        """Count a packet that datagram ``counter`` brought. Returns False when this session had it already."""
+        received = self.received
+        if counter > self.newest_counter:
+            self.newest_counter = counter
+            self.newest_at_ns = now_ns
+        expected = received.highest + 1
+        if not received.add(number):
+            self.debt.handle_duplicate(now_ns)
+            return False
+        self._add(1, size_bytes, now_ns, asks, gap=number != expected)
+        return True
+
+    def handle_run(self, run: PacketRun, *, asks: int, counter: int, now_ns: int) -> None:
+        """Count packets that follow what came before them, as ``handle_packet`` would one by one.
+
+        ``counter`` is that of the newest datagram that brought one of them.
+        """
+        if counter > self.newest_counter:
+            self.newest_counter = counter
+            self.newest_at_ns = now_ns
+        packets = len(run.contents)
+        self.received.add_run(run.number, run.number + packets - 1)
+        self._add(packets, run.size_bytes, now_ns, asks)
+
+    def _add(self, packets: int, size_bytes: int, now_ns: int, asks: int, *, gap: bool = False) -> None:
+        by_ns = now_ns + PATIENCE_NS if asks == Ask.WITH_STORE else None
+        self.debt.add(packets, size_bytes, now_ns, asks=asks == Ask.AT_ONCE, gap=gap, asked_by_ns=by_ns)
+
+    @property
+    def reach(self) -> int:
+        """How many packets behind all that came a correct sender could send now."""
+        return self.received.cumulative + self._span - self.received.highest
+
+    def handle_refused(self, number: int) -> None:
+        """A packet that has just arrived is refused, and its rejection follows."""
+        self._told = None
+        if not self._refused:
+            self._refused = {number}
+        elif len(self._refused) < WITHHELD_MAX:
+            self._refused.add(number)
+
+    def handle_rejections_known(self, numbers: Collection[int]) -> None:
+        """Their sender has the rejections."""
+        settled = self._refused.intersection(numbers)
+        if not settled:
+            return
+        if len(self._refused_ranges) > REFUSED_RANGES_MAX:
+            # What the last ack had no room for.
+            self.debt.handle_request()
+        self._refused = self._refused - settled or _NONE
+        self._told = None
+
+    def handle_unanswered(self, number: int) -> None:
+        """There will be no rejection, for want of room: its sender has an ack to wait for, and nothing else."""
+        if number in self._refused:
+            self._refused.discard(number)
+            self._told = None
+            self.debt.handle_request()
+
+    @property
+    def _refused_ranges(self) -> list[Range]:
+        """The refused packets; sorted again only when there are others, as a peer may ask for an ack at any time."""
+        if self._told is None:
+            self._told = as_ranges(sorted(self._refused))
+        return self._told
+
+    @property
+    def told(self) -> tuple[NumberSet, list[Range]]:
+        """What an ack may cover now, and what of that is refused."""
+        if not self._refused:
+            return self.received, []
+        refused = self._refused_ranges
+        if len(refused) <= REFUSED_RANGES_MAX:
+            return self.received, refused
+        return self.received.below(refused[REFUSED_RANGES_MAX][0]), refused[:REFUSED_RANGES_MAX]

@@ -1,0 +1,75 @@
+"""The receiving half of the store acknowledgement: which packets are on our disk, and when to say so.
+
+Promise: a number is in a store ack only after the commit that holds its packet has returned, and leaves then no later
+than its terms say (``base.ack_debt``). The caller reports commits with ``handle_stored``; nothing else adds a number.
+
+Who asks while a packet is on its way to the disk is answered when it is there. Express packets never reach a disk. They
+are counted with ``handle_not_durable``, so that the cumulative number can pass them; no one waits for their store ack.
+"""
+
+from triack.base.ack_debt import AckDebt
+from triack.base.ack_trigger import AckTerms
+from triack.base.ranges import NumberSet, as_ranges
+from triack.session.protocol.frames import PacketRun
+
+__all__ = ["StoreAck"]
+
+
+class StoreAck:
+    """Tracks what one direction of one session has on disk.
+
+    Args:
+        terms: when the ack is due.
+
+    Attributes:
+        debt: what is owed.
+        stored: the packets that are on our disk, or never will be.
+    """
+
+    __slots__ = ("_asked", "_highest", "_sizes", "debt", "stored")
+
+    def __init__(self, terms: AckTerms) -> None:
+        self.debt = AckDebt(terms)
+        self.stored = NumberSet()
+        self._sizes: dict[int, int] = {}
+        self._asked = 0
+        self._highest = 0
+
+    def handle_packet(self, number: int, size_bytes: int, *, asks: bool) -> None:
+        """A durable packet arrived; a commit will hold it."""
+        self._sizes[number] = size_bytes
+        self._highest = max(self._highest, number)
+        if asks:
+            self._asked = max(self._asked, number)
+
+    def handle_run(self, run: PacketRun) -> None:
+        """The same for packets that follow each other."""
+        sizes = map(len, run.contents)
+        self._highest = max(self._highest, run.number + len(run.contents) - 1)
+        self._sizes.update(zip(range(run.number, run.number + len(run.contents)), sizes, strict=True))
+        if run.asks:
+            self._asked = max(self._asked, run.asks[-1])
+
+    def handle_stored(self, numbers: list[int], now_ns: int) -> None:
+        """The commit that holds these packets has returned."""
+        for first, last in as_ranges(numbers):
+            self.stored.add_run(first, last)
+        size_bytes = sum([self._sizes.pop(number, 0) for number in numbers])
+        # Whoever asked with a packet wants to hear of those before it, too.
+        self.debt.add(len(numbers), size_bytes, now_ns, asks=min(numbers) <= self._asked)
+
+    def handle_run_not_durable(self, run: PacketRun) -> None:
+        """No commit will ever hold any of these packets, which came for the first time."""
+        self.stored.add_run(run.number, run.number + len(run.contents) - 1)
+
+    def handle_not_durable(self, number: int) -> None:
+        """No commit will ever hold this packet: pass its number without owing an ack."""
+        self.stored.add(number)
+        self._sizes.pop(number, None)
+
+    def handle_request(self) -> None:
+        """The peer asked: say again what is stored, in case the last ack was lost, and at once what comes to be."""
+        if self._sizes:
+            self._asked = max(self._asked, self._highest)
+        if self.stored.highest:
+            self.debt.handle_request()

@@ -1,0 +1,81 @@
+"""The sending half of the store acknowledgement: which of our packets the peer has yet to put on its disk.
+
+Promise: a durable packet that was sent is reported stored once, when a store ack first covers it, or the session
+closes.
+
+The session ack frees room in the window; it does not end this wait ([MS-MQQB] 3.1.5.5: what is received and not yet
+stored stays). The owner may end it with ``forget``, when another acknowledgement says as much, or the packet has left
+again under another number: its peer may answer the new one alone.
+"""
+
+from triack.base.delivery import DURABLE
+from triack.base.ranges import NumberSet, Range
+from triack.base.units import MS
+from triack.session.congestion.rtt import RoundTrip
+from triack.session.congestion.send_window import SessionPacket
+from triack.session.protocol.policy import Policy
+
+__all__ = ["StoreWait"]
+
+PROBE_MIN_NS = 100 * MS
+"""A disk may take a while, and asking does not make it faster."""
+TIMEOUT_PROBES = 8
+"""The timeout in probe times; [MS-MQQB] 3.1.5.3.2 has 8 round trips for its RecoverableAckSendTimeout."""
+
+
+class StoreWait:
+    """The packets of one direction of one session that wait for store acks.
+
+    Args:
+        policy: has the limits of the timeout.
+    """
+
+    __slots__ = ("_covered", "_delay", "_packets", "_policy")
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._packets: dict[int, SessionPacket] = {}
+        self._covered = NumberSet()
+        self._delay = RoundTrip()
+
+    def __bool__(self) -> bool:
+        """Whether any packet waits."""
+        return bool(self._packets)
+
+    @property
+    def probe_ns(self) -> int:
+        """How long a store ack may take before asking again."""
+        return max(2 * self._delay.probe_ns, PROBE_MIN_NS)
+
+    @property
+    def timeout_ns(self) -> int:
+        """How long to wait for the next store ack before the session closes (MSMQ ``StoreAckTimeout``)."""
+        policy, adaptive_ns = self._policy, TIMEOUT_PROBES * self._delay.probe_ns
+        return min(max(adaptive_ns, policy.store_ack_timeout_min_ns), policy.store_ack_timeout_max_ns)
+
+    def add(self, run: list[SessionPacket]) -> bool:
+        """Packets leave: what is durable and was not sent before waits from now on. Returns whether any does."""
+        durable = [sent for sent in run if sent.delivery in DURABLE and sent.sends == 1 and not sent.is_freed]
+        for sent in durable:
+            self._packets[sent.number] = sent
+        return bool(durable)
+
+    def forget(self, numbers: list[int]) -> None:
+        """Nobody wants to hear of these any more."""
+        for number in numbers:
+            self._packets.pop(number, None)
+
+    def handle_ack(self, cumulative: int, ranges: list[Range], now_ns: int) -> list[SessionPacket]:
+        """Take a store ack. Returns the packets that it newly covers, in the order in which they were sent first."""
+        waiting = self._packets
+        stored: list[SessionPacket] = []
+        # Each number is looked at once, however often a peer acknowledges it.
+        for first, last in ((1, cumulative), *ranges):
+            for fresh in self._covered.take_run(first, last):
+                # The packets of other classes between them wait for nothing, and may be many more.
+                fewer = fresh if len(fresh) <= len(waiting) else [number for number in waiting if number in fresh]
+                stored += [waiting.pop(number) for number in fewer if number in waiting]
+        # The last one waited least, and of one that was sent twice nobody knows how long.
+        if stored and stored[-1].sends == 1:
+            self._delay.update(now_ns - stored[-1].sent_at_ns)
+        return stored

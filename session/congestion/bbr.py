@@ -1,0 +1,388 @@
+"""Sharing the network by a model of it: BBR (draft-ietf-ccwg-bbr).
+
+It measures what a path delivers and how long it takes, sends at that rate, and looks now and then for more.
+
+Promise: the path is kept full and its queue nearly empty, whatever part of the packets it loses by chance; what it
+loses for want of room makes the sender give way. What chance takes is sent on top (``loss_floor``).
+
+    STARTUP --full--> DRAIN --drained--> DOWN --drained--> CRUISE --probe--> REFILL --refilled--> UP --sated--> DOWN
+                                         DOWN --probe--> REFILL
+    any but STARTUP --stale--> PROBE_RTT --measured--> CRUISE
+
+Differences from the draft, each for a reason: a loss counts only above the floor; STARTUP ends when the path gives no
+more, and not by losses, as nothing is known yet of those by chance; PROBE_RTT is not entered from STARTUP, where only a
+sender stays for long that has little to say, and sees short round trips anyway.
+"""
+
+from enum import IntEnum
+from typing import ClassVar
+
+from triack.base.transitions import next_state
+from triack.base.units import MS, SECOND
+from triack.session.congestion.delivery_rate import DeliveryRate, RateSample, Sending
+from triack.session.congestion.loss_floor import LossFloor
+from triack.session.congestion.path_model import AckBunching, Bandwidth, ShortestTrip
+
+__all__ = ["TRANSITIONS", "Bbr", "BbrEvent", "BbrState"]
+
+
+class BbrState(IntEnum):
+    """What the sender is about (section 5.2)."""
+
+    STARTUP = 0
+    """Doubles its rate each round until the path gives no more (5.3.1)."""
+    DRAIN = 1
+    """Lets the queue go that it made (5.3.2)."""
+    DOWN = 2
+    """Sends less than is delivered, so that others find room (5.3.3.1)."""
+    CRUISE = 3
+    """Sends as much as is delivered (5.3.3.2)."""
+    REFILL = 4
+    """The same for a round, without the bounds that losses have set (5.3.3.3)."""
+    UP = 5
+    """Sends more, to see whether it is delivered (5.3.3.4)."""
+    PROBE_RTT = 6
+    """Sends so little that no queue of ours is left, to see the shortest round trip (5.3.4)."""
+
+
+class BbrEvent(IntEnum):
+    """What moves it on."""
+
+    FULL = 0
+    DRAINED = 1
+    PROBE = 2
+    REFILLED = 3
+    SATED = 4
+    STALE = 5
+    MEASURED = 6
+
+
+TRANSITIONS: dict[BbrState, dict[BbrEvent, BbrState]] = {
+    BbrState.STARTUP: {BbrEvent.FULL: BbrState.DRAIN},
+    BbrState.DRAIN: {BbrEvent.DRAINED: BbrState.DOWN, BbrEvent.STALE: BbrState.PROBE_RTT},
+    BbrState.DOWN: {
+        BbrEvent.DRAINED: BbrState.CRUISE,
+        BbrEvent.PROBE: BbrState.REFILL,
+        BbrEvent.STALE: BbrState.PROBE_RTT,
+    },
+    BbrState.CRUISE: {BbrEvent.PROBE: BbrState.REFILL, BbrEvent.STALE: BbrState.PROBE_RTT},
+    BbrState.REFILL: {BbrEvent.REFILLED: BbrState.UP, BbrEvent.STALE: BbrState.PROBE_RTT},
+    BbrState.UP: {BbrEvent.SATED: BbrState.DOWN, BbrEvent.STALE: BbrState.PROBE_RTT},
+    BbrState.PROBE_RTT: {BbrEvent.MEASURED: BbrState.CRUISE},
+}
+"""State, then what happens, then the next state."""
+
+PACING_PERCENT = {
+    BbrState.STARTUP: 277,
+    BbrState.DRAIN: 50,
+    BbrState.DOWN: 90,
+    BbrState.CRUISE: 100,
+    BbrState.REFILL: 100,
+    BbrState.UP: 125,
+    BbrState.PROBE_RTT: 100,
+}
+"""Of what is delivered, how much is sent (section 5.6.1): 4 ln 2 doubles in a round; its way back is 1 / 2."""
+WINDOW_PERCENT = {
+    BbrState.STARTUP: 200,
+    BbrState.DRAIN: 200,
+    BbrState.DOWN: 120,
+    BbrState.CRUISE: 120,
+    BbrState.REFILL: 120,
+    BbrState.UP: 180,
+    BbrState.PROBE_RTT: 50,
+}
+"""How many round trips' worth may be in flight (same). The draft says 200 where this says 120, and 225 where it says
+180: with that, a flow keeps whatever part of a queue it has once got, and a NewReno flow beside it got a third of what
+it got, at a queue of one round trip's worth. For acknowledgements that come in bunches there is room on top."""
+_SPARING = (BbrState.DRAIN, BbrState.DOWN, BbrState.PROBE_RTT)
+_DRAINING = (BbrState.DRAIN, BbrState.DOWN)
+STRAYS = 2
+"""Losses that a round may have on top while nothing is probed: of twenty packets one is 5 %."""
+MARGIN_PERCENT = 99
+"""BBRPacingMarginPercent is 1: at exactly the rate of the path a queue would never go (section 2.4)."""
+HEADROOM_PERCENT = 85
+"""BBRHeadroom: what losses have shown to be the most leaves so much to others (section 2.7)."""
+BETA_PERCENT = 70
+"""BBRBeta: what is left of a bound after a round with too many losses (same)."""
+INITIAL_WINDOW_PACKETS, INITIAL_WINDOW_BYTES = 10, 14_720
+"""RFC 9002 7.2: ten datagrams, but of large ones no more than these bytes or two."""
+MINIMUM_WINDOW_PACKETS = 4
+"""BBRMinPipeCwnd (section 2.7)."""
+QUANTA_NS = 3 * MS
+"""Three send quanta of a millisecond may be in flight: being sent, being received, being answered (section 5.6.4.2)."""
+SHORT_NS = MS
+"""A path shorter than a send quantum is within a machine or a room. Nothing can be spread over its round trip, so that
+the window alone decides; and what is waited for is the processes at its ends, not the network."""
+TURN_NS = 50 * MS
+"""What they take in so long may be in flight there: several turns of other processes that share their cores."""
+UNPACED_RATE = 1 << 40
+"""Bytes a second: no network is as fast."""
+STARTUP_ROUNDS = 20
+"""Doubled in each, ten packets are more than any network takes in a round trip."""
+PROBE_AFTER_NS, PROBE_SPREAD_NS = 2 * SECOND, SECOND
+"""A path is probed every 2 to 3 s, at different moments by flows that began together (section 5.3.3.8)."""
+PROBE_AFTER_ROUNDS_MAX = 63
+"""And at the latest when a sender with Reno's rule would have grown as much (same)."""
+MEASURE_NS = 200 * MS
+"""ProbeRTTDuration (section 2.13.2): longer than most round trips, and 4 % of the time at most."""
+
+
+class Bbr:
+    """One direction of one path.
+
+    Args:
+        datagram_bytes: of the largest datagram.
+        seed: any number; flows with different ones probe at different moments.
+
+    Attributes:
+        state: what the sender is about.
+        window_bytes: how much may be in flight.
+        trip: the shortest round trip.
+        bandwidth: what is delivered.
+        floor: which losses are there anyway.
+    """
+
+    name: ClassVar[str] = "bbr"
+    __slots__ = ("_bound", "_bunching", "_datagram_bytes", "_delivery", "_entered_at_ns", "_growth_packets", "_idle",
+                 "_is_clear", "_is_late", "_most_bytes", "_probe_at_ns", "_rounds", "_seed", "bandwidth", "floor",
+                 "state", "trip", "window_bytes")  # fmt: skip
+
+    def __init__(self, datagram_bytes: int, seed: int) -> None:
+        self.state = BbrState.STARTUP
+        initial = max(2 * datagram_bytes, INITIAL_WINDOW_BYTES)
+        self.window_bytes = min(INITIAL_WINDOW_PACKETS * datagram_bytes, initial)
+        self.bandwidth, self.trip, self.floor = Bandwidth(), ShortestTrip(), LossFloor()
+        self._datagram_bytes = datagram_bytes
+        self._delivery, self._bunching = DeliveryRate(), AckBunching()
+        self._seed = seed
+        self._most_bytes: int | None = None  # BBR.inflight_longterm
+        self._growth_packets = 1
+        self._bound: tuple[int, int] | None = None  # BBR.bw_shortterm, BBR.inflight_shortterm
+        self._rounds = 0
+        self._entered_at_ns = 0
+        self._probe_at_ns = 0
+        self._idle = False
+        self._is_late = False
+        self._is_clear = False
+
+    # ---- what the sender asks
+
+    def rate(self, smoothed_ns: int) -> int:
+        """Bytes a second; before anything was delivered, from the window and the round trip."""
+        if self._is_short:
+            return UNPACED_RATE
+        bandwidth = self._sending_rate
+        if not bandwidth:
+            bandwidth = self.window_bytes * SECOND // max(smoothed_ns, 1)
+        return max(PACING_PERCENT[self.state] * MARGIN_PERCENT * bandwidth // 10_000, 1)
+
+    @property
+    def _sending_rate(self) -> int:
+        """Bytes a second that the path carries, those it loses by chance included."""
+        most = self.bandwidth.most
+        return most if self._bound is None else min(most, self._bound[0])
+
+    @property
+    def _path_bytes(self) -> int:
+        """What fits on the path without a queue: the bandwidth-delay product."""
+        return self._sending_rate * self.trip.min_ns // SECOND
+
+    @property
+    def _is_short(self) -> bool:
+        return 0 < self.trip.min_ns < SHORT_NS
+
+    @property
+    def _minimum_bytes(self) -> int:
+        return MINIMUM_WINDOW_PACKETS * self._datagram_bytes
+
+    @property
+    def _spares(self) -> bool:
+        """Whether this sender leaves the network room: it sends less than it has seen delivered."""
+        return self.state in _SPARING or self._bound is not None
+
+    # ---- inputs
+
+    def handle_size(self, datagram_bytes: int) -> None:
+        """Never less than the least window of such datagrams; nothing else is known of the path by that."""
+        self._datagram_bytes = datagram_bytes
+        self.window_bytes = max(self.window_bytes, self._minimum_bytes)
+
+    def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> Sending:
+        """Packets leave together, on top of what is in flight. What is returned comes back with the fate of each."""
+        if not in_flight_bytes and self._delivery.app_limited_until:
+            self._idle = True
+        if self._is_late:
+            self._is_late = False
+            self._delivery.handle_app_limited(in_flight_bytes)
+        return self._delivery.handle_sent(size_bytes, in_flight_bytes, now_ns, spares=self._spares)
+
+    def handle_app_limited(self, in_flight_bytes: int) -> None:
+        """There is nothing to send."""
+        if in_flight_bytes < self.window_bytes:
+            self._delivery.handle_app_limited(in_flight_bytes)
+
+    def handle_late(self) -> None:
+        """What is delivered next shows what this process could send, and not that the path takes no more.
+
+        In STARTUP for so many rounds: who is always late would look for a full path for ever.
+        """
+        self._is_late = self.state is not BbrState.STARTUP or self._rounds < STARTUP_ROUNDS
+
+    def handle_acked(self, packets: int, size_bytes: int, sending: Sending) -> None:
+        """Packets that left together are acknowledged; ``handle_ack`` follows when all of an ack are told."""
+        self._delivery.handle_acked(sending, size_bytes)
+        self.floor.handle_acked(packets, spared=sending.spares and self._is_clear)
+
+    def handle_lost(self, size_bytes: int, sending: Sending, now_ns: int) -> None:  # noqa: ARG002 - as any controller
+        """A packet is lost; what that means is seen when the round is over."""
+        self._delivery.handle_lost(size_bytes)
+        self.floor.handle_lost(spared=sending.spares and self._is_clear)
+
+    def handle_ack(self, in_flight_bytes: int, rtt_ns: int, now_ns: int) -> None:
+        """An acknowledgement has been taken; ``rtt_ns`` is the round trip it shows, 0 for none (section 5.2.3)."""
+        sample = self._delivery.take_sample(self.trip.min_ns, now_ns)
+        if sample is None:
+            return
+        bandwidth = self.bandwidth
+        # By luck a round may lose less than others: that is no bandwidth.
+        rate = min(self.floor.carried(sample.rate), sample.tried_rate)
+        bandwidth.handle_sample(sample, rate, self._delivery.delivered_bytes)
+        if rtt_ns:
+            self._is_clear = rtt_ns <= self.trip.min_ns + max(self.trip.min_ns // 8, MS)
+            self.trip.handle_sample(rtt_ns, now_ns)
+        self._bunching.handle_acked(
+            sample.acked_bytes, bandwidth.most, self.window_bytes, now_ns, round_started=bandwidth.round_started
+        )
+        if bandwidth.round_started:
+            self._rounds += 1
+            strays = 0 if self.state in (BbrState.UP, BbrState.REFILL) else STRAYS
+            self._handle_round(sample, in_flight_bytes, excess=self.floor.end_round(strays), now_ns=now_ns)
+        self._move_on(in_flight_bytes, now_ns)
+        self._idle = False
+        self._set_window(sample.acked_bytes)
+
+    def handle_persistent_congestion(self) -> None:
+        """Probes in a row went unanswered: as little as possible, until an acknowledgement comes (section 5.6.4.4)."""
+        self.window_bytes = self._minimum_bytes
+
+    # ---- states
+
+    def _handle_round(self, sample: RateSample, in_flight_bytes: int, *, excess: bool, now_ns: int) -> None:
+        """A round trip is over, and has lost more than chance explains, or not (sections 5.5.10.2, 5.5.10.3)."""
+        state = self.state
+        if state in (BbrState.UP, BbrState.REFILL):
+            if excess:
+                target_bytes = BETA_PERCENT * min(self._path_bytes, self.window_bytes) // 100
+                self._most_bytes = max(sample.sending.in_flight_bytes, target_bytes)
+                if state is BbrState.UP:
+                    self._enter(next_state(TRANSITIONS, state, BbrEvent.SATED), now_ns)
+            elif state is BbrState.UP and self._most_bytes is not None:
+                self._most_bytes += self._growth_packets * self._datagram_bytes
+                self._growth_packets *= 2
+        elif excess and state is not BbrState.STARTUP:
+            rate, most_bytes = self._bound or (self.bandwidth.most, self.window_bytes)
+            lower = (BETA_PERCENT * rate // 100, BETA_PERCENT * most_bytes // 100)
+            self._bound = (max(self.bandwidth.latest, lower[0]), max(in_flight_bytes, lower[1]))
+
+    def _move_on(self, in_flight_bytes: int, now_ns: int) -> None:
+        """Take the move that is due, or the two of a path that drains at once."""
+        for _ in range(2):
+            event = self._event(in_flight_bytes, now_ns)
+            if event is None:
+                return
+            self._enter(next_state(TRANSITIONS, self.state, event), now_ns)
+
+    def _event(self, in_flight_bytes: int, now_ns: int) -> BbrEvent | None:
+        """What has happened that this state looks for."""
+        state = self.state
+        if state is BbrState.PROBE_RTT:
+            return BbrEvent.MEASURED if self._is_measured(in_flight_bytes, now_ns) else None
+        if state is BbrState.STARTUP:
+            return BbrEvent.FULL if self.bandwidth.is_full else None
+        if self.trip.is_stale and not self._idle:
+            return BbrEvent.STALE
+        if state in (BbrState.DOWN, BbrState.CRUISE) and self._is_time_to_probe(now_ns):
+            return BbrEvent.PROBE
+        return self._end_of_state(in_flight_bytes, now_ns)
+
+    def _end_of_state(self, in_flight_bytes: int, now_ns: int) -> BbrEvent | None:
+        """Whether a state that ends by itself has reached what it is for."""
+        state, event = self.state, None
+        if state is BbrState.UP and self._is_sated(in_flight_bytes, now_ns):
+            event = BbrEvent.SATED
+        elif state is BbrState.REFILL and self.bandwidth.round_started and self._rounds > 1:
+            event = BbrEvent.REFILLED
+        elif state in _DRAINING and in_flight_bytes <= self._drained_bytes:
+            event = BbrEvent.DRAINED
+        return event
+
+    def _is_measured(self, in_flight_bytes: int, now_ns: int) -> bool:
+        """Whether so little was in flight for a while (section 5.3.4.3)."""
+        if in_flight_bytes > self._least_bytes:
+            # What was in flight before is not yet gone.
+            self._entered_at_ns, self._rounds = now_ns, 0
+        return now_ns >= self._entered_at_ns + MEASURE_NS and self._rounds > 0
+
+    def _is_time_to_probe(self, now_ns: int) -> bool:
+        packets = self._path_bytes // self._datagram_bytes
+        return now_ns >= self._probe_at_ns or self._rounds >= min(packets + 1, PROBE_AFTER_ROUNDS_MAX)
+
+    def _is_sated(self, in_flight_bytes: int, now_ns: int) -> bool:
+        """Whether there is a queue of ours now, or no more is delivered (section 5.3.3.4)."""
+        for_long = now_ns >= self._entered_at_ns + self.trip.min_ns
+        return (for_long and 4 * in_flight_bytes >= 5 * self._path_bytes) or self.bandwidth.is_plateau
+
+    @property
+    def _drained_bytes(self) -> int:
+        """What may be in flight when there is room for others."""
+        return max(min(self._path_bytes, self._headroom_bytes), self._minimum_bytes)
+
+    @property
+    def _headroom_bytes(self) -> int:
+        most_bytes = self._most_bytes
+        return self._path_bytes if most_bytes is None else HEADROOM_PERCENT * most_bytes // 100
+
+    @property
+    def _least_bytes(self) -> int:
+        """What is in flight while the round trip is measured."""
+        return max(WINDOW_PERCENT[BbrState.PROBE_RTT] * self._path_bytes // 100, self._minimum_bytes)
+
+    def _enter(self, state: BbrState, now_ns: int) -> None:
+        if self.state is BbrState.PROBE_RTT:
+            self.trip.refresh(now_ns)
+        self.state = state
+        self._entered_at_ns = now_ns
+        if state is not BbrState.CRUISE:
+            self._rounds = 0
+        if state is BbrState.REFILL:
+            self._bound = None
+            self._growth_packets = 1
+            self.bandwidth.begin_cycle()
+        elif state is BbrState.UP:
+            self.bandwidth.restart()
+        elif state is BbrState.DOWN:
+            self._seed = (self._seed * 1_103_515_245 + 12_345) % 2**31  # ISO C's example of rand, 7.22.2
+            self._probe_at_ns = now_ns + PROBE_AFTER_NS + self._seed * PROBE_SPREAD_NS // 2**31
+
+    # ---- outputs
+
+    def _set_window(self, acked_bytes: int) -> None:
+        """Section 5.6.4: grow by what was delivered, up to what the model says."""
+        rate, state = self._sending_rate, self.state
+        turn_bytes = rate * (TURN_NS if self._is_short else QUANTA_NS) // SECOND
+        target_bytes = WINDOW_PERCENT[state] * self._path_bytes // 100 + self._bunching.extra_bytes
+        target_bytes = max(target_bytes, turn_bytes)
+        if self.bandwidth.is_full:
+            window_bytes = min(self.window_bytes + acked_bytes, target_bytes)
+        elif self.window_bytes < target_bytes:
+            window_bytes = self.window_bytes + acked_bytes
+        else:
+            window_bytes = self.window_bytes
+        if state is BbrState.PROBE_RTT:
+            window_bytes = min(window_bytes, self._least_bytes)
+        if self._most_bytes is not None:
+            room = state in (BbrState.CRUISE, BbrState.PROBE_RTT)
+            window_bytes = min(window_bytes, self._headroom_bytes if room else self._most_bytes)
+        if self._bound is not None:
+            window_bytes = min(window_bytes, self._bound[1])
+        self.window_bytes = max(window_bytes, self._minimum_bytes)

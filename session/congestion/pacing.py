@@ -1,0 +1,201 @@
+"""Spreading what a session sends over its round trip, on a network that it shares.
+
+Promise: no burst is longer than the network takes from anybody (RFC 9002 section 7.7), and none is shorter than it must
+be: to wake for each packet of a fast flow would cost more than to send it. A process that gets its turn late makes up
+for that, within bounds.
+"""
+
+from typing import NamedTuple
+
+from triack.base.ack_trigger import AckTerms
+from triack.base.units import MS, SECOND
+from triack.session.congestion.bbr import Bbr
+from triack.session.congestion.congestion import Congestion, NewReno, Paced
+from triack.session.congestion.rtt import RoundTrip
+from triack.session.congestion.send_window import UNBOUNDED_BYTES
+from triack.session.congestion.stream_window import StreamWindow
+from triack.session.protocol.settings import SessionSettings
+
+__all__ = ["ASKS", "NetworkShare", "Pacer", "RunRoom", "network_share"]
+
+BURST_PACKETS = 10
+"""What may go at once: the initial congestion window (RFC 9002 7.7, 7.2)."""
+BURST_BYTES = 14_720
+"""And no more than this of large packets, but two (RFC 9002 7.2)."""
+BUCKET_NS = 2 * MS
+"""Timers are not finer than a millisecond or two, so the bucket must hold what flows in that time."""
+LATE_NS = 8 * MS
+"""Who waited for credit gets what flowed in so long, when it is woken late: two or three turns of other processes on
+the same core, and less than the queue of a path of 10 ms holds."""
+QUANTUM_NS = MS
+"""A sender that has spent its credit waits for what flows in this time, as BBR does for its send quantum
+(draft-cardwell-iccrg-bbr-congestion-control-02, section 4.6.3), but for no less than a packet: a slow flow is even."""
+QUANTUM_MAX_BYTES = 64 * 1024
+"""The largest send quantum of BBR (same section): what hardware sends at once."""
+ASKS = 8
+"""How often a window's worth is acknowledged when the peer would wait longer: a bandwidth is not seen in fewer."""
+
+
+class Pacer:
+    """A token bucket that lets packets go at a rate (RFC 9002 section 7.7), a send quantum at a time.
+
+    Attributes:
+        credit_bytes: what is in the bucket.
+        was_late: whether the last call came so late that some of the rate is lost.
+    """
+
+    __slots__ = ("_burst_bytes", "_filled_at_ns", "_spent", "credit_bytes", "was_late")
+
+    def __init__(self, datagram_bytes: int, now_ns: int) -> None:
+        self.credit_bytes = self._burst_bytes = 0
+        self.handle_size(datagram_bytes)
+        self._filled_at_ns = now_ns
+        self._spent = False
+        self.was_late = False
+
+    def handle_size(self, datagram_bytes: int) -> None:
+        """So large are datagrams from now on; a larger bucket lacks no more than the old one did."""
+        burst_bytes = min(BURST_PACKETS * datagram_bytes, max(BURST_BYTES, 2 * datagram_bytes))
+        self.credit_bytes += max(0, burst_bytes - self._burst_bytes)
+        self._burst_bytes = burst_bytes
+
+    def ready_at_ns(self, rate: int, packet_bytes: int, now_ns: int) -> int:
+        """When the next packet may go; ``now_ns`` or earlier means at once.
+
+        Args:
+            rate: bytes a second.
+            packet_bytes: what it takes to let it go.
+            now_ns: the clock.
+        """
+        flow_bytes = rate * (now_ns - self._filled_at_ns) // SECOND
+        self.was_late = False
+        if flow_bytes:
+            hold_ns = LATE_NS if self._spent else BUCKET_NS
+            most_bytes = max(self._burst_bytes, rate * hold_ns // SECOND)
+            self.was_late = self._spent and self.credit_bytes + flow_bytes > most_bytes
+            self.credit_bytes = min(self.credit_bytes + flow_bytes, most_bytes)
+            self._filled_at_ns = now_ns
+        if self.credit_bytes >= packet_bytes and not self._spent:
+            return now_ns
+        quantum_bytes = min(rate * QUANTUM_NS // SECOND, QUANTUM_MAX_BYTES)
+        missing_bytes = max(packet_bytes, quantum_bytes) - self.credit_bytes
+        self._spent = missing_bytes > 0
+        if not self._spent:
+            return now_ns
+        # Rounded up, so that it is there then.
+        return now_ns - -missing_bytes * SECOND // rate
+
+    def spend(self, sent_bytes: int) -> None:
+        """Count what was sent."""
+        self.credit_bytes -= sent_bytes
+
+
+class RunRoom(NamedTuple):
+    """How much may leave at once, packets behind each other.
+
+    Attributes:
+        until_ask_bytes: one more packet may follow as long as those before it have fewer; 0 for none now.
+        credit_bytes: what the pacer lets go, with the first packet in any case.
+    """
+
+    until_ask_bytes: int = UNBOUNDED_BYTES
+    credit_bytes: int = UNBOUNDED_BYTES
+
+
+class NetworkShare:
+    """What a session may take of a network that it shares with others: how much in all, and how fast.
+
+    Args:
+        settings: of the session.
+        datagram_bytes: of the largest datagram, to begin with.
+        seed: any number; see ``Bbr``.
+        now_ns: the clock.
+        is_stream: whether TCP looks after the network; then only how much.
+
+    Attributes:
+        window: how much may be on the wire.
+    """
+
+    __slots__ = ("_datagram_bytes", "_paced", "_pacer", "_passed_bytes", "_unasked_bytes", "window")
+
+    def __init__(
+        self, settings: SessionSettings, datagram_bytes: int, seed: int, now_ns: int, *, is_stream: bool = False
+    ) -> None:
+        self._datagram_bytes = datagram_bytes
+        self._pacer = Pacer(self._datagram_bytes, now_ns)
+        self._paced: Paced | None = None
+        if not is_stream:
+            is_bbr = settings.congestion == "bbr"
+            self._paced = Bbr(self._datagram_bytes, seed) if is_bbr else NewReno(self._datagram_bytes)
+        self.window: Congestion = self._paced or StreamWindow(self._datagram_bytes)
+        self._unasked_bytes = 0
+        self._passed_bytes = 0
+
+    def handle_size(self, datagram_bytes: int) -> None:
+        """The path carries larger datagrams than before, or smaller ones."""
+        self._datagram_bytes = datagram_bytes
+        self._pacer.handle_size(datagram_bytes)
+        if self._paced is not None:
+            self._paced.handle_size(datagram_bytes)
+
+    def ready_at_ns(self, rtt: RoundTrip, packet_bytes: int, now_ns: int) -> int:
+        """When the next packet, of that size, may go; ``now_ns`` or earlier means at once."""
+        if self._paced is None or not rtt.measured:
+            return now_ns  # there is nothing to spread over, or not yet
+        # One that goes in pieces is longer than any credit.
+        packet_bytes = min(packet_bytes, self._datagram_bytes, self.window.window_bytes)
+        ready_at_ns = self._pacer.ready_at_ns(self._paced.rate(rtt.smoothed_ns), packet_bytes, now_ns)
+        if self._pacer.was_late:
+            self._paced.handle_late()
+        return ready_at_ns
+
+    def run_room(self, rtt: RoundTrip, first_bytes: int, now_ns: int) -> RunRoom:
+        """How much may leave behind each other, beginning with a packet of that size.
+
+        None of them is held back by the pacer, and none but the last is one with which to ask for an ack.
+        """
+        if self.ready_at_ns(rtt, first_bytes, now_ns) > now_ns:
+            return RunRoom(0)
+        until_ask_bytes = max(1, -(-self.window.window_bytes // ASKS) - self._unasked_bytes)
+        if self._paced is None or not rtt.measured:
+            return RunRoom(until_ask_bytes)
+        return RunRoom(until_ask_bytes, self._pacer.credit_bytes)
+
+    def handle_sent(
+        self, last_bytes: int, terms: AckTerms, *, before_bytes: int = 0, spare_bytes: int = 0, asks: int = ASKS
+    ) -> bool:
+        """A packet was sent, or several as ``run_room`` said. Returns whether it is time to ask for an ack.
+
+        A sender that hears nothing before its window is spent stands still for a round trip, and a peer that waits for
+        more than fits into half of it lets that happen. Who has nothing more to send and half of the window left is
+        not held back by it. Where one ack is enough for a window, the peer may wait for the whole of it.
+
+        Args:
+            last_bytes: of the packet, the last of a run; how many fit goes by its size.
+            terms: when the peer acknowledges by itself.
+            before_bytes: of those of the run before it.
+            spare_bytes: how much of the window is left, if nothing more is to be sent.
+            asks: how often a window's worth is acknowledged, at least.
+        """
+        self._pacer.spend(before_bytes + last_bytes)
+        self._unasked_bytes += before_bytes + last_bytes
+        window_bytes = self.window.window_bytes
+        if self._unasked_bytes * ASKS < window_bytes or spare_bytes > window_bytes // 2:
+            return False
+        self._passed_bytes += self._unasked_bytes
+        self._unasked_bytes = 0
+        # The next time that this is looked at, so much more may have left; that must not be more than the window.
+        if self._passed_bytes * asks + window_bytes // ASKS + self._datagram_bytes <= window_bytes:
+            return False
+        self._passed_bytes = 0
+        without_bytes = window_bytes if asks == 1 else window_bytes // 2
+        return not terms.reached(without_bytes // last_bytes, without_bytes)
+
+
+def network_share(
+    scheme: str, settings: SessionSettings, datagram_bytes: int, seed: int, now_ns: int
+) -> NetworkShare | None:
+    """The share of a session with a peer at an address of that scheme; None where nothing is shared, in memory."""
+    if scheme not in ("tcp", "udp"):
+        return None
+    return NetworkShare(settings, datagram_bytes, seed, now_ns, is_stream=scheme == "tcp")

@@ -1,0 +1,136 @@
+"""What is known of a path: how much it delivers, how long it takes, and how it bunches acknowledgements.
+
+These are the estimators of BBR (draft-ietf-ccwg-bbr, sections 5.5.1 to 5.5.9); what follows from them is in ``bbr``.
+"""
+
+from triack.base.units import SECOND
+from triack.session.congestion.delivery_rate import RateSample
+
+__all__ = ["AckBunching", "Bandwidth", "ShortestTrip"]
+
+GROWTH_PERCENT = 25
+"""A round that delivers so much more shows that the path was not full (section 5.3.1.2)."""
+FULL_ROUNDS = 3
+"""So many rounds in a row without that show that it is: what the peer's own limits hold back shows in two (same)."""
+TRIP_MEMORY_NS = 10 * SECOND
+"""MinRTTFilterLen: routes change at times, so no round trip is believed for ever (section 2.13.1)."""
+TRIP_LOOK_NS = 5 * SECOND
+"""ProbeRTTInterval: without a round trip as short for so long, one is made by leaving the queue empty (same)."""
+BUNCH_ROUNDS = 5
+"""Two halves of BBRExtraAckedFilterLen, 10 rounds (section 2.11)."""
+
+
+class Bandwidth:
+    """The most that the path carried, of this probing cycle and the one before; and whether it still grows.
+
+    Attributes:
+        latest: bytes a second, the most of this round.
+        is_full: whether the path was seen to give no more.
+        is_plateau: whether the last rounds brought no growth; ``restart`` forgets it.
+        round_started: whether the last sample began a round trip.
+    """
+
+    __slots__ = ("_before", "_cycle", "_flat_rounds", "_full_rate", "_round_ends_bytes", "is_full", "is_plateau",
+                 "latest", "round_started")  # fmt: skip
+
+    def __init__(self) -> None:
+        self._cycle = self._before = 0
+        self._full_rate = self._flat_rounds = 0
+        self._round_ends_bytes = 0
+        self.latest = 0
+        self.is_full = self.is_plateau = self.round_started = False
+
+    @property
+    def most(self) -> int:
+        """Bytes a second (BBR.max_bw)."""
+        return max(self._cycle, self._before)
+
+    def handle_sample(self, sample: RateSample, rate: int, delivered_bytes: int) -> None:
+        """An acknowledgement has come that shows that rate; ``delivered_bytes`` with it."""
+        sending = sample.sending
+        self.round_started = sending.delivered_bytes >= self._round_ends_bytes
+        if self.round_started:
+            self._round_ends_bytes = delivered_bytes
+            self._look(sending.app_limited)
+            self.latest = 0
+        self.latest = max(self.latest, rate)
+        if not sending.app_limited or rate > self.most:
+            self._cycle = max(self._cycle, rate)
+
+    def _look(self, app_limited: bool) -> None:
+        if app_limited or self.is_plateau or not self.latest:
+            return
+        if 100 * self.latest >= (100 + GROWTH_PERCENT) * self._full_rate:
+            self._full_rate, self._flat_rounds = self.latest, 0
+            return
+        self._flat_rounds += 1
+        if self._flat_rounds >= FULL_ROUNDS:
+            self.is_full = self.is_plateau = True
+
+    def restart(self) -> None:
+        """Look for growth anew (BBRResetFullBW)."""
+        self._full_rate = self._flat_rounds = 0
+        self.is_plateau = False
+
+    def begin_cycle(self) -> None:
+        """The path is probed once more: what was delivered before the last time is forgotten (section 5.5.6)."""
+        if self._cycle:  # or nothing was measured meanwhile
+            self._before, self._cycle = self._cycle, 0
+
+
+class ShortestTrip:
+    """The shortest round trip of the last seconds (section 5.5.7).
+
+    Attributes:
+        min_ns: it; 0 before the first.
+        is_stale: whether none was as short for so long that it should be looked for.
+    """
+
+    __slots__ = ("_looked_at_ns", "_looked_ns", "_min_at_ns", "is_stale", "min_ns")
+
+    def __init__(self) -> None:
+        self.min_ns = self._looked_ns = 0
+        self._min_at_ns = self._looked_at_ns = 0
+        self.is_stale = False
+
+    def handle_sample(self, rtt_ns: int, now_ns: int) -> None:
+        """A round trip was measured."""
+        self.is_stale = bool(self._looked_ns) and now_ns > self._looked_at_ns + TRIP_LOOK_NS
+        if self.is_stale or not self._looked_ns or rtt_ns <= self._looked_ns:
+            self._looked_ns, self._looked_at_ns = rtt_ns, now_ns
+        if not self.min_ns or self._looked_ns <= self.min_ns or now_ns > self._min_at_ns + TRIP_MEMORY_NS:
+            self.min_ns, self._min_at_ns = self._looked_ns, self._looked_at_ns
+
+    def refresh(self, now_ns: int) -> None:
+        """It has just been looked for."""
+        self._looked_at_ns = self._min_at_ns = now_ns
+        self.min_ns = self._looked_ns
+
+
+class AckBunching:
+    """How much more is acknowledged at once than flows in that time (section 5.5.9)."""
+
+    __slots__ = ("_before", "_bunch_bytes", "_latest", "_rounds", "_started_at_ns")
+
+    def __init__(self) -> None:
+        self._latest = self._before = self._rounds = 0
+        self._bunch_bytes = self._started_at_ns = 0
+
+    @property
+    def extra_bytes(self) -> int:
+        """The most of the last rounds."""
+        return max(self._latest, self._before)
+
+    def handle_acked(self, acked_bytes: int, rate: int, most_bytes: int, now_ns: int, *, round_started: bool) -> None:
+        """So much was acknowledged; ``rate`` is what is expected, in bytes a second."""
+        if round_started:
+            self._rounds += 1
+            if self._rounds >= BUNCH_ROUNDS:
+                self._rounds = 0
+                self._before, self._latest = self._latest, 0
+        expected_bytes = rate * (now_ns - self._started_at_ns) // SECOND
+        if self._bunch_bytes <= expected_bytes:
+            self._bunch_bytes = expected_bytes = 0
+            self._started_at_ns = now_ns
+        self._bunch_bytes += acked_bytes
+        self._latest = max(self._latest, min(self._bunch_bytes - expected_bytes, most_bytes))

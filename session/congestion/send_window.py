@@ -1,0 +1,478 @@
+"""The sending half of a session: the window, and the repair of single losses inside it.
+
+Promise: a packet handed over is sent, and sent again under the same number, until it is session-acknowledged or the
+session closes; never more than the window is unacknowledged.
+
+    QUEUED --sent--> IN_FLIGHT --lost--> LOST --sent--> IN_FLIGHT        IN_FLIGHT --sent, as a probe--> IN_FLIGHT
+    IN_FLIGHT | LOST --acked--> ACKED
+
+Loss detection is RFC 9002 section 6: three packets sent later were acknowledged, or 9/8 of a
+round trip has passed since. As numbers are kept on a resend, order is the order of transmission, and the peer echoes
+the counter of the newest datagram that brought a packet: that tells without doubt which sending arrived, and when.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from heapq import nsmallest
+from itertools import groupby, islice, takewhile
+from typing import Any
+
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
+from triack.base.ranges import NumberSet, Range
+from triack.base.reasons import DropReason
+from triack.session.congestion.auto_window import AutoWindow
+from triack.session.congestion.congestion import Congestion
+from triack.session.congestion.rtt import RoundTrip
+from triack.session.congestion.undecided import Undecided
+
+__all__ = [
+    "PACKET_THRESHOLD",
+    "SPAN_WINDOWS",
+    "TRANSITIONS",
+    "UNBOUNDED_BYTES",
+    "PacketEvent",
+    "PacketState",
+    "SendWindow",
+    "SessionPacket",
+]
+
+PACKET_THRESHOLD = 3
+"""Acknowledged packets sent later that make one count as lost (RFC 9002 6.1.1)."""
+SPAN_WINDOWS = 2
+"""How many windows the highest number may be ahead of the lowest unacknowledged one: one lost packet does not stop the
+others at once, and a receiver knows what is the most that it will ever have to remember."""
+SENDINGS_WINDOWS = 8
+"""How many windows of sendings are remembered for their echo. An older echo gives no sample; it would be one of a
+sending that several others of the same packet have followed."""
+
+
+UNBOUNDED_BYTES = 1 << 62
+"""More than any window holds."""
+
+
+class PacketState(IntEnum):
+    """Where a packet is in its session."""
+
+    QUEUED = 0
+    """Numbered; it waits for the congestion window and the pacer."""
+    IN_FLIGHT = 1
+    """On the wire as far as we know."""
+    LOST = 2
+    """It goes out again, before anything that is queued."""
+    ACKED = 3
+    """Over."""
+
+
+class PacketEvent(IntEnum):
+    """What happens to a packet."""
+
+    SENT = 0
+    LOST = 1
+    ACKED = 2
+
+
+# Enumerations that the tables of busy machines are indexed by are numbers or texts: those are hashed without a call of
+# Python, and a transition costs half.
+TRANSITIONS: dict[PacketState, dict[PacketEvent, PacketState]] = {
+    PacketState.QUEUED: {PacketEvent.SENT: PacketState.IN_FLIGHT},
+    PacketState.IN_FLIGHT: {
+        PacketEvent.SENT: PacketState.IN_FLIGHT,
+        PacketEvent.LOST: PacketState.LOST,
+        PacketEvent.ACKED: PacketState.ACKED,
+    },
+    PacketState.LOST: {PacketEvent.SENT: PacketState.IN_FLIGHT, PacketEvent.ACKED: PacketState.ACKED},
+    PacketState.ACKED: {},
+}
+"""State, then what happens, then the next state. What is missing cannot happen: an ack of what was never sent is an
+error before it gets here, and only what is in flight can be lost."""
+
+
+@dataclass(slots=True)
+class SessionPacket:
+    """A packet of the session.
+
+    Attributes:
+        number: the session's own; it stays the same however often the packet is sent.
+        context: the caller's own; it comes back with the acks.
+        asks: which of its acks the caller wants at once, an ``Ask``.
+        is_freed: whether the caller needed no store ack of it any more before it was sent first.
+        size_bytes: of a datagram that carries nothing else.
+        sends: how often it was sent.
+        order: its place among all sendings of the session, the last time.
+        sending: what the congestion controller remembers of the last time.
+    """
+
+    number: int
+    delivery: Delivery
+    content: bytes
+    context: Any
+    asks: int
+    size_bytes: int
+    state: PacketState = PacketState.QUEUED
+    sends: int = 0
+    order: int = 0
+    sent_at_ns: int = 0
+    sending: Any = None
+    is_freed: bool = False
+
+
+class SendWindow:
+    """The unacknowledged packets of one direction of one session.
+
+    Args:
+        window: in packets.
+        rtt: of the session.
+        congestion: what the network takes; None where it looks after itself.
+        follows: whether the window follows the path, up to that (``auto_window``).
+
+    Attributes:
+        most_bytes: what the peer has room for, by whatever transport (``sizing``). What waits here to be sent counts,
+            too: that leaves even if the peer says that it has no room.
+        packet_bytes: the longest datagram in force.
+        unsent_bytes: what waits here.
+    """
+
+    __slots__ = (
+        "_acked",
+        "_auto",
+        "_in_flight",
+        "_lost",
+        "_next_order",
+        "_packets",
+        "_rtt",
+        "_sendings",
+        "_told",
+        "_window",
+        "acked_order",
+        "congestion",
+        "cumulative",
+        "highest_sent",
+        "in_flight_bytes",
+        "most_bytes",
+        "next_number",
+        "packet_bytes",
+        "peer_window",
+        "undecided",
+        "unsent_bytes",
+    )
+
+    def __init__(self, window: int, rtt: RoundTrip, congestion: Congestion | None, *, follows: bool = False) -> None:
+        self._window = window
+        self.peer_window = window
+        self._auto = AutoWindow() if follows else None
+        self._told = 0
+        self._rtt = rtt
+        self.congestion = congestion
+        self._packets: dict[int, SessionPacket] = {}
+        self._acked = NumberSet()
+        self._lost: list[SessionPacket] = []
+        self._in_flight: dict[int, SessionPacket] = {}
+        self._next_order = 1
+        self._sendings: dict[int, tuple[int, int]] = {}
+        self.acked_order = 0
+        self.cumulative = 0
+        self.highest_sent = 0
+        self.next_number = 1
+        self.in_flight_bytes = 0
+        self.most_bytes = UNBOUNDED_BYTES
+        self.packet_bytes = 1
+        self.unsent_bytes = 0
+        self.undecided = Undecided[SessionPacket]()
+
+    @property
+    def unacked(self) -> int:
+        """Packets that take room in the window."""
+        return len(self._packets)
+
+    @property
+    def awaits_ack(self) -> bool:
+        """Whether something that has left is not acknowledged; what is queued is the sender's own affair."""
+        following = self.peek()
+        return bool(self._in_flight) or (following is not None and following.state is PacketState.LOST)
+
+    @property
+    def resends(self) -> int:
+        """How many packets left again."""
+        return self._next_order - 1 - self.highest_sent
+
+    @property
+    def in_flight(self) -> int:
+        """Packets that are on the wire as far as we know."""
+        return len(self._in_flight)
+
+    @property
+    def limit(self) -> int:
+        """The window that is wanted: our own or the peer's, whichever is smaller; below both when it follows the path.
+
+        One that has become smaller is in force when so few packets are left (``changes``).
+        """
+        auto, largest = self._auto, min(self._window, self.peer_window)
+        return largest if auto is None else min(auto.packets, largest)
+
+    @property
+    def largest(self) -> int:
+        """The largest window that there may be."""
+        return min(self._window, self.peer_window)
+
+    @property
+    def room(self) -> int:
+        """How many packets may be handed over now."""
+        limit = self.limit
+        span = self.cumulative + SPAN_WINDOWS * limit - (self.next_number - 1)
+        left_bytes = self.most_bytes - self.in_flight_bytes - self.unsent_bytes
+        return max(0, min(limit - len(self._packets), span, left_bytes // self.packet_bytes))
+
+    def push(
+        self,
+        delivery: Delivery,
+        contents: Sequence[bytes],
+        contexts: Sequence[object],
+        asks: Sequence[int],
+        header_bytes: int,
+    ) -> list[SessionPacket]:
+        """Number packets and queue them. The caller has looked at ``room``.
+
+        Args:
+            delivery: their class.
+            contents: of each.
+            contexts: of each.
+            asks: what each of them asks for.
+            header_bytes: what a datagram has beside a content.
+        """
+        pushed = [
+            SessionPacket(number, delivery, content, context, asked, len(content) + header_bytes)
+            for number, (content, context, asked) in enumerate(
+                zip(contents, contexts, asks, strict=True), self.next_number
+            )
+        ]
+        self.next_number += len(pushed)
+        for sent in pushed:
+            self._packets[sent.number] = sent
+            self.unsent_bytes += sent.size_bytes
+        return pushed
+
+    def handle_freed(self, numbers: list[int]) -> None:
+        """The caller needs no store acks of these any more; what is queued is sent all the same, and waits for none."""
+        for number in numbers:
+            if number > self.highest_sent:
+                self._packets[number].is_freed = True
+
+    def peek(self) -> SessionPacket | None:
+        """The packet that goes next: lost ones first, or None."""
+        while self._lost and self._lost[0].state is not PacketState.LOST:
+            del self._lost[0]
+        if self._lost:
+            return self._lost[0]
+        return self._packets.get(self.highest_sent + 1)
+
+    def has_credit(self, sent: SessionPacket) -> bool:
+        """Whether the congestion window lets this packet go."""
+        congestion = self.congestion
+        if congestion is None or not self._in_flight:
+            return True
+        return self.in_flight_bytes + sent.size_bytes <= min(congestion.window_bytes, self.most_bytes)
+
+    @property
+    def spare_bytes(self) -> int:
+        """How much of the congestion window is left when nothing more is to be sent; nothing when something is."""
+        if self.congestion is None or self.peek() is not None:
+            return 0
+        return max(0, min(self.congestion.window_bytes, self.most_bytes) - self.in_flight_bytes)
+
+    def next_with_credit(self) -> SessionPacket | None:
+        """The packet that goes next, unless the congestion window holds it back."""
+        sent = self.peek()
+        if sent is None:
+            if self.congestion is not None:
+                self.congestion.handle_app_limited(self.in_flight_bytes)
+            return None
+        return sent if self.has_credit(sent) else None
+
+    def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int) -> None:
+        """The packet that ``peek`` returned, or a probe, is on its way in the datagram with that counter."""
+        before_bytes = self.in_flight_bytes
+        if sent.state is PacketState.QUEUED:
+            self.highest_sent = sent.number
+            self.unsent_bytes -= sent.size_bytes
+        elif sent.state is PacketState.IN_FLIGHT:
+            before_bytes -= sent.size_bytes
+        self._move(sent, PacketEvent.SENT)
+        if self.congestion is not None:
+            sent.sending = self.congestion.handle_sent(sent.size_bytes, before_bytes, now_ns)
+        sent.sends += 1
+        # A number is kept on a resend, so it does not tell what was sent later than what: the order does.
+        sent.order = self._next_order
+        sent.sent_at_ns = now_ns
+        self._sendings[counter] = (sent.order, now_ns)
+        self._forget_sendings()
+        self._next_order += 1
+
+    def next_run(self, most_bytes: int, credit_bytes: int) -> list[SessionPacket]:
+        """The packet that ``peek`` gives, and those behind it that may leave at once, all for the first time.
+
+        Args:
+            most_bytes: one more follows as long as those before it have fewer.
+            credit_bytes: what those behind the first may have together with it.
+        """
+        packets, number, congestion = self._packets, self.highest_sent + 1, self.congestion
+        room_bytes = UNBOUNDED_BYTES
+        if congestion is not None:
+            room_bytes = min(congestion.window_bytes, self.most_bytes) - self.in_flight_bytes
+        first_bytes = room_bytes if self._in_flight else UNBOUNDED_BYTES
+        room_bytes = min(room_bytes, credit_bytes)
+        run: list[SessionPacket] = []
+        run_bytes = 0
+        while run_bytes < most_bytes and (sent := packets.get(number)) is not None:
+            run_bytes += sent.size_bytes
+            if run_bytes > room_bytes and (run or run_bytes > first_bytes):
+                break
+            run.append(sent)
+            number += 1
+        return run
+
+    def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> None:
+        """The packets of ``next_run`` are on their way, in the datagrams from that counter on."""
+        order, run_bytes = self._next_order, sum([sent.size_bytes for sent in run])
+        state = TRANSITIONS[PacketState.QUEUED][PacketEvent.SENT]
+        sending = None
+        if self.congestion is not None:
+            sending = self.congestion.handle_sent(run_bytes, self.in_flight_bytes, now_ns)
+        for sent in run:
+            sent.state = state
+            sent.sending = sending
+            sent.sends = 1
+            sent.order = order
+            sent.sent_at_ns = now_ns
+            self._in_flight[sent.number] = sent
+            self._sendings[counter] = (order, now_ns)
+            order += 1
+            counter += 1
+        self.highest_sent = run[-1].number
+        self.unsent_bytes -= run_bytes
+        self.in_flight_bytes += run_bytes
+        self._next_order = order
+        self._forget_sendings()
+
+    def handle_pieces_sent(self, sent: SessionPacket, counters: range) -> None:
+        """The packet that has just been sent left in several datagrams; these are the others."""
+        for counter in counters:
+            self._sendings[counter] = (sent.order, sent.sent_at_ns)
+        self._forget_sendings()
+
+    def _forget_sendings(self) -> None:
+        excess = len(self._sendings) - SENDINGS_WINDOWS * self.limit
+        if excess > 0:
+            for counter in list(islice(self._sendings, excess)):
+                del self._sendings[counter]
+
+    def oldest_unacked(self, most: int) -> list[SessionPacket]:
+        """What probes should carry: the lowest numbers that were sent and not acknowledged."""
+        return nsmallest(most, self._in_flight.values(), key=_number_of)
+
+    def handle_ack(
+        self, cumulative: int, ranges: list[Range], echo: int, delay_ns: int, now_ns: int
+    ) -> list[SessionPacket]:
+        """Take a session ack. Returns the packets it newly acknowledges, ascending.
+
+        Raises:
+            ProtocolError: ``ack-of-unsent`` when it covers a number that was never sent.
+        """
+        highest = ranges[-1][1] if ranges else cumulative
+        if highest > self.highest_sent:
+            raise ProtocolError(DropReason.ACK_OF_UNSENT, f"{highest} of {self.highest_sent}")
+        if self._auto is not None:
+            full = not self.room and self.peek() is None and self.limit < self.largest
+            self._auto.handle_ack(len(self._in_flight), highest, self.highest_sent, now_ns, stands_still=full)
+        acked: list[SessionPacket] = []
+        # Each number is looked at once, however often a peer acknowledges it.
+        for first, last in ((1, cumulative), *ranges):
+            for fresh in self._acked.take_run(first, last):
+                acked += self._take(fresh)
+        self.cumulative = max(self.cumulative, cumulative)
+        sampled = self._sample(echo, delay_ns, now_ns)
+        if self.congestion is not None:
+            self._grow(self.congestion, acked, self._rtt.latest_ns if sampled else 0, now_ns)
+        return acked
+
+    def changes(self) -> list[int]:
+        """The window that is in force from now on, if it follows the path and is another one than was told last."""
+        limit = self.limit
+        if self._auto is None or limit == (self._told or self.largest) or self.unacked > limit:
+            return []
+        self._told = limit
+        return [limit]
+
+    def _take(self, numbers: range) -> list[SessionPacket]:
+        packets, in_flight, event = self._packets, self._in_flight, PacketEvent.ACKED
+        acked: list[SessionPacket] = []
+        for number in numbers:
+            sent = packets.pop(number, None)
+            if sent is None:
+                continue
+            if in_flight.pop(number, None) is not None:
+                self.in_flight_bytes -= sent.size_bytes
+            sent.state = TRANSITIONS[sent.state][event]
+            # It is not sent again, and may wait for its store ack for long.
+            sent.content = b""
+            acked.append(sent)
+        return acked
+
+    def _move(self, packet: SessionPacket, event: PacketEvent) -> None:
+        before, after = packet.state, TRANSITIONS[packet.state][event]
+        packet.state = after
+        if before is PacketState.IN_FLIGHT:
+            del self._in_flight[packet.number]
+            self.in_flight_bytes -= packet.size_bytes
+        if after is PacketState.IN_FLIGHT:
+            # At the end, so that these are always in the order in which they were sent.
+            self._in_flight[packet.number] = packet
+            self.in_flight_bytes += packet.size_bytes
+
+    def _sample(self, echo: int, delay_ns: int, now_ns: int) -> bool:
+        """Whether the echo gives a sample of the round trip."""
+        sending = self._sendings.get(echo)
+        if sending is None:
+            return False
+        order, sent_at_ns = sending
+        self._rtt.update(now_ns - sent_at_ns, delay_ns)
+        self.acked_order = max(self.acked_order, order)
+        # Echoes only grow: one that comes late, or again, gives no sample.
+        for older in list(takewhile(lambda older: older <= echo, self._sendings)):
+            del self._sendings[older]
+        return True
+
+    def _grow(self, congestion: Congestion, acked: list[SessionPacket], rtt_ns: int, now_ns: int) -> None:
+        for sending, together in groupby(acked, key=_sending_of):
+            sizes_bytes = [sent.size_bytes for sent in together]
+            congestion.handle_acked(len(sizes_bytes), sum(sizes_bytes), sending)
+        congestion.handle_ack(self.in_flight_bytes, rtt_ns, now_ns)
+
+    def detect_losses(self, now_ns: int) -> tuple[list[SessionPacket], int | None]:
+        """Move overdue packets to the lost ones. Returns them, and when to look again (None: not needed)."""
+        overdue_ns = now_ns - self._rtt.loss_delay_ns
+        lost: list[SessionPacket] = []
+        look_again_ns = None
+        for sent in self._in_flight.values():
+            if sent.order >= self.acked_order:
+                break
+            if sent.order + PACKET_THRESHOLD <= self.acked_order or sent.sent_at_ns <= overdue_ns:
+                lost.append(sent)
+            else:
+                look_again_ns = sent.sent_at_ns + self._rtt.loss_delay_ns
+                break
+        for sent in lost:
+            self._move(sent, PacketEvent.LOST)
+            if self.congestion is not None:
+                self.congestion.handle_lost(sent.size_bytes, sent.sending, now_ns)
+        self._lost.extend(sorted(lost, key=_number_of))
+        return lost, look_again_ns
+
+
+def _number_of(sent: SessionPacket) -> int:
+    return sent.number
+
+
+def _sending_of(sent: SessionPacket) -> Any:
+    return sent.sending

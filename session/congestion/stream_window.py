@@ -1,0 +1,92 @@
+"""How much may be on its way over a stream: what it delivers in its round trip, and a queue of half a second.
+
+TCP looks after the network; but it takes as much as its buffers hold, and on a slow link 64 packets of 65,000 bytes are
+more than a minute's worth, in which nothing else gets through and every timer runs out.
+
+Promise: the stream is never idle for want of packets, and what was handed over last is acknowledged within half a
+second more than the link takes, however slow it is; unless two packets are more than that.
+
+The estimators are BBR's (``path_model``, ``delivery_rate``). Without a round trip as short as the shortest for five
+seconds, the queue is let go for one round trip, so that it is not taken for a longer path.
+"""
+
+from typing import ClassVar
+
+from triack.base.units import MS, SECOND
+from triack.session.congestion.delivery_rate import DeliveryRate, Sending
+from triack.session.congestion.path_model import Bandwidth, ShortestTrip
+
+__all__ = ["StreamWindow"]
+
+QUEUE_NS = 500 * MS
+"""What may wait: longer than the turns of a busy machine, and a quarter of the shortest default silence that closes a
+session."""
+MINIMUM_WINDOW_PACKETS = 2
+"""One is on its way while the other is acknowledged."""
+
+
+class StreamWindow:
+    """One direction of one stream.
+
+    Args:
+        datagram_bytes: of the largest packet.
+
+    Attributes:
+        window_bytes: how much may be on its way.
+        bandwidth: what is delivered.
+        trip: the shortest round trip.
+    """
+
+    name: ClassVar[str] = "stream"
+    __slots__ = ("_delivery", "_is_looking", "_minimum_bytes", "bandwidth", "trip", "window_bytes")
+
+    def __init__(self, datagram_bytes: int) -> None:
+        self._minimum_bytes = MINIMUM_WINDOW_PACKETS * datagram_bytes
+        self.window_bytes = self._minimum_bytes
+        self.bandwidth, self.trip = Bandwidth(), ShortestTrip()
+        self._delivery = DeliveryRate()
+        self._is_looking = False
+
+    def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> Sending:
+        """Packets leave together, on top of what is in flight. What is returned comes back with the fate of each."""
+        return self._delivery.handle_sent(size_bytes, in_flight_bytes, now_ns, spares=False)
+
+    def handle_app_limited(self, in_flight_bytes: int) -> None:
+        """There is nothing to send."""
+        if in_flight_bytes < self.window_bytes:
+            self._delivery.handle_app_limited(in_flight_bytes)
+
+    def handle_late(self) -> None:
+        """Nothing to do: a stream is not paced."""
+
+    def handle_acked(self, packets: int, size_bytes: int, sending: Sending) -> None:  # noqa: ARG002 - as any controller
+        """Packets that left together are acknowledged; ``handle_ack`` follows when all of an ack are told."""
+        self._delivery.handle_acked(sending, size_bytes)
+
+    def handle_ack(self, in_flight_bytes: int, rtt_ns: int, now_ns: int) -> None:  # noqa: ARG002 - as any controller
+        """An acknowledgement has been taken; ``rtt_ns`` is the round trip it shows, 0 for none."""
+        sample = self._delivery.take_sample(self.trip.min_ns, now_ns)
+        if sample is None:
+            return
+        self.bandwidth.handle_sample(sample, sample.rate, self._delivery.delivered_bytes)
+        if rtt_ns:
+            self.trip.handle_sample(rtt_ns, now_ns)
+        if self.trip.is_stale:
+            self._is_looking = True
+            self.bandwidth.begin_cycle()
+        elif sample.sending.in_flight_bytes <= self._holds_bytes(0):
+            self._is_looking = False
+        most_bytes = self._holds_bytes(0 if self._is_looking else QUEUE_NS)
+        self.window_bytes = min(self.window_bytes + sample.acked_bytes, most_bytes)
+
+    def handle_lost(self, size_bytes: int, sending: Sending, now_ns: int) -> None:  # noqa: ARG002 - as any controller
+        """A packet is lost: it did not get as far as the stream."""
+        self._delivery.handle_lost(size_bytes)
+
+    def handle_persistent_congestion(self) -> None:
+        """Probes in a row went unanswered: as little as possible, until an acknowledgement comes."""
+        self.window_bytes = self._minimum_bytes
+
+    def _holds_bytes(self, queue_ns: int) -> int:
+        """What the stream delivers in its shortest round trip and so long a queue."""
+        return max(self.bandwidth.most * (self.trip.min_ns + queue_ns) // SECOND, self._minimum_bytes)

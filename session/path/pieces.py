@@ -1,0 +1,125 @@
+"""Packets that are longer than the datagrams of the path: cut into pieces when they leave, and put together again.
+
+A packet is cut once, when its messages are packed, and keeps its number and its bytes for good. A store may bring it
+to a path that carries less: the peer has moved, the node was started elsewhere, the path has shrunk. Then it travels as
+pieces, each the only frame of a datagram of the base's size; what is acknowledged, lost and sent again is the packet.
+
+Promise: a packet arrives here when all its pieces have, however often it was sent for that: those that came are kept.
+What is kept is bounded; the packets with the lowest numbers, which the peer sends again first, stay longest.
+"""
+
+from triack.base.errors import ProtocolError
+from triack.base.reasons import DropReason
+from triack.session.congestion.send_window import SessionPacket
+from triack.session.protocol.frames import PIECE_HEADER_BYTES, Ask, PacketFrame, PieceFrame, encode_piece
+
+__all__ = ["PIECES_BYTES_MAX", "Pieces", "count", "cut"]
+
+PIECES_BYTES_MAX = 4 * 1024 * 1024
+"""Of unfinished packets of one session: a window of 64 that all lack something."""
+PIECES_KEPT_BYTES = PIECES_BYTES_MAX * 7 // 8
+"""What stays of it when some has to go: the search for the highest numbers costs as much for many as for one."""
+PIECE_COST_BYTES = 256
+"""What a piece takes in memory beside its bytes: 120 were measured. Many tiny ones are no way around the bound."""
+
+
+def cut(sent: SessionPacket, room_bytes: int, mark: int, *, asks: int) -> list[bytes]:
+    """The pieces of a packet as frames, in order; the last one asks for an ack if the packet does.
+
+    Args:
+        sent: the packet.
+        room_bytes: for the frames of a datagram.
+        mark: of the owner's.
+        asks: the ``Ask`` that goes with it.
+    """
+    content, piece_bytes = sent.content, room_bytes - PIECE_HEADER_BYTES
+    total_bytes = len(content)
+    frames: list[bytes] = []
+    for offset in range(0, total_bytes, piece_bytes):
+        piece = content[offset : offset + piece_bytes]
+        ask = Ask(asks) if offset + piece_bytes >= total_bytes else Ask.NO
+        frame = PieceFrame(sent.number, sent.delivery, ask, total_bytes, offset, piece, mark)
+        frames.append(encode_piece(frame))
+    return frames
+
+
+def count(sent: SessionPacket, room_bytes: int) -> int:
+    """How many pieces there are of a packet."""
+    return -(-len(sent.content) // (room_bytes - PIECE_HEADER_BYTES))
+
+
+class _Unfinished:
+    """What is here of one packet."""
+
+    __slots__ = ("ask", "cost_bytes", "mark", "size_bytes", "some")
+
+    def __init__(self) -> None:
+        self.some: dict[int, bytes] = {}
+        self.size_bytes = 0
+        self.cost_bytes = 0
+        self.ask = Ask.NO
+        self.mark = 0
+
+    def join(self) -> bytes | None:
+        """The whole content; None when the pieces do not follow each other."""
+        content = bytearray()
+        for offset in sorted(self.some):
+            if offset != len(content):
+                return None
+            content += self.some[offset]
+        return bytes(content)
+
+
+class Pieces:
+    """The unfinished packets of one direction of one session.
+
+    Attributes:
+        cost_bytes: what all that is kept takes in memory.
+    """
+
+    __slots__ = ("_unfinished", "cost_bytes")
+
+    def __init__(self) -> None:
+        self._unfinished: dict[int, _Unfinished] = {}
+        self.cost_bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._unfinished)
+
+    def handle_piece(self, piece: PieceFrame) -> PacketFrame | None:
+        """Take a piece of a packet that has not come yet. Returns the packet when that was the last one missing.
+
+        Raises:
+            ProtocolError: ``bad-frame``: its pieces do not make a packet. What was there of it is forgotten.
+        """
+        unfinished = self._unfinished.setdefault(piece.number, _Unfinished())
+        if piece.offset not in unfinished.some:
+            unfinished.some[piece.offset] = piece.content
+            unfinished.size_bytes += len(piece.content)
+            unfinished.cost_bytes += len(piece.content) + PIECE_COST_BYTES
+            self.cost_bytes += len(piece.content) + PIECE_COST_BYTES
+        unfinished.ask = piece.ask or unfinished.ask
+        unfinished.mark = max(unfinished.mark, piece.mark)
+        if unfinished.size_bytes < piece.total_bytes:
+            self._bound()
+            return None
+        self.forget(piece.number)
+        content = unfinished.join()
+        if content is None or len(content) != piece.total_bytes:
+            raise ProtocolError(DropReason.BAD_FRAME, "pieces that do not make a packet")
+        return PacketFrame(piece.number, piece.delivery, unfinished.ask, content, unfinished.mark)
+
+    def forget(self, number: int) -> None:
+        """The packet has come, in whatever way, or room is needed."""
+        unfinished = self._unfinished.pop(number, None)
+        if unfinished is not None:
+            self.cost_bytes -= unfinished.cost_bytes
+
+    def _bound(self) -> None:
+        """Forget some more than has to go, so that the next piece finds room without a search."""
+        if self.cost_bytes <= PIECES_BYTES_MAX:
+            return
+        for number in sorted(self._unfinished, reverse=True):
+            if self.cost_bytes <= PIECES_KEPT_BYTES:
+                return
+            self.forget(number)

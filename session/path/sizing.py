@@ -1,0 +1,205 @@
+"""How large the datagrams of a session are, and what follows from that for its packets.
+
+Promise: whoever cuts packets, and whoever shares the network, is told the size in force; the path is probed while there
+is something to send (``path_mtu``). Streams and memory carry what both ends want, and are not probed.
+"""
+
+from collections.abc import Callable, Sequence
+
+from triack.base.checks import DATAGRAM_BASE_BYTES
+from triack.session.congestion.pacing import NetworkShare
+from triack.session.congestion.rtt import RoundTrip
+from triack.session.congestion.send_window import SendWindow, SessionPacket
+from triack.session.path.path_mtu import PROBE_NS, PathMtu
+from triack.session.protocol.events import Event, ProbeAnswered, ProbeArrived, SizeChanged
+from triack.session.protocol.frames import PROBED_BYTES, ProbedFrame, ProbeFrame, encode_probe, encode_probed
+from triack.session.protocol.timers import Timer, Timers
+
+__all__ = ["FLIGHT_PACKETS", "Sizing", "base_bytes"]
+
+FLIGHT_PACKETS = 64
+"""MSMQ's window. So many of the largest datagrams that a peer takes, or its whole window of those of the base, are what
+it has room for: a larger window of larger datagrams is not filled."""
+
+
+def base_bytes(scheme: str, most_bytes: int) -> int:
+    """The size of datagrams that needs no proof, towards an address of that scheme.
+
+    Args:
+        scheme: of the peer's address.
+        most_bytes: what the ends want at most.
+    """
+    return min(DATAGRAM_BASE_BYTES, most_bytes) if scheme == "udp" else most_bytes
+
+
+class Sizing:
+    """The datagrams of one end.
+
+    Args:
+        scheme: of the peer's address.
+        most_bytes: the largest that this end wants to send.
+        overhead_bytes: what the channel takes of each.
+        share: is told the size; None on a network that looks after itself.
+        window: is told how much may be in flight.
+        rtt: of the session.
+        timers: of the session.
+        tell: takes events.
+
+    Attributes:
+        size_bytes: the size in force.
+        overhead_bytes: see above.
+        longest_bytes: of the longest packet that was handed over, as a datagram.
+        probes: how many have left.
+    """
+
+    __slots__ = (
+        "_most_bytes",
+        "_owed",
+        "_path",
+        "_rtt",
+        "_scheme",
+        "_share",
+        "_tell",
+        "_timers",
+        "_window",
+        "longest_bytes",
+        "overhead_bytes",
+        "probes",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        scheme: str,
+        most_bytes: int,
+        *,
+        overhead_bytes: int,
+        share: NetworkShare | None,
+        window: SendWindow,
+        rtt: RoundTrip,
+        timers: Timers,
+        tell: Callable[[Event], None],
+    ) -> None:
+        self._scheme = scheme
+        self._most_bytes = most_bytes
+        self.overhead_bytes = overhead_bytes
+        self._share = share
+        self._window = window
+        self._rtt = rtt
+        self._timers = timers
+        self._tell = tell
+        self.longest_bytes = 0
+        self.probes = 0
+        self._owed: ProbedFrame | None = None
+        self.agree(most_bytes)
+
+    def agree(self, peer_bytes: int) -> None:
+        """The peer takes no longer datagrams."""
+        most_bytes = min(self._most_bytes, peer_bytes)
+        self._path = PathMtu(base_bytes(self._scheme, most_bytes), most_bytes)
+        self._use(self._path.size_bytes)
+
+    def _use(self, size_bytes: int) -> None:
+        """Datagrams of that size are in force."""
+        self.size_bytes = size_bytes
+        window, base = self._window, min(DATAGRAM_BASE_BYTES, size_bytes)
+        window.most_bytes = max(FLIGHT_PACKETS * size_bytes, window.largest * base)
+        window.packet_bytes = size_bytes
+
+    @property
+    def room_bytes(self) -> int:
+        """For the frames of a datagram."""
+        return self.size_bytes - self.overhead_bytes
+
+    @property
+    def piece_room_bytes(self) -> int:
+        """The same of one that carries a piece: always that of the base, so that pieces of two sendings are alike."""
+        return self._path.base_bytes - self.overhead_bytes
+
+    @property
+    def has_larger(self) -> bool:
+        """Whether there may be packets that no datagram holds."""
+        return self.longest_bytes > self.size_bytes
+
+    def fits(self, sent: SessionPacket, beside_bytes: int = 0) -> bool:
+        """Whether a datagram holds the packet, and so much beside it."""
+        return sent.size_bytes + beside_bytes <= self.size_bytes
+
+    # ---- what happens
+
+    def handle_departed(self, run: Sequence[SessionPacket], now_ns: int) -> None:
+        """Packets leave."""
+        path = self._path
+        path.handle_sending(sum([sent.size_bytes for sent in run]) if path.is_saving else 0, now_ns)
+
+    def handle_acked(self, acked: Sequence[SessionPacket], lost: Sequence[SessionPacket]) -> None:
+        """An ack has come: these arrived, and those must be lost."""
+        path = self._path
+        if path.is_suspect and acked:
+            path.handle_acked(max(sent.size_bytes for sent in acked))
+        for sent in lost:
+            path.handle_lost(sent.size_bytes)
+        if lost:
+            self._apply()
+
+    def handle_silence(self) -> None:
+        """Probes in a row, which are packets as they were, went unanswered."""
+        self._path.handle_silence()
+        self._apply()
+
+    def handle_moved(self) -> None:
+        """The peer is at another address."""
+        self._path.handle_moved()
+        self._apply()
+
+    def handle_timer(self, now_ns: int) -> None:
+        """A probe was not answered in time."""
+        self._path.handle_timer(now_ns)
+        self._apply()
+
+    def handle_probe(self, frame: ProbeFrame) -> None:
+        """A probe of the peer's has come; the answer leaves with the next datagram."""
+        self._owed = ProbedFrame(frame.number)
+        self._tell(ProbeArrived(frame.size_bytes + self.overhead_bytes))
+
+    def handle_probed(self, frame: ProbedFrame, now_ns: int) -> None:
+        """The peer has answered a probe."""
+        self._tell(ProbeAnswered())
+        self._path.handle_answer(frame.number, now_ns)
+        self._apply()
+
+    def _apply(self) -> None:
+        """Tell everybody what has come of it."""
+        path = self._path
+        if not path.is_asking:
+            self._timers.stop(Timer.PATH_MTU)
+        if path.size_bytes == self.size_bytes:
+            return
+        self._use(path.size_bytes)
+        if self._share is not None:
+            self._share.handle_size(self.size_bytes)
+        self._tell(SizeChanged(self.size_bytes))
+
+    # ---- what leaves
+
+    @property
+    def owes(self) -> bool:
+        """Whether an answer waits for a datagram."""
+        return self._owed is not None
+
+    def put_answer(self, frames: list[bytes], room: int) -> int:
+        """Put the answer to a probe into a datagram, if one is owed and there is room. Returns the bytes it takes."""
+        if self._owed is None or room < PROBED_BYTES:
+            return 0
+        frames.append(encode_probed(self._owed.number))
+        self._owed = None
+        return PROBED_BYTES
+
+    def poll_probe(self, now_ns: int) -> bytes | None:
+        """The frames of a probe that leaves now, or None."""
+        probe = self._path.poll_probe()
+        if probe is None:
+            return None
+        self.probes += 1
+        self._timers.start(Timer.PATH_MTU, now_ns + max(PROBE_NS, self._rtt.probe_ns))
+        return encode_probe(probe.number, probe.size_bytes - self.overhead_bytes)

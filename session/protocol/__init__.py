@@ -1,0 +1,1 @@
+"""What both ends of a session agree on: settings, policy, states, frames, timers, events."""

@@ -1,0 +1,277 @@
+"""Nodes with keys: who reaches them, who does not, and how that changes while they run."""
+
+import asyncio
+import errno
+import os
+import threading
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import triack
+from tests.machine import PATIENCE_S
+from tests.node.nodes import SOON, WAIT, bodies, quick, until
+from triack.base.peers import Peer
+from triack.node.control.rereading import reread
+from triack.node.files import private_files, trust
+from triack.node.files.access import SUITES
+from triack.node.files.keys import IDENTITY_FILE, Identity, KeyKind, decode_key, encode_key
+from triack.node.files.private_files import PrivateFiles
+from triack.node.files.trust import TRUST_FILE, TrustFile
+
+PSK = encode_key(KeyKind.SHARED, bytes(range(32)))
+OTHER_PSK = encode_key(KeyKind.SHARED, bytes(32))
+STRANGER = encode_key(KeyKind.PUBLIC, Identity.make(lambda size: bytes(range(size))).public[0])
+
+
+@pytest.fixture(autouse=True)
+def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that changed are seen at once."""
+    monkeypatch.setattr(private_files, "POLL_SECONDS", 0.01)
+
+
+def secured(name: str, data: Path | None = None, *, scheme: str = "", **more: Any) -> triack.Node:
+    listen = {"": None, "memory": f"memory://{name}"}.get(scheme, f"{scheme}://127.0.0.1:0")
+    return triack.open(name, data=data, listen=listen, settings=quick(), **more)
+
+
+@asynccontextmanager
+async def pair(scheme: str = "udp", a_data: Path | None = None, b_data: Path | None = None, **more: Any) -> Any:
+    """Two that trust each other; b listens."""
+    async with secured("a", a_data, **more) as a, secured("b", b_data, scheme=scheme, **more) as b:
+        await a.trust("plant-b", b.key, b.address)
+        await b.trust("plant-a", a.key)
+        yield a, b
+
+
+@pytest.mark.parametrize("scheme", ["udp", "tcp", "memory"])
+async def test_peers_speak_by_name(scheme: str) -> None:
+    """Names are each side's own; the address of a peer means the peer; who does not listen is answered."""
+    async with pair(scheme) as (a, b):
+        await (await a.send("plant-b/q", b"by name")).ordered(WAIT)
+        await (await a.send(f"{b.address}/q", b"by address")).ordered(WAIT)
+        assert await bodies(b, "q", 2) == [b"by name", b"by address"]
+        await (await b.send("plant-a/answers", b"well")).ordered(WAIT)
+        assert [session.peer for session in a.stats().sessions] == ["plant-b"]
+
+
+@pytest.mark.parametrize("suite", sorted(SUITES))
+async def test_both_suites_work(suite: str) -> None:
+    """Whoever has another one is a stranger."""
+    async with pair(suite=suite) as (a, _b):
+        await (await a.send("plant-b/q", b"x")).ordered(WAIT)
+    with pytest.raises(triack.UsageError, match="no suite 'rot13'; there is 25519_AESGCM"):
+        triack.open("a", data=None, suite="rot13")
+
+
+async def test_who_is_not_trusted_gets_silence() -> None:
+    """The node that it calls counts it, and that is all; trust lets in what has waited."""
+    async with secured("a") as a, secured("b", scheme="udp") as b:
+        await a.trust("b", b.key, b.address)
+        receipt = await a.send("b/q", b"let me in")
+        await until(lambda: b.stats().drops.get("untrusted"))
+        assert (b.stats().sessions, b.queue_lengths()) == ([], {"dead-letter": 0})
+        await b.trust("a", a.key)
+        await receipt.ordered(WAIT)
+
+
+async def test_nothing_is_accepted_for_whom_no_key_is_known() -> None:
+    """Refused at once, with advice: a name, a name without a key, an address."""
+    async with secured("a", peers={"plant-b": "udp://127.0.0.1:9"}) as a:
+        for destination, why in {
+            "plant-c/q": "unknown peer plant-c; did you mean plant-b",
+            "plant-b/q": "no key of plant-b; `triack trust add`",
+            "udp://127.0.0.1:9/q": "no key of plant-b",
+            "udp://192.0.2.1:9/q": "trusts no peer at udp://192.0.2.1:9",
+        }.items():
+            with pytest.raises(triack.AddressError, match=why):
+                await a.send(destination, b"x")
+        await a.trust("plant-b", STRANGER)
+        await (await a.send("plant-b/q", b"x")).queued(WAIT)
+        await a.revoke("plant-b")
+        with pytest.raises(triack.AddressError, match="no key of plant-b"):
+            await a.send("plant-b/q", b"x")
+
+
+async def test_a_node_without_keys_has_none_to_show() -> None:
+    """And can trust nobody."""
+    async with triack.open("a", data=None, insecure=True) as node:
+        with pytest.raises(triack.UsageError, match="runs without keys"):
+            _ = node.key
+        with pytest.raises(triack.UsageError, match="runs without keys"):
+            await node.trust("b", STRANGER)
+        with pytest.raises(triack.UsageError, match="runs without keys"):
+            await node.revoke("b")
+
+
+async def test_with_and_without_keys_do_not_mix(tmp_path: Path) -> None:
+    """Neither understands the other, whoever calls."""
+    async with (
+        secured("a", scheme="udp") as a,
+        triack.open("b", data=None, listen="udp://127.0.0.1:0", insecure=True, settings=quick()) as b,
+    ):
+        await a.trust("b", STRANGER, b.address)
+        await a.send("b/q", b"x")
+        await b.send(f"{a.address}/q", b"x")
+        await until(lambda: a.stats().drops.get("too-short") and b.stats().drops.get("bad-tag"))
+        assert (a.stats().sessions, a.queue_lengths(), b.queue_lengths()) == (
+            [],
+            {"dead-letter": 0},
+            {"dead-letter": 0},
+        )
+
+
+async def test_a_node_keeps_its_key_and_its_peers(tmp_path: Path) -> None:
+    """In its data directory; without one they end with it."""
+    async with pair("udp", tmp_path / "a", tmp_path / "b") as (a, b):
+        key, address = a.key, b.address
+    async with secured("a", tmp_path / "a") as a, triack.open("b", data=tmp_path / "b", listen=address):
+        assert a.key == key
+        await (await a.send("plant-b/q", b"x")).ordered(WAIT)
+    async with secured("a") as one, secured("a") as other:
+        assert one.key != other.key
+
+
+async def test_a_revoked_peer_is_gone_at_once(tmp_path: Path) -> None:
+    """By the verb, and by the file, as `triack trust remove` changes it; what comes next waits for trust."""
+    async with pair("udp", None, tmp_path) as (a, b):
+        await (await a.send("plant-b/q", b"0")).ordered(WAIT)
+        await b.revoke("plant-a")
+        await until(lambda: not b.stats().sessions)
+        assert b.stats().closes == {"revoked": 1}
+        receipt = await a.send("plant-b/q", b"1")
+        await until(lambda: b.stats().drops.get("untrusted"))
+        await b.trust("plant-a", a.key)
+        await receipt.ordered(WAIT)
+
+        TrustFile(PrivateFiles(tmp_path)).remove("plant-a")
+        async with asyncio.timeout(PATIENCE_S):
+            await until(lambda: not b.stats().sessions)
+        assert await bodies(b, "q", 2) == [b"0", b"1"]
+
+
+async def test_a_file_that_cannot_be_used_changes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A comma too many must not lose all peers; a file that is gone trusts nobody. The same for keys."""
+    async with pair("udp", None, tmp_path) as (a, b):
+        content = (tmp_path / TRUST_FILE).read_bytes()
+        for name in (TRUST_FILE, IDENTITY_FILE):
+            (tmp_path / name).write_bytes(b"{,}")
+            await until(lambda name=name: f"{name} not used, the one before is still in force" in caplog.text)
+        (tmp_path / IDENTITY_FILE).unlink()
+        await until(lambda: "it has gone" in caplog.text)
+        await (await a.send("plant-b/q", b"x")).ordered(WAIT)
+        (tmp_path / TRUST_FILE).unlink()
+        await until(lambda: not b.stats().sessions)
+        PrivateFiles(tmp_path).change(TRUST_FILE, lambda _: content)
+        await (await a.send("plant-b/q", b"x")).ordered(WAIT)
+
+
+async def test_trust_that_is_taken_away_while_files_cannot_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The peer is gone as soon as they can be; nobody has to take its trust away again."""
+    async with pair("udp", None, tmp_path) as (a, b):
+        await (await a.send("plant-b/q", b"x")).ordered(WAIT)
+        TrustFile(PrivateFiles(tmp_path / "other")).add("plant-c", keys=[bytes(range(32))])
+        with monkeypatch.context() as patch:
+            real = os.open
+
+            def exhausted(path: Any, *more: Any, **options: Any) -> int:
+                if str(path).endswith(TRUST_FILE):
+                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                return real(path, *more, **options)
+
+            patch.setattr(os, "open", exhausted)
+            (tmp_path / "other" / TRUST_FILE).replace(tmp_path / TRUST_FILE)
+            await until(lambda: f"{TRUST_FILE} not used" in caplog.text)
+        await until(lambda: b.stats().closes == {"revoked": 1})
+
+
+async def test_lists_of_peers_are_read_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be long: after a change of the node's own, of another process, and when it is told of one."""
+    threads: list[threading.Thread] = []
+    real = trust.decode_trust
+
+    def decode(content: bytes, where: str) -> list[Peer]:
+        threads.append(threading.current_thread())
+        return real(content, where)
+
+    async with pair("udp", None, tmp_path) as (_a, b):
+        monkeypatch.setattr(trust, "decode_trust", decode)
+        await b.trust("plant-c", STRANGER)
+        TrustFile(PrivateFiles(tmp_path)).remove("plant-c")
+        threads.remove(threading.current_thread())
+        await until(lambda: len(threads) == 3)
+        await reread(tmp_path)
+        assert len(threads) == 4
+        assert threading.current_thread() not in threads
+
+
+async def test_a_key_is_exchanged_without_a_gap(tmp_path: Path) -> None:
+    """Add one, let it be trusted, use it, take the old one out of both; at no moment is anyone kept out."""
+    files = PrivateFiles(tmp_path)
+
+    def change(how: Any) -> tuple[bytes, ...]:
+        where = files.where(IDENTITY_FILE)
+        content = files.change(IDENTITY_FILE, lambda now: how(Identity.decode(now or b"", where)).encode())
+        return Identity.decode(content, where).public
+
+    async with pair("udp", tmp_path, None) as (a, b):
+        old = a.key
+        (_, new) = change(lambda identity: identity.with_new(lambda size: bytes(range(1, size + 1))))
+        await b.trust("plant-a", encode_key(KeyKind.PUBLIC, new))
+        change(lambda identity: identity.with_first(new))
+        await until(lambda: a.key == encode_key(KeyKind.PUBLIC, new))
+        await (await a.send("plant-b/q", b"with both")).ordered(WAIT)
+        change(lambda identity: identity.without(decode_key(KeyKind.PUBLIC, old)))
+        await b.revoke("plant-a")
+        await b.trust("plant-a", a.key)
+        await (await a.send("plant-b/q", b"with the new one")).ordered(WAIT)
+
+
+async def test_a_secret_besides_the_keys() -> None:
+    """Without the same one on both sides there is silence."""
+    async with pair() as (a, b):
+        await a.trust("plant-b", psk=PSK)
+        await b.trust("plant-a", psk=OTHER_PSK)
+        receipt = await a.send("plant-b/q", b"x")
+        with pytest.raises(triack.WaitTimeout):
+            await receipt.ordered(SOON)
+        await b.trust("plant-a", psk=PSK)
+        await receipt.ordered(WAIT)
+
+
+async def test_what_a_peer_may_send_to() -> None:
+    """The rest is refused, and the sender told."""
+    async with pair() as (a, b):
+        await b.trust("plant-a", send=["in-*"])
+        await (await a.send("plant-b/in-orders", b"x")).ordered(WAIT)
+        with pytest.raises(triack.DeliveryFailed, match="access-denied"):
+            await (await a.send("plant-b/out", b"x")).ordered(WAIT)
+
+
+async def test_mistakes_are_told_at_once() -> None:
+    """A mistyped key, a private one, one's own, another peer's, a peer that is not there."""
+    async with secured("a") as a:
+        for key in (STRANGER[:-1] + "a", PSK):
+            with pytest.raises(triack.KeyUnreadable):
+                await a.trust("b", key)
+        with pytest.raises(triack.UsageError, match="own key"):
+            await a.trust("b", a.key)
+        await a.trust("b", STRANGER)
+        with pytest.raises(triack.UsageError, match="it is b's, too"):
+            await a.trust("c", STRANGER)
+        with pytest.raises(triack.UsageError, match="no such peer"):
+            await a.revoke("c")
+
+
+async def test_one_that_listens_everywhere_announces_nothing() -> None:
+    """0.0.0.0 is nowhere to call; what it announces instead is where peers call it back."""
+    settings = quick()
+    async with triack.open("b", data=None, listen="udp://0.0.0.0:0", settings=settings) as b, secured("a") as a:
+        await a.trust("b", b.key, b.address.replace("0.0.0.0", "127.0.0.1"))
+        await b.trust("a", a.key)
+        await (await a.send("b/q", b"x")).ordered(WAIT)
+        assert await bodies(b, "q", 1) == [b"x"]

@@ -1,0 +1,247 @@
+"""Real nodes tell their programs of acknowledgements."""
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import triack
+from tests.node.nodes import SCHEMES, WAIT, make, quick, take_acknowledgements, until
+from triack import AckEvent, AckKind
+from triack.node.node import port_of
+from triack.queues.streams.ack_events import AckEvents
+from triack.tools.replay.log.files import find_logs, read_records
+
+WIDE_BYTES = 30_000
+"""Two times 85 of the smallest packets, and some more: nobody stands still before the policy acknowledges."""
+ATTEMPTS = 10
+"""A rule that does not hold never holds."""
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+async def test_each_message_is_told_in_the_order_of_sending(scheme: str) -> None:
+    """And has the number of its receipt."""
+    async with make("b", scheme=scheme) as b, make("a") as a:
+        events = a.acknowledgements(f"{b.address}/q")
+        receipts = await a.send_many(f"{b.address}/q", [b"%d" % number for number in range(100)])
+        assert await take_acknowledgements(events, 100) == list(range(1, 101))
+        assert [receipt.number for receipt in receipts] == list(range(1, 101))
+
+
+async def test_solace_speaks_to_msmq_and_its_events_are_the_documented_ones() -> None:
+    """One of sixteen is not delivered: 6, -7, 16 ranged, fifteen and a failure else; three alone wait for a second."""
+    solace, third = triack.policies.SOLACE, triack.AckTrigger(window_share=1 / 3, delay_s=1.0)
+    msmq = replace(triack.policies.MSMQ, close_timeout_s=1)
+    async with make("a", settings=replace(solace, close_timeout_s=1)) as a:
+        async with make("b", scheme="udp", settings=msmq) as b:
+            to = f"{b.address}/q"
+        ranged, single = a.acknowledgements(to, every=third), a.acknowledgements(to)
+        await a.send_many(to, [b"x"] * 6)
+        await a.send(to, b"too late", time_to_reach_queue=0.1)
+        await a.send_many(to, [b"y"] * 9)
+        await until(lambda: a.queue_lengths().get("dead-letter") == 1)
+        async with triack.open("b", data=None, listen=to.rpartition("/")[0], insecure=True, settings=msmq) as b:
+            assert await take_acknowledgements(ranged, 16) == [6, -7, 16]
+            assert await take_acknowledgements(single, 16) == [*range(1, 7), -7, *range(8, 17)]
+            began = asyncio.get_running_loop().time()
+            await a.send_many(to, [b"z"] * 3)
+            assert await take_acknowledgements(ranged, 19) == [19]
+            assert asyncio.get_running_loop().time() - began >= 0.9
+
+
+async def test_a_handler_is_called_with_one_after_the_other() -> None:
+    """Awaited if it is async; the next comes when it is done, and what it raises is told to the loop."""
+    told: list[int] = []
+    errors: list[dict[str, Any]] = []
+    busy = False
+
+    async def handle(event: AckEvent) -> None:
+        nonlocal busy
+        assert not busy
+        busy = True
+        await asyncio.sleep(0)
+        busy = False
+        told.append(event.last)
+        if event.last == 2:
+            raise RuntimeError("of the application")
+
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: errors.append(context))
+    async with make("b", scheme="udp") as b, make("a") as a:
+        a.acknowledgements(f"{b.address}/q", handler=handle)
+        await a.send_many(f"{b.address}/q", [b"x"] * 5)
+        await until(lambda: len(told) == 5)
+    assert told == [1, 2, 3, 4, 5]
+    assert [str(context["exception"]) for context in errors] == ["of the application"]
+    assert "handler of acknowledgements of udp://" in errors[0]["message"]
+
+
+async def test_a_handler_hears_of_all_before_its_node_has_closed() -> None:
+    """No sleep before the end of the program, and what the interval holds back is told by then."""
+    told: list[AckEvent] = []
+    rarely = quick(ack_events=triack.AckTrigger(window_share=None, delay_s=60.0))
+    async with make("b", scheme="udp") as b, make("a", settings=rarely) as a:
+        a.acknowledgements(f"{b.address}/q", handler=told.append)
+        await a.send_many(f"{b.address}/q", [b"x"] * 50)
+    assert told == [AckEvent(AckKind.ACK, 1, 50)]
+
+
+async def test_a_queue_of_the_node_itself_is_acknowledged_with_its_commit() -> None:
+    async with make("a") as a:
+        events = a.acknowledgements("q", every=triack.AckTrigger(count=1))
+        await a.send_many("q", [b"x"] * 3)
+        assert (await take_acknowledgements(events, 3))[-1] == 3
+
+
+async def test_an_iterator_ends_with_its_node_or_when_it_is_closed() -> None:
+    async with make("a") as a:
+        closed, left = a.acknowledgements("q"), a.acknowledgements("q")
+        await a.send("q", b"x")
+        assert await take_acknowledgements(left, 1) == [1]
+        closed.close()
+        await (await a.send("q", b"y")).ordered(WAIT)
+    assert [event.last async for event in closed] == [1]
+    assert [event.last async for event in left] == [2]
+    with pytest.raises(triack.NodeClosed):
+        a.acknowledgements("q")
+
+
+async def test_a_reader_that_is_dropped_stops_no_sender() -> None:
+    async with make("a") as a:
+        a.acknowledgements("q")
+        gc.collect()
+        await (await a.send("q", b"x")).ordered(WAIT)
+        assert not port_of(a).outgoing_queue("q", triack.TRANSACTIONAL).readers
+
+
+@pytest.mark.plain
+async def test_a_reader_that_is_dropped_in_a_thread_is_closed_in_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The garbage collector runs anywhere, and the node is of one thread."""
+    ended: list[int] = []
+    monkeypatch.setattr(AckEvents, "end", lambda _events: ended.append(threading.get_ident()))
+    async with make("a") as a:
+        held = [a.acknowledgements("q")]
+        await asyncio.to_thread(held.clear)
+        await until(lambda: ended)
+    assert ended[0] == threading.get_ident()
+
+
+async def test_senders_go_on_when_a_full_reader_reads() -> None:
+    """A thousand ranges that alternate are as many as it keeps."""
+
+    def alternating() -> Iterator[dict[str, float]]:
+        for _ in range(501):
+            yield {}
+            yield {"time_to_reach_queue": 0.1}
+
+    async with make("a", settings=quick(messages_per_packet=1)) as a:
+        async with make("b", scheme="udp") as b:
+            to = f"{b.address}/q"
+        events = a.acknowledgements(to)
+        for properties in alternating():
+            await a.send(to, b"x", **properties)  # type: ignore[arg-type]
+        await until(lambda: a.queue_lengths().get("dead-letter") == 501)
+        async with triack.open("b", data=None, listen=to.rpartition("/")[0], insecure=True, settings=quick()) as b:
+            await until(lambda: b.queue_lengths().get("q") == 501)
+            with pytest.raises(triack.WouldBlock):
+                await until(lambda: a.send_nowait(to, b"no room") is None)
+            waiting = asyncio.create_task(a.send(to, b"waits"))
+            told = await take_acknowledgements(events, 1_002)
+            assert [abs(number) for number in told[:1_002]] == list(range(1, 1_003))
+            await asyncio.wait_for(waiting, WAIT)
+
+
+async def test_what_cannot_be_is_refused() -> None:
+    async with make("a") as a:
+        with pytest.raises(triack.UsageError, match="every must be an AckTrigger or 'message', not 'second'"):
+            a.acknowledgements("q", every="second")  # type: ignore[arg-type]
+        with pytest.raises(triack.AddressError):
+            a.acknowledgements("nobody/q")
+        with pytest.raises(triack.UsageError, match="ack_now must be True or False, not 1"):
+            await a.send("q", b"x", ack_now=1)  # type: ignore[arg-type]
+
+
+AMPS_CASES = [
+    ({3}, [2, -3, 5]),
+    ({1}, [-1, 5]),
+    ({5}, [4, -5]),
+    ({2, 3}, [1, -2, -3, 5]),
+    ({1, 2, 3, 4, 5}, [-1, -2, -3, -4, -5]),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["udp", "tcp"])
+@pytest.mark.parametrize(("late", "expected"), AMPS_CASES)
+async def test_a_failure_splits_the_interval_of_amps(late: set[int], expected: list[int], scheme: str) -> None:
+    """Five messages over real sockets, of which some are too late: by number, and no event goes back."""
+    amps = replace(triack.policies.amps(ack_conflation_s=0.2, logon_ack_conflation_s=0.2), close_timeout_s=0.5)
+    async with make("a", settings=amps) as a:
+        async with make("b", scheme=scheme, settings=amps) as b:
+            to = f"{b.address}/q"
+        events = a.acknowledgements(to)
+        for number in range(1, 6):
+            await a.send(to, b"%d" % number, time_to_reach_queue=0.05 if number in late else 60)
+        await until(lambda: a.queue_lengths().get("dead-letter") == len(late))
+        listen = to.rpartition("/")[0]
+        async with triack.open("b", data=None, listen=listen, insecure=True, settings=amps) as b:
+            assert await take_acknowledgements(events, 5) == expected
+            assert b.queue_lengths().get("q", 0) == 5 - len(late)
+
+
+async def first_acks(window: int, packets: int, scheme: str, folder: Path) -> set[tuple[str, int]]:
+    """How the first session ack and the first store ack of a burst came about, and how many packets they speak of."""
+    solace = replace(triack.policies.solace(window=window), close_timeout_s=0.5)
+    logs = folder / "logs"
+    async with (
+        make("b", folder / "b", scheme, settings=solace, log=logs) as b,
+        make("a", folder / "a", settings=solace) as a,
+    ):
+        await (await a.send(f"{b.address}/q", b"opens")).ordered(WAIT)
+        async with asyncio.timeout(WAIT):
+            while window == 255 and any(
+                0 < (it.congestion_window_bytes or 0) < WIDE_BYTES for it in a.stats().sessions
+            ):
+                await (await a.send_many(f"{b.address}/q", [bytes(900)] * 100)).ordered(WAIT)
+        await asyncio.sleep(1.3)  # what the opening owes has been said
+        began_ns = time.monotonic_ns()
+        await a.send_many(f"{b.address}/q", [b"x"] * packets)
+        await until(lambda: a.stats().outgoing[0].messages == 0)
+    acks = [record for log in find_logs([logs]) for record in read_records(log) if record["at_ns"] > began_ns]
+    said = [
+        [(record["trigger"], record["pending"]) for record in acks if record["event"] == event and record["pending"]]
+        for event in ("ack_sent", "store_ack_sent")
+    ]
+    return {next(iter(of_a_kind), ("none", 0)) for of_a_kind in said}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("window", "packets", "scheme", "trigger"),
+    [
+        (50, 16, "udp", "count"),
+        (50, 16, "tcp", "count"),
+        (50, 3, "udp", "delay"),
+        (255, 85, "tcp", "count"),
+        (255, 85, "udp", "count"),
+    ],
+)
+async def test_solace_acknowledges_its_numbers_over_real_sockets(
+    window: int, packets: int, scheme: str, trigger: str, tmp_path: Path
+) -> None:
+    """A third of the window makes one session ack and one store ack due, and three messages wait for a second.
+
+    Over UDP no more than ten datagrams leave at once at first: the path has to have carried more before. A sender that
+    is kept waiting by a busy machine asks for acks; then it is tried again.
+    """
+    said: set[tuple[str, int]] = set()
+    for attempt in range(ATTEMPTS):
+        said = await first_acks(window, packets, scheme, tmp_path / str(attempt))
+        if said == {(trigger, packets)}:
+            return
+    pytest.fail(f"the last of {ATTEMPTS} times: {said}")

@@ -1,0 +1,494 @@
+"""Reading a queue of a real node."""
+
+import asyncio
+import gc
+import shutil
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import triack
+from tests.node.nodes import SOON, WAIT, bodies, make, quick
+from triack.node.handles.consumer import in_time
+from triack.queues.mailboxes.mailbox import Mailbox, Notices
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[triack.Node]:
+    async with make(settings=quick(max_redeliveries=2, redelivery=triack.Redelivery(first_wait_s=0))) as found:
+        yield found
+
+
+async def fill(node: triack.Node, *texts: bytes, delivery: triack.Delivery = triack.TRANSACTIONAL) -> None:
+    for text in texts:
+        await node.send("q", text, delivery=delivery)
+    await node.flush()
+
+
+async def test_auto_acknowledges_when_the_next_is_asked_for(node: triack.Node) -> None:
+    """One at a time: the message in hand is still in the queue."""
+    await fill(node, b"1", b"2")
+    async with node.receive("q") as consumer:
+        assert (await consumer.get(WAIT)).body == b"1"
+        assert node.queue_lengths()["q"] == 2
+        assert (await consumer.get(WAIT)).body == b"2"
+        assert node.queue_lengths()["q"] == 1
+    assert node.queue_lengths()["q"] == 0
+
+
+async def test_leaving_the_loop_gives_the_last_message_back(node: triack.Node) -> None:
+    """By break: the next reader has it at once, marked, although the loop's variable still holds it."""
+    await fill(node, b"1", b"2", b"3")
+    async for message in node.receive("q"):
+        if message.body == b"2":
+            break
+    again = await node.receive("q").get(WAIT)
+    assert (again.body, again.redelivered, again.failures) == (b"2", True, 0)
+
+
+async def fail_at_first(node: triack.Node) -> None:
+    async for _ in node.receive("q"):
+        raise KeyError
+
+
+async def fail_within(node: triack.Node, failures: int) -> None:
+    async with node.receive("q") as consumer:
+        async for message in consumer:
+            assert message.failures == failures
+            raise KeyError
+
+
+async def test_a_loop_body_that_raises_loses_nothing(node: triack.Node) -> None:
+    """The message comes again."""
+    await fill(node, b"1")
+    with pytest.raises(KeyError):
+        await fail_at_first(node)
+    assert await bodies(node, "q", 1) == [b"1"]
+
+
+async def test_a_message_that_always_raises_ends_in_the_dead_letter_queue(node: triack.Node) -> None:
+    """After ``max_redeliveries``; what is behind it gets its turn."""
+    await fill(node, b"poison", b"good")
+    for failures in range(3):
+        with pytest.raises(KeyError):
+            await fail_within(node, failures)
+    assert await bodies(node, "q", 1) == [b"good"]
+    dead = await node.receive("dead-letter").get(WAIT)
+    assert dead.body == b"poison"
+    assert dead.properties["dead_reason"] == "max-redeliveries"
+    assert dead.properties["dead_destination"] == "q"
+
+
+async def test_manual_leaves_it_to_the_caller(node: triack.Node) -> None:
+    """Nothing is done until ``ack``; ``ack`` twice or after ``reject`` does nothing."""
+    await fill(node, b"1", b"2")
+    async with node.receive("q", ack="manual") as consumer:
+        first, second = await consumer.get(WAIT), await consumer.get(WAIT)
+        assert node.queue_lengths()["q"] == 2
+        second.ack()
+        second.ack()
+        second.reject()
+        assert node.queue_lengths()["q"] == 1
+        first.reject()
+        first.ack()
+        again = await consumer.get(WAIT)
+        assert (again.body, again.redelivered, again.failures) == (b"1", True, 1)
+        again.ack()
+    assert node.queue_lengths()["q"] == 0
+
+
+async def test_what_was_given_back_is_out_of_its_old_hands(node: triack.Node) -> None:
+    """It is another message when it comes again: whoever still has the old one changes nothing."""
+    await fill(node, b"1")
+    async with node.receive("q", ack="manual") as consumer:
+        old = await consumer.get(WAIT)
+        old.reject(failed=False)
+        again = await consumer.get(WAIT)
+        old.ack()
+        old.reject()
+        assert (node.queue_lengths()["q"], again.failures) == (1, 0)
+        again.ack()
+        assert node.queue_lengths()["q"] == 0
+
+
+@pytest.mark.parametrize("delivery", list(triack.Delivery))
+async def test_rejected_messages_come_before_anything_younger(node: triack.Node, delivery: triack.Delivery) -> None:
+    """In their old order, whatever the order of rejecting."""
+    await fill(node, *(b"%d" % number for number in range(6)), delivery=delivery)
+    async with node.receive("q", ack="manual") as consumer:
+        taken = [await consumer.get(WAIT) for _ in range(4)]
+        for message in reversed(taken):
+            message.reject(failed=False)
+        assert [(await consumer.get(WAIT)).body for _ in range(6)] == [b"%d" % number for number in range(6)]
+
+
+async def test_two_consumers_share_a_queue(node: triack.Node) -> None:
+    """Each message goes to one of them; a third of them given back goes to the other."""
+    await fill(node, *(b"%02d" % number for number in range(30)))
+    one, other = node.receive("q", ack="manual"), node.receive("q", ack="manual")
+    got = [(await consumer.get(WAIT)).body for _ in range(15) for consumer in (one, other)]
+    assert got == [b"%02d" % number for number in range(30)]
+    one.close()
+    assert [(await other.get(WAIT)).body for _ in range(15)] == [b"%02d" % number for number in range(0, 30, 2)]
+    other.close()
+
+
+async def test_a_later_reader_gets_what_the_first_has_not_read(node: triack.Node) -> None:
+    """However long the first is busy with its message; a transaction reads, too. None is marked as seen."""
+    await node.send("q", b"warm")
+    await node.send("q", b"2")
+    await fill(node, b"3")
+    first = node.receive("q", ack="manual")
+    assert (await first.get(WAIT)).body == b"warm"
+    other = node.receive("q")
+    second = await other.get(1)
+    assert (second.body, second.redelivered) == (b"2", False)
+    async with node.transaction() as tx:
+        third = await tx.receive("q", 1)
+        assert (third.body, third.redelivered) == (b"3", False)
+    first.close()
+
+
+async def test_closing_marks_only_what_was_handed_out(node: triack.Node) -> None:
+    """What the application never saw is not redelivered."""
+    for text in (b"1", b"2", b"3"):
+        await node.send("q", text)
+    await node.flush()
+    async with node.receive("q", ack="manual") as consumer:
+        await consumer.get(WAIT)
+    async with node.receive("q") as consumer:
+        assert [(await consumer.get(WAIT)).redelivered for _ in range(3)] == [True, False, False]
+
+
+async def test_a_waiting_consumer_is_woken_by_what_arrives(node: triack.Node) -> None:
+    """And by what another gives back."""
+    waiting = asyncio.create_task(node.receive("q").get(WAIT))
+    await asyncio.sleep(0)
+    await fill(node, b"1")
+    assert (await waiting).body == b"1"
+    del waiting
+    other = node.receive("q", ack="manual")
+    message = await other.get(WAIT)
+    waiting = asyncio.create_task(node.receive("q").get(WAIT))
+    await asyncio.sleep(0)
+    message.reject()
+    assert (await waiting).body == b"1"
+
+
+async def test_a_cancelled_wait_loses_nothing(node: triack.Node) -> None:
+    """At whatever moment: before the message, with it, and many times over."""
+    consumer = node.receive("q", ack="manual")
+    for number in range(20):
+        waiting = asyncio.create_task(consumer.get())
+        for _ in range(number % 5):
+            await asyncio.sleep(0)
+        sending = asyncio.create_task(fill(node, b"%d" % number))
+        for _ in range(number % 3):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        result = (await asyncio.gather(waiting, return_exceptions=True))[0]
+        await sending
+        message = result if isinstance(result, triack.Message) else await consumer.get(WAIT)
+        assert message.body == b"%d" % number
+        message.ack()
+    consumer.close()
+
+
+async def test_a_cancelled_wait_for_a_list_loses_nothing(node: triack.Node) -> None:
+    """At whatever moment, as for one message."""
+    consumer = node.receive("q", ack="manual")
+    for number in range(20):
+        waiting = asyncio.create_task(consumer.get_many())
+        for _ in range(number % 5):
+            await asyncio.sleep(0)
+        sending = asyncio.create_task(node.send_many("q", [b"%d" % number] * 300))
+        for _ in range(number % 7):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        result = (await asyncio.gather(waiting, return_exceptions=True))[0]
+        await (await sending).ordered(WAIT)
+        got = result if isinstance(result, list) else []
+        while len(got) < 300:
+            got += await consumer.get_many(timeout=WAIT)
+        assert [message.body for message in got] == [b"%d" % number] * 300
+        assert not any(message.redelivered for message in got)
+        for message in got:
+            message.ack()
+    consumer.close()
+    assert node.queue_lengths()["q"] == 0
+
+
+async def test_a_wait_ends_in_time(node: triack.Node) -> None:
+    """With a WaitTimeout that names the queue, which is a TimeoutError too; the consumer goes on."""
+    consumer = node.receive("q")
+    with pytest.raises(triack.WaitTimeout, match=r"queue q after 0\.01 s"):
+        await consumer.get(0.01)
+    with pytest.raises(TimeoutError):
+        await consumer.get(0)
+    await fill(node, b"1")
+    assert (await consumer.get(0)).body == b"1"
+
+
+async def test_polling_sees_everything_that_waits(node: triack.Node) -> None:
+    """``get(0)`` ends when the queue is empty and not before."""
+    await fill(node, *(b"%d" % number for number in range(1_000)))
+    consumer = node.receive("q")
+    assert [(await consumer.get(0)).body for _ in range(1_000)] == [b"%d" % number for number in range(1_000)]
+    with pytest.raises(triack.WaitTimeout):
+        await consumer.get(0)
+
+
+@pytest.mark.parametrize("way", ["one", "list", "transaction"])
+async def test_polling_finds_what_only_the_disk_has(tmp_path: Path, way: str) -> None:
+    """It waits in the queue, and that its body has to be fetched is nothing that a reader sees."""
+    wanted = [b"%05d" % number * 200 for number in range(100)]
+    async with make(data=tmp_path) as node:
+        await fill(node, *wanted)
+    async with (
+        make(data=tmp_path, settings=quick(body_cache_bytes=4_096)) as node,
+        node.receive("q") as reader,
+        node.transaction() as tx,
+    ):
+
+        async def poll() -> bytes:
+            if way == "list":
+                return (await reader.get_many(1, timeout=0))[0].body
+            return (await (reader.get(timeout=0) if way == "one" else tx.receive("q", timeout=0))).body
+
+        assert [await poll() for _ in wanted] == wanted
+        with pytest.raises(triack.WaitTimeout, match="after 0 s"):
+            await poll()
+
+
+async def test_what_comes_with_the_end_of_the_time_is_looked_at() -> None:
+    mailbox, arrived = Mailbox(1, "q", Notices(Counter())), asyncio.Event()
+
+    async def take() -> str:
+        if arrived.is_set():
+            return "it"
+        asyncio.get_running_loop().call_soon(arrived.set)
+        return await asyncio.Future()
+
+    assert await in_time(0, mailbox, arrived, take) == "it"
+
+
+async def test_polling_waits_for_its_acknowledgement_and_then_looks(tmp_path: Path) -> None:
+    """A node whose readers wait for the disk polls as others do."""
+    blocking = triack.Blocking(acknowledge=True)
+    async with make(data=tmp_path, settings=quick(blocking=blocking)) as node, node.receive("q") as reader:
+        await fill(node, b"1", b"2")
+        assert [(await reader.get(timeout=0)).body for _ in range(2)] == [b"1", b"2"]
+        with pytest.raises(triack.WaitTimeout):
+            await reader.get(timeout=0)
+
+
+async def test_a_closed_consumer_says_so(node: triack.Node) -> None:
+    """Also to one that waits; closing twice is fine."""
+    consumer = node.receive("q")
+    waiting = asyncio.create_task(consumer.get(WAIT))
+    await asyncio.sleep(0)
+    consumer.close()
+    consumer.close()
+    with pytest.raises(triack.NodeClosed, match="consumer is closed"):
+        await waiting
+    with pytest.raises(triack.NodeClosed):
+        await consumer.get(WAIT)
+
+
+async def test_a_consumer_closed_in_the_middle_of_a_packet_takes_no_more(node: triack.Node) -> None:
+    """Although its neighbours are at hand; the next reader gets them, unmarked."""
+    for text in (b"1", b"2"):
+        await node.send("q", text)
+    await node.flush()
+    consumer = node.receive("q", ack="manual")
+    (await consumer.get(WAIT)).ack()
+    consumer.close()
+    with pytest.raises(triack.NodeClosed, match="consumer is closed"):
+        await consumer.get(WAIT)
+    async with node.receive("q") as other:
+        second = await other.get(WAIT)
+    assert (second.body, second.redelivered) == (b"2", False)
+
+
+async def test_a_forgotten_consumer_keeps_no_message(node: triack.Node) -> None:
+    """No cycle keeps it alive: with its last reference its messages go back, without the garbage collector."""
+    await fill(node, b"1", b"2")
+    gc.disable()
+    try:
+        consumer = node.receive("q")
+        kept = [await consumer.get(WAIT), await consumer.get(WAIT)]
+        del consumer
+        assert await bodies(node, "q", 1) == [b"2"]
+        kept[1].ack()
+    finally:
+        gc.enable()
+
+
+async def get_one(node: triack.Node) -> triack.Message:
+    return await node.receive("q", ack="manual").get(WAIT)
+
+
+async def get_list(node: triack.Node) -> triack.Message:
+    return (await node.receive("q", ack="manual").get_many(1, WAIT))[0]
+
+
+@pytest.mark.parametrize("get", [get_one, get_list])
+async def test_a_message_keeps_the_reader_that_nobody_else_keeps(
+    node: triack.Node, get: Callable[[triack.Node], Awaitable[triack.Message]]
+) -> None:
+    """Who acknowledges by hand can, in one line, too; a message that is dropped goes back, without the collector."""
+    await fill(node, b"1", b"2", b"3")
+    gc.disable()
+    try:
+        first, second = await get(node), await get(node)
+        assert (first.body, second.body) == (b"1", b"2")
+        first.ack()
+        second.reject(delay=0)
+        del second
+        (await get(node)).ack()
+        await get(node)
+        await node.flush()
+        assert await bodies(node, "q", 1) == [b"3"]
+    finally:
+        gc.enable()
+    assert node.queue_lengths()["q"] == 0
+
+
+async def test_a_message_that_another_thread_settles_stays_in_hand(node: triack.Node) -> None:
+    """Where nobody could see it, it is refused; in its own loop it can still be done."""
+    await fill(node, b"1")
+    message = await get_one(node)
+    for settle in (message.ack, message.reject):
+        with pytest.raises(triack.UsageError, match="a message of queue q belongs to the event loop"):
+            await asyncio.to_thread(settle)
+    message.ack()
+    assert node.queue_lengths()["q"] == 0
+
+
+async def test_a_wrong_mode_is_refused(node: triack.Node) -> None:
+    """By name, and no listener stays behind."""
+    with pytest.raises(triack.UsageError, match="'auto' or 'manual'"):
+        node.receive("q", ack="never")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("delivery", [triack.RECOVERABLE, triack.TRANSACTIONAL])
+async def test_what_was_acknowledged_before_closing_does_not_come_again(
+    tmp_path: Path, delivery: triack.Delivery
+) -> None:
+    """Also half of a packet, with no flush in between; the other half comes marked."""
+    async with make(data=tmp_path) as node:
+        await fill(node, *(b"%d" % number for number in range(10)), delivery=delivery)
+        async with node.receive("q", ack="manual") as consumer:
+            for message in [await consumer.get(WAIT) for _ in range(7)]:
+                if message.body in b"0246":
+                    message.ack()
+    async with make(data=tmp_path) as node:
+        assert node.queue_lengths()["q"] == 6
+        async with node.receive("q") as consumer:
+            again = [await consumer.get(WAIT) for _ in range(6)]
+        assert [message.body for message in again] == [b"1", b"3", b"5", b"7", b"8", b"9"]
+        assert all(message.redelivered for message in again)
+
+
+async def test_messages_that_came_too_late_are_not_handed_out(node: triack.Node) -> None:
+    """``time_to_be_received``: they go to the dead-letter queue with the reason, without that deadline."""
+    await node.send("q", b"late", time_to_be_received=0.05, label="l")
+    await node.send("q", b"fine", time_to_be_received=60)
+    await node.flush()
+    await asyncio.sleep(SOON)
+    async with node.receive("q") as consumer:
+        assert (await consumer.get(WAIT)).body == b"fine"
+    dead = await node.receive("dead-letter").get(WAIT)
+    assert (dead.body, dead.label, dead.properties["dead_reason"]) == (b"late", "l", "receive-timeout")
+
+
+async def test_messages_with_a_deadline_are_looked_at_one_by_one(node: triack.Node) -> None:
+    """Neighbours in one packet: the second dies while the application is busy with the first."""
+    await node.send("q", b"1", time_to_be_received=60)
+    await node.send("q", b"2", time_to_be_received=0.3)
+    await node.send("q", b"3", time_to_be_received=60)
+    await node.flush()
+    async with node.receive("q") as consumer:
+        assert (await consumer.get(WAIT)).body == b"1"
+        await asyncio.sleep(0.5)
+        third = await consumer.get(WAIT)
+        assert (third.body, third.redelivered) == (b"3", False)
+    assert await bodies(node, "dead-letter", 1) == [b"2"]
+
+
+async def test_a_reader_in_the_middle_of_a_packet_hears_that_the_node_has_ended() -> None:
+    """What it would get could not be acknowledged any more."""
+    node = await make().start()
+    await fill(node, b"1", b"2", b"3")
+    consumer = node.receive("q", ack="manual")
+    assert (await consumer.get(WAIT)).body == b"1"
+    await node.close()
+    with pytest.raises(triack.NodeClosed):
+        await consumer.get(WAIT)
+
+
+async def test_a_failing_handler_is_asked_again_later_and_loses_nothing() -> None:
+    """By default: one attempt now, the next after a second, and nothing is dead meanwhile; the order is kept."""
+    async with make() as node:
+        await fill(node, *(b"%d" % number for number in range(20)))
+        attempts: list[triack.Message] = []
+        end = asyncio.get_running_loop().time() + 0.5
+        while asyncio.get_running_loop().time() < end:
+            with suppress(KeyError, triack.WaitTimeout):
+                async with node.receive("q") as consumer:
+                    attempts.append(await consumer.get(SOON))
+                    raise KeyError
+        assert (len(attempts), node.queue_lengths()["dead-letter"]) == (1, 0)
+        assert await bodies(node, "q", 20) == [b"%d" % number for number in range(20)]
+        assert attempts[0].failures == 1
+
+
+async def test_reject_with_a_delay() -> None:
+    """The consumer says how long, and that younger messages may pass."""
+    async with make() as node:
+        await fill(node, b"1", b"2")
+        passing = triack.Redelivery(keep_order=False)
+        async with node.receive("q", ack="manual", redelivery=passing) as consumer:
+            (await consumer.get(WAIT)).reject(delay=0.1)
+            assert (await consumer.get(WAIT)).body == b"2"
+            again = await consumer.get(WAIT)
+            assert (again.body, again.failures) == (b"1", 1)
+            again.reject(failed=False, delay=0.1)
+            assert (await consumer.get(WAIT)).failures == 1
+            for delay in (-1, "1", float("nan"), True):
+                with pytest.raises(triack.UsageError, match="delay must be a number of seconds"):
+                    again.reject(delay=delay)  # type: ignore[arg-type]
+
+
+async def test_a_rollback_waits_too() -> None:
+    """A transaction that fails is not tried again at once."""
+    async with make(settings=quick(redelivery=triack.Redelivery(first_wait_s=0.3))) as node:
+        await fill(node, b"1")
+        tx = node.transaction()
+        await tx.receive("q", WAIT)
+        tx.rollback()
+        with pytest.raises(triack.WaitTimeout):
+            await node.transaction().receive("q", 0.1)
+        assert (await node.transaction().receive("q", WAIT)).failures == 1
+
+
+async def test_an_acknowledgement_can_be_waited_for(tmp_path: Path) -> None:
+    """HornetQ's BlockOnAcknowledge: with the next message in hand, the one before it is gone from the disk."""
+    settings = quick(blocking=triack.Blocking(acknowledge=True))
+    async with make("a", tmp_path / "a", settings=settings) as a:
+        await fill(a, b"1", b"2")
+        async with a.receive("q") as consumer:
+            await consumer.get(WAIT)
+            await consumer.get(WAIT)
+            async with make("copy", copied(tmp_path)) as copy:
+                assert await bodies(copy, "q", 1) == [b"2"]
+                assert copy.queue_lengths()["q"] <= 1
+
+
+def copied(folder: Path) -> Path:
+    """The data directory as another process would find it now."""
+    shutil.copytree(folder / "a", folder / "copy", ignore=lambda _folder, names: [n for n in names if "sock" in n])
+    return folder / "copy"

@@ -1,0 +1,98 @@
+"""A message in the hands of an application."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.node.nodes import WAIT, make
+from triack.base.delivery import Delivery
+from triack.node.handles.message import Message
+from triack.queues.mailboxes.mailbox import Lease, QueuedPacket
+from triack.queues.packing import Outgoing, pack
+
+ORIGIN = b"o" * 16
+
+
+class Holder:
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, bool | None, int | None]] = []
+
+    def acknowledge(self, lease: Lease) -> None:
+        self.told.append((lease.index, None, None))
+
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
+        self.told.append((lease.index, failed, delay_ms))
+
+
+def message(properties: dict[str, object] | None = None, holder: Holder | None = None, sender: str = "shop") -> Message:
+    """The second of two messages, the first of which has the ordinal 7."""
+    packed, _ = pack([Outgoing(b"first"), Outgoing(b"body", properties)], 1_000, 7, 123)
+    packet = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 2, 9, [packed[0].body], failures={1: 3})
+    lease = Lease(packet, 1, redelivered=True)
+    name_of = {ORIGIN: sender}.__getitem__
+    return Message(lease.body, "q", lease.packet, lease.index, lease.redelivered, holder or Holder(), name_of)
+
+
+def test_a_bare_reply_to_is_a_queue_of_the_sender() -> None:
+    """Another is taken as it is; and what this node has sent itself has no sender."""
+    assert message({"reply_to": "answers"}).reply_to == "shop/answers"
+    assert message({"reply_to": "udp://127.0.0.1:1/q"}).reply_to == "udp://127.0.0.1:1/q"
+    assert message({"reply_to": "answers"}, sender="").reply_to == "answers"
+
+
+def test_a_message_says_what_it_is() -> None:
+    found = message({"label": "l", "correlation_id": "c", "dead_reason": "bad-body"})
+    assert (found.body, found.queue, found.redelivered, found.failures, found.sent_at) == (
+        b"body",
+        "q",
+        True,
+        3,
+        0.123,
+    )
+    assert found.id == f"{ORIGIN.hex()}-8"
+    assert (found.label, found.correlation_id, found.reply_to) == ("l", "c", None)
+    assert found.properties["dead_reason"] == "bad-body"
+    assert repr(found) == f"<Message {found.id} of queue q, 4 bytes>"
+
+
+@pytest.mark.parametrize("properties", [None, {"label": 5}])
+def test_what_the_sender_did_not_set_is_none(properties: dict[str, object] | None) -> None:
+    """Nor is what another program set to something that is no text."""
+    assert message(properties).label is None
+
+
+async def test_what_the_sender_set_can_be_sent_on_as_it_is() -> None:
+    """All but times to live, and what is not the sender's."""
+    headers = {"trace": "1", "größe": "L"}
+    async with make(scheme="udp") as node:
+        await node.send("q", b"x", headers=headers, label="l", reply_to="r", time_to_be_received=60)
+        first = await node.receive("q").get(WAIT)
+        await node.send("q2", first.body, **first.forwardable())
+        second = await node.receive("q2").get(WAIT)
+    assert first.headers == second.headers == headers
+    assert second.properties == {"headers": headers, "label": "l", "reply_to": "r"}
+    assert message({"dead_reason": "bad-body", "headers": 5}).forwardable() == {}
+
+
+def test_its_holder_is_told() -> None:
+    holder = Holder()
+    found = message(holder=holder)
+    found.ack()
+    found.reject()
+    found.reject(failed=False, delay=0.0005)
+    assert holder.told == [(1, None, None), (1, True, None), (1, False, 1)]
+
+
+async def test_ids_stay_with_the_message_and_are_never_used_again(tmp_path: Path) -> None:
+    """Over redelivery and restarts."""
+    seen: set[str] = set()
+    for life in range(3):
+        async with make("n", tmp_path) as node:
+            await (await node.send("q", b"x")).queued(WAIT)
+            async with node.receive("q", ack="manual") as consumer:
+                messages = [await consumer.get(WAIT) for _ in range(life + 1)]
+            assert seen <= {message.id for message in messages}
+            seen = {message.id for message in messages}
+            assert len(seen) == life + 1

@@ -1,0 +1,109 @@
+"""Sending by the list."""
+
+import asyncio
+
+import pytest
+
+import triack
+from tests.node.nodes import SOON, WAIT, bodies, make, quick, until
+from triack.node.node import port_of
+from triack.node.shell.port import TURN_MESSAGES
+from triack.queues.streams.ordinals import ORDINALS_BLOCK
+
+
+@pytest.mark.parametrize("delivery", list(triack.Delivery))
+async def test_a_list_arrives_whole_and_in_order(delivery: triack.Delivery) -> None:
+    """Over many packets, and over the end of a block of ids; each message has the id that its receipt says."""
+    many = [b"%d" % number for number in range(ORDINALS_BLOCK + 500)]
+    async with make("a") as a, make("b", scheme="udp") as b:
+        receipts = await a.send_many(f"{b.address}/q", iter(many), delivery=delivery)
+        await receipts.received(WAIT)
+        async with b.receive("q") as reader:
+            got = [await reader.get(WAIT) for _ in many]
+    assert [message.body for message in got] == many
+    assert [message.id for message in got] == [receipt.id for receipt in receipts]
+    assert len({message.id for message in got}) == len(receipts) == len(many)
+
+
+async def test_all_messages_of_a_list_have_its_properties() -> None:
+    async with make() as node:
+        await node.send_many("q", [b"1", b"2"], label="l", headers={"a": "b"})
+        async with node.receive("q") as reader:
+            for _ in range(2):
+                message = await reader.get(WAIT)
+                assert (message.label, message.headers) == ("l", {"a": "b"})
+
+
+async def test_of_a_list_with_a_mistake_nothing_is_accepted() -> None:
+    """It is checked before its first message is accepted."""
+    async with make() as node:
+        with pytest.raises(triack.MessageTooLarge):
+            await node.send_many("q", [b"fine", b"x" * (4 * 1024 * 1024 + 1)])
+        with pytest.raises(triack.UsageError, match="a body is bytes, not str"):
+            await node.send_many("q", [b"fine", "not"])  # type: ignore[list-item]
+        with pytest.raises(triack.UsageError, match="a key names one message"):
+            await node.send_many("q", [b"fine"], key="k")
+        with pytest.raises(triack.UsageError, match="no message property"):
+            await node.send_many("q", [b"fine"], colour="red")  # type: ignore[call-arg]
+        await node.flush()
+        assert node.queue_lengths().get("q", 0) == 0
+        receipts = await node.send_many("q", [])
+        await receipts.ordered(0)
+        assert len(receipts) == 0
+
+
+async def test_a_list_waits_for_room_as_single_messages_do() -> None:
+    """At the quota of a queue it stops, no more than a turn beyond it, and goes on when there is room."""
+    limits = triack.Limits(queue_quota={"q": triack.Quota(messages=100)})
+    many = [b"%d" % number for number in range(40 * TURN_MESSAGES)]
+    async with make(settings=quick(limits=limits)) as node:
+        sending = asyncio.create_task(node.send_many("q", many))
+        await until(lambda: node.queue_lengths().get("q", 0) >= 100)
+        await asyncio.sleep(SOON)
+        assert not sending.done()
+        assert 100 <= node.queue_lengths()["q"] <= 100 + TURN_MESSAGES
+        async with node.receive("q") as reader:
+            got: list[bytes] = []
+            while len(got) < len(many):
+                got += [message.body for message in await reader.get_many(timeout=WAIT)]
+                assert node.queue_lengths()["q"] <= 100 + TURN_MESSAGES
+        assert got == many
+        await (await sending).ordered(WAIT)
+
+
+async def test_who_is_cancelled_leaves_a_beginning_of_the_list() -> None:
+    """In order, and without a hole."""
+    limits = triack.Limits(queue_quota={"q": triack.Quota(messages=100)})
+    many = [b"%d" % number for number in range(10_000)]
+    async with make(settings=quick(limits=limits)) as node:
+        sending = asyncio.create_task(node.send_many("q", many))
+        await until(lambda: node.queue_lengths().get("q", 0) >= 100)
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        await node.flush()
+        there = node.queue_lengths()["q"]
+        assert 0 < there < len(many)
+        assert await bodies(node, "q", there) == many[:there]
+
+
+async def test_a_list_stops_at_the_limit_of_what_is_pending() -> None:
+    """With the message that goes beyond, as single messages do; the rest follows when that is on the disk."""
+    async with make(settings=quick(pending_limit_bytes=10_000)) as node:
+        sending = asyncio.create_task(node.send_many("q", [b"x" * 1_000] * 25))
+        await asyncio.sleep(0)
+        assert port_of(node).outgoing_queue("q", triack.TRANSACTIONAL).submitted == 10
+        assert len(await sending) == 25
+        assert len(await bodies(node, "q", 25)) == 25
+
+
+async def test_a_queue_that_refuses_ends_a_list_and_says_how_far_it_came() -> None:
+    """What was accepted before stays so."""
+    limits = triack.Limits(queue_quota={"q": triack.Quota(messages=10, when_full="reject")})
+    async with make(settings=quick(limits=limits)) as node:
+        with pytest.raises(triack.QueueFull) as refused:
+            await node.send_many("q", [b"x"] * 10_000)
+        await node.flush()
+        there = node.queue_lengths()["q"]
+        assert TURN_MESSAGES - 1 <= there < 10_000
+        assert refused.value.__notes__ == [f"{there} of 10,000 messages were accepted before"]

@@ -1,0 +1,230 @@
+"""Looking into the queues of a real node, and steering what waits there."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import triack
+from tests.node.nodes import WAIT, bodies, make, quick, until
+from triack.node.at_rest import open_at_rest
+from triack.node.handles.steering import PAGE_MESSAGES
+
+NOBODY = "udp://127.0.0.1:9/orders"
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[triack.Node]:
+    """One whose messages die with their first failure."""
+    async with make("a", settings=quick(max_redeliveries=0)) as node:
+        yield node
+
+
+async def seen(node: triack.Node | triack.Client, queue: str) -> list[bytes]:
+    return [message.body async for message in node.browse(queue)]
+
+
+async def kill(node: triack.Node, queue: str, *messages: bytes) -> None:
+    """Let messages fail until they are dead."""
+    for body in messages:
+        await node.send(queue, body, label="l", time_to_be_received=60)
+    async with node.receive(queue, ack="manual") as reader:
+        for _ in messages:
+            (await reader.get(WAIT)).reject()
+    await node.flush()
+
+
+async def test_dead_letters_are_looked_at_and_sent_again(node: triack.Node) -> None:
+    """As the issue with a handler that was mended: why, from where, how often; and once more each."""
+    await kill(node, "orders", b"1", b"2", b"3")
+    letters = [message async for message in node.browse("dead-letter")]
+    assert [(it.body, it.reason, it.destination, it.attempts) for it in letters] == [
+        (body, "max-redeliveries", "orders", 1) for body in (b"1", b"2", b"3")
+    ]
+    assert await seen(node, "dead-letter") == [b"1", b"2", b"3"]
+    assert await node.requeue([letters[1].id]) == 1
+    assert await seen(node, "dead-letter") == [b"1", b"3"]
+    assert await node.requeue() == 2
+    async with node.receive("orders") as reader:
+        again = [await reader.get(WAIT) for _ in range(3)]
+    assert [(it.body, it.properties, it.failures) for it in again] == [
+        (b, {"label": "l"}, 0) for b in (b"2", b"1", b"3")
+    ]
+    assert node.queue_lengths()["dead-letter"] == 0
+
+
+async def test_what_was_moved_to_the_dead_letters_stays_when_they_are_sent_again(node: triack.Node) -> None:
+    """It never was on its way anywhere; named, it is refused."""
+    await node.send("other", b"moved")
+    await node.move("other", "dead-letter")
+    await kill(node, "orders", b"1")
+    (moved, _) = [message async for message in node.browse("dead-letter")]
+    assert await node.requeue() == 1
+    assert (await seen(node, "dead-letter"), await seen(node, "orders")) == ([b"moved"], [b"1"])
+    with pytest.raises(triack.UsageError, match="no dead letter of a node, and has no destination"):
+        await node.requeue([moved.id])
+
+
+async def test_others_have_their_turn_between_two_pages(node: triack.Node) -> None:
+    """Also when all is in memory, and nothing has to be waited for."""
+    await node.send_many("orders", [b"x"] * (3 * PAGE_MESSAGES))
+    await node.flush()
+    turns: list[int] = []
+    seen = 0
+
+    async def count() -> None:
+        while True:
+            turns.append(seen)
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(count())
+    async for _ in node.browse("orders"):
+        seen += 1
+    other.cancel()
+    assert {PAGE_MESSAGES, 2 * PAGE_MESSAGES} <= set(turns)
+
+
+async def test_dead_letters_go_again_to_where_they_were_sent(node: triack.Node) -> None:
+    """What expired on its way, once its destination is there; large ones, too."""
+    async with make("b", scheme="udp") as b:
+        address = b.address
+    await node.send(f"{address}/orders", b"x" * 100_000, time_to_reach_queue=0.1, label="l")
+    await until(lambda: node.queue_lengths()["dead-letter"] == 1)
+    async with triack.open("b", data=None, listen=address, insecure=True, settings=quick()) as b:
+        assert await node.requeue() == 1
+        message = await b.receive("orders").get(WAIT)
+    assert (message.body, message.properties) == (b"x" * 100_000, {"label": "l"})
+
+
+async def test_messages_move_between_queues_with_all_that_they_have(node: triack.Node) -> None:
+    """Beyond a page; what a reader has stays with it."""
+    sent = [b"%d" % number for number in range(2 * PAGE_MESSAGES + 10)]
+    for body in sent:
+        await node.send("orders", body, headers={"a": "b"})
+    reader = node.receive("orders")
+    assert (await reader.get(WAIT)).body == b"0"
+    assert await node.move("orders", "later") == len(sent) - 1
+    assert node.queue_lengths() == {"dead-letter": 0, "later": len(sent) - 1, "orders": 1}
+    async with node.receive("later") as other:
+        found = [await other.get(WAIT) for _ in sent[1:]]
+    assert [it.body for it in found] == sent[1:]
+    assert {str(it.headers) for it in found} == {str({"a": "b"})}
+    # Into itself: all of it once, and it ends.
+    await kill(node, "orders", b"y", b"z")
+    assert await node.move("dead-letter", "dead-letter") == 2
+    assert await seen(node, "dead-letter") == [b"y", b"z"]
+
+
+async def test_what_cannot_be_moved_makes_no_queue(node: triack.Node) -> None:
+    """Of the name that it should have gone to."""
+    await node.send(NOBODY, b"away")
+    for queue in ("ordres", NOBODY):
+        with pytest.raises(triack.UsageError):
+            await node.move(queue, "later")
+    assert "later" not in node.queue_lengths()
+
+
+async def test_no_message_makes_no_queue(node: triack.Node) -> None:
+    """What is to be moved does not wait there, or nothing does; where it should go is looked at all the same."""
+    await node.send("orders", b"x")
+    for destination in ("later", NOBODY):
+        assert await node.move("orders", destination, ["nope"]) == 0
+        assert await node.move("dead-letter", destination) == 0
+        with pytest.raises(triack.AddressError):
+            await node.move("dead-letter", "nobody/orders")
+    assert (node.queue_lengths(), node.stats().outgoing) == ({"dead-letter": 0, "orders": 1}, [])
+
+
+async def test_purged_messages_are_gone_or_dead_letters(node: triack.Node) -> None:
+    """Gone from queues of the node; dead when they were on their way elsewhere, and then they can go again."""
+    for number in range(3):
+        await node.send("orders", b"%d" % number)
+        await node.send(NOBODY, b"away %d" % number)
+    await node.flush()
+    second = [message async for message in node.browse("orders")][1]
+    assert await node.purge("orders", [second.id]) == 1
+    assert await seen(node, "orders") == [b"0", b"2"]
+    assert await node.purge("orders") == 2
+    assert await seen(node, NOBODY) == [b"away 0", b"away 1", b"away 2"]
+    with pytest.raises(triack.UsageError, match="purge all of it"):
+        await node.purge(NOBODY, ["x"])
+    with pytest.raises(triack.UsageError, match="is on its way to another node"):
+        await node.move(NOBODY, "orders")
+    assert await node.purge(NOBODY) == 3
+    letters = [message async for message in node.browse("dead-letter")]
+    assert {(it.reason, it.destination) for it in letters} == {("purged", NOBODY)}
+    assert node.stats().outgoing[0].messages == 0
+    assert await node.requeue() == 3
+    assert await seen(node, NOBODY) == [b"away 0", b"away 1", b"away 2"]
+
+
+async def test_nothing_is_done_with_names_that_do_not_exist(node: triack.Node) -> None:
+    """And nothing is made."""
+    await node.send("orders", b"x")
+    with pytest.raises(triack.QueueNotFound, match="no queue ordres; did you mean orders"):
+        await seen(node, "ordres")
+    with pytest.raises(triack.QueueNotFound, match=r"there is dead-letter, orders"):
+        await node.purge("udp://127.0.0.1:9/q")
+    with pytest.raises(triack.QueueNotFound):
+        await node.move("a b", "orders")
+    with pytest.raises(triack.UsageError, match="must be a list of texts, not 'an-id'"):
+        await node.purge("orders", "an-id")
+    with pytest.raises(triack.UsageError, match="text"):
+        await seen(node, None)  # type: ignore[arg-type]
+    assert await node.requeue(["x"]) == 0
+    with pytest.raises(triack.NodeClosed):
+        make().browse("orders")
+
+
+async def test_another_process_looks_and_steers_in_the_same_way(tmp_path: Path) -> None:
+    async with make("a", tmp_path, settings=quick(max_redeliveries=0)) as node, triack.connect(tmp_path) as client:
+        await kill(node, "orders", *[b"\0%d" % number for number in range(PAGE_MESSAGES + 10)])
+        here = [message async for message in node.browse("dead-letter")]
+        assert [message async for message in client.browse("dead-letter")] == here
+        assert await client.requeue([here[0].id]) == 1
+        assert await client.move("dead-letter", "later", [here[1].id]) == 1
+        assert await client.purge("dead-letter") == len(here) - 2
+        assert node.queue_lengths() == {"dead-letter": 0, "later": 1, "orders": 1}
+        with pytest.raises(triack.QueueNotFound, match="did you mean orders"):
+            await seen(client, "ordres")
+
+
+async def test_a_directory_at_rest_is_steered_and_sends_nothing(tmp_path: Path) -> None:
+    """What is sent again there goes out when the node runs."""
+    async with make("b", scheme="udp") as b:
+        async with make("a", tmp_path, settings=quick(max_redeliveries=0, close_timeout_s=0.0)) as node:
+            await (await node.send(f"{b.address}/orders", b"first")).ordered(WAIT)
+            await node.send(f"{NOBODY}", b"away")
+            await kill(node, "orders", b"1")
+        async with open_at_rest(tmp_path) as rest:
+            assert await seen(rest, NOBODY) == [b"away"]
+            assert await rest.requeue() == 1
+            assert await rest.move("orders", f"{b.address}/orders") == 1
+            assert rest.stats().sessions == []
+        assert b.queue_lengths()["orders"] == 1
+        async with make("a", tmp_path):
+            assert await bodies(b, "orders", 2) == [b"first", b"1"]
+    with pytest.raises(triack.UsageError, match="there is no node in"):
+        open_at_rest(tmp_path / "typo")
+    assert not (tmp_path / "typo").exists()
+
+
+def test_without_async_it_is_the_same(tmp_path: Path) -> None:
+    with triack.sync.open("a", data=tmp_path, insecure=True) as node, triack.sync.connect(tmp_path) as client:
+        node.send("orders", b"x").queued(WAIT)
+        for face in (node, client):
+            assert [message.body for message in face.browse("orders")] == [b"x"]
+            assert (face.move("orders", "orders"), face.requeue(), face.purge("dead-letter")) == (1, 0, 0)
+        assert client.purge("orders") == 1
+
+
+async def test_a_node_with_keys_is_steered_at_rest_by_what_it_trusts(tmp_path: Path) -> None:
+    """Its peers are where its directory says; who is in no list of it is no destination."""
+    async with triack.open("a", data=tmp_path, settings=quick(max_redeliveries=0)) as node:
+        await kill(node, "orders", b"1")
+    async with open_at_rest(tmp_path) as rest:
+        with pytest.raises(triack.AddressError):
+            await rest.move("dead-letter", "stranger/orders")
+        assert await rest.requeue() == 1
+        assert await seen(rest, "orders") == [b"1"]

@@ -1,0 +1,354 @@
+"""Transactions of a real node: all or nothing, over queues and machines."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import triack
+from tests.node.nodes import WAIT, bodies, make, quick, until
+from triack.node.handles.transaction import LISTS_BYTES, Transaction
+from triack.node.shell.port import MESSAGE_OVERHEAD_BYTES
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[triack.Node]:
+    async with make(settings=quick(max_redeliveries=1)) as found:
+        yield found
+
+
+async def fill(node: triack.Node, *texts: bytes) -> None:
+    for text in texts:
+        await node.send("in", text)
+    await node.flush()
+
+
+async def test_a_commit_sends_to_many_queues_near_and_far(node: triack.Node) -> None:
+    """When it returns, the local messages are there; each send has its receipt, in order."""
+    async with make("far", scheme="udp") as far:
+        tx = node.transaction()
+        for number in range(3):
+            await tx.send("near", b"%d" % number)
+            await tx.send(f"{far.address}/far", b"%d" % number, delivery=triack.RECOVERABLE)
+            await tx.send(f"{far.address}/ordered", b"%d" % number, label="l")
+        assert node.queue_lengths().get("near", 0) == 0
+        receipts = await tx.commit()
+        assert node.queue_lengths()["near"] == 3
+        assert len(receipts) == 9
+        await asyncio.gather(*(receipt.queued(WAIT) for receipt in receipts))
+        await asyncio.gather(*(receipts[at].ordered(WAIT) for at in (2, 5, 8)))
+        assert await bodies(far, "far", 3) == await bodies(far, "ordered", 3) == [b"0", b"1", b"2"]
+
+
+async def fail_in_the_middle(node: triack.Node) -> None:
+    async with node.transaction() as tx:
+        assert [(await tx.receive("in", WAIT)).body for _ in range(2)] == [b"1", b"2"]
+        await tx.send("out", b"never")
+        tx.remember("key", b"never")
+        raise KeyError
+
+
+async def test_leaving_the_block_commits_and_an_exception_rolls_back(node: triack.Node) -> None:
+    """What was received comes again in order, with a failure counted; what was to be sent never was."""
+    await fill(node, b"1", b"2", b"3")
+    with pytest.raises(KeyError):
+        await fail_in_the_middle(node)
+    await node.flush()
+    assert node.queue_lengths() == {"dead-letter": 0, "in": 3, "out": 0}
+    assert node.recall("key") is None
+    async with node.transaction() as tx:
+        again = [await tx.receive("in", WAIT) for _ in range(3)]
+        assert [(message.body, message.failures) for message in again] == [(b"1", 1), (b"2", 1), (b"3", 0)]
+        await tx.send("out", b"once")
+    assert node.queue_lengths() == {"dead-letter": 0, "in": 0, "out": 1}
+
+
+async def test_each_message_of_a_rolled_back_transaction_fails_for_itself(node: triack.Node) -> None:
+    """The one that failed too often is dead; the ones beside it, taken for the first time, come again."""
+    await fill(node, b"old")
+    tx = node.transaction()
+    await tx.receive("in", WAIT)
+    tx.rollback()
+    tx.rollback()
+    await fill(node, b"new")
+    tx = node.transaction()
+    assert [(await tx.receive("in", WAIT)).body for _ in range(2)] == [b"old", b"new"]
+    tx.rollback()
+    assert await bodies(node, "in", 1) == [b"new"]
+    assert await bodies(node, "dead-letter", 1) == [b"old"]
+
+
+async def test_a_cancelled_transaction_is_no_failure(node: triack.Node) -> None:
+    """A service that is stopped again and again keeps its message, unlike one that fails."""
+    await fill(node, b"1")
+
+    async def wait_inside() -> None:
+        async with node.transaction() as tx:
+            await tx.receive("in", WAIT)
+            taken.set()
+            await asyncio.Event().wait()
+
+    for _ in range(3):
+        taken = asyncio.Event()
+        task = asyncio.create_task(wait_inside())
+        await taken.wait()
+        task.cancel()
+        await asyncio.wait([task])
+    async with node.receive("in") as messages:
+        message = await messages.get(WAIT)
+    assert (message.body, message.failures, message.redelivered) == (b"1", 0, True)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_forgotten_transaction_keeps_no_message(node: triack.Node, *, elsewhere: bool) -> None:
+    """With its last reference it is rolled back, in whatever thread that goes, and no failure is counted."""
+    await fill(node, b"1", b"2")
+    tx = node.transaction()
+    message = await tx.receive("in", WAIT)
+    await tx.send("out", b"never")
+    held = [tx]
+    del tx
+    if elsewhere:
+        await asyncio.to_thread(held.clear)
+    held.clear()
+    again = await node.receive("in").get(WAIT)
+    assert (again.body, again.failures) == (message.body, 0) == (b"1", 0)
+    assert node.queue_lengths()["out"] == 0
+
+
+async def test_a_transaction_that_has_ended_gives_nothing_back_when_it_is_forgotten(node: triack.Node) -> None:
+    await fill(node, b"1", b"2")
+    for ends in (Transaction.commit, Transaction.rollback):
+        tx = node.transaction()
+        await tx.receive("in", WAIT)
+        if (ending := ends(tx)) is not None:
+            await ending
+        del tx
+    await node.flush()
+    (again,) = await node.receive("in").get_many(10, WAIT)
+    assert (again.body, again.failures) == (b"2", 1)
+
+
+async def test_receive_and_send_is_exactly_once_over_restarts(tmp_path: Path) -> None:
+    """A worker that dies between its transactions: every input has one output, and the count that it remembers fits."""
+    async with make(data=tmp_path / "w") as node:
+        await fill(node, *(b"%d" % number for number in range(20)))
+    done = 0
+    while done < 20:
+        async with make(data=tmp_path / "w") as node:
+            assert int(node.recall("count") or b"0") == done
+            for _ in range(3):
+                if done == 20:
+                    break
+                async with node.transaction() as tx:
+                    message = await tx.receive("in", WAIT)
+                    await tx.send("out", message.body)
+                    done += 1
+                    tx.remember("count", b"%d" % done)
+            tx = node.transaction()
+            if done < 20:
+                await tx.receive("in", WAIT)
+                await tx.send("out", b"never")
+    async with make(data=tmp_path / "w") as node:
+        assert node.queue_lengths()["out"] == 20
+        assert await bodies(node, "out", 20) == [b"%d" % number for number in range(20)]
+
+
+async def test_what_is_remembered_can_be_recalled_and_removed(tmp_path: Path) -> None:
+    """Across restarts; the last word of a transaction counts."""
+    async with make(data=tmp_path) as node:
+        async with node.transaction() as tx:
+            tx.remember("a", b"1")
+            tx.remember("a", b"2")
+            tx.remember("b", b"")
+            tx.remember("c", b"x")
+        async with node.transaction() as tx:
+            tx.remember("c", None)
+        assert (node.recall("a"), node.recall("b"), node.recall("c")) == (b"2", b"", None)
+    async with make(data=tmp_path) as node:
+        assert (node.recall("a"), node.recall("b"), node.recall("c")) == (b"2", b"", None)
+
+
+async def test_the_nodes_own_values_are_not_the_applications(tmp_path: Path) -> None:
+    """A key is kept among what applications remember, and is not seen there."""
+    for _ in range(2):
+        async with make(data=tmp_path) as node:
+            receipt = await node.send("q", b"x", key="k")
+            await receipt.queued(WAIT)
+            assert node.recall("$key:1:k") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("k", "text"), ("k", {"a": 1}), ("k", 1), (5, b""), ("\ud800", b""), ("$k", b"")]
+)
+async def test_only_bytes_can_be_remembered(node: triack.Node, key: object, value: object) -> None:
+    """Refused at once; it must not reach the disk, and the node goes on."""
+    async with node.transaction() as tx:
+        with pytest.raises(triack.UsageError):
+            tx.remember(key, value)  # type: ignore[arg-type]
+        await tx.send("out", b"fine")
+    assert node.queue_lengths()["out"] == 1
+
+
+async def test_express_cannot_be_part_of_it(node: triack.Node) -> None:
+    """Nor can what is wrong with any other send; the transaction itself goes on."""
+    async with node.transaction() as tx:
+        with pytest.raises(triack.UsageError, match="express"):
+            await tx.send("out", b"x", delivery=triack.EXPRESS)
+        with pytest.raises(triack.AddressError):
+            await tx.send("nobody/out", b"x")
+        with pytest.raises(triack.MessageTooLarge):
+            await tx.send("out", bytes(4 * 1024 * 1024 + 1))
+        await tx.send("out", b"fine")
+    assert await bodies(node, "out", 1) == [b"fine"]
+
+
+async def test_its_messages_are_settled_by_it_alone(node: triack.Node) -> None:
+    """Calling ``ack`` is a mistake that is told."""
+    await fill(node, b"1")
+    async with node.transaction() as tx:
+        message = await tx.receive("in", WAIT)
+        with pytest.raises(triack.UsageError, match="transaction"):
+            message.ack()
+
+
+async def test_an_ended_transaction_does_nothing_more(node: triack.Node) -> None:
+    """Committed or rolled back."""
+    for end in ("commit", "rollback"):
+        tx = node.transaction()
+        await tx.send("out", b"x")
+        if end == "commit":
+            await tx.commit()
+        else:
+            tx.rollback()
+        for call in (tx.send("out", b"y"), tx.receive("in"), tx.commit()):
+            with pytest.raises(triack.NodeClosed, match="ended"):
+                await call
+        with pytest.raises(triack.NodeClosed):
+            tx.remember("k", b"")
+    await node.flush()
+    assert node.queue_lengths()["out"] == 1
+
+
+async def test_a_wait_in_a_transaction_ends_in_time_and_by_cancelling(node: triack.Node) -> None:
+    """Without taking anything, and without leaving a listener."""
+    tx = node.transaction()
+    with pytest.raises(triack.WaitTimeout, match="queue in"):
+        await tx.receive("in", 0.01)
+    waiting = asyncio.create_task(tx.receive("in"))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    await fill(node, b"1")
+    assert (await tx.receive("in", WAIT)).body == b"1"
+    await tx.commit()
+
+
+async def test_a_wait_in_a_transaction_ends_with_it(node: triack.Node) -> None:
+    """What it would take later, nobody would give back."""
+    for end in ("commit", "rollback"):
+        tx = node.transaction()
+        waiting = asyncio.create_task(tx.receive("in"))
+        await asyncio.sleep(0)
+        if end == "commit":
+            await tx.commit()
+        else:
+            tx.rollback()
+        with pytest.raises(triack.NodeClosed, match="transaction has ended"):
+            await asyncio.wait_for(waiting, WAIT)
+    await fill(node, b"1")
+    assert (await node.receive("in").get(WAIT)).body == b"1"
+
+
+@pytest.mark.slow
+async def test_a_cancelled_commit_happened_or_did_not(node: triack.Node) -> None:
+    """Never half of it: as many messages left the one queue as arrived in the other."""
+    await fill(node, *(b"%d" % number for number in range(10)))
+    for steps in range(10):
+        tx = node.transaction()
+        message = await tx.receive("in", WAIT)
+        await tx.send("out", message.body)
+        committing = asyncio.create_task(tx.commit())
+        for _ in range(steps % 4):
+            await asyncio.sleep(0)
+        committing.cancel()
+        await asyncio.wait([committing])
+        await node.flush()
+        tx.rollback()
+    lengths = node.queue_lengths()
+    assert lengths["in"] + lengths.get("out", 0) + lengths["dead-letter"] == 10
+
+
+async def test_a_transaction_waits_for_a_message_from_afar(node: triack.Node) -> None:
+    """It is woken by the arrival, and takes only what is committed here."""
+    async with make("far", scheme="tcp") as far, make("work", scheme="tcp") as work:
+        tx = work.transaction()
+        waiting = asyncio.create_task(tx.receive("in", WAIT))
+        receipt = await node.send(f"{work.address}/in", b"x")
+        assert (await waiting).body == b"x"
+        await receipt.stored(WAIT)
+        await tx.send(f"{far.address}/out", b"y")
+        await tx.commit()
+        assert await bodies(far, "out", 1) == [b"y"]
+        await until(lambda: work.queue_lengths()["in"] == 0)
+
+
+async def test_a_list_that_was_received_comes_again_after_a_rollback(node: triack.Node) -> None:
+    """Each of its messages with a failure of its own, in order, over packets; a commit takes just these."""
+    many = [b"%d" % number for number in range(300)]
+    for part in (many[:100], many[100:]):
+        await (await node.send_many("in", part)).ordered(WAIT)
+    tx = node.transaction()
+    taken = await tx.receive_many("in", 250, WAIT)
+    assert [message.body for message in taken] == many[:250]
+    tx.rollback()
+    tx = node.transaction()
+    again = await tx.receive_many("in", 250, WAIT)
+    assert [(message.body, message.failures) for message in again] == [(body, 1) for body in many[:250]]
+    await tx.commit()
+    assert node.queue_lengths()["in"] == 50
+    async with node.transaction() as tx:
+        left = await tx.receive_many("in", 30, WAIT)
+    assert [(message.body, message.failures) for message in left] == [(body, 0) for body in many[250:280]]
+    assert node.queue_lengths()["in"] == 20
+
+
+async def test_lists_of_a_transaction_have_a_limit(node: triack.Node, tmp_path: Path) -> None:
+    """All of them together, and the message that goes beyond is taken; the list that is too long is left out whole."""
+    fits = LISTS_BYTES // (1_000 + MESSAGE_OVERHEAD_BYTES)
+    async with make("served", tmp_path) as served, triack.connect(tmp_path) as client:
+        for tx, where in ((node.transaction(), node), (client.transaction(), served)):
+            await tx.send_many("q", [b"x" * (4 * 1024 * 1024 - fits * (1_000 + MESSAGE_OVERHEAD_BYTES))])
+            with pytest.raises(triack.UsageError, match=r"in a transaction: its lists would hold .* in several"):
+                await tx.send_many("q", [b"x" * 1_000] * (fits + 2))
+            await tx.send_many("q", [b"x" * 1_000] * fits)
+            with pytest.raises(triack.UsageError, match="in several"):
+                await tx.send_many("q", [b"x"])
+            await tx.send("q", b"a single one waits for its turn")
+            assert len(await tx.commit()) == fits + 2
+            assert where.queue_lengths()["q"] == fits + 2
+
+
+async def test_a_list_of_one_message_is_never_too_long(node: triack.Node) -> None:
+    async with node.transaction() as tx:
+        await tx.send_many("q", [b"x" * (4 * 1024 * 1024)])
+        await tx.send_many("q", [])
+    assert node.queue_lengths()["q"] == 1
+
+
+async def test_what_was_prepared_goes_by_the_stream_that_is_there_then() -> None:
+    """A stream may end while a transaction is open: its messages come all the same, behind those sent between."""
+    settings = quick(retire_after_s=0.05)
+    async with make("a", settings=settings) as a, make("b", scheme="udp", settings=settings) as b:
+        tx = a.transaction()
+        for to in ("q", f"{b.address}/q"):
+            await tx.send(to, b"2")
+            await tx.send_many(to, [b"3", b"4"])
+        for to in ("q", f"{b.address}/q"):
+            await a.send(to, b"1")
+        await until(lambda: not a._port._engine.outbox.queues)  # noqa: SLF001 - their streams have ended
+        receipts = await tx.commit(until="queued", timeout=WAIT)
+        await asyncio.gather(*(receipt.ordered(WAIT) for receipt in receipts))
+        for node in (a, b):
+            assert await bodies(node, "q", 4) == [b"1", b"2", b"3", b"4"]

@@ -1,0 +1,429 @@
+"""What readers have in hand, what takes it back, and what becomes of it when the reader's process dies."""
+
+import asyncio
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import triack
+import triack.sync
+from tests.node.nodes import WAIT, make, quick, until
+from triack.node.node import port_of
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+
+AT_ONCE = triack.Redelivery(first_wait_s=0)
+
+LIFE = """
+import asyncio, os, sys, triack
+
+async def main():
+    settings = triack.NodeSettings(max_redeliveries=2, redelivery=triack.Redelivery(first_wait_s=0))
+    async with triack.open("n", data=sys.argv[1], insecure=True, settings=settings) as node:
+        {read}
+
+asyncio.run(main())
+"""
+ONE_BY_ONE = """
+        async for message in node.receive("q"):
+            print(message.body.decode(), message.failures, flush=True)
+            if message.body == b"poison":
+                os._exit(9)
+            if message.body == b"last":
+                break
+"""
+BY_HAND = """
+        reader = node.receive("q", ack="manual")
+        while True:
+            message = await reader.get()
+            print(message.body.decode(), message.failures, flush=True)
+            if message.body == b"poison":
+                os._exit(9)
+            message.ack()
+            if message.body == b"last":
+                break
+"""
+BY_LIST = """
+        async with node.receive("q") as reader:
+            while True:
+                batch = await reader.get_many(100)
+                for message in batch:
+                    print(message.body.decode(), message.failures, flush=True)
+                    if message.body == b"poison":
+                        os._exit(9)
+                if batch[-1].body == b"last":
+                    break
+"""
+IN_TRANSACTIONS = """
+        while True:
+            async with node.transaction() as tx:
+                message = await tx.receive("q")
+                print(message.body.decode(), message.failures, flush=True)
+                await tx.send("done", message.body)
+                if message.body == b"poison":
+                    os._exit(9)
+            if message.body == b"last":
+                break
+"""
+
+
+async def live(data: Path, read: str) -> list[str]:
+    """What one life of a reader was handed."""
+    life = LIFE.format(read=read)
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", life, str(data), stdout=PIPE)
+    printed, _ = await asyncio.wait_for(child.communicate(), WAIT)
+    return printed.decode().splitlines()
+
+
+async def put(data: Path, *texts: bytes) -> None:
+    async with make("n", data) as node:
+        for text in texts:
+            await node.send("q", text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("read", [ONE_BY_ONE, BY_HAND, IN_TRANSACTIONS])
+async def test_what_kills_its_handler_is_dead_after_so_many_lives(tmp_path: Path, read: str) -> None:
+    """It alone: what was handled before it is handled once, and what comes behind it at last."""
+    await put(tmp_path, b"before", b"poison", b"behind", b"last")
+    lives = [await live(tmp_path, read) for _ in range(4)]
+    assert lives == [["before 0", "poison 0"], ["poison 1"], ["poison 2"], ["behind 0", "last 0"]]
+    async with make("n", tmp_path) as node:
+        letters = [letter async for letter in node.browse(DEAD_LETTER_QUEUE)]
+    assert [(letter.body, letter.reason, letter.attempts) for letter in letters] == [(b"poison", "reader-died", 3)]
+
+
+@pytest.mark.slow
+async def test_what_dies_with_a_list_comes_alone(tmp_path: Path) -> None:
+    """All of the list was in hand. From then on none of it can kill but itself."""
+    await put(tmp_path, b"before", b"poison", b"behind", b"last")
+    lives = [await live(tmp_path, BY_LIST) for _ in range(4)]
+    assert lives == [["before 0", "poison 0"], ["before 1", "poison 1"], ["poison 2"], ["behind 1", "last 1"]]
+
+
+@pytest.mark.slow
+async def test_a_second_death_has_its_wait(tmp_path: Path) -> None:
+    """The first may be anybody's fault."""
+    await put(tmp_path, b"poison")
+    await live(tmp_path, ONE_BY_ONE)
+    async with make("n", tmp_path) as node:
+        assert [it.wait_until async for it in node.browse("q")] == [None]
+    await live(tmp_path, ONE_BY_ONE)
+    async with make("n", tmp_path) as node:
+        (message,) = [it async for it in node.browse("q")]
+        assert message.attempts == 2
+        assert message.wait_until is not None
+
+
+async def test_an_orderly_end_is_no_death(tmp_path: Path) -> None:
+    await put(tmp_path, b"1")
+    async with make("n", tmp_path) as node:
+        held = node.receive("q")
+        await held.get(WAIT)
+    async with make("n", tmp_path) as node:
+        assert (await node.receive("q").get(WAIT)).failures == 0
+
+
+# ---- handlers that raise
+
+
+async def handle(data: Path) -> None:
+    settings = quick(max_redeliveries=1, redelivery=AT_ONCE)
+    async with make("n", data, settings=settings) as node:
+        async for message in node.receive("q"):
+            if message.body == b"poison":
+                raise KeyError
+            if message.body == b"last":
+                return
+
+
+def handle_in_a_thread(data: Path) -> None:
+    settings = quick(max_redeliveries=1, redelivery=AT_ONCE)
+    with triack.sync.open("n", data=data, insecure=True, settings=settings) as node:
+        for message in node.receive("q"):
+            if message.body == b"poison":
+                raise KeyError
+            if message.body == b"last":
+                return
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["async", "sync"])
+async def test_an_error_that_ends_the_program_is_a_failure(tmp_path: Path, *, waits: bool) -> None:
+    """Though the loop has no block of its own: its message has failed, and is dead after two of them."""
+    await put(tmp_path, b"before", b"poison", b"last")
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            await (handle(tmp_path) if waits else asyncio.to_thread(handle_in_a_thread, tmp_path))
+    await (handle(tmp_path) if waits else asyncio.to_thread(handle_in_a_thread, tmp_path))
+    async with make("n", tmp_path) as node:
+        (letter,) = [letter async for letter in node.browse(DEAD_LETTER_QUEUE)]
+        assert (letter.body, letter.reason) == (b"poison", "max-redeliveries")
+
+
+async def test_an_error_is_no_failure_of_what_others_have_since(tmp_path: Path) -> None:
+    """A loop that was left by break has nothing to do with it, once its message was handled elsewhere."""
+    await put(tmp_path, b"1", b"2")
+    with pytest.raises(KeyError):
+        await leave_and_fail(tmp_path)
+    async with make("n", tmp_path) as node:
+        assert [(it.body, it.attempts) async for it in node.browse("q")] == [(b"2", 0)]
+
+
+async def leave_and_fail(data: Path) -> None:
+    async with make("n", data) as node:
+        async for _ in node.receive("q"):
+            break
+        async with node.receive("q") as reader:
+            assert (await reader.get(WAIT)).body == b"1"
+        raise KeyError
+
+
+# ---- readers in other processes
+
+
+CLIENT = """
+import asyncio, sys, triack
+
+async def main():
+    async with triack.connect(sys.argv[1]) as client:
+        {read}
+        print("has it", flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+READS = 'reader = client.receive("q", name="worker"); message = await reader.get()'
+RECEIVES = 'tx = client.transaction(); message = await tx.receive("q")'
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
+    async with make("n", tmp_path, settings=quick(max_redeliveries=1, redelivery=AT_ONCE)) as found:
+        await found.send("q", b"1")
+        await found.send("q", b"2")
+        await found.flush()
+        yield found
+
+
+async def start(data: Path, read: str) -> asyncio.subprocess.Process:
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", CLIENT.format(read=read), str(data), stdout=PIPE)
+    assert child.stdout is not None
+    assert await asyncio.wait_for(child.stdout.readline(), WAIT) == b"has it\n"
+    return child
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("read", [READS, RECEIVES])
+async def test_a_client_that_dies_has_failed(node: triack.Node, tmp_path: Path, read: str) -> None:
+    """After one more than the further tries its message is dead, and the one behind it is untouched."""
+    for failures in (0, 1):
+        child = await start(tmp_path, read)
+        assert [(it.attempts, it.body) async for it in node.browse("q")] == [(0, b"2")], failures
+        child.send_signal(signal.SIGKILL)
+        await child.wait()
+        await until(lambda: not node.stats().queues["q"].in_hand)
+    letter = await node.receive(DEAD_LETTER_QUEUE).get(WAIT)
+    assert (letter.body, letter.properties["dead_reason"]) == (b"1", "reader-died")
+    assert [(it.attempts, it.body) async for it in node.browse("q")] == [(0, b"2")]
+
+
+@pytest.mark.slow
+async def test_a_client_that_is_interrupted_has_not_failed(node: triack.Node, tmp_path: Path) -> None:
+    child = await start(tmp_path, READS)
+    child.send_signal(signal.SIGINT)
+    await child.wait()
+    await until(lambda: not node.stats().queues["q"].in_hand)
+    assert [it.attempts async for it in node.browse("q")] == [0, 0]
+
+
+@pytest.mark.slow
+async def test_stats_say_which_process_has_a_message(node: triack.Node, tmp_path: Path) -> None:
+    child = await start(tmp_path, READS)
+    (holder,) = node.stats().queues["q"].holders
+    assert (holder.name, holder.pid, holder.messages) == ("worker", child.pid, 1)
+    async with triack.connect(tmp_path) as client:
+        assert (await client.stats()).queues["q"].holders[0].pid == child.pid
+    child.kill()
+    await child.wait()
+
+
+# ---- stats
+
+
+async def test_stats_say_which_task_has_how_much_since_when(node: triack.Node) -> None:
+    """What is in hand has an age as well."""
+    asyncio.current_task().set_name("packer")  # type: ignore[union-attr]
+    reader = node.receive("q", ack="manual")
+    held = [await reader.get(WAIT), await reader.get(WAIT)]
+    queue = node.stats().queues["q"]
+    assert [(it.name, it.pid, it.messages) for it in queue.holders] == [("packer", None, 2)]
+    assert queue.in_hand == 2
+    assert queue.oldest_s is not None
+    assert 0 <= queue.holders[0].since_s <= queue.oldest_s
+    for message in held:
+        message.ack()
+    assert node.stats().queues["q"].holders == []
+    assert node.stats().queues["q"].oldest_s is None
+
+
+async def test_a_transaction_and_a_list_are_holders(node: triack.Node) -> None:
+    transaction = node.transaction()
+    await transaction.receive("q")
+    listed = await node.receive("q", ack="manual", name="lists").get_many(10, WAIT)
+    holders = node.stats().queues["q"].holders
+    assert sorted((it.name == "lists", it.messages) for it in holders) == [(False, 1), (True, 1)]
+    transaction.rollback(failed=False)
+    listed[0].reject(failed=False)
+    assert node.stats().queues["q"].holders == []
+
+
+# ---- release
+
+
+async def test_what_is_released_comes_again(node: triack.Node) -> None:
+    """To another reader, marked, and as no failure; the first reader gets an error with the message's name."""
+    hung = node.receive("q", ack="manual")
+    late = await hung.get(WAIT)
+    assert await node.release("q") == 1
+    assert await node.release("q") == 0
+    again = await node.receive("q", ack="manual").get(WAIT)
+    assert (again.id, again.redelivered, again.failures) == (late.id, True, 0)
+    with pytest.raises(triack.HandOverEnded, match=f"message {late.id} of queue q was taken back"):
+        late.ack()
+    late.reject()
+    again.ack()
+    assert node.queue_lengths()["q"] == 1
+
+
+async def test_a_reader_that_acknowledges_by_itself_is_told(node: triack.Node) -> None:
+    """Once, when it asks for the next; then it goes on."""
+    async with node.receive("q") as reader:
+        first = await reader.get(WAIT)
+        assert await node.release("q") == 1
+        with pytest.raises(triack.HandOverEnded):
+            await reader.get(WAIT)
+        assert (await reader.get(WAIT)).id == first.id
+    with pytest.raises(triack.HandOverEnded):
+        await release_within(node)
+    assert node.queue_lengths()["q"] == 1
+
+
+async def release_within(node: triack.Node) -> None:
+    async with node.receive("q") as reader:
+        await reader.get(WAIT)
+        await node.release("q")
+
+
+async def test_a_list_is_released_as_a_whole(node: triack.Node) -> None:
+    batch = await node.receive("q", ack="manual").get_many(10, WAIT)
+    assert await node.release("q") == 2
+    for message in batch:
+        with pytest.raises(triack.HandOverEnded):
+            message.ack()
+    assert [it.body for it in await node.receive("q").get_many(10, WAIT)] == [b"1", b"2"]
+
+
+async def test_of_a_transaction_whose_message_was_released_nothing_happens(node: triack.Node) -> None:
+    transaction = node.transaction()
+    await transaction.receive("q")
+    await transaction.send("done", b"result")
+    assert await node.release("q") == 1
+    with pytest.raises(triack.HandOverEnded):
+        await transaction.send("done", b"more")
+    with pytest.raises(triack.HandOverEnded):
+        await transaction.commit()
+    assert node.queue_lengths()["done"] == 0
+    assert node.queue_lengths()["q"] == 2
+
+
+async def test_a_client_is_told_as_well(node: triack.Node, tmp_path: Path) -> None:
+    """By its ack, by its loop, and by its commit."""
+    async with triack.connect(tmp_path) as client:
+        late = await client.receive("q", ack="manual").get(WAIT)
+        assert await client.release("q") == 1
+        with pytest.raises(triack.HandOverEnded, match=late.id):
+            late.ack()
+        async with client.receive("q") as reader:
+            await reader.get(WAIT)
+            await client.release("q")
+            with pytest.raises(triack.HandOverEnded):
+                await reader.get(WAIT)
+        transaction = client.transaction()
+        await transaction.receive("q")
+        await client.release("q")
+        with pytest.raises(triack.HandOverEnded):
+            await transaction.commit()
+
+
+async def test_an_ack_that_crosses_the_release_is_told_with_the_next_call(node: triack.Node, tmp_path: Path) -> None:
+    async with triack.connect(tmp_path) as client:
+        late = await client.receive("q", ack="manual").get(WAIT)
+        port_of(node).holding.take_back("q")
+        late.ack()
+        with pytest.raises(triack.HandOverEnded, match=late.id):
+            await until_raised(client)
+
+
+async def until_raised(client: triack.Client) -> None:
+    async with asyncio.timeout(WAIT):
+        while True:
+            await client.flush()
+
+
+def test_a_thread_is_told_as_well(tmp_path: Path) -> None:
+    with triack.sync.open("n", data=tmp_path, insecure=True) as node:
+        node.send("q", b"1").queued()
+        late = node.receive("q", ack="manual").get(WAIT)
+        assert node.stats().queues["q"].holders[0].name == "MainThread"
+        assert node.release("q") == 1
+        with pytest.raises(triack.HandOverEnded):
+            late.ack()
+
+
+async def test_a_queue_that_is_none_cannot_be_released(node: triack.Node) -> None:
+    with pytest.raises(triack.QueueNotFound):
+        await node.release("nosuch")
+
+
+# ---- in hand for too long
+
+
+async def test_what_is_in_hand_for_too_long_is_taken_back_as_a_failure(node: triack.Node) -> None:
+    """With one more failure it is dead, by the name of that."""
+    reader = node.receive("q", ack="manual", hand_over_timeout=0.01)
+    late = await reader.get(WAIT)
+    await until(lambda: not node.stats().queues["q"].in_hand)
+    with pytest.raises(triack.HandOverEnded, match="its hand-over timeout was over"):
+        late.ack()
+    again = await reader.get(WAIT)
+    assert (again.id, again.failures) == (late.id, 1)
+    letter = await node.receive(DEAD_LETTER_QUEUE).get(WAIT)
+    assert (letter.id, letter.properties["dead_reason"]) == (late.id, "hand-over-timeout")
+
+
+async def test_each_message_has_its_own_time(node: triack.Node) -> None:
+    """What was settled in time is no concern of the timeout, nor is what was handed out later."""
+    reader = node.receive("q", ack="manual", hand_over_timeout=60)
+    first = await reader.get(WAIT)
+    second = await reader.get(WAIT)
+    first.ack()
+    second.ack()
+    await node.flush()
+    assert node.queue_lengths()["q"] == 0
+
+
+@pytest.mark.parametrize("timeout", [0, -1, True, "5", float("nan"), float("inf")])
+async def test_a_timeout_that_cannot_be_is_refused(node: triack.Node, tmp_path: Path, timeout: float) -> None:
+    with pytest.raises(triack.UsageError, match="hand_over_timeout must be a number of seconds"):
+        node.receive("q", hand_over_timeout=timeout)
+    async with triack.connect(tmp_path) as client:
+        with pytest.raises(triack.UsageError, match="hand_over_timeout must be a number of seconds"):
+            client.receive("q", hand_over_timeout=timeout)
+
+
+async def test_a_name_is_text(node: triack.Node) -> None:
+    with pytest.raises(triack.UsageError, match="receive from q: name"):
+        node.receive("q", name=5)  # type: ignore[arg-type]

@@ -1,0 +1,57 @@
+"""What may be sent, checked before anything is accepted."""
+
+from typing import Any
+
+import pytest
+
+import triack
+from triack.node.shell.outgoing_message import DEADLINE_GRAIN_MS, as_bytes, check_size, with_properties
+
+NOW_MS = 1_700_000_000_001
+MAX = 4 * 1024 * 1024
+
+
+@pytest.mark.parametrize("body", [b"x", bytearray(b"x"), memoryview(b"x")])
+def test_a_body_is_made_of_bytes(body: object) -> None:
+    assert as_bytes("q", body) == b"x"
+    with pytest.raises(triack.UsageError, match="send to q: a body is bytes, not str"):
+        as_bytes("q", "x")
+
+
+def test_a_body_may_have_four_mib() -> None:
+    check_size("q", bytes(MAX))
+    with pytest.raises(triack.MessageTooLarge, match=f"{MAX + 1} bytes"):
+        check_size("q", bytes(MAX + 1))
+
+
+def test_deadlines_count_from_now_and_are_rounded_up() -> None:
+    """So that messages sent together share packets, and none dies early."""
+    message = with_properties("q", b"x", {"time_to_reach_queue": 2, "time_to_be_received": 0.25, "label": "l"}, NOW_MS)
+    assert message.reach_by_ms == 1_700_000_002_100
+    assert (message.receive_by_ms, message.properties) == (1_700_000_000_300, {"label": "l"})
+    assert message.reach_by_ms % DEADLINE_GRAIN_MS == 0
+
+
+@pytest.mark.parametrize(
+    "properties", [{"colour": "red"}, {"label": 5}, {"time_to_reach_queue": 0}, {"time_to_be_received": float("nan")}]
+)
+def test_a_property_that_cannot_be_is_named(properties: Any) -> None:
+    with pytest.raises(triack.UsageError, match=next(iter(properties))):
+        with_properties("q", b"x", properties, NOW_MS)
+
+
+def test_what_does_not_exist_yet_is_refused_by_name_and_what_does_is_listed() -> None:
+    """A slip of the keyboard is found without the documentation."""
+    valid = "valid are correlation_id, reply_to, label, headers, time_to_reach_queue, time_to_be_received, key, ack_now"
+    for name, said in (("priority", "messages have no priority"), ("lable", "lable is no message property")):
+        with pytest.raises(triack.UsageError) as refused:
+            with_properties("q", b"x", {name: "5"}, NOW_MS)  # type: ignore[misc]
+        assert str(refused.value) == f"send to q: {said}; {valid}"
+
+
+def test_headers_are_texts_by_name() -> None:
+    message = with_properties("q", b"x", {"headers": {"a": "b"}, "label": None}, NOW_MS)
+    assert message.properties == {"headers": {"a": "b"}}
+    for headers in ("a=b", {"a": 5}, {5: "a"}, [("a", "b")]):
+        with pytest.raises(triack.UsageError, match=r"^send to q: headers must be"):
+            with_properties("q", b"x", {"headers": headers}, NOW_MS)  # type: ignore[typeddict-item]

@@ -1,0 +1,178 @@
+"""Messages that nobody received in time, in queues that are read and in those that nobody reads."""
+
+from typing import Any
+
+import pytest
+
+from tests.queues.world import SimNode, World
+from triack.base.delivery import Delivery
+from triack.base.units import MS, SECOND
+from triack.queues.mailboxes import expiry
+from triack.queues.mailboxes.redelivery import Return
+from triack.queues.node_settings import NodeSettings
+from triack.queues.packing import Outgoing
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
+
+
+@pytest.fixture
+def world() -> World:
+    return World(1)
+
+
+def send(node: SimNode, to: SimNode, *bodies: bytes, read_ms: int, delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
+    """Messages for queue ``q`` that have to be received in so many milliseconds, 0 for any time."""
+    outgoing = node.live.outgoing_queue(to.address, "q", delivery)
+    for body in bodies:
+        by_ms = node.world.now_ms + read_ms if read_ms else 0
+        node.live.submit(outgoing, Outgoing(body, {"label": "l"}, receive_by_ms=by_ms), len(body))
+    node.drain()
+
+
+def letters(node: SimNode) -> list[tuple[bytes, dict[str, Any]]]:
+    """What is in the dead-letter queue, which is then empty."""
+    found = []
+    box = node.live.make_queue("dead-letter")
+    while (lease := node.live.take(box, node.world.now_ns)) is not None:
+        content = lease.packet.open()
+        assert content.receive_by_ms == 0
+        found.append((lease.body, (content.properties or [{}])[lease.index]))
+        box.acknowledge(lease)
+    node.drain()
+    return found
+
+
+def bodies(node: SimNode) -> list[bytes]:
+    return [body for body, _ in letters(node)]
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_what_nobody_reads_expires_in_its_queue_to_the_millisecond(world: World, delivery: Delivery) -> None:
+    """And goes to the dead-letter queue of the node that has it, as in MSMQ; the replay finds it expired, not lost."""
+    a, b = world.node("a"), world.node("b")
+    send(a, b, b"1", b"2", read_ms=2_000, delivery=delivery)
+    send(a, b, b"3", read_ms=0, delivery=delivery)
+    world.run(1_999 * MS)
+    assert (b.length("q"), b.length("dead-letter")) == (3, 0)
+    world.run(20 * MS)
+    assert (b.length("q"), b.length("dead-letter"), a.length("dead-letter")) == (1, 2, 0)
+    why = {"label": "l", "dead_reason": "receive-timeout", "dead_destination": "q", "dead_attempts": 0}
+    assert letters(b) == [(b"1", why), (b"2", why)]
+    assert b.live.queues.dead_letters == {"receive-timeout": 2}
+    assert [(record["number"], record["counts"]) for record in b.log("expired")] == [(1, [[1, 2]])]
+    assert b.read_all("q") == [b"3"]
+    found = judge_records([record for node in (a, b) for record in parse_records(b"".join(node.records))])
+    assert {it.check for it in found} <= {"silent_end"}
+
+
+def test_what_arrives_too_late_expires_at_once(world: World) -> None:
+    """Its sender did not know yet that it was, and does not know whether it arrived."""
+    a, b = world.node("a"), world.node("b")
+    world.network.faults.delay_ns = 200 * MS
+    send(a, b, b"x", read_ms=500)
+    world.run(5 * SECOND)
+    assert (b.read("q"), bodies(b)) == (0, [b"x"])
+    assert [letter["dead_maybe_delivered"] for _, letter in letters(a)] == [True]
+
+
+def test_nobody_is_handed_a_message_whose_time_is_over_before_the_timer_came(world: World) -> None:
+    """Nor the rest of a packet that is read slowly; what waits behind it is read."""
+    node = world.node("a")
+    send(node, node, b"1", b"2", read_ms=1_000)
+    send(node, node, b"3", read_ms=0)
+    world.run(100 * MS)
+    box, engine = node.live.make_queue("q"), node.live
+    first = engine.take(box, world.now_ns)
+    assert first is not None
+    late_ns = world.now_ns + SECOND
+    ((run, drawn),) = engine.draw_runs(box, 9, 9, late_ns)
+    assert [run.lease(index).body for index in drawn] == [b"3"]
+    box.acknowledge(first)
+    world.run(SECOND)
+    assert bodies(node) == [b"2"]
+
+
+def test_what_somebody_has_in_hand_does_not_expire(world: World) -> None:
+    """It can be done with as long as it takes; given back, it dies."""
+    node = world.node("a")
+    send(node, node, b"1", b"2", b"3", read_ms=1_000)
+    world.run(100 * MS)
+    box, engine = node.live.make_queue("q"), node.live
+    first, second = engine.take(box, world.now_ns), engine.take(box, world.now_ns)
+    assert first is not None
+    assert second is not None
+    world.run(2 * SECOND)
+    assert (bodies(node), box.length) == ([b"3"], 2)
+    box.acknowledge(first)
+    engine.give_back(box, second, Return(failed=True, delay_ms=60_000), world.now_ns)
+    node.drain()
+    world.run(100 * MS)
+    assert (bodies(node), box.length) == ([b"2"], 0)
+    node.restart()
+    world.run(SECOND)
+    assert (node.length("q"), bodies(node)) == (0, [])
+
+
+def test_what_waits_to_come_again_expires_meanwhile(world: World) -> None:
+    """And holds back nothing younger then."""
+    node = world.node("a")
+    send(node, node, b"1", read_ms=1_000)
+    send(node, node, b"2", read_ms=0)
+    world.run(100 * MS)
+    box, engine = node.live.make_queue("q"), node.live
+    lease = engine.take(box, world.now_ns)
+    assert lease is not None
+    engine.give_back(box, lease, Return(failed=True, delay_ms=3_600_000), world.now_ns)
+    node.drain()
+    assert engine.take(box, world.now_ns) is None
+    world.run(SECOND)
+    assert node.read_all("q") == [b"2"]
+    assert bodies(node) == [b"1"]
+
+
+def test_times_to_be_received_survive_restarts(world: World) -> None:
+    """What expired while the node was down is a dead letter when it is up, and what did not keeps its time."""
+    node = world.node("a")
+    send(node, node, b"1", read_ms=1_000)
+    send(node, node, b"2", read_ms=5_000)
+    world.run(100 * MS)
+    node.crash()
+    world.run(2 * SECOND)
+    node.start()
+    world.run(100 * MS)
+    assert (bodies(node), node.length("q")) == ([b"1"], 1)
+    world.run(3 * SECOND)
+    assert (bodies(node), node.length("q")) == ([b"2"], 0)
+
+
+def test_large_and_many_messages_whose_bodies_only_the_disk_has_expire(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their bodies are fetched a few at a time, and a commit holds a few of their letters."""
+    monkeypatch.setattr(expiry, "FETCH_AHEAD_BYTES", 10_000)
+    monkeypatch.setattr(expiry, "LETTERS_MAX", 20)
+    a, b = world.node("a"), world.node("b", NodeSettings(body_cache_bytes=0))
+    large = [bytes([number]) * 30_000 for number in range(3)]
+    small = [b"%03d" % number for number in range(100)]
+    send(a, b, *large, *small, read_ms=3_000)
+    world.run(2 * SECOND)
+    assert (b.length("q"), b.reads) == (103, 0)
+    b.restart()
+    world.run(3 * SECOND)
+    # The letters are read from the disk as well.
+    assert b.read_all("dead-letter") == [*large, *small]
+    assert b.reads == 3 + 1 + 1
+    assert b.length("q") == 0
+
+
+def test_a_queue_without_such_messages_has_no_timer(world: World) -> None:
+    """Nor has one whose messages were read in time."""
+    node = world.node("a")
+    send(node, node, b"1", read_ms=0)
+    world.run(SECOND)
+    assert node.live.queues.expiry.next_deadline_ms() is None
+    send(node, node, b"2", read_ms=60_000)
+    world.run(SECOND)
+    assert node.live.queues.expiry.next_deadline_ms() is not None
+    assert node.read_all("q") == [b"1", b"2"]
+    assert node.live.queues.expiry.next_deadline_ms() is None

@@ -1,0 +1,524 @@
+"""A queue of a node: order, what comes again, and bodies that only the disk has."""
+
+import gc
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.queues.world import World
+from triack.base.commit import HEAD_BYTES
+from triack.base.delivery import Delivery
+from triack.base.reasons import DropReason
+from triack.base.units import SECOND
+from triack.queues.mailboxes.line import CACHE_BYTES, PACKET_BYTES, Cache
+from triack.queues.mailboxes.mailbox import PARTIAL_MAX, Lease, Mailbox, Notices, QueuedPacket, Run
+from triack.queues.mailboxes.redelivery import Wait
+from triack.queues.packing import pack
+
+ORIGIN = b"o" * 16
+
+
+class Box:
+    """A mailbox, the disk behind it, and what was put so far."""
+
+    def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
+        self.notices = Notices(Counter(), cache=Cache(cache_bytes))
+        self.box = Mailbox(1, "q", self.notices)
+        self.disk: dict[int, bytes] = {}
+        self.numbers: dict[int, int] = {}
+        self.now_ms = 1_000
+
+    def put(
+        self, *bodies: bytes, lane: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL, limit: int = 1_200
+    ) -> None:
+        packed, _ = pack(list(bodies), limit, len(self.disk) * 1_000, 1)
+        for item in packed:
+            self.put_raw(item.body, lane, delivery)
+
+    def put_raw(self, body: bytes, lane: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
+        key = len(self.disk) + 1
+        self.disk[key] = body
+        number = self.numbers[lane] = self.numbers.get(lane, 0) + 1
+        keys = [] if delivery is Delivery.EXPRESS else [key]
+        packet = QueuedPacket(keys, ORIGIN, lane, 1, number, delivery, 1, len(body), [body])
+        self.box.put(packet, body[:HEAD_BYTES])
+
+    def run(self) -> Run:
+        run = self.box.open_run(self.now_ms)
+        assert run is not None
+        return run
+
+    def take(self) -> Lease | None:
+        """The next message, fetched from the disk if need be."""
+        run = self.box.open_run(self.now_ms)
+        if run is None and self.box in self.notices.wanting:
+            del self.notices.wanting[self.box]
+            self.box.load({key: self.disk[key] for key in self.box.poll_fetch()})
+            run = self.box.open_run(self.now_ms)
+        return None if run is None else run.lease(run.draw())
+
+    def take_all(self) -> list[Lease]:
+        found = []
+        while (handed := self.take()) is not None:
+            found.append(handed)
+        return found
+
+
+def bodies(handed: list[Lease]) -> list[bytes]:
+    return [one.body for one in handed]
+
+
+def test_what_is_acknowledged_together_counts_as_one_by_one() -> None:
+    """Express and durable packets, some of them in part, some twice: lengths, quotas, what the next commit holds."""
+    boxes = [Box(), Box()]
+    for box in boxes:
+        for delivery in (Delivery.EXPRESS, Delivery.TRANSACTIONAL, Delivery.EXPRESS):
+            box.put(*[b"%d" % number for number in range(200)], delivery=delivery)
+        box.put(b"large" * 1_000)
+    single, together = boxes
+    taken = [box.take_all() for box in boxes]
+    assert [len(leases) for leases in taken] == [601, 601]
+    for leases in (slice(0, 150), slice(100, 350), slice(340, 601)):
+        for lease in taken[0][leases]:
+            single.box.acknowledge_many([(lease.packet, 1 << lease.index)])
+        together.box.acknowledge_many([(lease.packet, 1 << lease.index) for lease in taken[1][leases]])
+        assert state(single) == state(together)
+    assert together.box.length == together.notices.express.total_bytes == together.notices.disk.total_bytes == 0
+
+
+def state(box: Box) -> list[object]:
+    """What is left, and what it counts for."""
+    inner, notices = box.box, box.notices
+    changed, orphans = inner.take_changes()
+    fill = (inner.fill.messages.value, inner.fill.bytes.value, inner.fill.is_full)
+    accounts = (notices.express.total_bytes, notices.disk.total_bytes)
+    return [inner.length, inner.size_bytes, fill, accounts, [packet.place for packet in changed], orphans]
+
+
+def test_messages_come_in_the_order_in_which_they_were_put() -> None:
+    """Over packets and within them, each once."""
+    box = Box()
+    box.put(b"1", b"2")
+    box.put(b"3")
+    assert bodies(box.take_all()) == [b"1", b"2", b"3"]
+    assert box.take() is None
+
+
+@given(st.lists(st.booleans(), min_size=12, max_size=12), st.permutations(range(12)), st.sampled_from(list(Delivery)))
+def test_what_is_given_back_comes_again_in_the_old_order(
+    give_back: list[bool], order: list[int], delivery: Delivery
+) -> None:
+    """Before anything younger, whatever the order of giving back, in every class."""
+    box = Box()
+    for number in range(0, 12, 3):
+        box.put(*(b"%02d" % (number + one) for one in range(3)), delivery=delivery)
+    box.put(b"younger", delivery=delivery)
+    taken = [handed for handed in (box.take() for _ in range(12)) if handed is not None]
+    for at in order:
+        if give_back[at]:
+            box.box.give_back(taken[at])
+        else:
+            box.box.acknowledge(taken[at])
+    again = box.take_all()
+    assert bodies(again) == [b"%02d" % at for at in range(12) if give_back[at]] + [b"younger"]
+    assert [handed.redelivered for handed in again] == [True] * (len(again) - 1) + [False]
+
+
+def test_classes_that_share_a_queue_keep_their_order_when_given_back() -> None:
+    """An express message does not jump the queue."""
+    box = Box()
+    box.put(b"durable")
+    box.put(b"express", delivery=Delivery.EXPRESS)
+    for handed in reversed(box.take_all()):
+        box.box.give_back(handed)
+    assert bodies(box.take_all()) == [b"durable", b"express"]
+
+
+def test_what_waits_keeps_everything_younger_back() -> None:
+    """What is older than it comes as ever; when the wait has ended, the queue goes on in its order."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    box.put(b"4")
+    first, second = box.take(), box.take()
+    assert first is not None
+    assert second is not None
+    box.box.give_back(second, Wait(box.now_ms + 500, 500, keep_order=True))
+    assert box.take() is None
+    box.box.give_back(first)
+    assert bodies(box.take_all()) == [b"1"]
+    assert box.notices.resuming.earliest() == box.now_ms + 500
+    box.now_ms += 500
+    assert bodies(box.take_all()) == [b"2", b"3", b"4"]
+
+
+def test_younger_messages_pass_one_that_waits_when_it_lets_them() -> None:
+    """It comes before what is still there when its wait ends."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    first = box.take()
+    assert first is not None
+    box.box.give_back(first, Wait(box.now_ms + 500, 500, keep_order=False))
+    second = box.take()
+    assert second is not None
+    assert second.body == b"2"
+    box.now_ms += 500
+    assert box.notices.resuming.poll_due(box.now_ms) == [box.box]
+    box.box.interrupt()
+    assert bodies(box.take_all()) == [b"1", b"3"]
+
+
+@pytest.mark.parametrize("keep_order", [True, False])
+def test_a_wait_survives_a_restart(keep_order: bool) -> None:
+    """With its end, its order, and no longer than it was, although the clock was set back meanwhile."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    taken = box.take_all()
+    box.box.acknowledge(taken[0])
+    box.box.give_back(taken[1], Wait(box.now_ms + 500, 500, keep_order))
+    ((packet,), _) = box.box.take_changes()
+    again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [], redelivered=True)
+    fresh = Box()
+    fresh.disk, fresh.now_ms = box.disk, 10
+    again.decode_progress(packet.encode_progress(), fresh.now_ms)
+    fresh.box.put(again, box.disk[1][:HEAD_BYTES])
+    assert bodies(fresh.take_all()) == ([] if keep_order else [b"3"])
+    assert fresh.notices.resuming.earliest() == 510
+    fresh.now_ms = 510
+    assert bodies(fresh.take_all()) == ([b"2", b"3"] if keep_order else [b"2"])
+
+
+@pytest.mark.parametrize("keep_order", [True, False])
+def test_a_wait_from_before_a_restart_ends_for_whoever_asked_once(keep_order: bool) -> None:
+    """There is nothing else in the queue, so that nobody asks again before somebody is told."""
+    box = Box()
+    box.put(b"1")
+    (lease,) = box.take_all()
+    box.box.give_back(lease, Wait(box.now_ms + 500, 500, keep_order))
+    ((packet,), _) = box.box.take_changes()
+    again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [box.disk[1]])
+    again.decode_progress(packet.encode_progress(), box.now_ms)
+    fresh = Box()
+    fresh.box.put(again, box.disk[1][:HEAD_BYTES])
+    assert fresh.box.open_run(box.now_ms) is None
+    assert fresh.notices.resuming.earliest() == box.now_ms + 500
+
+
+def test_length_counts_what_is_not_acknowledged() -> None:
+    """What is handed out is still there; acknowledged is not, and a second time changes nothing."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    first = box.take()
+    assert first is not None
+    assert box.box.length == 3
+    box.box.acknowledge(first)
+    box.box.acknowledge(first)
+    assert box.box.length == 2
+    box.box.give_back(first)
+    assert bodies(box.take_all()) == [b"2", b"3"]
+
+
+def test_progress_survives_a_restart() -> None:
+    """A packet that was half done comes back with the other half, and its failures."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    handed = box.take_all()
+    box.box.acknowledge(handed[1])
+    assert box.box.count_failure(handed[0]) == 1
+    ((packet,), orphans) = box.box.take_changes()
+    assert not packet.done
+    assert not orphans
+    again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [], redelivered=True)
+    again.decode_progress(packet.encode_progress(), box.now_ms)
+    fresh = Box()
+    fresh.disk = box.disk
+    fresh.box.put(again, box.disk[1][:HEAD_BYTES])
+    assert fresh.box.length == 2
+    assert [(one.body, one.redelivered) for one in fresh.take_all()] == [(b"1", True), (b"3", True)]
+    assert again.failures == {0: 1}
+
+
+def test_a_packet_is_done_with_its_last_message() -> None:
+    """Only then may its row go."""
+    box = Box()
+    box.put(b"1", b"2")
+    first, second = box.take_all()
+    box.box.acknowledge(second)
+    assert not first.packet.done
+    box.box.acknowledge(first)
+    assert first.packet.done
+
+
+def test_bodies_over_the_limit_stay_on_the_disk_and_come_in_order() -> None:
+    """Memory is bounded by ``CACHE_BYTES``; nothing is lost or swapped by paging."""
+    box = Box()
+    count = CACHE_BYTES // 60_000 + 80
+    sent = [b"%06d" % number + b"x" * 59_900 for number in range(count)]
+    for body in sent:
+        box.put(body, limit=60_000)
+    assert box.box.cached_bytes <= CACHE_BYTES + 61_000
+    assert box.box.length == count
+    taken = []
+    while (handed := box.take()) is not None:
+        taken.append(handed.body)
+        box.box.acknowledge(handed)
+    assert taken == sent
+    assert (box.box.cached_bytes, box.box.length) == (0, 0)
+
+
+def packets_in_memory() -> int:
+    gc.collect()
+    return sum(isinstance(one, QueuedPacket) for one in gc.get_objects())
+
+
+@pytest.mark.slow
+def test_the_unread_take_their_records_and_no_objects() -> None:
+    """200,000 packets of one message each: the worst there is."""
+    notices = Notices(Counter(), cache=Cache(1024**2))
+    box = Mailbox(1, "q", notices)
+    body = pack([b"unread"], 400, 1, 1)[0][0].body
+    before = packets_in_memory()
+    for number in range(1, 200_001):
+        packet = QueuedPacket([number], ORIGIN, 1, 1, number, Delivery.TRANSACTIONAL, 1, len(body), [body])
+        box.put(packet, body[:HEAD_BYTES])
+    assert packets_in_memory() - before < 1024**2 // PACKET_BYTES + 10
+    assert (box.length, box.size_bytes) == (200_000, 200_000 * len(body))
+
+
+def test_what_is_looked_through_on_the_disk_stays_in_its_place() -> None:
+    """All of it is seen; what is taken out by hand is never handed out, nor what is left of a packet lost."""
+    box = Box(cache_bytes=0)
+    for number in range(0, 1_500, 3):
+        box.put(*(b"%04d" % (number + one) for one in range(3)))
+    seen = [(packet.place, index) for packet, index in box.box.waiting()]
+    assert seen == [(place, index) for place in range(1, 501) for index in range(3)]
+    assert next(box.box.waiting((400, 1)))[1] == 2
+    wanted = set(seen[300:600]) | {(250, 1), (499, 2)}
+    assert len(box.box.withdraw(wanted)) == len(wanted)
+    assert len(box.box.take_changes()[0]) == 100 + 2
+    left = [b"%04d" % (3 * place - 3 + index) for place, index in seen if (place, index) not in wanted]
+    assert bodies(box.take_all()) == left
+    assert box.box.length == len(left)
+
+
+def test_a_message_on_the_disk_is_not_overtaken() -> None:
+    """While the body of the oldest is on its way, nothing younger is handed out."""
+    box = Box()
+    box.put(b"x" * 1_000)
+    assert box.take() is not None
+    packet = QueuedPacket([9], ORIGIN, 1, 1, 9, Delivery.TRANSACTIONAL, 1, 30, [])
+    box.disk[9] = pack([b"cold"], 400, 1, 1)[0][0].body
+    box.box.put(packet, box.disk[9][:HEAD_BYTES])
+    box.put(b"warm")
+    assert box.box.open_run(box.now_ms) is None
+    assert list(box.notices.wanting) == [box.box]
+    assert box.box.poll_fetch() == [9]
+    assert box.box.poll_fetch() == []
+    box.box.load({9: box.disk[9]})
+    assert bodies(box.take_all()) == [b"cold", b"warm"]
+
+
+def test_fragments_become_one_message() -> None:
+    """In one piece, counted once, with all their rows to delete."""
+    box = Box()
+    large = bytes(range(256)) * 20
+    box.put(large, limit=400)
+    (handed,) = box.take_all()
+    assert handed.body == large
+    assert handed.packet.keys == sorted(box.disk)
+    assert box.box.length == 1
+
+
+def test_two_streams_may_interleave_their_fragments() -> None:
+    """Each message is put together from its own stream's pieces."""
+    box = Box()
+    pieces = {lane: [item.body for item in pack([bytes([lane]) * 900], 400, 1, 1)[0]] for lane in (1, 2)}
+    for one, other in zip(pieces[1], pieces[2], strict=True):
+        box.put_raw(one, 1)
+        box.put_raw(other, 2)
+    assert sorted(bodies(box.take_all())) == [b"\x01" * 900, b"\x02" * 900]
+
+
+@given(st.permutations(range(4)))
+def test_recoverable_fragments_may_come_in_any_order(order: list[int]) -> None:
+    """Recoverable packets are not ordered; the message is."""
+    box = Box()
+    body = bytes(range(200)) * 7
+    packed = [item.body for item in pack([body], 400, 1, 1)[0]]
+    assert len(packed) == 4
+    for at in order:
+        box.put_raw(packed[at], delivery=Delivery.RECOVERABLE)
+    assert bodies(box.take_all()) == [body]
+
+
+def test_half_a_message_is_dead_when_something_follows_it() -> None:
+    """In a sequence the rest can only have expired: its rows are orphans and never block what follows."""
+    box = Box()
+    packed = [item.body for item in pack([b"x" * 900], 400, 1, 1)[0]]
+    for piece in packed[:-1]:
+        box.put_raw(piece)
+    assert box.take() is None
+    box.put(b"next")
+    assert list(box.notices.dirty) == [box.box]
+    assert box.box.take_changes() == ([], [1, 2])
+    assert bodies(box.take_all()) == [b"next"]
+
+
+def test_listeners_hear_of_what_arrives_and_of_what_comes_again() -> None:
+    """Whoever waits is woken."""
+    box, heard = Box(), []
+    box.box.listeners.append(lambda: heard.append(1))
+    box.put(b"1")
+    assert len(heard) == 1
+    handed = box.take()
+    assert handed is not None
+    box.box.give_back(handed)
+    assert len(heard) == 2
+
+
+# Runs.
+
+
+def spans(runs: list[Run]) -> list[tuple[int, int, int, bool]]:
+    """What runs say was handed out: place of the packet, first and last message, whether marked."""
+    return [(run.packet.place, run.first, run.next - 1, run.redelivered) for run in runs]
+
+
+def test_who_reads_a_queue_draws_from_the_same_run() -> None:
+    """So that two readers get messages in turns, and nothing is set aside for either."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    one, other = box.run(), box.run()
+    assert [one.draw(), other.draw(), one.draw(), other.draw(), one.draw()] == [0, 1, 2, -1, -1]
+
+
+def test_runs_are_the_record_of_what_was_handed_out() -> None:
+    """Each packet's messages once, in order, however often it is written down in between; undrawn runs say nothing."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    box.put(b"4")
+    first = box.run()
+    first.draw()
+    assert list(box.notices.read) == [box.box]
+    assert spans(box.box.take_runs()) == [(1, 0, 0, False)]
+    assert first.draw() == -1
+    assert bodies(box.take_all()) == [b"2", b"3", b"4"]
+    assert spans(box.box.take_runs()) == [(1, 1, 2, False), (2, 0, 0, False)]
+    box.put(b"5")
+    box.run()
+    assert box.box.take_runs() == []
+    assert bodies(box.take_all()) == [b"5"]
+
+
+def test_what_comes_back_ends_the_run_that_goes_on() -> None:
+    """Nobody draws anything younger before it, not even who has the run in hand; it is a marked run of its own."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    run = box.run()
+    old = run.lease(run.draw())
+    box.box.give_back(old)
+    assert run.draw() == -1
+    assert bodies(box.take_all()) == [b"1", b"2", b"3"]
+    assert spans(box.box.take_runs()) == [(1, 0, 0, False), (1, 0, 0, True), (1, 1, 2, False)]
+
+
+def test_a_run_of_one_that_nobody_drew_gives_way_to_something_older() -> None:
+    """And is not lost."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    first, second, _ = box.take_all()
+    box.box.give_back(second)
+    opened = box.run()
+    box.box.give_back(first)
+    assert opened.draw() == -1
+    assert bodies(box.take_all()) == [b"1", b"2"]
+
+
+def test_interrupting_ends_the_run_and_wakes_everyone() -> None:
+    """Whoever reads asks again, and hears that the node has ended."""
+    box, heard = Box(), []
+    box.put(b"1")
+    run = box.run()
+    box.box.listeners.append(lambda: heard.append(1))
+    box.box.interrupt()
+    assert (run.draw(), heard) == (-1, [1])
+    assert bodies(box.take_all()) == [b"1"]
+
+
+def test_a_queue_tells_its_owner_once() -> None:
+    """Of changes until they are taken; what is not on the disk needs no commit."""
+    box = Box()
+    box.put(b"1", b"2")
+    box.put(b"express", delivery=Delivery.EXPRESS)
+    first, second, express = box.take_all()
+    box.box.acknowledge(express)
+    assert not box.notices.dirty
+    box.box.acknowledge(first)
+    box.box.acknowledge(second)
+    assert list(box.notices.dirty) == [box.box]
+    assert box.box.take_changes() == ([first.packet], [])
+    assert box.box.take_changes() == ([], [])
+
+
+def test_too_many_unfinished_express_messages_give_way_and_are_counted() -> None:
+    """The oldest of them; what is complete does not count."""
+    box = Box()
+    halves = [
+        [item.body for item in pack([b"%03d" % number * 200], 400, number, 1)[0]] for number in range(PARTIAL_MAX + 2)
+    ]
+    for half in halves:
+        box.put_raw(half[0], delivery=Delivery.EXPRESS)
+    assert box.notices.drops == {DropReason.PARTIAL_OVERFLOW: 2}
+    for half in (halves[2], halves[1]):
+        for piece in half[1:]:
+            box.put_raw(piece, delivery=Delivery.EXPRESS)
+    assert bodies(box.take_all()) == [b"002" * 200]
+
+
+def test_a_node_counts_what_its_queues_give_up() -> None:
+    """Under the reason's name, like everything that is dropped."""
+    world = World(1)
+    sim = world.node("a")
+    node = sim.live
+    box = node.make_queue("q")
+    for number in range(PARTIAL_MAX + 3):
+        body = pack([b"x" * 600], 400, number, 1)[0][0].body
+        packet = QueuedPacket([], ORIGIN, 1, 1, number + 1, Delivery.EXPRESS, 1, len(body), [body])
+        box.put(packet, body[:HEAD_BYTES])
+    assert node.drops == {DropReason.PARTIAL_OVERFLOW: 3}
+    world.run(SECOND)
+    sim.drain()
+    assert [(record["reason"], record["count"]) for record in sim.log("dropped")] == [("partial-overflow", 3)]
+
+
+def test_what_is_taken_out_is_never_handed_out_nor_fetched() -> None:
+    """Of any packet, and of what came back; the rest keeps its order, and what a reader has stays with it."""
+    box = Box()
+    for at in range(0, 12, 3):
+        box.put(*(b"%02d" % (at + one) for one in range(3)))
+    taken = [box.take() for _ in range(4)]
+    assert taken[0] is not None
+    assert taken[1] is not None
+    box.box.give_back(taken[0])
+    box.box.give_back(taken[1], Wait(box.now_ms + 500, 500, keep_order=False))
+    waiting = [(packet.place, index) for packet, index in box.box.waiting()]
+    assert waiting == [(1, 0), (1, 1), (2, 1), (2, 2), (3, 0), (3, 1), (3, 2), (4, 0), (4, 1), (4, 2)]
+    out = box.box.withdraw({(1, 1), (1, 2), (2, 2), (3, 0), (3, 1), (3, 2)})
+    assert bodies(out) == [b"01", b"05", b"06", b"07", b"08"]
+    box.now_ms += 1_000
+    assert bodies(box.take_all()) == [b"00", b"04", b"09", b"10", b"11"]
+    assert box.box.length == 7
+    assert box.box.withdraw(set()) == []
+
+
+def test_taking_out_what_only_the_disk_has_lets_the_rest_be_fetched() -> None:
+    box = Box()
+    big = [bytes([number]) * 1_000_000 for number in range(20)]
+    for body in big:
+        box.put(body, limit=60_000)
+    assert box.box.cached_bytes <= CACHE_BYTES + 1_100_000
+    places = [packet.place for packet, _ in box.box.waiting()]
+    assert len(box.box.withdraw({(place, 0) for place in places[:19]})) == 19
+    assert bodies(box.take_all()) == [big[19]]
+    assert (box.box.cached_bytes, box.box.length) == (0, 20 - 19)

@@ -1,0 +1,34 @@
+"""The table of the queues that a node has for itself."""
+
+import pytest
+
+from triack.queues.mailboxes.system_queues import (
+    DEAD_LETTER_QUEUE,
+    REPLY_QUEUE,
+    STANDING_QUEUES,
+    SYSTEM_QUEUES,
+    Writer,
+    is_reserved,
+    system_queue,
+)
+from triack.queues.node_settings import DeadLetters, Limits
+
+
+@pytest.mark.parametrize(
+    ("name", "reserved"), [(DEAD_LETTER_QUEUE, True), (REPLY_QUEUE, True), ("$other", True), ("orders", False)]
+)
+def test_names_that_only_the_node_gives(name: str, reserved: bool) -> None:
+    assert is_reserved(name) is reserved
+    assert (system_queue(name) is not None) is (name in SYSTEM_QUEUES)
+
+
+def test_dead_letters_stand_apart_with_a_quota_of_their_own() -> None:
+    letters = SYSTEM_QUEUES[DEAD_LETTER_QUEUE]
+    assert (letters.writer, letters.is_apart, letters.gives_up) == (Writer.NODE, True, False)
+    quota = letters.quota(Limits(dead_letters=DeadLetters(messages=3, size_bytes=4_000)))
+    assert (quota.messages, quota.size_bytes) == (3, 4_000)
+    assert STANDING_QUEUES == (DEAD_LETTER_QUEUE,)
+
+
+def test_peers_may_write_replies_alone() -> None:
+    assert [queue.name for queue in SYSTEM_QUEUES.values() if queue.writer is Writer.PEERS] == [REPLY_QUEUE]

@@ -1,0 +1,545 @@
+"""Whole nodes without I/O: what the three acknowledgements, the queues and the disk make of a bad network."""
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from tests.logs import taken_apart
+from tests.queues.bare import Bare, records
+from tests.queues.world import World, numbered
+from triack.base.commit import Commit
+from triack.base.delivery import Delivery
+from triack.base.units import MS, SECOND
+from triack.ordering.order_settings import OrderSettings
+from triack.queues.manager.effects import Effect, Send
+from triack.queues.manager.engine import Engine
+from triack.queues.node_settings import Limits, NodeSettings, Quota
+from triack.queues.stages import STAGES, Stage
+from triack.queues.streams.group_commit import GroupCommit
+from triack.session.protocol.settings import SessionSettings
+from triack.tools.sim.faults import Faults
+
+EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.1, 0.3, 0.5])
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_everything_arrives_once_whatever_is_lost(loss: float, delivery: Delivery) -> None:
+    """Loss, duplicates and reordering; in order, too, if it is transactional."""
+    world = World(7, Faults(loss=loss, duplicate=0.1, reorder=0.2))
+    a, b = world.node("a"), world.node("b")
+    bodies = numbered(0, 300, 100)
+    for at in range(0, 300, 30):
+        a.send(b, "q", *bodies[at : at + 30], delivery=delivery)
+        world.run(20 * MS)
+    assert world.run(120 * SECOND, lambda: not a.busy)
+    b.read_all("q")
+    got = b.received["q"]
+    assert (got if delivery is TRANSACTIONAL else sorted(got)) == bodies
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_stages_come_in_order_and_with_the_right_ack(delivery: Delivery) -> None:
+    """Queued, received, stored, ordered; the last is the one that frees the class."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    sent = a.send(b, "q", b"hello", delivery=delivery)
+    said = {stage: a.watch(sent, stage) for stage in Stage if stage <= STAGES[delivery]}
+    seen: list[Stage] = []
+    while len(seen) < len(said):
+        known = len(seen)
+        while known == sum(map(len, said.values())):
+            world.run(MS)
+            assert world.now_ns < 10 * SECOND
+        seen += [stage for stage in said if said[stage] and stage not in seen]
+        if Stage.STORED in seen:
+            assert b.length("q") == 1
+    assert seen == sorted(seen)
+    assert all(result == [None] for result in said.values())
+    assert world.run(SECOND, lambda: not a.busy)
+
+
+def test_a_receipt_that_is_awaited_does_not_wait_for_the_idle_delay() -> None:
+    """One message, someone waits: two round trips and a commit, not half a second."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    ordered = a.watch(a.send(b, "q", b"hello"), Stage.ORDERED)
+    assert world.run(100 * MS, lambda: bool(ordered))
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_whoever_begins_to_wait_later_does_not_wait_long(delivery: Delivery) -> None:
+    """The message is there long since, its acks are held back for a minute: asking brings them at once."""
+    slow = NodeSettings(
+        session=SessionSettings(idle_ack_delay_s=60.0),
+        order=OrderSettings(order_ack_idle_s=60.0, seq_max_ack_delay_s=60.0),
+    )
+    world = World(1)
+    a, b = world.node("a", slow), world.node("b", slow)
+    a.watch(a.send(b, "q", b"warm", delivery=delivery), STAGES[delivery])
+    world.run(SECOND)
+    sent = a.send(b, "q", b"hello", delivery=delivery)
+    world.run(100 * MS)
+    assert b.length("q") == 2
+    said = a.watch(sent, STAGES[delivery])
+    assert world.run(50 * MS, lambda: said == [None])
+
+
+def test_partition_then_healing_delivers_everything() -> None:
+    """Both ways cut for a minute: the session closes for silence, a new one sends all again."""
+    world = World(3)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", *numbered(0, 50))
+    world.run(SECOND)
+    world.cut(a, b)
+    a.send(b, "q", *numbered(50, 400))
+    world.run(60 * SECOND)
+    assert a.live.closes["ack-timeout"] == 1
+    world.heal()
+    assert world.run(15 * SECOND, lambda: not a.busy)
+    b.read_all("q")
+    assert b.received["q"] == numbered(0, 400)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("outage_s", [1, 7, 60, 3_600])
+def test_the_first_delivery_after_an_outage_comes_within_a_second(outage_s: int) -> None:
+    """However long it was: a second for the next attempt, and three round trips."""
+    world = World(4)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"before")
+    world.run(3 * SECOND)
+    world.cut(a, b)
+    a.send(b, "q", b"after")
+    world.run(outage_s * SECOND)
+    assert b.length("q") == 1
+    world.heal()
+    assert world.run(SECOND + 3 * 10 * MS + MS, lambda: b.length("q") == 2)
+
+
+@pytest.mark.parametrize("way", ["data", "acks"])
+def test_a_one_way_cut_loses_and_repeats_nothing(way: str) -> None:
+    """Data arrives without acks, or acks would without data; healed, everything is there once."""
+    world = World(3)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"first")
+    world.run(2 * SECOND)
+    world.cut(*((a, b) if way == "data" else (b, a)), both=False)
+    a.send(b, "q", *numbered(0, 200))
+    world.run(30 * SECOND)
+    world.heal()
+    assert world.run(15 * SECOND, lambda: not a.busy)
+    b.read_all("q")
+    assert b.received["q"] == [b"first", *numbered(0, 200)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_both_ends_connect_at_once(seed: int) -> None:
+    """One session serves both directions, whichever node id is the greater."""
+    world = World(seed, Faults(loss=0.2 * (seed % 2)))
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", *numbered(0, 20))
+    b.send(a, "q", *numbered(20, 40))
+    assert world.run(20 * SECOND, lambda: not a.busy and not b.busy)
+    a.read_all("q")
+    b.read_all("q")
+    assert (a.received["q"], b.received["q"]) == (numbered(20, 40), numbered(0, 20))
+    if not seed % 2:
+        assert len({record["session"] for record in a.log("session_opened")}) == 1
+
+
+@pytest.mark.parametrize("who", ["a", "b", "both"])
+def test_crashes_of_either_end_lose_and_repeat_nothing(who: str) -> None:
+    """In the middle of a transfer, again and again."""
+    world = World(5, Faults(loss=0.05))
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", *numbered(0, 2_000, 60))
+    world.run(10 * MS)
+    for _ in range(6):
+        world.run(world.random.randrange(300 * MS))
+        b.read("q", 50)
+        for node in (a, b):
+            if who in (node.name, "both"):
+                node.restart()
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    b.read_all("q")
+    assert b.received["q"] == numbered(0, 2_000, 60)
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_what_is_done_leaves_the_disk(delivery: Delivery) -> None:
+    """At the sender with the ack that frees it or the dead letter, at the receiver when it was read.
+
+    Who has acknowledged stays: one row for each peer, by which another node in its place is known.
+    """
+    world = World(2, Faults(loss=0.1, reorder=0.1))
+    a, b = world.node("a"), world.node("b", queues=["q"])
+    a.send(b, "q", *numbered(0, 200, 90), large(size_bytes=20_000), delivery=delivery)
+    a.send(b, "nope", b"x", large(size_bytes=20_000), delivery=delivery)
+    assert world.run(30 * SECOND, lambda: not a.busy)
+    assert len(b.read_all("q")) == 201
+    a.read_all("dead-letter")
+    world.run(SECOND)
+    for node in (a, b):
+        content = node.store.load(b"x" * 16, 1)
+        assert [*content.outgoing, *content.messages] == []
+        holders = ["$holder:b"] if node is a and delivery is not EXPRESS else []
+        assert list(content.state) == holders
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
+def test_no_ack_runs_ahead_of_the_disk(delivery: Delivery) -> None:
+    """A slow disk at the receiver, packets all the time, a crash at any moment: what was acknowledged is there."""
+    for moment in range(12):
+        world = World(moment)
+        a, b = world.node("a"), world.node("b")
+        a.send(b, "q", b"warm", delivery=delivery)
+        world.run(2 * SECOND)
+        b.commit_ns = 60 * MS
+        for at in range(20):
+            waiting = a.send(b, "q", *numbered(at, at + 1), delivery=delivery)
+            a.watch(waiting, STAGES[delivery])
+            world.run(7 * MS)
+        world.run(moment * 11 * MS)
+        b.restart()
+        assert world.run(30 * SECOND, lambda a=a: not a.busy)  # type: ignore[misc]
+        assert sorted(b.read_all("q")) == [*numbered(0, 20), b"warm"]
+
+
+def test_a_peer_that_restarted_supersedes_its_old_session() -> None:
+    """The old session at the other end closes at once, with that reason."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"1")
+    world.run(SECOND)
+    a.restart()
+    a.send(b, "q", b"2")
+    assert world.run(2 * SECOND, lambda: b.length("q") == 2)
+    assert b.live.closes == {"superseded": 1}
+
+
+def test_an_idle_session_closes_and_comes_back() -> None:
+    """After the cleanup interval; the next message opens another without waiting."""
+    settings = NodeSettings(session=SessionSettings(cleanup_interval_s=5.0))
+    world = World(1)
+    a, b = world.node("a", settings), world.node("b", settings)
+    a.send(b, "q", b"1")
+    world.run(20 * SECOND)
+    assert a.live.closes.total() == 1
+    assert set(a.live.closes) <= {"idle", "peer-closed"}
+    a.send(b, "q", b"2")
+    assert world.run(100 * MS, lambda: b.length("q") == 2)
+
+
+def test_a_full_window_is_never_exceeded() -> None:
+    """SessionPacket and not session-acked: at most ``max_unacked_packet``, at every moment."""
+    settings = NodeSettings(session=SessionSettings(max_unacked_packet=8))
+    world = World(1, Faults(loss=0.1))
+    a, b = world.node("a", settings), world.node("b", settings)
+    a.send(b, "q", *numbered(0, 100, 800))
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    unacked: dict[str, set[int]] = {}
+    for record in a.log("packet_sent", "ack_received"):
+        open_ = unacked.setdefault(record["session"], set())
+        if record["event"] == "packet_sent":
+            open_.add(record["packet"])
+        for first, last in record.get("ranges", []):
+            open_.difference_update(range(first, last + 1))
+        assert len(open_) <= 8
+
+
+# Queues that are not there, and messages that come too late.
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+def test_a_queue_that_does_not_exist_sends_the_message_to_dead_letter(delivery: Delivery) -> None:
+    """At the sender, with the reason; the waiter is told; what goes to another queue is not held up."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", queues=["orders"])
+    said = a.watch(a.send(b, "nope", b"lost", delivery=delivery), STAGES[delivery])
+    a.send(b, "orders", b"fine", delivery=delivery)
+    world.run(5 * SECOND)
+    if delivery is EXPRESS:
+        assert said[0] in (None, "queue-not-found")
+    else:
+        assert said == ["queue-not-found"]
+        assert not a.busy
+        a.read_all("dead-letter")
+        assert a.received["dead-letter"] == [b"lost"]
+    b.read_all("orders")
+    assert b.received["orders"] == [b"fine"]
+
+
+def test_a_sequence_goes_on_behind_a_rejected_message() -> None:
+    """The queue appears later: everything that was not rejected still comes, in order."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", queues=["orders"])
+    a.send(b, "late", *numbered(0, 5))
+    world.run(3 * SECOND)
+    b.live.make_queue("late")
+    a.send(b, "late", *numbered(5, 10))
+    world.run(3 * SECOND)
+    a.read_all("dead-letter")
+    b.read_all("late")
+    assert a.received["dead-letter"] == numbered(0, 5)
+    assert b.received["late"] == numbered(5, 10)
+
+
+@pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_expires_goes_to_dead_letter(delivery: Delivery, restart: bool) -> None:
+    """At the sender, also when after a restart only the disk has the bodies; what has no deadline still arrives."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    world.cut(a, b)
+    for at in range(0, 30, 3):
+        a.send(b, "q", *numbered(at, at + 2), delivery=delivery, live_ms=2_000)
+        a.send(b, "q", *numbered(at + 2, at + 3), delivery=delivery)
+        world.run(10 * MS)
+    if restart:
+        a.restart()
+    world.run(4 * SECOND)
+    world.heal()
+    assert world.run(15 * SECOND, lambda: not a.busy)
+    a.read_all("dead-letter")
+    b.read_all("q")
+    late = [body for at in range(0, 30, 3) for body in numbered(at, at + 2)]
+    assert sorted(a.received["dead-letter"]) == late
+    assert sorted(b.received["q"]) == sorted(set(numbered(0, 30)) - set(late))
+
+
+@pytest.mark.parametrize("crash_ms", [250, 300, 330, 400, 500, 700])
+def test_a_crash_at_the_moment_of_expiry_loses_nothing(crash_ms: int) -> None:
+    """Delivered or in the dead-letter queue, however slow the disk is that should bury it."""
+    world = World(3)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"warm")
+    world.run(2 * SECOND)
+    world.cut(a, b, both=False)
+    a.send(b, "q", b"late", live_ms=300)
+    world.run(20 * MS)
+    a.send(b, "q", b"next")
+    world.run(20 * MS)
+    world.heal()
+    a.commit_ns = 400 * MS
+    world.run(crash_ms * MS)
+    a.crash()
+    world.run(500 * MS)
+    a.start()
+    world.run(20 * SECOND)
+    a.commit_ns = MS
+    world.run(5 * SECOND)
+    a.read_all("dead-letter")
+    b.read_all("q")
+    assert world.run(SECOND, lambda: not a.busy)
+    assert {b"warm", b"late", b"next"} == {*a.received["dead-letter"], *b.received["q"]}
+    assert b.received["q"] in ([b"warm", b"next"], [b"warm", b"late", b"next"])
+
+
+# Large messages.
+
+
+def large(seed: int = 1, size_bytes: int = 4 * 1024 * 1024) -> bytes:
+    return Random(seed).randbytes(size_bytes)
+
+
+@pytest.mark.slow
+def test_the_largest_message_survives_loss() -> None:
+    """4 MiB in thousands of fragments."""
+    world = World(2, Faults(loss=0.02, delay_ns=MS))
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"before", large(), b"after")
+    assert world.run(120 * SECOND, lambda: not a.busy)
+    b.read_all("q")
+    assert b.received["q"] == [b"before", large(), b"after"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["a", "b"])
+def test_a_large_message_survives_a_crash_in_its_middle(who: str) -> None:
+    """Half of it is on the other disk; it becomes one message all the same."""
+    world = World(2, Faults(delay_ns=MS))
+    a, b = world.node("a"), world.node("b")
+    body = large(size_bytes=1_000_000)
+    a.send(b, "q", b"before", body, b"after")
+    assert world.run(60 * SECOND, lambda: len(b.log("committed")) > 10)
+    assert b.length("q") < 2
+    world.nodes[f"udp://{who}:1"].restart()
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    b.read_all("q")
+    assert b.received["q"] == [b"before", body, b"after"]
+
+
+@pytest.mark.parametrize("body_cache_bytes", [1, 32 << 20])
+def test_a_large_message_for_nowhere_comes_back_whole(body_cache_bytes: int) -> None:
+    """One dead letter with all of its body, soon, even when only the disk has its pieces."""
+    world = World(1, Faults(delay_ns=MS))
+    a = world.node("a", NodeSettings(body_cache_bytes=body_cache_bytes))
+    b = world.node("b", queues=["orders"])
+    a.send(b, "nope", large())
+    assert world.run(60 * SECOND, lambda: a.length("dead-letter") == 1)
+    a.read_all("dead-letter")
+    assert a.received["dead-letter"] == [large()]
+    assert world.run(10 * SECOND, lambda: not a.busy)
+
+
+# Recoverable and express.
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_recoverable_arrives_once_across_crashes_of_both(seed: int) -> None:
+    """Also when the receiver committed and crashed before it could say so, and the sender sends all again."""
+    world = World(seed, Faults(loss=0.1, reorder=0.2))
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", *numbered(0, 600, 100), delivery=RECOVERABLE)
+    for _ in range(8):
+        world.run(world.random.randrange(250 * MS))
+        (a if world.random.random() < 0.3 else b).restart()
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    b.read_all("q")
+    assert sorted(b.received["q"]) == [body for body in numbered(0, 600, 100) if body in b.received["q"]]
+    assert len(b.received["q"]) == 600
+
+
+def test_express_is_lost_by_a_crash_only_and_never_repeated() -> None:
+    """What is on no disk dies with its process; the new life starts clean."""
+    world = World(4, Faults(loss=0.2, duplicate=0.2))
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", *numbered(0, 100), delivery=EXPRESS)
+    assert world.run(30 * SECOND, lambda: not a.busy)
+    b.read_all("q")
+    assert sorted(b.received["q"]) == numbered(0, 100)
+    world.cut(a, b)
+    a.send(b, "q", *numbered(100, 200), delivery=EXPRESS)
+    world.run(SECOND)
+    a.crash()
+    world.heal()
+    world.faults.duplicate = 0.3
+    a.start()
+    a.send(b, "q", *numbered(200, 300), delivery=EXPRESS)
+    assert world.run(30 * SECOND, lambda: not a.busy)
+    b.read_all("q")
+    assert sorted(b.received["q"]) == numbered(0, 100) + numbered(200, 300)
+
+
+def test_express_is_sent_again_when_its_session_is_lost() -> None:
+    """A partition alone loses nothing."""
+    world = World(4)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"0", delivery=EXPRESS)
+    world.run(SECOND)
+    world.cut(b, a, both=False)
+    a.send(b, "q", *numbered(1, 100), delivery=EXPRESS)
+    world.run(60 * SECOND)
+    world.heal()
+    assert world.run(15 * SECOND, lambda: not a.busy)
+    b.read_all("q")
+    assert b.received["q"] == [b"0", *numbered(1, 100)]
+
+
+def test_an_express_sender_may_restart_for_ever() -> None:
+    """Its streams of earlier lives do not count against it, whatever order its queues come in."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b", NodeSettings(max_streams=4))
+    names = ["x", "y"]
+    for life in range(12):
+        world.random.shuffle(names)
+        for name in names:
+            a.send(b, name, b"%d" % life, delivery=EXPRESS)
+        assert world.run(10 * SECOND, lambda: not a.busy)
+        a.restart()
+    for name in ("x", "y", "z"):
+        a.send(b, name, b"last", delivery=EXPRESS)
+    assert world.run(10 * SECOND, lambda: not a.busy)
+    assert [b.length(name) for name in ("x", "y", "z")] == [13, 13, 1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nobody_is_left_with_something_to_do(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each poll: every conversation was looked at and has its deadline, and every queue that may send is in line.
+
+    Whoever were forgotten would stand still until something else happens to it, on a quiet network for ever.
+    """
+    poll = Engine.poll
+
+    def watch(engine: Engine, now_ns: int) -> list[Effect]:
+        effects = poll(engine, now_ns)
+        assert all(conversation.session.is_paced for conversation in engine.handshakes.awake)
+        for conversation in engine.handshakes.conversations.values():
+            assert conversation.session.poll_event() is None
+            at_ns = conversation.session.next_deadline()
+            due_ns = engine.next_deadline()
+            assert at_ns is None or (due_ns is not None and due_ns <= at_ns)
+        for outgoing in engine.outbox.queues:
+            link = engine.outbox.links.get(outgoing.peer)
+            may_send = link is not None and outgoing.sequence.peek() is not None
+            wants_bodies = outgoing in engine.outbox._wanting  # noqa: SLF001 - the disk answers, then it is in line
+            assert not may_send or wants_bodies or (link is not None and link.busy)
+        return effects
+
+    monkeypatch.setattr(Engine, "poll", watch)
+    world = World(seed, Faults(loss=0.2, duplicate=0.1, reorder=0.2))
+    a, b = world.node("a", NodeSettings(body_cache_bytes=20_000)), world.node("b")
+    for at in range(30):
+        for queue, delivery in enumerate(Delivery):
+            a.send(b, f"q{queue}", *numbered(at, at + 1, 900), delivery=delivery, live_ms=400 * (at % 3))
+            b.send(a, f"q{queue}", *numbered(at, at + 1), delivery=delivery)
+        world.run(world.random.randrange(150 * MS))
+        if world.random.random() < 0.1:
+            world.random.choice((a, b)).restart()
+    assert world.run(60 * SECOND, lambda: not a.busy and not b.busy)
+
+
+def by_packet(commit: Commit) -> Commit:
+    """A commit in which no two packets share a row, and which does not say how long the log was."""
+    return replace(commit, messages=[packet for row in commit.messages for packet in row.packets()], records=0)
+
+
+@pytest.mark.parametrize("delivery", list(Delivery))
+@pytest.mark.parametrize("limits", [Limits(), Limits(quota=Quota(messages=9)), Limits(peer_memory_bytes=10_000)])
+def test_what_comes_together_is_taken_as_if_it_came_one_by_one(delivery: Delivery, limits: Limits) -> None:
+    """Plain packets, one that came before, a large message and junk: the same commits, answers and records.
+
+    Also when there is room for some of them only.
+    """
+    settings = NodeSettings(limits=limits, stream_datagram_bytes=1_200)
+    a, together, alone = Bare("a", settings), Bare("b", settings), Bare("b", settings)
+    bodies = [*(b"%d" % number * 300 for number in range(40)), bytes(5_000), b"last"]
+    a.submit(together.address, *bodies, delivery=delivery)
+    older: list[bytes] = []
+    for _ in range(12):
+        effects = a.poll()
+        for effect in effects:
+            if isinstance(effect, Send):
+                burst = [*effect.datagrams[:3], b"junk", *older[:1], *effect.datagrams[3:]]
+                older = effect.datagrams[-1:]
+                together.engine.handle_datagrams(burst, a.address, together.now_ns)
+                for datagram in burst:
+                    alone.engine.handle_datagram(datagram, a.address, alone.now_ns)
+        if a.job is not None:
+            a.finish_job()
+        a.hear(together.poll(), together)
+        alone.poll()
+        assert (together.job is None) is (alone.job is None)
+        if together.job is not None and alone.job is not None:
+            assert isinstance(together.job, GroupCommit)
+            assert isinstance(alone.job, GroupCommit)
+            assert by_packet(together.job.commit) == by_packet(alone.job.commit)
+            together.finish_job()
+            alone.finish_job()
+    assert together.engine.drops == alone.engine.drops
+    logs = [taken_apart(records(node.effects)) for node in (together, alone)]
+    # What a run brings is on record before whatever becomes of each packet of it.
+    told = [Counter(str(sorted({**one, "n": 0, "size": 0}.items())) for one in log) for log in logs]
+    assert told[0] == told[1]
+    said = [[effect for effect in node.effects if isinstance(effect, Send)] for node in (together, alone)]
+    assert said[0] == said[1]
+    read: dict[Bare, list[bytes]] = {together: [], alone: []}
+    for node, got in read.items():
+        while (lease := node.engine.take(node.engine.queues.mailboxes["q"], node.now_ns)) is not None:
+            got.append(lease.body)
+    assert read[together] == read[alone]
+    assert read[together] == bodies or limits != Limits()

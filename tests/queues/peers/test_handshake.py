@@ -1,0 +1,438 @@
+"""How conversations begin, on networks that lose and repeat, and with peers that lie about the past."""
+
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import count
+from random import Random
+
+import pytest
+
+from tests.queues.hostile import Hostile, make_connect, make_hello, open_datagram
+from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
+from tests.queues.world import PlainWorld, SimNode, World
+from triack.base.datagram import HEADER_BYTES, Answer, Header, Kind, Opened, open_each, read_header
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
+from triack.base.reasons import DropReason
+from triack.base.units import MS, SECOND
+from triack.queues.node_settings import NodeSettings
+from triack.queues.peers import halted_peers
+from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
+from triack.session.protocol.frames import Hello
+from triack.session.protocol.settings import SessionSettings
+from triack.tools.sim import residents
+from triack.tools.sim.faults import Faults
+
+UNPROBED = NodeSettings(session=SessionSettings(max_datagram_bytes=1_200))
+
+# On the wire.
+
+
+def connects(world: World) -> list[tuple[int, Introduction]]:
+    """The session ids and introductions of the connects that nodes of this world send from now on."""
+    heard: list[tuple[int, Introduction]] = []
+
+    def tap(datagram: bytes, _sender: str, _to: str) -> None:
+        opened = open_datagram(datagram)
+        if opened.kind is Kind.CONNECT:
+            heard.append((opened.hello.session_id, opened.introduction))
+
+    world.network.tap = tap
+    return heard
+
+
+def test_only_a_meeting_after_both_restarted_takes_another_round_trip() -> None:
+    """Strangers need none; a link remembers whom it leads to; and a peer that has lived on has forgotten nothing."""
+    idle = NodeSettings(session=SessionSettings(cleanup_interval_s=5.0))
+    world = PlainWorld(1)
+    a, b = world.node("a", idle), world.node("b", idle)
+    heard = connects(world)
+    deliver(world, a, b, 1)
+    assert len(heard) == 1
+    world.run(20 * SECOND)
+    deliver(world, a, b, 2)
+    assert len(heard) == 2
+    assert heard[1][1].remembered.start == b.live.handshakes.history.start
+    b.restart()
+    deliver(world, a, b, 3)
+    a.restart()
+    deliver(world, a, b, 4)
+    assert len({session_id for session_id, _ in heard}) == len(heard)
+    first = len(heard)
+    a.restart()
+    b.restart()
+    deliver(world, a, b, 5)
+    again = heard[first:]
+    assert len({session_id for session_id, _ in again}) == 1
+    assert [own.remembered == NO_POINT for _, own in again] == [True, False]
+
+
+def test_the_other_round_trip_is_one_and_no_more() -> None:
+    """It begins when the accept arrives, not with a timer; and copies of the accept begin no other."""
+    world, a, b = pair(1, Faults(delay_ns=20 * MS))
+    deliver(world, a, b, 1)
+    a.restart()
+    b.restart()
+    heard = connects(world)
+    world.faults.duplicate = 1.0
+    a.send(b, "q", b"2")
+    assert world.run(5 * 20 * MS + 5 * MS, lambda: b.length("q") == 2)
+    assert len(heard) == 2
+
+
+def test_an_older_life_of_the_peer_is_over_when_a_newer_one_opens() -> None:
+    """Whoever began its session: the process at its other end is gone."""
+    world, a, b = pair()
+    b.send(a, "q", b"1")
+    world.run(SECOND)
+    a.restart()
+    a.send(b, "q", b"2")
+    assert world.run(SECOND, lambda: b.length("q") == 1)
+    assert b.live.closes == {"superseded": 1}
+
+
+def test_a_halted_peer_that_knows_nothing_gets_no_session_from_us() -> None:
+    """It lied, or somebody lied for it; it is dialled only to be told so."""
+    world, a, b = pair()
+    b.send(a, "q", b"1")
+    world.run(SECOND)
+    b.restart()
+    opened = len(b.log("session_opened"))
+    throw(world, b, claim(b, a.live.node_id, HistoryPoint(7, 1)))
+    assert b.rollbacks == ["own"]
+    b.send(a, "q", b"2")
+    both_know(world, b, a)
+    world.run(10 * SECOND)
+    assert len(b.log("session_opened")) == opened
+    assert a.length("q") == 1
+
+
+def test_a_second_session_with_a_busy_peer_opens_at_once() -> None:
+    """What is known of it grows all the time: that must not keep them from agreeing."""
+    world = PlainWorld(1, Faults(delay_ns=20 * MS))
+    a, b = world.node("a"), world.node("b")
+    world.network.attach("udp://alias:1", b.port)
+    b.commit_ns = MS
+
+    def send() -> None:
+        a.send(b, "q", b"x")
+        world.at(5 * MS, send)
+
+    send()
+    world.run(300 * MS)
+    outgoing = a.live.outgoing_queue("udp://alias:1", "other", Delivery.TRANSACTIONAL)
+    a.live.submit(outgoing, b"x", 1)
+    assert world.run(300 * MS, lambda: b.length("other") == 1)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_both_learn_of_it_whatever_the_network_does(seed: int) -> None:
+    """Half of all datagrams are lost, many repeated and late; nothing gets through before they know."""
+    random = Random(seed)
+    world, a, b = pair(seed)
+    deliver(world, a, b, *range(5))
+    rolled, other = random.sample([a, b], 2)
+    copy = rolled.copy_store()
+    deliver(world, a, b, *range(5, 10))
+    world.faults.loss, world.faults.duplicate, world.faults.reorder = 0.5, 0.3, 0.5
+    put_back(rolled, copy)
+    if random.random() < 0.5:
+        other.restart()
+    before = arrived(b)
+    a.send(b, "q", b"new")
+    if random.random() < 0.5:
+        b.send(a, "q", b"new")
+    assert world.run(120 * SECOND, lambda: (rolled.rollbacks, other.rollbacks) == (["own"], ["peer"]))
+    world.heal()
+    world.run(30 * SECOND)
+    assert arrived(b) == before
+    assert all(found["rolled_back"] != "unknown" for node in (a, b) for found in node.log("rollback_detected"))
+
+
+@pytest.mark.parametrize("way", ["to the other", "from the other"])
+def test_a_peer_that_could_not_be_told_is_told_later(way: str) -> None:
+    """The network fails at the moment of detection, for longer than a connection may take."""
+    world, a, b = pair()
+    deliver(world, a, b, 1)
+    copy = a.copy_store()
+    deliver(world, a, b, 2)
+    put_back(a, copy)
+    a.send(b, "q", b"new")
+    if way == "to the other":
+        world.network.tap = lambda *_: world.cut(a, b, both=False) if a.rollbacks else None
+        world.run(60 * SECOND)
+        world.network.tap = None
+        assert (a.rollbacks, b.rollbacks) == (["own"], [])
+    else:
+        world.cut(b, a, both=False)
+        world.run(60 * SECOND)
+        assert a.rollbacks == b.rollbacks == []
+    world.heal()
+    both_know(world, a, b)
+
+
+def test_a_halted_peer_is_left_alone() -> None:
+    """When both know, no more is said; one that connects again is refused, counted, and told."""
+    world, a, b = pair()
+    deliver(world, a, b, 1)
+    copy = a.copy_store()
+    deliver(world, a, b, 2)
+    put_back(a, copy)
+    a.send(b, "q", b"new")
+    both_know(world, a, b)
+    world.run(SECOND)
+    said = world.network.counts["sent"]
+    world.run(600 * SECOND)
+    assert world.network.counts["sent"] == said
+    refused = b.live.drops[DropReason.ROLLBACK]
+    a.restart()
+    both_know(world, a, b)
+    assert b.live.drops[DropReason.ROLLBACK] > refused
+    assert len(b.log("rollback_detected")) == 1
+
+
+def test_old_datagrams_of_a_rollback_halt_nobody_later() -> None:
+    """The right store is back, both have restarted, and everything that was said then is heard once more."""
+    world, a, b = pair()
+    heard: list[tuple[bytes, str, str]] = []
+    deliver(world, a, b, 1)
+    copy = a.copy_store()
+    deliver(world, a, b, 2)
+    a.crash()
+    good = a.copy_store()
+    a.restore(copy)
+    a.start()
+    world.network.tap = lambda *sent: heard.append(sent)
+    a.send(b, "q", b"lost")
+    both_know(world, a, b)
+    world.run(SECOND)
+    world.network.tap = None
+    said = [open_datagram(data) for data, _, to in heard if to == b.address]
+    assert RolledBack.SENDER in [sent.introduction.rolled_back for sent in said if sent.kind is Kind.CONNECT]
+    put_back(a, good)
+    b.restart()
+    for data, sender, to in heard * 2:
+        world.network.send(data, sender, to)
+    world.run(SECOND)
+    for data, sender, to in heard:
+        world.network.send(data, sender, to)
+    deliver(world, a, b, 3)
+    world.run(30 * SECOND)
+    assert a.rollbacks + b.rollbacks == []
+    assert b.read_all("q") == [b"1", b"2", b"3"]
+
+
+def test_a_late_copy_of_an_old_connect_changes_nothing() -> None:
+    """From an earlier life of the peer: it is answered, never opens, and what is remembered stays."""
+    world, a, b = pair()
+    old: list[bytes] = []
+    world.network.tap = lambda data, _sender, to: old.append(data) if to == b.address else None
+    deliver(world, a, b, 1)
+    world.network.tap = None
+    a.restart()
+    deliver(world, a, b, 2)
+    known = b.live.handshakes.peers.of(a.live.node_id)
+    for data in old * 2:
+        world.network.send(data, a.address, b.address)
+        world.run(10 * MS)
+    world.run(20 * SECOND)
+    assert b.live.handshakes.peers.of(a.live.node_id) == known
+    deliver(world, a, b, 3)
+    assert a.rollbacks + b.rollbacks == []
+
+
+def test_what_was_checked_stays_so_for_an_older_connect() -> None:
+    """A copy of the first one, which asked for nothing, comes late: the answer says what was found all the same."""
+    world = PlainWorld(1)
+    node = world.node("b")
+    answers: list[bytes] = []
+    world.network.tap = lambda data, _sender, to: answers.append(data) if to == "udp://evil:1" else None
+    first = Introduction(b"n" * 16, "n", "", node.address)
+    again = replace(first, receiver=node.live.node_id, remembered=node.live.handshakes.history.point)
+    for own in (first, again, first):
+        throw(world, node, make_connect(own, 5))
+    assert [open_datagram(answer).introduction.checked for answer in answers] == [
+        NO_POINT,
+        again.remembered,
+        again.remembered,
+    ]
+
+
+# A peer that means harm.
+
+
+def claim(victim: SimNode, node_id: bytes, remembered: HistoryPoint, session_id: int = 5) -> bytes:
+    """A connect of some node that says what it remembers of the victim."""
+    own = Introduction(node_id, "evil", "", victim.address, receiver=victim.live.node_id, remembered=remembered)
+    return make_connect(own, session_id)
+
+
+def throw(world: World, victim: SimNode, data: bytes) -> None:
+    victim.live.handle_datagram(data, "udp://evil:1", world.now_ns)
+    victim.drain()
+
+
+@pytest.mark.parametrize("what", ["another start", "a commit to come", "a rollback"])
+def test_a_peer_that_lies_about_our_past_halts_itself_alone(what: str) -> None:
+    """Its open session ends, it gets no other, whatever it claims then; everyone else is served."""
+    world, a, b = pair()
+    deliver(world, a, b, 1)
+    evil = Hostile(world, b)
+    now = b.live.handshakes.history.point
+    lie = {
+        "another start": HistoryPoint(7, 1),
+        "a commit to come": HistoryPoint(now.start, now.serial + 1),
+        "a rollback": now,
+    }[what]
+    harmless = Introduction(b"\xee" * 16, "evil", "", b.address, receiver=b.live.node_id)
+    own = replace(harmless, remembered=lie)
+    if what == "a rollback":
+        own = replace(own, rolled_back=RolledBack.SENDER)
+    evil.datagram(Kind.CONNECT, make_hello(own, 78).encode(), 0)
+    assert b.live.rollbacks == {"ee" * 16: "peer" if what == "a rollback" else "own"}
+    evil.frames(evil.message(1))
+    evil.datagram(Kind.CONNECT, make_hello(harmless, 79).encode(), 0)
+    world.run(SECOND)
+    assert b.length("q") == 1
+    assert b.live.drops[DropReason.ROLLBACK] == 2
+    assert len([found for found in b.log("session_opened") if found["peer"] == "ee" * 16]) == 1
+    deliver(world, a, b, 2)
+    assert a.rollbacks == []
+
+
+def test_invented_nodes_with_lies_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are refused; so many are remembered and reported, and a real one that our link leads to besides."""
+    monkeypatch.setattr(halted_peers, "HALTED_MAX", 10)
+    world, a, b = pair()
+    deliver(world, b, a, 1)
+    copy = b.copy_store()
+    deliver(world, b, a, 2)
+    put_back(b, copy)
+    for number in range(50):
+        throw(world, b, claim(b, number.to_bytes(16, "big"), HistoryPoint(7, 1), number))
+    assert b.live.drops[DropReason.ROLLBACK] == 50
+    assert len(b.rollbacks) == len(b.log("rollback_detected")) == 10
+    assert b.live.drops[DropReason.HALTED_OVERFLOW] == 40
+    b.send(a, "q", b"new")
+    assert world.run(10 * SECOND, lambda: len(b.rollbacks) == 11)
+    assert world.run(10 * SECOND, lambda: a.rollbacks == ["peer"])
+    world.run(SECOND)
+    b.drain()
+    assert sum(record["count"] for record in b.log("dropped") if record["reason"] == "halted-overflow") == 40
+
+
+def test_numbers_beyond_any_disk_are_refused() -> None:
+    """They fit on the wire, not into SQLite."""
+    world, node = PlainWorld(1), None
+    node = world.node("b")
+    for point in (HistoryPoint(2**63, 1), HistoryPoint(1, 2**63), HistoryPoint(2**64 - 1, 2**64 - 1)):
+        throw(world, node, claim(node, b"n" * 16, point))
+    assert node.live.drops == {"bad-hello": 3}
+    evil = Hostile(world, node)
+    evil.frames(evil.message(1))
+    world.run(SECOND)
+    assert node.read_all("q") == [b"hello"]
+
+
+# Channels: a conversation's own protects it, from the connect on.
+
+
+class Keyed:
+    """A toy with a handshake: the connect brings the key of all that follows."""
+
+    overhead_bytes = HEADER_BYTES + 20
+    peer, peer_key = "", b""
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+
+    def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes, now_ns: int) -> bytes:
+        said = Header(kind, connection_id, counter).encode() + (self.key if kind is Kind.CONNECT else b"") + payload
+        return said + blake2b(said, key=self.key, digest_size=20).digest()
+
+    def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
+        run = enumerate(payloads, counter)
+        return [self.seal(Kind.DATA, connection_id, at, payload, now_ns) for at, payload in run]
+
+    def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
+        if blake2b(datagram[:-20], key=self.key, digest_size=20).digest() != datagram[-20:]:
+            raise ProtocolError(DropReason.BAD_TAG)
+        return datagram[HEADER_BYTES + (8 if header.kind is Kind.CONNECT else 0) : -20]
+
+    def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
+        return open_each(lambda datagram, _: self.open(datagram, header, now_ns), datagrams, counters)
+
+
+class KeyedChannels:
+    """Draws a key for each conversation that begins here."""
+
+    overhead_bytes = Keyed.overhead_bytes
+    keys = count(1)
+
+    def knows(self, peer: str) -> bool:
+        return True
+
+    def dial(self, peer: str, scheme: str) -> Keyed:
+        return Keyed(next(self.keys).to_bytes(8, "big"))
+
+    def answer(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> Answer:
+        channel = Keyed(datagram[HEADER_BYTES : HEADER_BYTES + 8])
+        return Answer(channel, channel.open(datagram, header, now_ns))
+
+
+@pytest.fixture
+def _keyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residents, "InsecureChannels", KeyedChannels)
+
+
+@pytest.mark.usefixtures("_keyed")
+def test_every_conversation_has_its_own_channel_and_its_packets_fit_it() -> None:
+    """What one peer sealed is nothing in the conversation of another; a full datagram has the size that was agreed."""
+    world = PlainWorld(1)
+    a, b, c = world.node("a", UNPROBED), world.node("b"), world.node("c")
+    heard: dict[str, list[bytes]] = {a.address: [], c.address: []}
+    world.network.tap = lambda data, sender, _to: heard[sender].append(data) if sender in heard else None
+    bodies = [bytes([number]) * 3_000 for number in range(9)]
+    a.send(b, "q", *bodies)
+    c.send(b, "other", b"c")
+    assert world.run(10 * SECOND, lambda: not a.busy and not c.busy)
+    assert b.read_all("q") == bodies
+    assert max(map(len, heard[a.address])) == 1_200
+    world.network.tap = None
+    own, strange = (read_header(heard[node.address][-1]) for node in (a, c))
+    swapped = Header(Kind.DATA, own.connection_id, strange.counter + 1).encode() + heard[c.address][-1][HEADER_BYTES:]
+    b.live.handle_datagram(swapped, a.address, world.now_ns)
+    assert b.live.drops == {"bad-tag": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_keyed")
+def test_no_datagram_is_too_large_with_what_its_channel_adds() -> None:
+    """Full packets both ways, with the acks of a bad network on them."""
+    world = PlainWorld(1, Faults(loss=0.2, reorder=0.5))
+    a, b = world.node("a", UNPROBED), world.node("b")
+    sizes: list[int] = []
+    world.network.tap = lambda data, _sender, _to: sizes.append(len(data))
+    for _ in range(20):
+        a.send(b, "q", bytes(20_000))
+        b.send(a, "q", bytes(20_000))
+        world.run(20 * MS)
+    world.run(5 * SECOND)
+    assert max(sizes) == 1_200
+
+
+@pytest.mark.usefixtures("_keyed")
+def test_a_refusal_is_sealed_by_the_channel_that_answered() -> None:
+    """Although no session comes of it; whoever connects can open it."""
+    world = PlainWorld(1)
+    node = world.node("b")
+    answers: list[bytes] = []
+    world.network.tap = lambda data, _sender, to: answers.append(data) if to == "udp://evil:1" else None
+    lie = Introduction(b"n" * 16, "evil", "", node.address, NO_POINT, node.live.node_id, HistoryPoint(7, 1))
+    channel = Keyed(b"evil key")
+    throw(world, node, channel.seal(Kind.CONNECT, 6, 3, make_hello(lie, 5).encode(), 0))
+    (answer,) = answers
+    header = read_header(answer)
+    said = Hello.decode(channel.open(answer, header, 0))
+    assert (header.connection_id, header.counter) == (6, 3)
+    assert Introduction.decode(said.introduction).rolled_back is RolledBack.SENDER

@@ -1,0 +1,256 @@
+"""The way to one address: who has its turn, when there is a reason to connect, and when the next attempt is made."""
+
+from random import Random
+
+import pytest
+
+from tests.queues.outgoing import make_outgoing
+from tests.queues.world import World, numbered
+from triack.base.delivery import Delivery
+from triack.base.errors import RollbackDetected
+from triack.base.units import MS, SECOND
+from triack.queues.node_settings import Reconnect
+from triack.queues.peers import link as link_module
+from triack.queues.peers.control import Control
+from triack.queues.peers.link import PENDING_MAX, QUEUE_TURN_PACKETS, Link
+from triack.queues.stages import Stage
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.transport.secure import ATTEMPTS_MAX
+
+EXPRESS, TRANSACTIONAL = Delivery.EXPRESS, Delivery.TRANSACTIONAL
+ERROR = RollbackDetected("a copy", peer="ee", rolled_back="peer")
+
+
+def test_whoever_is_called_keeps_what_the_caller_may_use() -> None:
+    """The initiator takes the first accept that arrives, of any connect that it remembers."""
+    assert PENDING_MAX >= ATTEMPTS_MAX
+
+
+def make_link() -> tuple[Link, dict[Link, None]]:
+    awake: dict[Link, None] = {}
+    return Link("udp://b:1", Reconnect(), Random(1), awake), awake
+
+
+def filled(link: Link, packets: int) -> OutgoingQueue:
+    """An outgoing queue that has so many packets to send, and says so."""
+    outgoing = make_outgoing(content_bytes=300)
+    link.add(outgoing)
+    for _ in range(packets):
+        outgoing.submit(b"x" * 200, 200)
+    outgoing.start(outgoing.poll_packets(1))
+    assert len(outgoing.sequence.entries) == packets
+    link.offer(outgoing)
+    return outgoing
+
+
+def give(link: Link, most: int) -> list[OutgoingQueue]:
+    """Whose packets leave, one by one."""
+    given: list[OutgoingQueue] = []
+    while len(given) < most and (turn := link.next_turn()) is not None:
+        outgoing, left = turn
+        assert 1 <= left <= QUEUE_TURN_PACKETS
+        entry = outgoing.sequence.peek()
+        assert entry is not None
+        outgoing.sequence.handle_sent([entry], 0)
+        link.handle_given(outgoing)
+        given.append(outgoing)
+    return given
+
+
+# Turns.
+
+
+def test_queues_give_sixteen_packets_in_turns() -> None:
+    """A turn that a full window cuts short goes on with the next window; a queue that is done costs nobody a turn."""
+    link, _ = make_link()
+    x, y, z = filled(link, 40), filled(link, 5), filled(link, 20)
+    assert give(link, 10) == [x] * 10
+    assert link.next_turn() == (x, 6)
+    assert give(link, 100) == [x] * 6 + [y] * 5 + [z] * 16 + [x] * 16 + [z] * 4 + [x] * 8
+    assert link.next_turn() is None
+
+
+def test_a_queue_that_has_nothing_now_gives_its_turn_away() -> None:
+    """Its bodies are only on the disk; offered again, it comes after all that wait, with a whole turn."""
+    link, _ = make_link()
+    x, y = filled(link, 40), filled(link, 40)
+    give(link, 3)
+    link.end_turn(x)
+    assert link.next_turn() == (y, QUEUE_TURN_PACKETS)
+    link.offer(x)
+    assert give(link, 20) == [y] * 16 + [x] * 4
+
+
+def test_to_offer_twice_is_to_offer_once() -> None:
+    """And takes no place from others."""
+    link, _ = make_link()
+    x, y = filled(link, 20), filled(link, 20)
+    link.offer(x)
+    link.offer(y)
+    assert give(link, 100) == [x] * 16 + [y] * 16 + [x] * 4 + [y] * 4
+
+
+# A reason to connect.
+
+
+def test_it_is_busy_while_something_waits() -> None:
+    """What was freed or given up meanwhile is no reason."""
+    link, _ = make_link()
+    assert not link.busy
+    outgoing = filled(link, 2)
+    assert link.busy
+    for entry in list(outgoing.sequence.entries.values()):
+        outgoing.sequence.remove(entry)
+    assert not link.busy
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_a_halted_link_is_busy_until_the_peer_knows(told: bool) -> None:
+    """Then there is nothing to say to it any more, whatever waits; until it is healed."""
+    link, _ = make_link()
+    filled(link, 1)
+    link.halt(ERROR, told=told)
+    assert link.busy is not told
+    link.halt(ERROR, told=False)
+    assert link.busy is not told
+    link.halt(ERROR, told=True)
+    assert not link.busy
+    link.halt(None, told=False)
+    assert link.busy
+    link.halt(RollbackDetected("another", peer="dd", rolled_back="own"), told=False)
+    assert link.busy
+
+
+def test_a_halted_link_tells_everyone_who_waits() -> None:
+    """Queues that come later, too."""
+    link, _ = make_link()
+    said: list[str | None] = []
+    early = filled(link, 1)
+    early.stages.wait(0, Stage.ORDERED, said.append)
+    link.halt(ERROR, told=True)
+    late = filled(link, 1)
+    late.stages.wait(0, Stage.ORDERED, said.append)
+    assert len(said) == 2
+    assert None not in said
+
+
+def test_who_has_something_to_do_puts_itself_into_the_ready_set() -> None:
+    """Once; what is at rest is not there."""
+    link, awake = make_link()
+    assert not awake
+    filled(link, 1)
+    link.wake()
+    assert list(awake) == [link]
+
+
+# When to try again.
+
+
+def test_waits_double_with_jitter_up_to_the_longest() -> None:
+    """From half of each to all of it; after a session that lasted as long they begin small again."""
+    link, awake = make_link()
+    for round_ in range(2):
+        for number, most_ms in enumerate((100, 200, 400, 800, 1_000, 1_000, 1_000)):
+            awake.clear()
+            link.handle_closed(SECOND, unanswered=False)
+            assert most_ms / 2 <= (link.retry_at_ns - SECOND) / MS <= most_ms, (round_, number)
+            assert list(awake) == [link]
+            link.handle_opened(SECOND)
+        link.handle_opened(0)
+
+
+def test_a_connect_without_an_answer_was_a_wait_already() -> None:
+    """A peer that comes back need not wait for ours, however often it was tried."""
+    link, _ = make_link()
+    for _ in range(50):
+        link.handle_closed(0, unanswered=True)
+        assert link.retry_at_ns <= 100 * MS
+
+
+def test_jitter_keeps_nodes_from_calling_in_step() -> None:
+    moments = set()
+    for seed in range(10):
+        link = Link("udp://b:1", Reconnect(), Random(seed))
+        link.handle_closed(0, unanswered=False)
+        moments.add(link.retry_at_ns)
+    assert len(moments) == 10
+
+
+def test_it_tries_again_when_the_wait_is_over_and_not_before() -> None:
+    """A link of a whole node: it sleeps until its moment, then connects."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"1")
+    world.run(3 * SECOND)
+    world.cut(a, b)
+    a.live.handle_path_lost(b.address, world.now_ns)
+    a.send(b, "q", b"2")
+    (link,) = a.outbox.links.values()
+    retry_at_ns = link.retry_at_ns
+    assert link.conversation is None
+    world.run(MS)
+    assert a.live.next_deadline() == retry_at_ns
+    world.run(retry_at_ns - world.now_ns - 1)
+    assert link.conversation is None
+    world.run(1)
+    assert link.is_connecting
+
+
+# What waits for a peer.
+
+
+def test_a_newer_answer_takes_the_place_of_an_older(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many of different ones are refused; the newer word of one that waits is not, and refuses for both."""
+    monkeypatch.setattr(link_module, "CONTROL_MAX", 2)
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"1")
+    world.run(3 * SECOND)
+    (conversation,) = a.live.handshakes.conversations.values()
+    old, new = Control(b"old", (5,)), Control(b"new", (9,))
+    assert [conversation.put_control((lane, 0), old) for lane in (1, 2, 3)] == [True, True, False]
+    assert conversation.put_control((1, 0), new)
+    assert conversation.control is not None
+    assert list(conversation.control.items()) == [((1, 0), Control(b"new", (9, 5))), ((2, 0), old)]
+    assert list(conversation.awake) == [conversation]
+
+
+# Fairness, in whole nodes.
+
+
+@pytest.mark.parametrize("delivery", [EXPRESS, TRANSACTIONAL])
+def test_a_long_lane_does_not_starve_a_short_one(delivery: Delivery) -> None:
+    """One message behind a backlog for another queue arrives long before the backlog has gone."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "long", *numbered(0, 3_000, 1_000), delivery=delivery)
+    world.run(30 * MS)
+    a.send(b, "short", b"hello", delivery=delivery)
+    assert world.run(10 * SECOND, lambda: b.length("short") == 1)
+    assert b.length("long") < 1_000
+
+
+def test_equal_backlogs_advance_side_by_side() -> None:
+    """Neither of three lanes is ever a whole window ahead of another."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    for queue in ("x", "y", "z"):
+        a.send(b, queue, *numbered(0, 300, 1_000))
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    sent = {record["lane"]: 0 for record in a.log("queued")}
+    assert len(sent) == 3
+    for record in a.log("packet_sent"):
+        if "lane" in record:
+            sent[record["lane"]] += 1
+            assert max(sent.values()) - min(sent.values()) <= 40
+
+
+def test_one_dead_peer_does_not_hold_up_another() -> None:
+    """Each address has its own session and its own wait."""
+    world = World(1)
+    a, b, dead = world.node("a"), world.node("b"), world.node("dead")
+    dead.crash()
+    a.send(dead, "q", *numbered(0, 500))
+    world.run(SECOND)
+    a.send(b, "q", *numbered(0, 500))
+    assert world.run(2 * SECOND, lambda: b.length("q") == 500)

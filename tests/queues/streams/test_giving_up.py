@@ -1,0 +1,61 @@
+"""Messages that are sent no more, until their letters are made: on record at once, in order, and each at most once."""
+
+import pytest
+
+from tests.queues.bare import Bare, events, letters, submitted
+from triack.queues.node_settings import NodeSettings
+from triack.queues.packing import Outgoing
+from triack.queues.streams.group_commit import GroupCommit, Turn
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_refusal_that_comes_before_the_letter_is_part_of_it(refused: bool) -> None:
+    """A message that expired after it was sent may have arrived, unless its destination says that it never will."""
+    node = Bare()
+    outgoing = node.submit("memory://nobody", b"x")
+    node.poll()
+    node.finish_job()
+    (entry,) = outgoing.sequence.entries.values()
+    entry.sends = 1
+    outbox = node.engine.outbox
+    outbox.giving_up.purge(outgoing)
+    if refused:
+        outbox.handle_reject(outgoing.lane, outgoing.sequence.sequence, entry.number, "queue-not-found")
+        outbox.handle_reject(outgoing.lane, outgoing.sequence.sequence, entry.number, "queue-not-found")
+    node.poll()
+    (letter,) = letters(node)
+    assert (letter["dead_reason"], letter["dead_maybe_delivered"]) == ("purged", not refused)
+
+
+def test_what_is_given_up_is_on_record_at_once() -> None:
+    """A session may pass it over before its letter can be made: the disk is busy here, and the message freed first."""
+    node = Bare()
+    outgoing = submitted(node, Outgoing(b"x"))
+    node.submit("memory://nobody", b"y")
+    node.poll()
+    assert node.job is not None
+    node.engine.outbox.giving_up.purge(outgoing)
+    assert "removed" in events(node.poll())
+    (entry,) = [entry for entry in outgoing.sequence.entries.values() if entry.number == 1]
+    node.engine.outbox.handle_order_ack(outgoing.lane, 1, entry.number, node.engine.jobs.turn(node.now_ns))
+    node.finish_job()
+    assert "removed" not in events(node.poll())
+    assert node.job is None
+
+
+def test_letters_are_made_in_order_and_wait_for_bodies() -> None:
+    """The first was let go from memory: what follows it waits until that body has come from the disk."""
+    node = Bare(settings=NodeSettings(body_cache_bytes=1, messages_per_packet=1))
+    outgoing = submitted(node, Outgoing(b"1"), Outgoing(b"2", {"label": "l"}))
+    giving_up = node.engine.outbox.giving_up
+    first, second = outgoing.sequence.entries.values()
+    assert first.body is None
+    second.body = b"here"
+    giving_up.give_up(outgoing, first, "purged")
+    giving_up.give_up(outgoing, second, "purged")
+    giving_up.give_up(outgoing, first, "expired")
+    assert [item.entries for item in giving_up.waiting] == [[first], [second]]
+    assert [entry for _, entry in giving_up.missing(9)] == [first]
+    turn = Turn.of(GroupCommit(), 0, 0)
+    giving_up.dead_letter(turn)
+    assert (len(giving_up.waiting), turn.departures.dead_lettered) == (2, [])

@@ -1,0 +1,286 @@
+"""What leaves: who is looked at, bodies that come from the disk when their turn comes, resends in tiers."""
+
+from itertools import pairwise
+
+import pytest
+
+from tests.logs import taken_apart
+from tests.queues.bare import Bare, kinds, records, rest
+from tests.queues.hostile import without_order_acks
+from tests.queues.world import PlainWorld, World, numbered
+from tests.spies import watch
+from triack.base.commit import Read, key_of
+from triack.base.delivery import Delivery
+from triack.base.units import MS, SECOND
+from triack.ordering.order_settings import OrderSettings
+from triack.ordering.outgoing import OutgoingSequence
+from triack.queues.node_settings import Limits, NodeSettings, Quota
+from triack.queues.packing import Outgoing
+from triack.queues.streams.group_commit import GroupCommit
+from triack.queues.streams.ordinals import ORDINALS_BLOCK
+from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.session.protocol.settings import SessionSettings
+from triack.session.session import Session
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
+from triack.tools.sim.faults import Faults
+
+TRANSACTIONAL = Delivery.TRANSACTIONAL
+
+
+# Ready sets.
+
+
+@pytest.mark.plain
+def test_queues_and_sessions_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One message to one of ten peers, on one of five queues there: all others are left alone."""
+    world = World(1)
+    a, peers = world.node("a"), [world.node(f"b{number}") for number in range(10)]
+    for peer in peers:
+        for queue in range(5):
+            a.send(peer, f"q{queue}", b"x")
+    assert world.run(10 * SECOND, lambda: not a.busy)
+    world.run(5 * SECOND)
+    sessions = watch(monkeypatch, Session, "poll_transmit")
+    queues = watch(monkeypatch, OutgoingSequence, "peek", "handle_timer")
+    for _ in range(10):
+        a.drain()
+    assert (queues, sessions) == ([], [])
+    a.send(peers[3], "q2", b"y")
+    assert world.run(10 * SECOND, lambda: not a.busy)
+    assert set(queues) == {a.live.outgoing_queue(peers[3].address, "q2", TRANSACTIONAL).sequence}
+    assert len(queues) < 30
+    assert len(set(sessions)) == 2
+
+
+# Queues of this node.
+
+
+@pytest.mark.parametrize("delivery", Delivery)
+def test_the_log_says_that_a_queue_of_this_node_has_what_is_sent_there(delivery: Delivery) -> None:
+    """Else replay finds messages handed out that were never there. A crash takes what is on no disk."""
+    a = World(1).node("a")
+    for bodies, left in (((b"one", b"two" * 1_000), 0), ((b"three", b"four"), 1)):
+        local = a.live.outgoing_queue("", "q", delivery)
+        for body in bodies:
+            a.live.submit(local, body, len(body))
+        a.drain()
+        a.world.run(SECOND)
+        a.read("q", len(bodies) - left)
+    a.restart()
+    assert len(a.read_all("q")) == 3 + (delivery is not Delivery.EXPRESS)
+    assert judge_records(parse_records(b"".join(a.records))) == []
+
+
+# Bodies on the disk.
+
+
+def opened(body_cache_bytes: int) -> tuple[Bare, Bare, OutgoingQueue]:
+    """Two engines in a session, at rest."""
+    a, b = Bare("a", NodeSettings(body_cache_bytes=body_cache_bytes)), Bare("b")
+    outgoing = a.submit(b.address, b"warm")
+    rest(a, b)
+    assert not outgoing.busy
+    return a, b, outgoing
+
+
+def sent(node: Bare) -> list[int]:
+    """Numbers of the packets that it has sent since it was opened, each once."""
+    told = [record for record in taken_apart(records(node.effects)) if record["event"] == "packet_sent"]
+    return [record["number"] for record in told if not record["resend"]][1:]
+
+
+def test_a_packet_that_is_only_on_the_disk_is_fetched_and_leaves() -> None:
+    """The poll that finds its body missing asks for it; when it is here, its queue goes on by itself."""
+    a, b, outgoing = opened(body_cache_bytes=0)
+    a.submit(b.address, b"1")
+    a.poll()
+    a.finish_job()
+    assert kinds(a.poll())[-1] == "StartJob"
+    job = a.job
+    assert isinstance(job, Read)
+    assert (job.table, job.keys) == ("outgoing", [key_of(outgoing.lane, 2)])
+    assert sent(a) == []
+    assert a.poll() == []
+    a.finish_job()
+    assert kinds(a.poll())[-1] == "Send"
+    assert (sent(a), a.engine.outbox.cached_bytes) == ([2], outgoing.unacked_bytes)
+
+
+@pytest.mark.parametrize("delivery", [Delivery.RECOVERABLE, TRANSACTIONAL])
+def test_a_queue_goes_on_when_what_it_waits_for_is_freed_meanwhile(delivery: Delivery) -> None:
+    """The store is busy, and nothing that waits is left when it could read: the next message leaves all the same."""
+    a, b, _ = opened(body_cache_bytes=35_000)
+    outgoing = a.submit(b.address, b"1" * 40_000, b"2" * 40_000, b"3" * 30_000, delivery=delivery)
+    a.poll()
+    a.finish_job()
+    *gone, last = outgoing.sequence.entries.values()
+    assert [entry.body is None for entry in (*gone, last)] == [True, True, False]
+    a.engine.set_state("busy", b"1")
+    a.poll()
+    assert isinstance(a.job, GroupCommit)
+    for entry in gone:
+        outgoing.sequence.remove(entry)
+        outgoing.handle_freed([entry])
+    a.finish_job()
+    a.poll()
+    assert a.job is None
+    assert sent(a) == [last.number]
+
+
+def test_bodies_are_fetched_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long backlog does not come into memory at once."""
+    monkeypatch.setattr("triack.queues.streams.outbox.FETCH_AHEAD_PACKETS", 10)
+    a, b, _ = opened(body_cache_bytes=0)
+    a.submit(b.address, *[b"x" * 60_000] * 25)
+    reads: list[int] = []
+    for _ in range(20):
+        b.hear(a.poll(), a)
+        if isinstance(a.job, Read):
+            reads.append(len(a.job.keys))
+        if a.job is not None:
+            a.finish_job()
+    assert reads == [10, 10, 5]
+    assert sent(a) == list(range(2, 27))
+
+
+def test_what_waits_is_let_in_up_to_the_limit() -> None:
+    """Durable messages count until they are in a packet, express ones until they are acknowledged."""
+    a, b, durable = opened(body_cache_bytes=1 << 20)
+    outbox, settings = a.engine.outbox, a.engine.settings
+    a.submit(b.address, b"x" * settings.pending_limit_bytes)
+    assert outbox.room_bytes(durable) <= 0
+    a.poll()
+    assert outbox.room_bytes(durable) > 0
+    express = a.submit(b.address, b"x" * (settings.express_limit_bytes // 4), delivery=Delivery.EXPRESS)
+    assert outbox.room_bytes(express) > 0
+    for _ in range(3):
+        a.submit(b.address, b"x" * (settings.express_limit_bytes // 4), delivery=Delivery.EXPRESS)
+    assert outbox.room_bytes(express) <= 0
+    a.poll()
+    assert outbox.room_bytes(express) <= 0
+
+
+def test_a_list_is_numbered_as_single_messages_are() -> None:
+    """Rows end where the ordinals that a queue had end; what all of it counts for is counted once."""
+    a, _, durable = opened(body_cache_bytes=1 << 20)
+    outbox, before = a.engine.outbox, durable.submitted
+    many: list[bytes | Outgoing] = [b"x"] * (2 * ORDINALS_BLOCK)
+    rows = outbox.submit_many(durable, many, 700_000)
+    assert len(rows) == 2 + bool(before)
+    assert sum(row.messages for row in rows) == len(many)
+    assert durable.pending_bytes == 700_000
+    at = before
+    for row in rows:
+        assert (row.ticket, row.ordinal) == (at, rows[0].ordinal + at - before)
+        at += row.messages
+    assert durable.submitted == at
+    assert durable.ordinal_of(outbox.submit(durable, b"y", 1)) == rows[0].ordinal + len(many)
+    assert outbox.submit_many(durable, [], 0) == []
+
+
+def test_a_local_queue_is_full_with_what_is_still_to_be_packed() -> None:
+    """No commit has to begin before a sender waits."""
+    a = Bare("a", NodeSettings(limits=Limits(quota=Quota(messages=10))))
+    outbox = a.engine.outbox
+    local = a.engine.outgoing_queue("", "q", TRANSACTIONAL)
+    a.engine.make_queue("q")
+    outbox.submit_many(local, [b"x"] * 9, 9)
+    assert outbox.room_bytes(local) > 0
+    outbox.submit(local, b"x", 1)
+    assert outbox.room_bytes(local) == 0
+
+
+# Resend tiers.
+
+
+def test_the_resend_tiers_are_kept() -> None:
+    """Session and store acks come, order acks never: 3 resends in each of three tiers, the rest in the last."""
+    order = OrderSettings(seq_resend_13_s=1.0, seq_resend_46_s=5.0, seq_resend_79_s=20.0, seq_resend_10_s=60.0)
+    world = PlainWorld(1)
+    world.network.alter = without_order_acks
+    a, b = world.node("a", NodeSettings(order=order)), world.node("b")
+    a.send(b, "q", b"never acknowledged in order")
+    world.run(300 * SECOND)
+    resends = a.log("resend_scheduled")
+    expected = [1, 1, 1, 5, 5, 5, 20, 20, 20, 60, 60, 60]
+    assert [record["interval_ns"] // SECOND for record in resends[:12]] == expected
+    assert [record["attempt"] for record in resends] == list(range(1, len(resends) + 1))
+    times = [a.log("packet_sent")[0]["at_ns"], *(record["at_ns"] for record in resends)]
+    waits = [later - earlier for earlier, later in pairwise(times)]
+    assert [round(wait / SECOND) for wait in waits[:12]] == expected
+    assert len(a.log("session_opened")) == 1
+    assert len([record for record in a.log("packet_sent") if record["class"] == "transactional"]) >= 12
+    assert b.read_all("q") == [b"never acknowledged in order"]
+    world.network.alter = None
+    assert world.run(61 * SECOND, lambda: not a.busy)
+
+
+def test_a_new_session_begins_with_the_first_tier() -> None:
+    """However patient the resends had become."""
+    order = OrderSettings(seq_resend_13_s=1.0, seq_resend_46_s=10.0)
+    world = PlainWorld(1)
+    world.network.alter = without_order_acks
+    a, b = world.node("a", NodeSettings(order=order)), world.node("b")
+    a.send(b, "q", b"x")
+    world.run(8 * SECOND)
+    assert a.log("resend_scheduled")[-1]["attempt"] == 3
+    b.restart()
+    world.run(30 * SECOND)
+    opened_ns = a.log("session_opened")[1]["at_ns"]
+    resends = [record for record in a.log("resend_scheduled") if record["at_ns"] > opened_ns]
+    assert [record["attempt"] for record in resends[:2]] == [1, 2]
+
+
+# Beyond memory.
+
+
+def test_a_backlog_beyond_memory_waits_on_the_disk_and_keeps_its_order() -> None:
+    """Bodies in memory stay under the limit; what was paged out comes back in its place."""
+    settings = NodeSettings(body_cache_bytes=20_000)
+    world = World(1)
+    a, b = world.node("a", settings), world.node("b")
+    world.cut(a, b)
+    most = 0
+    for at in range(0, 1_000, 50):
+        a.send(b, "q", *numbered(at, at + 50, 200))
+        world.run(10 * MS)
+        most = max(most, a.outbox.cached_bytes)
+    assert most <= 20_000
+    world.heal()
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert a.reads > 0
+    assert a.outbox.cached_bytes == 0
+    assert b.read_all("q") == numbered(0, 1_000, 200)
+
+
+def test_a_backlog_survives_crashes_with_its_bodies_on_the_disk_only() -> None:
+    """After a restart nothing is in memory; it is fetched as it is sent."""
+    settings = NodeSettings(body_cache_bytes=1)
+    world = World(1, Faults(loss=0.1))
+    a, b = world.node("a", settings), world.node("b")
+    world.cut(a, b)
+    a.send(b, "q", *numbered(0, 500, 200))
+    world.run(SECOND)
+    a.restart()
+    world.heal()
+    world.run(150 * MS)
+    a.restart()
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == numbered(0, 500, 200)
+
+
+def test_a_smaller_datagram_after_a_restart_still_carries_the_backlog() -> None:
+    """Packets on the disk were made for the larger one."""
+    world = World(1)
+    a = world.node("a", NodeSettings(session=SessionSettings(max_datagram_bytes=1_400)))
+    b = world.node("b")
+    world.cut(a, b)
+    a.send(b, "q", *numbered(0, 10, 1_200))
+    world.run(SECOND)
+    a.settings = NodeSettings()
+    a.restart()
+    a.send(b, "q", *numbered(10, 20, 1_200))
+    world.heal()
+    assert world.run(30 * SECOND, lambda: not a.busy)
+    assert b.read_all("q") == numbered(0, 20, 1_200)

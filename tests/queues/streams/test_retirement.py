@@ -1,0 +1,132 @@
+"""When streams end, what is on the disk before anything is said, and what a restart makes of each step."""
+
+import pytest
+
+from tests.queues.bare import Bare
+from tests.queues.world import SimNode, World
+from triack.base.commit import Commit
+from triack.base.delivery import Delivery
+from triack.base.units import MS, SECOND
+from triack.queues.node_settings import NodeSettings
+from triack.queues.peers.control import Control
+from triack.queues.peers.link import Conversation
+from triack.queues.streams.retirement import ENDED
+from triack.queues.streams.stream_state import END_KEY, StreamState
+from triack.tools.sim.faults import Faults
+
+QUICK = NodeSettings(retire_after_s=1.0)
+
+
+def pair(settings: NodeSettings = QUICK) -> tuple[World, SimNode, SimNode]:
+    world = World(1, Faults(delay_ns=5 * MS))
+    return world, world.node("a", settings), world.node("b", settings)
+
+
+def life(node: SimNode) -> list[StreamState]:
+    return [outgoing.life for outgoing in node.outbox.retirement._ended.values()]  # noqa: SLF001 - what it has told
+
+
+def test_each_stream_has_a_lane_and_a_sequence_that_no_other_ever_has() -> None:
+    """Lanes are used again, sequences are not, over restarts."""
+    world, a, b = pair()
+    seen: set[tuple[int, int]] = set()
+    for number in range(30):
+        a.send(b, f"q{number}", b"x")
+        a.send(a, f"own{number}", b"x")
+        streams = {(outgoing.lane, outgoing.sequence.sequence) for outgoing in a.outbox.queues}
+        seen |= streams
+        world.run(5 * SECOND)
+        if number % 7 == 3:
+            a.restart()
+    assert len(seen) == 60
+    assert len({sequence for _, sequence in seen}) == 60
+    assert max(lane for lane, _ in seen) <= 8
+
+
+def test_that_it_ends_is_on_the_disk_before_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the row stays until the answer has come."""
+    world, a, b = pair()
+    told: list[tuple[bool, int]] = []
+    put = Conversation.put_control
+
+    def note(conversation: Conversation, key: tuple[int, int], control: Control) -> bool:
+        if key[1] == END_KEY and conversation.own.name == "a":
+            told.append((on_disk(a)[key[0]] == ENDED, key[0]))
+        return put(conversation, key, control)
+
+    a.send(b, "q", b"x")
+    world.run(500 * MS)
+    monkeypatch.setattr(Conversation, "put_control", note)
+    world.run(5 * SECOND)
+    assert told == [(True, 1)]
+    assert on_disk(a) == {}
+
+
+def on_disk(node: SimNode) -> dict[int, int]:
+    """Lane and next number of each row."""
+    rows = node.store._db.execute("SELECT lane, next_number FROM lanes")  # noqa: SLF001 - what a start would find
+    return dict(rows)
+
+
+def test_a_stream_that_has_ended_is_told_again_after_a_restart() -> None:
+    """It was not answered: nobody knows whether its destination has heard. A new message has a new stream."""
+    world, a, b = pair()
+    a.send(b, "q", b"1")
+    world.run(900 * MS)
+    world.cut(a, b)
+    world.run(2 * SECOND)
+    assert life(a) == [StreamState.TOLD]
+    a.restart()
+    assert (life(a), a.outbox.queues, on_disk(a)) == ([StreamState.TOLD], [], {1: ENDED})
+    world.heal()
+    a.send(b, "q", b"2")
+    world.run(60 * SECOND)
+    assert (life(a), on_disk(a), b.read_all("q")) == ([], {}, [b"1", b"2"])
+
+
+def test_what_is_outstanding_keeps_its_stream() -> None:
+    """However long it waits."""
+    world, a, b = pair()
+    b.crash()
+    a.send(b, "q", b"1")
+    world.run(3_600 * SECOND)
+    assert [outgoing.life for outgoing in a.outbox.queues] == [StreamState.LIVE]
+    b.start()
+    assert world.run(120 * SECOND, lambda: b.length("q") == 1)
+
+
+def test_a_name_that_is_only_asked_for_is_forgotten_as_well() -> None:
+    """Nothing was ever sent to it."""
+    node = Bare(settings=QUICK)
+    node.engine.outgoing_queue("memory://b", "q", Delivery.TRANSACTIONAL)
+    node.poll()
+    node.finish_job()
+    node.now_ns += 2 * SECOND
+    node.poll()
+    assert node.engine.outbox.queues == []
+
+
+def test_who_kept_an_outgoing_queue_finds_the_one_in_its_place() -> None:
+    """A transaction may have prepared a message long ago."""
+    world, a, b = pair()
+    kept = a.live.outgoing_queue(b.address, "q", Delivery.TRANSACTIONAL)
+    a.act(lambda: a.live.submit(kept, b"1", 1))
+    world.run(5 * SECOND)
+    assert kept.life is StreamState.GONE
+    a.act(lambda: a.live.submit(a.live.current(kept), b"2", 1))
+    world.run(5 * SECOND)
+    assert b.read_all("q") == [b"1", b"2"]
+
+
+def test_an_answer_of_another_node_counts_for_nothing() -> None:
+    world, a, b = pair()
+    a.send(b, "q", b"1")
+    world.run(900 * MS)
+    world.cut(a, b)
+    world.run(2 * SECOND)
+    (told,) = a.outbox.retirement._ended.values()  # noqa: SLF001 - what it has told
+    turn = a.live.jobs.turn(world.now_ns)
+    answer = told.lane, told.sequence.sequence
+    assert not a.outbox.retirement.handle_answer(*answer, b"x" * 16, turn)
+    assert a.outbox.retirement.handle_answer(answer[0], answer[1] + 1, b"x" * 16, turn)
+    assert turn.commit == Commit()

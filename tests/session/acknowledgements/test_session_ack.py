@@ -1,0 +1,243 @@
+"""When a session ack leaves: the machine alone, then between two sessions."""
+
+import pytest
+
+from tests.session.pair import Pair
+from triack.base.ack_debt import AckState, Cause
+from triack.base.ack_trigger import AckTrigger, terms_of
+from triack.base.delivery import Delivery
+from triack.base.reasons import DropReason
+from triack.base.units import MS, SECOND
+from triack.session.acknowledgements.session_ack import WITHHELD_MAX, SessionAck
+from triack.session.protocol.events import PacketDropped
+from triack.session.protocol.frames import AckFrame, decode_frames, encode_packet, encode_ping
+from triack.session.protocol.settings import SessionSettings
+
+BYTES = 100
+
+
+def make_ack(span: int = 128) -> SessionAck:
+    return SessionAck(terms_of(AckTrigger(), 64), span)
+
+
+def arrive(ack: SessionAck, *numbers: int, now_ns: int = 0, asks: bool = False) -> AckState:
+    for number in numbers:
+        ack.handle_packet(number, BYTES, counter=number, asks=asks, now_ns=now_ns)
+    return ack.debt.state
+
+
+def test_a_gap_is_told_at_once_and_what_fills_it() -> None:
+    """What follows in order need not be."""
+    ack = make_ack()
+    arrive(ack, 1, 3)
+    assert (ack.debt.cause, ack.received.ranges) == (Cause.GAP, [(3, 3)])
+    ack.debt.handle_sent()
+    arrive(ack, 2)
+    assert ack.debt.cause is Cause.GAP
+    ack.debt.handle_sent()
+    assert arrive(ack, 4) is AckState.OWED
+
+
+def test_a_duplicate_is_told_at_once_and_not_counted() -> None:
+    """Its sender has not seen the ack."""
+    ack = make_ack()
+    arrive(ack, 1)
+    ack.debt.handle_sent()
+    assert not ack.handle_packet(1, BYTES, counter=2, asks=False, now_ns=5 * MS)
+    assert (ack.debt.state, ack.debt.cause, ack.debt.pending) == (AckState.DUE, Cause.DUPLICATE, 0)
+
+
+def test_a_packet_that_asks_need_not_wait() -> None:
+    """Its sender stands still."""
+    assert arrive(make_ack(), 1, asks=True) is AckState.DUE
+
+
+def test_what_is_refused_is_named_until_its_sender_knows() -> None:
+    """It is covered all the same: it arrived."""
+    ack = make_ack()
+    arrive(ack, 1, 2, 3, 5)
+    ack.handle_refused(2)
+    ack.handle_refused(3)
+    assert (ack.told[0].cumulative, ack.told[0].ranges, ack.told[1]) == (3, [(5, 5)], [(2, 3)])
+    ack.handle_rejections_known((2,))
+    ack.handle_rejections_known((9,))
+    assert ack.told[1] == [(3, 3)]
+    ack.handle_rejections_known((3,))
+    assert ack.told == (ack.received, [])
+
+
+def test_an_ack_stops_before_what_it_has_no_room_to_name() -> None:
+    """When some of it is settled, the rest is told at once."""
+    ack = make_ack()
+    arrive(ack, *range(1, 41))
+    for number in range(1, 41, 2):
+        ack.handle_refused(number)
+    ack.debt.handle_sent()
+    received, refused = ack.told
+    assert (received.cumulative, received.ranges) == (32, [])
+    assert refused == [(number, number) for number in range(1, 33, 2)]
+    ack.handle_rejections_known((1,))
+    assert ack.debt.due
+    assert (ack.told[0].cumulative, ack.told[1][-1]) == (34, (33, 33))
+
+
+def test_a_packet_that_gets_no_answer_is_acknowledged_at_once() -> None:
+    """Its sender would wait for what does not come."""
+    ack = make_ack()
+    arrive(ack, 1)
+    ack.handle_refused(1)
+    ack.debt.handle_sent()
+    ack.handle_unanswered(1)
+    assert (ack.debt.due, ack.told) == (True, (ack.received, []))
+
+
+def test_so_many_refused_packets_are_remembered() -> None:
+    """A peer that never takes its rejections costs no more than that."""
+    ack = make_ack(span=10_000)
+    for number in range(1, 2 * WITHHELD_MAX):
+        arrive(ack, number)
+        ack.handle_refused(number)
+    assert ack.told[1] == [(1, WITHHELD_MAX)]
+
+
+def test_reach_is_bounded_by_the_span() -> None:
+    """A correct sender is never further ahead, so a peer cannot make us remember more."""
+    ack = make_ack(span=10)
+    assert ack.in_reach(10)
+    assert not ack.in_reach(11)
+    arrive(ack, 1, 3)
+    assert ack.in_reach(11)
+    assert not ack.in_reach(12)
+
+
+def test_the_newest_datagram_is_echoed() -> None:
+    """By its counter and not by its number; one that was overtaken, or lost a race, does not count."""
+    ack = make_ack()
+    for number, counter, now_ns in ((1, 5, 10), (2, 9, 20), (3, 7, 30)):
+        ack.handle_packet(number, BYTES, counter=counter, asks=False, now_ns=now_ns)
+    assert (ack.newest_counter, ack.newest_at_ns) == (9, 20)
+    ack.handle_packet(2, BYTES, counter=12, asks=False, now_ns=40)
+    assert (ack.newest_counter, ack.newest_at_ns) == (12, 40)
+
+
+# ---- between two sessions
+
+
+def ack_frames(pair: Pair) -> list[AckFrame]:
+    told = [frame for _, sent in pair.sent["b"] if sent.ack for frame in decode_frames(sent.payload)]
+    return [frame for frame in told if isinstance(frame, AckFrame)]
+
+
+def test_thirty_two_packets_bring_one_ack() -> None:
+    """At half the window the ack leaves at once, and there is only that one."""
+    pair = Pair.opened(udp=False)
+    start_ns = pair.now_ns
+    pair.send("a", 31)
+    pair.run(100 * MS)
+    assert pair.acks("b") == []
+    pair.send("a", 1)
+    pair.run(SECOND)
+    assert pair.acks("b") == [(start_ns + 110 * MS, "count", 32)]
+
+
+def test_a_lone_packet_is_acknowledged_after_the_idle_delay() -> None:
+    """500 ms after it arrived, to the nanosecond, with the delay and the window in the ack."""
+    pair = Pair.opened()
+    arrives_ns = pair.now_ns + 10 * MS
+    pair.send("a", 1)
+    pair.run(2 * SECOND)
+    assert pair.acks("b") == [(arrives_ns + 500 * MS, "delay", 1)]
+    assert ack_frames(pair) == [AckFrame(1, [], 64, pair.sent["a"][-1][1].counter, 500 * MS)]
+    assert pair.unacked["a"] == set()
+
+
+def test_an_ack_rides_on_data_that_goes_the_other_way() -> None:
+    """No datagram of its own, and no second ack when the delay would have run out."""
+    pair = Pair.opened()
+    pair.send("a", 1)
+    pair.run(30 * MS)
+    pair.send("b", 1)
+    assert pair.acks("b") == [(pair.now_ns, "piggyback", 1)]
+    assert pair.sent["b"][-1][1].packet is not None
+    pair.run(2 * SECOND)
+    assert len(pair.acks("b")) == 1
+
+
+def test_without_piggyback_the_ack_waits_for_its_delay() -> None:
+    """The policy is a setting."""
+    pair = Pair.opened(SessionSettings(ack_trigger=AckTrigger(piggyback_after=None)))
+    pair.send("a", 1)
+    pair.run(30 * MS)
+    pair.send("b", 1)
+    pair.run(2 * SECOND)
+    assert [trigger for _, trigger, _ in pair.acks("b")] == ["delay"]
+
+
+@pytest.mark.parametrize(
+    ("lost", "asks", "trigger"), [({2}, False, "gap"), (set(), True, "request")], ids=["gap", "request"]
+)
+def test_at_once_between_two_sessions(lost: set[int], asks: bool, trigger: str) -> None:
+    """A gap and a packet that asks bring the ack in the moment of their arrival."""
+    pair = Pair.opened()
+    pair.lose = lambda end, sent: sent.packet is not None and sent.packet.number in lost
+    pair.send("a", 3, asks=asks)
+    arrives_ns = pair.now_ns + 10 * MS
+    pair.run(10 * MS)
+    assert pair.acks("b")[0][:2] == (arrives_ns, trigger)
+    if lost:
+        assert ack_frames(pair)[0].ranges == [(3, 3)]
+
+
+def test_a_duplicate_is_acknowledged_at_once_and_reported() -> None:
+    """The owner sees it marked, because its own layers may have to answer too."""
+    pair = Pair.opened()
+    pair.send("a", 1)
+    pair.run(SECOND)
+    before = len(pair.acks("b"))
+    pair.inject("b", pair.sent["a"][-1][1].payload)
+    pair.drain()
+    assert pair.acks("b")[before:] == [(pair.now_ns, "duplicate", 0)]
+    assert pair.fresh("b") == [b"1"]
+    assert "duplicate=True" in repr(pair.events["b"][-1])
+
+
+def test_a_ping_is_answered_at_once() -> None:
+    """Even by an end to which nothing was ever sent."""
+    pair = Pair.opened()
+    pair.inject("b", encode_ping())
+    pair.drain()
+    assert pair.acks("b") == [(pair.now_ns, "request", 0)]
+    assert "AcksRequested" in repr(pair.events["b"][-1])
+
+
+def test_a_third_of_the_window_or_a_second() -> None:
+    """The other systems' policy is a setting: window 255, 85 arrive, one ack for 85 (seed systems, section 2)."""
+    pair = Pair.opened(
+        SessionSettings(max_unacked_packet=255, ack_trigger=AckTrigger(window_share=1 / 3, delay_s=1.0)), udp=False
+    )
+    pair.send("a", 85)
+    pair.run(5 * SECOND)
+    assert [ack[1:] for ack in pair.acks("b")] == [("count", 85)]
+
+
+def test_less_than_a_third_waits_for_the_second() -> None:
+    """Window 50, 3 arrive, nothing more: one ack, a second after the first arrived."""
+    trigger = AckTrigger(window_share=1 / 3, delay_s=1.0)
+    pair = Pair.opened(SessionSettings(max_unacked_packet=50, ack_trigger=trigger), udp=False)
+    arrives_ns = pair.now_ns + 10 * MS
+    pair.send("a", 1)
+    pair.run(300 * MS)
+    pair.send("a", 2)
+    pair.run(5 * SECOND)
+    assert pair.acks("b") == [(arrives_ns + SECOND, "delay", 3)]
+
+
+def test_a_packet_beyond_the_window_is_dropped_by_name() -> None:
+    """It is counted, not acknowledged, and not delivered."""
+    pair = Pair.opened()
+    pair.inject("b", encode_packet(128, Delivery.EXPRESS, False, b"in"))
+    pair.inject("b", encode_packet(129, Delivery.EXPRESS, False, b"out"))
+    pair.drain()
+    dropped = [event.reason for event in pair.events["b"] if isinstance(event, PacketDropped)]
+    assert dropped == [DropReason.BEYOND_WINDOW]
+    assert pair.fresh("b") == [b"in"]

@@ -1,0 +1,38 @@
+"""The catalogue: every check has a lie that it must catch, and every machine has its checks."""
+
+from pathlib import Path
+
+from tests.tools.replay.judging import PLANTED, plant
+from triack.tools.replay.checks.catalogue import CHECKS, MACHINES
+
+ROOT = Path(__file__).parents[4]
+SILENT = {
+    "ordering/order_settings", "ordering/slow_start", "ordering/wire", "session/acknowledgements/answering",
+    "session/congestion/bbr", "session/composing", "session/congestion/congestion", "session/congestion/delivery_rate",
+    "session/departing", "session/protocol/events", "session/protocol/frames", "session/keep_alive",
+    "session/congestion/loss_floor", "session/protocol/opening", "session/congestion/pacing",
+    "session/congestion/path_model", "session/acknowledgements/probing", "session/congestion/rtt",
+    "session/protocol/settings", "session/congestion/stream_window", "session/protocol/timers",
+    "session/congestion/undecided",
+}  # fmt: skip
+"""Modules of sessions and sequences that promise nothing a record could show: layouts, settings, estimates."""
+
+
+def test_every_check_has_a_planted_lie() -> None:
+    """No check without a test that sees it fail, and no lie of an unknown check."""
+    assert {check for name in PLANTED for check, *_ in plant(name)[1]} == set(CHECKS)
+
+
+def test_every_check_is_explained() -> None:
+    for check in CHECKS.values():
+        assert all(check)
+        assert check.sentence.endswith(".")
+        assert check.why.endswith(".")
+
+
+def test_every_machine_is_watched() -> None:
+    """Whoever adds a machine says which check watches it, or that it promises nothing of its own."""
+    machines = {f"{room}/{file.stem}" for room in ("session", "ordering") for file in (ROOT / room).glob("[a-z]*.py")}
+    assert machines - SILENT <= set(MACHINES)
+    assert all((ROOT / f"{machine}.py").exists() for machine in MACHINES)
+    assert {check for checks in MACHINES.values() for check in checks} <= set(CHECKS)

@@ -1,0 +1,263 @@
+"""Finding logs, and reading lines that are whole."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.tools.replay.builder import ALPHA, BETA, close_segments, healthy
+from triack.base.errors import ReplayError
+from triack.base.session_log import SETTINGS
+from triack.tools.replay.engines.local_engine import replay_local
+from triack.tools.replay.log import files
+from triack.tools.replay.log.files import Reading, Tail, find_logs, parse_records, read_records, size_bytes, split
+from triack.tools.replay.run import replay
+
+
+def test_a_torn_last_line_is_skipped(tmp_path: Path) -> None:
+    """A crash in the middle of a write loses that record and nothing else."""
+    directories = healthy().save(tmp_path)
+    with (tmp_path / "beta" / "beta-000002-000002.jsonl.open").open("a") as file:
+        file.write('{"v": 1, "event": "pack')
+    verdict = replay(directories, engine="local")
+    assert (verdict.verdict, verdict.torn_lines) == ("pass", 1)
+
+
+def test_a_damaged_line_names_its_file_and_number(tmp_path: Path) -> None:
+    """What is before the damage is judged; over half a record no verdict is a pass, nor is anybody accused."""
+    directories = healthy().save(tmp_path)
+    file = tmp_path / "alpha" / "alpha-000001-000001.jsonl"
+    damage(file, 3, '{"v": 1, "ev\n')
+    verdict = replay(directories, engine="local")
+    assert (verdict.verdict, verdict.unread) == (
+        "incomplete",
+        {str(file): "line 3 is damaged: no JSON from character 13 on"},
+    )
+    assert verdict.files[str(file)] == 2
+
+
+def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
+    """A log of a later schema is not guessed at."""
+    world = healthy()
+    world.beta.records[5]["v"] = 3
+    (why,) = replay(world.save(tmp_path), engine="local").unread.values()
+    assert "has schema version 3; this replay reads versions 1 and 2" in why
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"v": 1, "event": "node_started", "node": 7}', "field 'node' is missing or of the wrong type"),
+        ('{"v": 1, "ev', "no JSON from character 13 on"),
+    ],
+)
+def test_a_first_line_that_does_not_fit_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+    """It says where the segment belongs; nothing of it is read then."""
+    directories = healthy().save(tmp_path)
+    file = tmp_path / "alpha" / "alpha-000001-000001.jsonl"
+    damage(file, 1, f"{text}\n")
+    verdict = replay(directories, engine="local")
+    assert (verdict.unread, verdict.files[str(file)]) == ({str(file): f"line 1 is damaged: {reason}"}, 0)
+
+
+@pytest.mark.parametrize("text", ['{"level": "info", "at": 7}', '{"n": 4}', "[1]", "a line of text", "\x00\x01"])
+def test_a_file_of_something_else_is_not_called_damaged(tmp_path: Path, text: str) -> None:
+    """Other programs write *.jsonl, too; nothing is guessed at, and the file is named."""
+    directories = healthy().save(tmp_path)
+    other = tmp_path / "alpha" / "application.jsonl"
+    other.write_text(f"{text}\n" * 3)
+    verdict = replay(directories, engine="local")
+    assert verdict.unread == {str(other): "is no session log: its first line does not begin one"}
+
+
+def test_a_segment_that_is_renamed_after_it_was_listed_is_read(tmp_path: Path) -> None:
+    """Whenever that is: a replay of many logs takes longer than a node with its segment."""
+    healthy().save(tmp_path)
+    wanted = replay_local(find_logs([tmp_path]))
+    logs = find_logs([tmp_path])
+    close_segments(tmp_path)
+    assert all(size_bytes(log.path) == log.size for log in logs)
+    assert size_bytes(tmp_path / "gone.jsonl.open") == 0
+    judged = replay_local(logs)
+    assert (judged.verdict, judged.records) == ("pass", wanted.records)
+
+
+def damage(file: Path, line: int, text: str) -> None:
+    lines = file.read_text().splitlines(keepends=True)
+    lines[line - 1] = text
+    file.write_text("".join(lines))
+
+
+def test_segments_come_in_the_order_in_which_they_were_written(tmp_path: Path) -> None:
+    """By node, start and first record, and each once, however often and by whatever way it was named."""
+    alpha, beta = healthy().save(tmp_path)
+    (beta / "beta-000001-000001.jsonl").rename(beta / "zeta.jsonl")
+    (beta / "notes.txt").write_text("no log")
+    (beta / "beta-000003-000001.jsonl.open").write_text("")
+    found = find_logs([beta, alpha / "../alpha", tmp_path, beta / "zeta.jsonl"])
+    assert [log.path.name for log in found] == [
+        "alpha-000001-000001.jsonl",
+        "alpha-000001-000002.jsonl.open",
+        "alpha-000002-000001.jsonl",
+        "alpha-000002-000002.jsonl.open",
+        "zeta.jsonl",
+        "beta-000001-000002.jsonl.open",
+        "beta-000002-000001.jsonl",
+        "beta-000002-000002.jsonl.open",
+    ]
+    assert found[0].order == (ALPHA, 1, 1)
+
+
+def test_a_torn_line_is_no_record(tmp_path: Path) -> None:
+    """However long it is, and whole or not; it may even be all that there is of a log."""
+    (tmp_path / "a.jsonl").write_text('{"v": 1' + " " * 70_000)
+    healthy().save(tmp_path)
+    (file,) = tmp_path.glob("alpha/*-000002-000002.jsonl.open")
+    whole = json.dumps({"v": 1, "event": "node_started"})
+    with file.open("a") as log:
+        log.write(whole)
+    for path in (tmp_path / "a.jsonl", file):
+        reading = Reading(str(path))
+        assert all(record["n"] for _, records in reading.segments() for record in records)
+        assert (reading.torn, reading.fault) == (True, "")
+        reading.compare(path.stat().st_size)
+        assert reading.fault == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("[1]", "is damaged: not a JSON object"),
+        ("7", "is damaged: not a JSON object"),
+        ('{"v": "1"}', "has schema version '1'; this replay reads versions 1 and 2"),
+        ('{"v": true}', "has schema version True; this replay reads versions 1 and 2"),
+        ('{"v": 2}', "is damaged: the first record of a segment has no times"),
+        ('{"n": 4}', "is damaged: no record before it says whose it is"),
+        ({"event": "exploded"}, "is damaged: unknown event 'exploded'"),
+        ({"event": ["queued"]}, "is damaged: its event or class is not a name"),
+        ({"reason": 7}, "is damaged: field 'reason' is of the wrong type"),
+        ({"extra": 7}, "is damaged: dropped with the fields count, extra, reason"),
+        ({"event": "rejected"}, "is damaged: rejected with the fields count, reason"),
+        ({"wall_ns": 10**30}, f"is damaged: field 'wall_ns' is {10**30}, which no clock gives"),
+        ({"at_ns": -(1 << 62)}, f"is damaged: field 'at_ns' is {-(1 << 62)}, which no clock gives"),
+    ],
+)
+def test_damage_is_named_with_its_line(tmp_path: Path, line: str | dict[str, object], reason: str) -> None:
+    healthy().save(tmp_path)
+    log = find_logs([tmp_path])[2]
+    if isinstance(line, dict):
+        whole = json.loads(log.path.read_text().splitlines()[3])
+        common = {name: whole[name] for name in ("v", "node", "incarnation", "n", "at_ns", "wall_ns")}
+        line = json.dumps({**common, "event": "dropped", "reason": "too-short", "count": 1, **line})
+    damage(log.path, 4, line + "\n")
+    with pytest.raises(ReplayError) as refused:
+        list(read_records(log))
+    assert str(refused.value) == f"{log.path} line 4 {reason}"
+
+
+def test_a_time_of_its_own_is_judged_in_each_line(tmp_path: Path) -> None:
+    """Also in one like another before it: most times are told by those of the first line."""
+    first = {"v": 2, "node": ALPHA, "incarnation": 1, "n": 1, "at_ns": 0, "wall_ns": 0, "event": "node_stopped"}
+    like = {"n": 2, "t": 1, "event": "dropped", "reason": "too-short", "count": 1}
+    lines = [first, {**like, "wall_ns": 7}, {**like, "wall_ns": 1 << 62}]
+    log = tmp_path / "a.jsonl"
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (why,) = replay(tmp_path, engine="local").unread.values()
+    assert why.startswith("line 3 is damaged: field 'wall_ns' is")
+
+
+@pytest.mark.parametrize(("field", "value"), [("count", -5), ("count", 1 << 63), ("reason", "a\tb"), ("n", -1)])
+def test_each_value_is_judged_also_in_a_line_like_another_before_it(tmp_path: Path, field: str, value: object) -> None:
+    """What lines have in common is looked at once; what they say is not."""
+    first = {"v": 2, "node": ALPHA, "incarnation": 1, "n": 1, "at_ns": 0, "wall_ns": 0, "event": "node_stopped"}
+    like = {"n": 2, "t": 1, "event": "dropped", "reason": "too-short", "count": 1}
+    log = tmp_path / "a.jsonl"
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in [first, like, {**like, "n": 3, field: value}]))
+    (why,) = replay(log, engine="local").unread.values()
+    assert why.startswith(f"line 3 is damaged: field '{field}' is {value!r}")
+
+
+def test_a_log_in_memory_is_read_alike(tmp_path: Path) -> None:
+    healthy().save(tmp_path)
+    log = find_logs([tmp_path / "beta"])[0]
+    records = list(read_records(log))
+    assert parse_records(log.path.read_bytes() + b'{"v": 1, "ev') == records
+    assert parse_records(b"") == []
+    with pytest.raises(ValueError, match="Expecting"):
+        parse_records(b'{"v": 1\n{"v": 1}\n')
+
+
+@pytest.mark.parametrize("fields", [{"node": BETA}, {"incarnation": 2}, {"event": "node_started"}])
+def test_two_starts_in_one_file_cannot_be_read(tmp_path: Path, fields: dict[str, object]) -> None:
+    """Putting them together broke no promise of a node; version 1 says in each line whose it is."""
+    alpha, _ = healthy().save(tmp_path / "logs")
+    log = tmp_path / "a.jsonl"
+    lines = [json.loads(line) for line in (alpha / "alpha-000001-000001.jsonl").read_text().splitlines()[:4]]
+    started = lines[0] if "event" in fields else lines[3]
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in [*lines[:3], {**started, **fields, "n": 4}]))
+    verdict = replay(log, engine="local")
+    assert verdict.verdict == "incomplete"
+    assert verdict.unread == {str(log): "line 4 begins another segment: a file has one, so cut it there"}
+
+
+def test_segments_behind_each_other_in_one_file_cannot_be_read(tmp_path: Path) -> None:
+    """Also those of one start, or where a single line says that it is another node's."""
+    first = {"v": 2, "node": ALPHA, "incarnation": 1, "n": 1, "at_ns": 0, "wall_ns": 0, "event": "node_stopped"}
+    like = {"n": 2, "t": 1, "event": "dropped", "reason": "too-short", "count": 1}
+    log = tmp_path / "a.jsonl"
+    continued = {**first, "n": 3, "event": "node_continued", "name": "a", **dict.fromkeys(SETTINGS, 1)}
+    for other in (continued, {**like, "n": 3, "node": BETA}):
+        log.write_text("".join(f"{json.dumps(line)}\n" for line in [first, like, other]))
+        (why,) = replay(log, engine="local").unread.values()
+        assert why == "line 3 begins another segment: a file has one, so cut it there"
+
+
+def test_records_are_cut_into_segments() -> None:
+    """Where a start or a node changes, or a start goes on in its next segment."""
+    common = {"node": "a", "incarnation": 1, "event": "dropped"}
+    records = [
+        {**common, "event": "node_started"}, common, {**common, "event": "node_continued"}, common,
+        {**common, "incarnation": 2}, {**common, "node": "b"},
+    ]  # fmt: skip
+    assert [(line, len(list(part))) for line, part in split(records)] == [(1, 2), (3, 2), (5, 1), (6, 1)]
+    assert list(split([])) == []
+
+
+def test_a_file_that_ends_before_its_end_is_named(tmp_path: Path) -> None:
+    """It was cut, or removed, since it was listed."""
+    healthy().save(tmp_path)
+    log = next(log for log in find_logs([tmp_path]) if log.path.name == "alpha-000001-000001.jsonl")
+    whole = log.path.read_bytes()
+    log.path.write_bytes(whole[: len(whole) // 2])
+    reading = Reading(str(log.path))
+    records = [record for _, some in reading.segments() for record in some]
+    reading.compare(log.size)
+    assert records
+    assert reading.fault == f"had {len(whole):,} bytes when it was listed, of which {len(whole) // 2:,} were read"
+    log.path.unlink()
+    gone = Reading(str(log.path))
+    assert [list(some) for _, some in gone.segments()] == [[]]
+    assert gone.fault == "cannot be read: No such file or directory"
+
+
+def test_a_line_without_an_end_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is: no record is so long, and memory has an end."""
+    healthy().save(tmp_path)
+    log = tmp_path / "alpha" / "alpha-000002-000002.jsonl.open"
+    lines = log.read_bytes().count(b"\n")
+    with log.open("ab") as file:
+        file.write(b"x" * 3_000)
+    monkeypatch.setattr(files, "LINE_BYTES_MAX", 2_000)
+    with pytest.raises(ReplayError, match=rf"line {lines + 1} is damaged: it is longer than 2,000 bytes$"):
+        list(Tail(log).read())
+
+
+def test_a_clock_may_begin_before_1970(tmp_path: Path) -> None:
+    """One that was never set, or set wrongly: its node's log is judged as any other."""
+    world = healthy()
+    for record in (*world.alpha.records, *world.beta.records):
+        record["wall_ns"] -= 80 * 365 * 86_400 * 10**9
+    verdict = replay(world.save(tmp_path / "then"), engine="local", report=tmp_path / "page.html")
+    assert (verdict.verdict, verdict.unread) == ("pass", {})
+    assert verdict.seconds == replay(healthy().save(tmp_path / "now"), engine="local").seconds
+    assert "Ran from 19" in (tmp_path / "page.html").read_text()

@@ -1,0 +1,65 @@
+"""The tables of the report."""
+
+from triack.tools.replay.log.schema import SessionLine, Timeline
+from triack.tools.replay.report.report_tables import fill_tables, latency_totals, percentile_ms, percentiles_over_time
+
+
+def filled(numbers: dict[str, int]) -> Timeline:
+    timeline = Timeline(sessions=[SessionLine("a", "s", 0, 1, "path-lost", "b"), SessionLine("b", "s", 0, 0, "", "a")])
+    fill_tables(timeline, numbers)
+    return timeline
+
+
+def test_a_link_is_what_one_end_sent_and_the_other_got() -> None:
+    numbers = {"sent": 9, "link\ta\ts\tsent": 3, "link\tb\ts\treceived": 2, "link\tb\ts\tack gap": 1}
+    assert filled(numbers).links == {
+        ("a", "b"): {"sent": 3, "received": 2, "ack gap": 1, "sessions": 1, "failed": 1},
+        ("b", "a"): {"sessions": 1, "failed": 0},
+    }
+
+
+def test_a_node_has_the_name_that_it_gives_itself() -> None:
+    """Its messages count under it, though the peer has its address; a node without logs keeps what it is called."""
+    timeline = filled(
+        {
+            "alias\tb\tudp://127.0.0.1:1": 1,
+            "name\tb\tbeta": 1,
+            "alias\tc\tgamma": 1,
+            "queue\tqueued\tudp://127.0.0.1:1\torders": 4,
+            "queue\tcommitted\tb\torders": 3,
+        }
+    )
+    assert timeline.names == {"b": "beta", "c": "gamma"}
+    assert timeline.queues == {("beta", "orders"): {"queued": 4, "committed": 3}}
+
+
+def test_an_alias_of_two_nodes_is_neither() -> None:
+    timeline = filled({"alias\tb\tx": 1, "alias\tc\tx": 1, "queue\tqueued\tx\torders": 4})
+    assert timeline.queues == {("x", "orders"): {"queued": 4}}
+
+
+def test_percentiles_are_ends_of_buckets() -> None:
+    """Bucket 23 ends at 1 ms, bucket 31 at 10 ms."""
+    counts = {31: 10, 23: 90}
+    assert [percentile_ms(counts, share) for share in (0.5, 0.9, 0.91, 1.0)] == [1, 1, 10, 10]
+    assert percentile_ms({}, 0.5) == 0
+
+
+def test_percentiles_go_over_time() -> None:
+    timeline = Timeline(latency={23: {0: 1, 5: 1}, 31: {5: 9}})
+    assert percentiles_over_time(timeline, 0.5) == {0: 1, 5: 10}
+    assert latency_totals(timeline) == {23: 2, 31: 9}
+
+
+def test_a_lane_has_the_queue_that_its_messages_are_for() -> None:
+    """Whatever the queue's name has in it."""
+    assert filled({"lane\ta\t7\tor\tders": 3}).lanes == {("a", 7): "or\tders"}
+
+
+def test_a_policy_counts_the_sessions_in_which_it_was_in_force() -> None:
+    values = "50\t16\t0\t1000000000\t16\t0\t1000000000\t2000000000\t120000000000"
+    found = filled({f"policy\ta\t{values}\tb": 2, "policy\tb\t64\t0\t9\t5\t0\t0\t0\t0\t0\todd\tname": 1}).policies
+    assert found == {
+        ("a", "b"): {(50, 16, 0, 10**9, 16, 0, 10**9, 2 * 10**9, 120 * 10**9): 2},
+        ("b", "odd\tname"): {(64, 0, 9, 5, 0, 0, 0, 0, 0): 1},
+    }

@@ -1,0 +1,342 @@
+"""The catalogue: every check of replay by its id, what must hold, why it matters, whence the rule, what it shows.
+
+``docs/checks.md`` is written from here. A rule of a machine has its check here; ``MACHINES`` says which check watches
+which machine, and a test compares it with the machines that there are.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Check(NamedTuple):
+    """One promise that session logs can prove or disprove.
+
+    Attributes:
+        sentence: what must hold.
+        why: what a user loses when it does not.
+        source: where the rule comes from.
+        evidence: what a violation shows.
+    """
+
+    sentence: str
+    why: str
+    source: str
+    evidence: str
+
+
+CHECKS: Final[dict[str, Check]] = {
+    # What the application sees.
+    "order": Check(
+        "Committed numbers of a lane rise at their destination, and messages are handed out in that order.",
+        "A reader that sees the second step before the first acts on a world that never was.",
+        "MS-MQQB 3.1.5.8.6",
+        "the range that came late, and what had come before it",
+    ),
+    "gaps": Check(
+        "A commit never skips a queued packet that was neither removed nor committed before.",
+        "What is skipped in an ordered stream never comes again: its position has passed.",
+        "MS-MQQB 3.1.5.8.6",
+        "the packets that were skipped",
+    ),
+    "previous": Check(
+        "A transactional packet is committed only behind the one that its origin named as its previous.",
+        "`previous` is what tells an expired packet from one that is late.",
+        "MS-MQQB 3.1.5.8.6",
+        "the number, its previous, and the position before it",
+    ),
+    "duplicates_delivered": Check(
+        "No packet is committed twice, no message is handed out again without being marked.",
+        "Exactly once is the promise; a second copy is a second payment.",
+        "docs/guide.md, delivery classes",
+        "how often, and how many messages",
+    ),
+    "express_twice": Check(
+        "No express packet enters its queue twice in one life of its node.",
+        "Express is at most once in a life of the receiver.",
+        "docs/guide.md, delivery classes",
+        "the packets",
+    ),
+    "unmarked": Check(
+        "What was handed out as redelivered is never handed out as new later.",
+        "An application that trusts the mark would do its work again.",
+        "docs/guide.md, receiving",
+        "the messages",
+    ),
+    "not_handed": Check(
+        "What is committed is handed out, purged or expired before what is committed later in its lane is handed out.",
+        "A message that stays behind for ever is lost to its reader, whatever the disk says.",
+        "docs/guide.md, receiving",
+        "the packets left behind; older logs do not tell of a purge, which may be the cause",
+    ),
+    "expired": Check(
+        "What has expired in its queue is not handed out afterwards, in that life of the node.",
+        "Its sender said from when on nobody is to act on it, and it is a dead letter already.",
+        "docs/guide.md, sending",
+        "the packets and when they were handed out",
+    ),
+    "lost": Check(
+        "What the origin forgot because it was acknowledged is on disk at its destination.",
+        "This is the loss that the three acknowledgements exist to prevent.",
+        "base/delivery.py, FREED_BY",
+        "the packets and how many messages they hold",
+    ),
+    "queue": Check(
+        "What is sent or committed was queued at its origin, and what is handed out was committed before.",
+        "A message out of nowhere is forged, or its record is.",
+        "docs/session-log.md",
+        "what happened to the packet without its cause",
+    ),
+    # What survives.
+    "not_recovered": Check(
+        "What a destination had committed or acknowledged is there again when it has started again.",
+        "Durable means that a crash cannot take it back.",
+        "decisions/0006",
+        "the packets, and what the node found on its disk",
+    ),
+    "recovered_from_nowhere": Check(
+        "What a start finds on its disk had come to its node before, or was passed over; a first start finds nothing.",
+        "A start that could claim any position would hide every loss before it.",
+        "docs/session-log.md",
+        "the packets that no earlier record of the node shows",
+    ),
+    "forgotten": Check(
+        "After a restart an origin has again everything durable that was neither acknowledged nor removed.",
+        "`receipt.queued()` had returned: the message must be on its way until it has arrived.",
+        "docs/guide.md, delivery classes",
+        "the packets",
+    ),
+    # The order ack.
+    "order_ack_before_commit": Check(
+        "An order ack never says more than its node had committed.",
+        "The origin deletes its only copy on that word.",
+        "design of the order ack; ordering/order_ack.py",
+        "what was acknowledged and what was committed",
+    ),
+    "order_ack_late": Check(
+        "An order ack leaves at the latest `seq_max_ack_delay` after the commit that it speaks of, given a session.",
+        "Withheld, it keeps the origin's disk full and makes it send again for nothing.",
+        "MS-MQQB 3.1.2.7",
+        "how long it took, what is allowed",
+    ),
+    # The store ack.
+    "store_ack_before_commit": Check(
+        "A store ack never covers a packet that its node had not committed.",
+        "The origin deletes a recoverable message on that word.",
+        "session/acknowledgements/store_ack.py",
+        "the packets",
+    ),
+    "store_ack_late": Check(
+        "A store ack leaves within its agreed delay of the commit, at once when so many packets or bytes are on disk.",
+        "Withheld, it keeps recoverable messages on the origin's disk, and at last closes a healthy session.",
+        "MS-MQQB 3.1.2.5; session/acknowledgements/store_ack.py",
+        "how many packets, how long it took, what is allowed",
+    ),
+    "store_ack_unsent": Check(
+        "No store ack leaves for a packet that had not arrived.",
+        "It would free a packet that is still on its way.",
+        "session/acknowledgements/store_ack.py",
+        "the packets",
+    ),
+    # The session ack.
+    "ack_unsent": Check(
+        "No ack leaves for a packet that had not arrived.",
+        "It would free an express packet that is still on its way.",
+        "session/acknowledgements/session_ack.py",
+        "the packets",
+    ),
+    "ack_unreceived": Check(
+        "No ack arrives for a packet that was not sent.",
+        "An ack of what never left is forged or mixed up; nothing that it says can be believed.",
+        "RFC 9000 13.1",
+        "the packets",
+    ),
+    "ack_from_nowhere": Check(
+        "No ack of any kind arrives that its peer did not send.",
+        "Whoever can forge one can make a sender forget.",
+        "docs/session-log.md",
+        "which ack, of what, from whom",
+    ),
+    "ack_taken_back": Check(
+        "No ack says less than an earlier one: within a session, and for ever for order acks.",
+        "What was acknowledged may be deleted already.",
+        "RFC 9000 13.2.3",
+        "both numbers",
+    ),
+    "half_window": Check(
+        "An ack leaves as soon as the threshold of new packets, or of their bytes, is reached.",
+        "Later, and the sender stands still at a full window.",
+        "MS-MQQB 3.1.1.6.1",
+        "how many packets came in how many later moments, and when the ack left",
+    ),
+    "idle_delay": Check(
+        "An ack leaves within the idle delay of the first packet it covers, and the agreed quiet time of the last.",
+        "Later, and the sender takes the silence for a dead link.",
+        "MSMQ IdleAckDelay",
+        "how long it took, the delay in force, and the tolerance",
+    ),
+    "at_once": Check(
+        "An ack leaves at once when a packet is missing before one that came, or when one comes again, if so agreed.",
+        "A sender that hears late of a loss mends it late.",
+        "RFC 9000 13.2.1",
+        "what happened, how many later moments brought packets, and when the ack left",
+    ),
+    "policy": Check(
+        "Both ends of a session have the initiator's policy in force, and hold no ack back beyond half of a timeout.",
+        "Two ends that disagree close a healthy link for ever.",
+        "MS-MQQB 2.2.2.1, 3.1.2.5",
+        "what is in force at one end, and at the other",
+    ),
+    # Sessions.
+    "window": Check(
+        "A sender never has more unacknowledged packets than the session's window.",
+        "The window is what bounds the memory of both ends.",
+        "MSMQ MaxUnackedPacket",
+        "how many, and the window",
+    ),
+    "wire": Check(
+        "Packets of a session count 1, 2, 3, ..., keep their number and content, and arrive only as they were sent.",
+        "An arrival without a send is forged; a number that changes breaks every acknowledgement.",
+        "docs/session-log.md",
+        "what does not fit",
+    ),
+    "silent_end": Check(
+        "A session opens once, ends once by a known reason or with its node, and is silent before and after.",
+        "What happens outside a session is under no promise at all.",
+        "session/protocol/states.py",
+        "what happened, and when the session was open",
+    ),
+    "ack_timeout": Check(
+        "A session closes by a timeout of acks or store acks only if one was awaited, or the answer to a ping, not "
+        "before the shortest timeout.",
+        "Too early, and every slow answer costs a full resend.",
+        "MSMQ AckTimeout, StoreAckTimeout; RFC 6298",
+        "the silence, and the timeout in force",
+    ),
+    "silence": Check(
+        "A session with packets unacknowledged, or a ping unanswered, hears from its peer within the longest ack "
+        "timeout, or closes.",
+        "A sender that waits for ever on a dead link never sends what it has by another session.",
+        "MSMQ AckTimeout; decisions/0051",
+        "how long it heard nothing, the timeout in force, and the tolerance",
+    ),
+    "store_silence": Check(
+        "A session with packets not known to be on its peer's disk gets a store ack within the longest timeout, or "
+        "closes.",
+        "A sender that waits for ever on a peer whose disk hangs never sends what it has by another session.",
+        "MSMQ StoreAckTimeout",
+        "how long no store ack came, the timeout in force, and the tolerance",
+    ),
+    "idle_close": Check(
+        "A session closes as idle only when one of its ends had no packet for its cleanup interval.",
+        "Too early, and each pause costs a handshake.",
+        "MSMQ CleanupInterval; MS-MQQB 3.1.6.2",
+        "how long after the last packet, and the interval",
+    ),
+    "idle_open": Check(
+        "A session in which nothing waits, and of which no store ack is to be given, closes when it had no packet for "
+        "the cleanup interval of either end.",
+        "Sessions that nobody needs fill the memory of both ends.",
+        "MSMQ CleanupInterval; MS-MQQB 3.1.6.2",
+        "how long it has been open without a packet, and the interval",
+    ),
+    "path_size": Check(
+        "An end of a session sends no datagrams longer than a probe that has come to the other end.",
+        "What the path does not carry is lost each time, and a session that sends it stands still.",
+        "RFC 8899; session/path/path_mtu.py",
+        "the size in force, and the longest probe that has come",
+    ),
+    "unsent": Check(
+        "What is queued leaves within 10 s if a session with its peer has nothing unacknowledged all that time.",
+        "A message that waits in an open session with room waits for ever.",
+        "design of the sessions; queues/peers/link.py",
+        "the packets, and since when they waited",
+    ),
+    "close_without_full_resend": Check(
+        "After a failed session the next one carries every unacknowledged packet of its lanes, none skipped.",
+        "What is skipped waits for a resend tier, or for ever.",
+        "design of the session's end",
+        "the packets, and the session that went on without them",
+    ),
+    "resend_tiers": Check(
+        "Resend attempts count 1, 2, 3, ..., each after the wait of its tier; progress or a new session starts again.",
+        "Too early floods a sick peer; too late, or never, is a message that waits without end.",
+        "MS-MQQB note <24>, MSMQ SeqResend13Time and its siblings",
+        "the attempt, the time waited, and the wait of the tier in force",
+    ),
+    "rejected": Check(
+        "What is rejected has arrived; what is rejected as a duplicate was accepted or refused before, or waits.",
+        "A false rejection makes the origin believe that a message has arrived.",
+        "ordering/incoming.py",
+        "the number and the position",
+    ),
+    # The record itself.
+    "claims": Check(
+        "What a record says of itself agrees with the other records: counts, sizes, triggers, waits.",
+        "A log that contradicts itself proves nothing.",
+        "docs/session-log.md",
+        "what is claimed and what the other records say",
+    ),
+    "node_life": Check(
+        "A start of a node begins with `node_started`, ends with `node_stopped` or a crash, and starts count 1, 2, 3.",
+        "Two processes on one store, or half a log, must not pass for one node.",
+        "docs/session-log.md",
+        "what came where",
+    ),
+    "clock": Check(
+        "Within a start the monotonic clock never falls and the wall clock keeps its distance from it.",
+        "Every limit of time is judged by it.",
+        "docs/session-log.md",
+        "both times",
+    ),
+    "clocks": Check(
+        "By the clocks of both ends of a session nothing arrives before it left, and neither clock loses a fifth.",
+        "Every limit of time is judged by these clocks: one that runs slow keeps all of them.",
+        "tools/replay/checks/clock_check.py",
+        "by how much, and with which record",
+    ),
+    "log_gap": Check(
+        "The serial numbers of a node's records have no gaps.",
+        "Where a record is missing, anything may have happened.",
+        "docs/session-log.md",
+        "both serials",
+    ),
+}
+"""All checks, in the order in which the report shows them."""
+
+IN_TIME: Final = (
+    "at_once", "half_window", "idle_delay", "idle_open", "order_ack_late", "resend_tiers", "silence", "store_ack_late",
+    "store_silence", "unsent",
+)  # fmt: skip
+"""The checks of limits of time: what a process that stands still cannot keep."""
+
+MACHINES: Final[dict[str, tuple[str, ...]]] = {
+    "base/ack_debt": ("half_window", "idle_delay", "at_once", "store_ack_late", "order_ack_late"),
+    "base/delivery": ("lost", "forgotten"),
+    "ordering/duplicates": ("duplicates_delivered", "express_twice", "rejected"),
+    "ordering/hold": ("rejected", "gaps", "resend_tiers"),
+    "ordering/incoming": ("order", "gaps", "previous", "rejected", "recovered_from_nowhere"),
+    "ordering/order_ack": ("order_ack_before_commit", "order_ack_late", "ack_taken_back"),
+    "ordering/outgoing": ("close_without_full_resend", "queue", "unsent"),
+    "ordering/rejections": ("rejected",),
+    "ordering/tiers": ("resend_tiers",),
+    "queues/streams/group_commit": ("store_ack_before_commit", "order_ack_before_commit"),
+    "queues/mailboxes/expiry": ("expired",),
+    "queues/mailboxes/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order"),
+    "session/congestion/send_window": ("window", "wire", "ack_unreceived", "ack_timeout", "silence"),
+    "session/idle": ("idle_close", "idle_open"),
+    "session/awaiting": ("ack_timeout", "silence", "store_silence"),
+    "session/acknowledgements/store_wait": ("ack_timeout", "store_silence"),
+    "session/session": ("silent_end", "ack_from_nowhere"),
+    "session/acknowledgements/probing": ("ack_timeout", "silence"),
+    "session/protocol/policy": ("policy",),
+    "session/congestion/auto_window": ("window",),
+    "session/path/path_mtu": ("path_size",),
+    "session/path/pieces": ("wire", "ack_unsent"),
+    "session/path/sizing": ("path_size",),
+    "session/acknowledgements/session_ack": ("ack_unsent", "ack_taken_back"),
+    "session/protocol/states": ("silent_end",),
+    "session/acknowledgements/store_ack": ("store_ack_unsent", "ack_taken_back", "store_ack_late"),
+    "node/shell/life": ("node_life",),
+}
+"""The machines that make a promise, and the checks that watch them."""

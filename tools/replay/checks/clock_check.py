@@ -1,0 +1,115 @@
+"""Whether the clocks of a session's two ends agree with what caused what.
+
+Monotonic clocks of two machines begin anywhere, so only differences can be compared. What left one end at ``a`` and
+came to the other one at ``b`` bounds the distance of their clocks from above: it is at most ``b - a``. What went the
+other way bounds it from below. Honest clocks may do this:
+
+- run at another rate: a clock that is set right by steps of its rate runs up to 500 ppm off with ntpd, up to 8.4 % with
+  chrony. Two of them, in opposite directions, differ by less than a fifth (``RATE``);
+- stand still, each time its virtual machine is paused: the distance jumps, and stays. Nothing tells that from a clock
+  that was set, so a jump is never held against anybody. A host that suspends several machines stops their clocks one
+  after the other, with fractions of a second in between (``STEP_NS``).
+
+So an arrival is before its send only if what went back just before it and just behind it says so, and a clock is slow
+only if it loses more than a fifth in three quarters of the parts of a session.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from triack.tools.replay.checks.moments import Moments
+
+__all__ = ["Pair", "arrivals_before", "loses", "pairs_of"]
+
+RATE: Final = 0.2
+"""By how much less of one clock may pass than of the other: see above."""
+STEP_NS: Final = 500_000_000
+"""By how much an arrival must be before its send."""
+WINDOWS: Final = 8
+"""Parts of a session that are looked at, each by itself: a pause is in one of them, or in two."""
+WINDOW_NS: Final = 200_000_000
+"""No part is shorter. Round trips are added to what passes at the other end: one of 10 ms hides a quarter of less."""
+WINDOWS_MIN: Final = 6
+"""In fewer parts a few pauses of a virtual machine look like a slow clock."""
+_LEAST: Final = -(1 << 62)
+
+
+class Pair(NamedTuple):
+    """Something that left one end and came to the other one: when, by the clock of each, and with which record."""
+
+    left_ns: int
+    came_ns: int
+    n: int = 0
+
+
+def pairs_of(left: Moments, came: Moments) -> list[Pair]:
+    """Return what left one end and came to the other one, by the time at which it left."""
+    known = left.sorted()
+    found = (Pair(sent.at_ns, moment.at_ns, moment.n) for moment in came if (sent := known.of(moment.last)) is not None)
+    return sorted(found)
+
+
+def arrivals_before(out: list[Pair], back: list[Pair]) -> Iterator[tuple[Pair, int]]:
+    """Yield what came before it had left, and by how many nanoseconds at least.
+
+    Args:
+        out: what left an end, in order.
+        back: what came back to it.
+    """
+    returns = sorted((pair.came_ns, pair.left_ns - pair.came_ns) for pair in back)
+    times = [at_ns for at_ns, _ in returns]
+    for pair in out:
+        behind, at = bisect_right(times, pair.left_ns), bisect_left(times, pair.left_ns)
+        if not behind or at == len(times):
+            continue
+        distance_ns = pair.came_ns - pair.left_ns
+        least_ns = min(
+            returns[place][1] - RATE * abs(pair.left_ns - times[place]) - distance_ns for place in (behind - 1, at)
+        )
+        if least_ns > STEP_NS:
+            yield pair, int(least_ns)
+
+
+def loses(out: list[Pair], back: list[Pair]) -> float:
+    """Return the share of its time that the other end's clock loses at least, in most of a session; 0 for none.
+
+    Between sending something back and getting what left behind that, more time must have passed there than here.
+
+    Args:
+        out: what left an end, in order.
+        back: what came back to it.
+    """
+    returns = sorted(Pair(pair.came_ns, pair.left_ns) for pair in back)
+    if not out or not returns:
+        return 0.0
+    begin_ns, end_ns = returns[0].left_ns, out[-1].left_ns
+    width_ns = max(WINDOW_NS, (end_ns - begin_ns) // WINDOWS)
+    lost = [
+        share
+        for start_ns in range(begin_ns, end_ns - width_ns + 1, width_ns)
+        if (share := _lost_within(out, returns, start_ns, start_ns + width_ns)) is not None
+    ]
+    lost.sort()
+    # What a quarter of them lose at most, all others lose.
+    return lost[len(lost) // 4] if len(lost) >= WINDOWS_MIN and lost[len(lost) // 4] > RATE else 0.0
+
+
+def _lost_within(out: list[Pair], returns: list[Pair], start_ns: int, end_ns: int) -> float | None:
+    """Return the share of a window that passed here and not there; None if too little went each way to say."""
+    half_ns = (start_ns + end_ns) // 2
+    began = returns[bisect_left(returns, Pair(start_ns, _LEAST)) : bisect_left(returns, Pair(half_ns, _LEAST))]
+    ended = out[bisect_left(out, Pair(half_ns, _LEAST)) : bisect_left(out, Pair(end_ns, _LEAST))]
+    if not began or not ended:
+        return None
+    # Those that were least on their way, which add least to what passes there.
+    first, last = max(began, key=_headway), min(ended, key=_headway)
+    here_ns, there_ns = last.left_ns - first.left_ns, last.came_ns - first.came_ns
+    return 1 - there_ns / here_ns
+
+
+def _headway(pair: Pair) -> float:
+    """How far the other end's clock is, beside one that loses as much as an honest one may."""
+    return pair.came_ns - (1 - RATE) * pair.left_ns

@@ -1,0 +1,267 @@
+"""What the judges hand on: violations, those that wait for what another log says, facts for each other, and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from triack.tools.replay.log.ranges import Span
+from triack.tools.replay.log.schema import Violation
+from triack.tools.replay.log.series import Series
+
+Record = dict[str, Any]
+
+LATE_NS: Final = 150_000_000
+"""What a busy machine may add to any limit of time before it counts as broken: a loop that wakes late, not one that
+forgot."""
+LATE_MOMENTS: Final = 8
+"""An ack that is due at once leaves before packets have arrived at so many later moments: a node that reads goes on to
+write within a turn or two of its loop."""
+
+
+UNSENT_NS: Final = 10_000_000_000
+"""In that time a node sends what waits when a session has room, whatever else it has to do: hundreds of round trips."""
+EVER: Final = 1 << 62
+"""A start later than any, and a time, too."""
+
+
+class DisorderError(Exception):
+    """A record came behind a later one of its node, or changes what is settled: all must be judged anew, in order."""
+
+
+class Due(NamedTuple):
+    """What must be true elsewhere for a finding to count.
+
+    ``log``: the log of that start of the node goes on to ``end_ns``.
+    ``stopped``: that start ended in good order.
+    ``given``: there is a log of each start that the node had from ``incarnation`` to ``end_ns``.
+    ``peers_given``: there is one of each start of each peer that the node had a session with.
+    ``told``: its logs tell of its session ``peer``, if it had that.
+    ``started``: it has a start from ``incarnation`` to ``end_ns`` that said more than what it found on its disk, and
+    there is a log of each one before that.
+    ``open``: the node had one session with the peer open from ``begin_ns`` to ``end_ns``.
+    ``not_opened``: it opened none in between, but after one that ended as idle. ``opened_anew``: it did.
+    ``reopened``: it opened one with the peer after ``begin_ns`` and had it for ``end_ns``.
+    ``reopened_alive``: it did so in that start.
+    ``room``: of a session with the peer that it calls ``peer`` nothing was unacknowledged for ``UNSENT_NS`` between
+    ``begin_ns`` and ``end_ns``, and no other node was ever called so.
+    ``carried_on``: its session ``peer`` was open until ``end_ns``.
+    ``settled``: ``given``, and the logs of those starts go to their ends, but for the last one of all.
+    ``whole``: ``given``, and what is known of the node goes as far as record ``end_ns`` of start ``begin_ns`` of its
+    peer ``peer``, or to its end.
+    ``seen``: the same of one start of the node, ``incarnation``, alone.
+    ``powered``: the machine of the node did not start anew behind that start.
+    ``awake``: the node did not stand still for so long between ``begin_ns`` and ``until_ns`` that what was to happen by
+    ``end_ns`` could not. If this is all that does not hold, the finding counts as late.
+    """
+
+    kind: str
+    node: str
+    incarnation: int = 0
+    peer: str = ""
+    begin_ns: int = 0
+    end_ns: int = 0
+    until_ns: int = 0
+
+
+@dataclass(slots=True)
+class Finding:
+    """A violation, and what else it depends on.
+
+    Attributes:
+        violation: what was found.
+        dues: all of them must hold, or there is no violation.
+    """
+
+    violation: Violation
+    dues: tuple[Due, ...] = ()
+
+
+def given(node: str, first: int = 1, last: int = EVER) -> Due:
+    """Return the due that no log of these starts of a node is missing."""
+    return Due("given", node, first, end_ns=last)
+
+
+def awake(record: Record, begin_ns: int, end_ns: int, until_ns: int = EVER) -> Due:
+    """Return the due that the node of a record was awake while a limit of time ran.
+
+    Args:
+        record: of the node and its start.
+        begin_ns: when the limit began.
+        end_ns: when it was over, with all that a busy machine may add.
+        until_ns: when that happened which was to happen by then; by default never.
+    """
+    return Due("awake", record["node"], record["incarnation"], "", begin_ns, end_ns, until_ns)
+
+
+def settled(node: str, first: int = 1, last: int = EVER) -> Due:
+    """Return the due that no log of these starts of a node is missing, nor the end of one of them but the last."""
+    return Due("settled", node, first, end_ns=last)
+
+
+def whole(node: str, record: Record, first: int = 1) -> Due:
+    """Return the due that nothing is missing of what a node did before its peer wrote a record.
+
+    Args:
+        node: which one.
+        record: of the peer.
+        first: the start of the node with which it begins to count.
+    """
+    return Due("whole", node, first, record["node"], record["incarnation"], record["n"])
+
+
+def of_origin(origin: str, record: Record, first: int = 1) -> tuple[Due, ...]:
+    """Return the dues that nothing is missing of what an origin had done before a record was written.
+
+    Args:
+        origin: which node.
+        record: of another node, or its own.
+        first: the start of the origin with which it begins to count.
+    """
+    if record["node"] == origin:
+        return (settled(origin, first, record["incarnation"]),)
+    return settled(origin, first), whole(origin, record, first)
+
+
+class Life(NamedTuple):
+    """One start of a node, as far as it was recorded; ``ready``: it said more than what it found on its disk.
+
+    ``stood``: from when to when it stood still, as it said when it went on. ``last_n``: the serial of its last record.
+    ``boot``: what names the boot of its machine. ``known``: how many records the start before had, as it knew.
+    """
+
+    node: str
+    incarnation: int
+    begin_ns: int
+    end_ns: int
+    stopped: bool
+    name: str
+    records: int
+    ready: bool
+    stood: Sequence[Span] = ()
+    last_n: int = 0
+    boot: str = ""
+    known: int = 0
+
+
+class Opening(NamedTuple):
+    """One end of a session: when it was open, by the node's monotonic clock; ``closed_ns`` 0 if it never closed.
+
+    ``heard``: something came of which the peer has written that it had it, or sent it. ``n``: the serial of the record
+    with which it opened. ``reached``: of the last record of this end of which the other end's log shows an effect.
+    ``peer_name``: how the node calls the peer. ``free``: from when to when nothing of it was unacknowledged here, of
+    the longer times; 0: to its end.
+    """
+
+    node: str
+    incarnation: int
+    peer: str
+    session: str
+    opened_ns: int
+    closed_ns: int
+    reason: str
+    wall_ns: int
+    heard: bool = False
+    n: int = 0
+    reached: int = 0
+    peer_name: str = ""
+    free: Sequence[Span] = ()
+
+
+@dataclass(slots=True)
+class Output:
+    """What a judge found in one unit.
+
+    Attributes:
+        findings: broken promises.
+        series: what the report draws over time, by name.
+        begin_ns, end_ns: when the first message was queued and the last one committed, by the wall clock.
+        facts: records for other units, derived from this one.
+        numbers: what is added up for the verdict, by name.
+        lives, openings: what findings of other units may depend on.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    facts: list[Record] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)
+    lives: list[Life] = field(default_factory=list)
+    openings: list[Opening] = field(default_factory=list)
+    series: dict[str, Series] = field(default_factory=dict)
+    begin_ns: int = 0
+    end_ns: int = 0
+
+    def chart(self, name: str, wall_ns: int, value: int, mode: str = "sum") -> None:
+        """Put a value on a time line of the report."""
+        series = self.series.get(name)
+        if series is None:
+            series = self.series[name] = Series(mode)
+        series.add(wall_ns, value)
+
+    @contextmanager
+    def aside(self) -> Iterator[Output]:
+        """Give what is found inside of the block to an output of its own: what is true for now."""
+        now = Output()
+        kept = self.findings, self.numbers, self.openings
+        self.findings, self.numbers, self.openings = now.findings, now.numbers, now.openings
+        try:
+            yield now
+        finally:
+            self.findings, self.numbers, self.openings = kept
+
+    def clear(self) -> None:
+        """Begin anew: all that was found was handed on."""
+        for found in (self.findings, self.facts, self.lives, self.openings, self.numbers, self.series):
+            found.clear()
+        self.begin_ns = self.end_ns = 0
+
+    def take_facts(self) -> dict[tuple[str, int], list[Record]]:
+        """Return the facts by the origin and number of the lane that they go to, and have none from now on."""
+        taken: dict[tuple[str, int], list[Record]] = {}
+        for fact in self.facts:
+            taken.setdefault((fact["origin"], fact["lane"]), []).append(fact)
+        self.facts.clear()
+        return taken
+
+    def begin(self, wall_ns: int) -> None:
+        """A message was queued."""
+        self.begin_ns = min(self.begin_ns or wall_ns, wall_ns)
+
+    def end(self, wall_ns: int) -> None:
+        """A message was committed."""
+        self.end_ns = max(self.end_ns or wall_ns, wall_ns)
+
+    def count(self, name: str, value: int) -> None:
+        """Add to a number."""
+        self.numbers[name] = self.numbers.get(name, 0) + value
+
+    def merge(self, other: Output) -> None:
+        """Take over what another one has found, and its numbers."""
+        self.findings += other.findings
+        self.openings += other.openings
+        for name, value in other.numbers.items():
+            self.count(name, value)
+
+    def report(self, record: Record, check: str, evidence: str, *dues: Due, **where: Any) -> None:
+        """Report a violation that a record shows."""
+        violation = Violation(
+            check,
+            where.pop("node", record["node"]),
+            where.pop("session", ""),
+            where.pop("origin", ""),
+            where.pop("lane", -1),
+            where.pop("sequence", -1),
+            where.pop("number", -1),
+            evidence,
+            incarnation=record["incarnation"],
+            n=record["n"],
+            wall_ns=record["wall_ns"],
+            **where,
+        )
+        self.findings.append(Finding(violation, dues))
+
+
+def position(record: Record) -> tuple[int, int]:
+    """What orders the records of a node."""
+    return record["incarnation"], record["n"]

@@ -1,0 +1,84 @@
+"""When a session that has nothing to do ends: after the cleanup interval of one of its ends, and not before.
+
+An end that waits for an ack of something is not idle, nor is one that has a store ack to give; it looks again half an
+interval later. Only what packets show is judged: what waits to be sent is in no log, and leaves within the tolerance,
+as nothing else is on its way.
+"""
+
+from __future__ import annotations
+
+from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, Output, Record, awake
+
+MS = 1_000_000
+"""Nanoseconds; evidence is told in milliseconds."""
+
+
+class Quiet:
+    """How long an end of a session has had no packet.
+
+    Attributes:
+        since_ns: when the last one went either way, or the session opened.
+        free_ns: when the last ack came: it may have been what the end waited for; or when it gave its last store ack.
+        owed: durable packets that came, and that no store ack of this end covers.
+    """
+
+    __slots__ = ("free_ns", "owed", "since_ns")
+
+    def __init__(self) -> None:
+        self.since_ns = 0
+        self.free_ns = 0
+        self.owed = 0
+
+    def over_ns(self, opened: Record) -> int | None:
+        """When the session is over at the latest if nothing happens; None if the log does not say."""
+        interval_ns = opened.get("cleanup_interval_ns")
+        return None if interval_ns is None else max(self.since_ns, self.free_ns) + interval_ns + LATE_NS
+
+    def awake(self, opened: Record, until_ns: int = EVER) -> Due:
+        """Return the due that the end was awake while it had nothing to do, until it did something."""
+        return awake(opened, max(self.since_ns, self.free_ns), self.over_ns(opened) or EVER, until_ns)
+
+    def is_over(self, opened: Record, closed: Record) -> bool | None:
+        """Whether the end had reason to close the session as idle; None if the log does not say."""
+        interval_ns = opened.get("cleanup_interval_ns")
+        return None if interval_ns is None else bool(closed["at_ns"] - self.since_ns >= interval_ns)
+
+    def look(self, opened: Record, record: Record) -> str:
+        """Return what is wrong with a session in which nothing waits and this happens; an empty string: nothing."""
+        over_ns = self.over_ns(opened)
+        if over_ns is None or record["at_ns"] <= over_ns:
+            return ""
+        return _told(opened, f"open for {(record['at_ns'] - self.since_ns) // MS} ms without a packet")
+
+
+def judge_open(session: str, opened: Record, quiet: Quiet, out: Output) -> None:
+    """Judge a session that is open, and in which nothing waits, when the record ends."""
+    over_ns = quiet.over_ns(opened)
+    if over_ns is not None:
+        due = Due("log", opened["node"], opened["incarnation"], end_ns=over_ns)
+        evidence = _told(opened, "no packet any more, and open")
+        out.report(opened, "idle_open", evidence, due, quiet.awake(opened), session=session)
+
+
+def judge_close(session: str, ends: list[tuple[Record, Record | None, Quiet]], out: Output, *dues: Due) -> None:
+    """Judge a session that the first of its ends closed as idle.
+
+    Args:
+        session: which one.
+        ends: how each end that there is a log of opened and closed it, and when it had its last packet.
+        out: takes what is found.
+        dues: what must be true before something of the other end is missed.
+    """
+    opened, closed, quiet = ends[0]
+    assert closed is not None
+    # Whoever hears that the other end is idle says so of its own as well.
+    known = [it.is_over(begun, ended) for begun, ended, it in ends if ended is not None and ended["reason"] == "idle"]
+    heard = len(ends) > 1 and ends[1][1] is None
+    if None in known or True in known or heard:
+        return
+    evidence = _told(opened, f"closed as idle {(closed['at_ns'] - quiet.since_ns) // MS} ms after its last packet")
+    out.report(closed, "idle_close", evidence, *dues, session=session)
+
+
+def _told(opened: Record, what: str) -> str:
+    return f"{what}, its cleanup interval is {opened['cleanup_interval_ns'] // MS} ms"

@@ -1,0 +1,752 @@
+"""What a node promises about the packets of a lane that arrive: accepted once, in order, on disk before any ack.
+
+``Incoming`` is one node's side of one lane, fed with its records in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from triack.base.printable import counted
+from triack.tools.replay.checks.commits import Commits
+from triack.tools.replay.checks.findings import LATE_NS, Due, Output, Record, awake, given, of_origin, settled
+from triack.tools.replay.checks.runs import Carried, packets_of
+from triack.tools.replay.checks.settling import Settling
+from triack.tools.replay.checks.store_ack_check import StoreAcks
+from triack.tools.replay.checks.weights import Weights
+from triack.tools.replay.log.ranges import RangeSet, Span, size
+from triack.tools.replay.log.schema import EXPRESS, FOR_EVER, REJECT_REASONS, TRANSACTIONAL
+
+DEAD_LETTER_LANE: Final = 0
+"""Dead letters are put into their queue by their own node; they were in no stream."""
+
+PASSED: Final = ("held-back", "stale-sequence")
+"""Reasons for which a packet is refused, that leave a store ack free to cover it."""
+
+
+class HandedOut:
+    """What left the queue, of the packets of one sequence.
+
+    Attributes:
+        any: packets of which something was handed out.
+        whole: packets of which all was handed out as new.
+        parts: packet -> messages that were handed out as new, of the others.
+        marked: packet -> messages that were handed out as redelivered.
+        removed: packet -> messages that were taken out by hand, or expired.
+        expired: packet -> messages that expired in this life of the process.
+        taken: packet -> messages that were taken out by hand, or expired, in this life.
+    """
+
+    __slots__ = ("any", "expired", "marked", "parts", "removed", "taken", "whole")
+
+    def __init__(self) -> None:
+        self.any = RangeSet()
+        self.whole = RangeSet()
+        self.parts: dict[int, RangeSet] = {}
+        self.marked: dict[int, RangeSet] = {}
+        self.removed: dict[int, RangeSet] = {}
+        self.expired: dict[int, RangeSet] = {}
+        self.taken: dict[int, RangeSet] = {}
+
+
+class Receiver:
+    """One sequence as a node that receives it knows it."""
+
+    __slots__ = (
+        "again", "arrived", "cls", "commits", "committed", "counts", "express", "forgotten", "found_in", "held_back",
+        "kept", "late", "on_disk", "out", "previous", "read", "recovered", "refused", "refused_ever", "rejections",
+        "settled", "settling", "unanswered", "unarrived", "unwanted",
+    )  # fmt: skip
+
+    @property
+    def top(self) -> int:
+        """How far it has come."""
+        tops = [known.lasts[-1] for known in (self.settled, self.refused) if known]
+        return max(tops, default=0)
+
+    def __init__(self) -> None:
+        self.cls = EXPRESS
+        self.arrived = RangeSet()
+        self.again = RangeSet()
+        self.recovered = RangeSet()
+        # The last start that found it on its disk, or the first of all.
+        self.found_in = 1
+        # Why each number was refused since it last arrived.
+        self.rejections: dict[int, str] = {}
+        # Of numbers that were refused when they first came: how many arrivals were not.
+        self.kept: dict[int, int] = {}
+        # The lowest previous of a packet, where it is not the number before it.
+        self.previous: dict[int, int] = {}
+        # Of other classes than transactional: the highest number up to which its origin wants nothing more.
+        self.unwanted = 0
+        self.counts = Weights()
+        self.settled = RangeSet()
+        self.on_disk = RangeSet()
+        self.express = RangeSet()
+        # Whether the next commit was to forget it, as it had ended; and what came for the first time after that.
+        self.forgotten = False
+        self.late = RangeSet()
+        # What its origin was asked to send again when there is room, or will never ask about again as its stream has
+        # ended: a store ack that covers it says nothing of it.
+        self.held_back = RangeSet()
+        # What was refused for ever, in this life: an ordered stream goes on past it, and a store ack may cover it.
+        self.refused = RangeSet()
+        self.refused_ever = RangeSet()
+        # How many commits there were; which of them are not settled, with their place among all; and up to where they
+        # were handed out.
+        self.committed = 0
+        self.commits = Commits()
+        self.read = -1
+        # Commits that no order ack has covered.
+        self.unanswered: list[Record] = []
+        # What commits hold that had not arrived before them.
+        self.unarrived: list[tuple[Record, Span]] = []
+        self.out = HandedOut()
+        self.settling = Settling()
+
+    def passes_over(self, number: int) -> bool:
+        """Whether a later packet arrived whose previous one is before this: its origin had given this one up."""
+        return any(previous < number < later for later, previous in self.previous.items())
+
+
+class Incoming:
+    """One node's receiving side of one lane.
+
+    Args:
+        node: whose.
+        origin, lane: which lane.
+        out: takes what is found.
+
+    Attributes:
+        sequences: what is known of each.
+        store_acks: judges when store acks leave.
+        early_store_acks: those that nothing committed stands behind.
+        holes: numbers that commits went past; what the origin had given up is no fault.
+    """
+
+    def __init__(self, node: str, origin: str, lane: int, out: Output) -> None:
+        self.node = node
+        self._origin = origin
+        self._lane = lane
+        self._out = out
+        self.sequences: dict[int, Receiver] = {}
+        self.store_acks = StoreAcks(origin, lane, out)
+        self._top = (-1, -1)
+        self._ack_top = (0, 0)
+        self._handed_at: dict[str, tuple[int, int, int]] = {}
+        self._found: dict[int, RangeSet] | None = None
+        self._life: Record = {}
+        # The first commit that no order ack has covered, and the session peer that it came from.
+        self._unanswered: Record | None = None
+        self.early_store_acks: list[tuple[Record, Span]] = []
+        self.holes: list[tuple[Record, int, int]] = []
+
+    def _at(self, record: Record, check: str, evidence: str, *dues: Due, sequence: int, **more: int | str) -> None:
+        self._out.report(
+            record, check, evidence, *dues, origin=self._origin, lane=self._lane, sequence=sequence, **more
+        )
+
+    def _known(self, record: Record) -> Due:
+        """What was committed in an earlier start is known if the log of that is given, and goes to its end.
+
+        A start that found the stream on its disk tells of all starts before it. Of a stream that has ended no start
+        finds anything, though messages of it may wait in their queue. Express messages wait for no later start.
+        """
+        receiver, start = self._sequence(record), record["incarnation"]
+        return settled(self.node, start if receiver.cls == EXPRESS else receiver.found_in, start)
+
+    def _sequence(self, record: Record) -> Receiver:
+        receiver = self.sequences.get(record["sequence"])
+        if receiver is None:
+            receiver = self.sequences[record["sequence"]] = Receiver()
+            receiver.cls = record.get("class", TRANSACTIONAL)
+        return receiver
+
+    # ---- starts of the node
+
+    def handle_life(self, record: Record) -> None:
+        """The node's settings, at the begin of each start and of each segment."""
+        self._life = record
+
+    def handle_started(self, record: Record) -> None:
+        """A new start: what was on disk must be there again; express is gone."""
+        self._end_recovery(record)
+        self._found = {}
+        self._unanswered = None
+        self.store_acks.handle_started()
+        for receiver in self.sequences.values():
+            receiver.out.expired.clear()
+            receiver.out.taken.clear()
+            receiver.express = RangeSet()
+            receiver.unanswered.clear()
+            # What is on disk of it is in what is recovered.
+            receiver.refused = RangeSet()
+            if receiver.cls == EXPRESS:
+                receiver.out.marked.clear()
+                receiver.out.parts.clear()
+                receiver.out.whole = RangeSet()
+                receiver.out.any = RangeSet()
+            else:
+                receiver.settling.start(int(record["incarnation"]) - 1)
+            for span in receiver.arrived:
+                for low, high in receiver.settled.missing(*span):
+                    receiver.kept.update(dict.fromkeys(range(low, high + 1), 0))
+
+    def handle_other(self, record: Record) -> None:
+        """Any record that no start begins with: the node has said what it found."""
+        self._end_recovery(record)
+
+    def _end_recovery(self, record: Record, *dues: Due) -> None:
+        found, self._found = self._found, None
+        if found is not None:
+            self._judge_recovered(record, found, *dues)
+
+    def _judge_recovered(
+        self, record: Record, found: dict[int, RangeSet], *dues: Due, before: int | None = None
+    ) -> None:
+        """Report what was on disk and was not found there.
+
+        Args:
+            record: shows that the start has said all that it found.
+            found: what that was, by sequence.
+            dues: what else must hold.
+            before: the logs of all starts before this one have to be whole; by default the start of the record.
+        """
+        if self.node == self._origin:
+            return
+        newest = max(found, default=-1)
+        before = record["incarnation"] if before is None else before
+        for sequence, receiver in self.sequences.items():
+            if sequence < newest:
+                continue
+            have = found.get(sequence, RangeSet())
+            # That the stream was forgotten may have been in the end of a log before, unless it is there.
+            ends = settled(self.node, receiver.found_in, receiver.found_in if sequence in found else before)
+            for first, last in receiver.on_disk:
+                for low, high in have.missing(first, last):
+                    evidence = f"on disk before the restart, recovered {list(have) or 'nothing'}"
+                    self._at(record, "not_recovered", evidence, ends, *dues, sequence=sequence, number=low, last=high)
+
+    def handle_recovered(self, record: Record) -> None:
+        """What the node found on its disk."""
+        receiver = self._sequence(record)
+        receiver.cls = record["class"]
+        receiver.forgotten, receiver.late = False, RangeSet()
+        receiver.found_in = record["incarnation"]
+        ordered = record["class"] == TRANSACTIONAL
+        found = RangeSet()
+        for first, last in [(1, record["number"])] if ordered else record["ranges"]:
+            found.add(first, last)
+            receiver.settled.add(first, last)
+        if self.node != self._origin or record["incarnation"] == 1:
+            self._judge_found(record, receiver, found)
+        for span in found:
+            receiver.recovered.add(*span)
+        if self._found is not None and record["sequence"] in self._found:
+            self._at(record, "claims", "recovered twice in one start", sequence=record["sequence"])
+        if self._found is None:
+            evidence = "a position recovered, but not at a start"
+            self._at(record, "node_life", evidence, sequence=record["sequence"])
+        else:
+            self._found[record["sequence"]] = found
+        if ordered:
+            self._top = max(self._top, (record["sequence"], record["number"]))
+
+    def _judge_found(self, record: Record, receiver: Receiver, found: RangeSet) -> None:
+        """See that what a start found was here before: it had arrived, or its origin did not want it any more."""
+        known = RangeSet([*receiver.arrived, *receiver.recovered, (1, receiver.unwanted)])
+        for number, previous in receiver.previous.items():
+            known.add(previous + 1, number - 1)
+        due = settled(self.node, last=record["incarnation"])
+        for first, last in found:
+            for low, high in known.missing(first, last):
+                evidence = "found at a start, and had not arrived before"
+                where = {"sequence": record["sequence"], "number": low, "last": high}
+                self._at(record, "recovered_from_nowhere", evidence, due, **where)
+
+    # ---- arrivals and commits
+
+    def handle_received(self, record: Record) -> None:
+        """Packets arrived."""
+        receiver = self._sequence(record)
+        self.store_acks.handle_record()
+        receiver.cls = record["class"]
+        first, last = record["number"], record["number"] + record["packets"] - 1
+        if record["class"] != TRANSACTIONAL:
+            receiver.unwanted = max(receiver.unwanted, record["previous"])
+        if receiver.forgotten:
+            for span in receiver.arrived.missing(first, last):
+                receiver.late.add(*span)
+        if receiver.rejections or receiver.kept or receiver.arrived.overlap(first, last):
+            self._receive_again(record, receiver)
+            return
+        receiver.arrived.add(first, last)
+        self.store_acks.handle_arrived(record, first, last, [])
+        if record["class"] == TRANSACTIONAL and record["previous"] != first - 1:
+            receiver.previous.setdefault(first, record["previous"])
+        for packets, messages in record["counts"]:
+            receiver.counts.put(first, first + packets - 1, messages)
+            first += packets
+        if receiver.cls != EXPRESS:
+            self.store_acks.handle_run(record)
+
+    def _receive_again(self, record: Record, receiver: Receiver) -> None:
+        """Packets arrived, some of which may have done so before."""
+        is_fresh = receiver.cls != EXPRESS
+        for begin, end, packet in packets_of(record):
+            first, last = packet.number, packet.number + end - begin
+            receiver.counts.put(first, last, packet.messages)
+            known = receiver.arrived.overlap(first, last)
+            receiver.arrived.add(first, last)
+            self.store_acks.handle_arrived(record, first, last, known)
+            is_fresh = is_fresh and not known
+            for number in _keys_within(receiver.rejections, first, last):
+                del receiver.rejections[number]
+            for number in _keys_within(receiver.kept, first, last):
+                receiver.kept[number] += 1
+            for span in known:
+                receiver.again.add(*span)
+            if receiver.cls == TRANSACTIONAL:
+                self._note_previous(receiver, packet, known)
+        if is_fresh:
+            self.store_acks.handle_run(record)
+
+    def _note_previous(self, receiver: Receiver, packet: Carried, known: list[Span]) -> None:
+        """Only the first packet of a run, or one that comes again, may name another one than that before it."""
+        for first, last in known:
+            for number in range(first, last + 1):
+                before = receiver.previous.get(number, number - 1)
+                previous = packet.plus(number - packet.number).previous
+                if previous < before:
+                    receiver.previous[number] = previous
+        if packet.previous != packet.number - 1:
+            receiver.previous.setdefault(packet.number, packet.previous)
+
+    def handle_rejected(self, record: Record) -> None:
+        """A packet was refused: as a duplicate only if it is here already, or is held for those before it."""
+        receiver, number = self._sequence(record), record["number"]
+        for low, high in receiver.arrived.missing(number, number):
+            self._at(record, "rejected", "rejected but not arrived", sequence=record["sequence"], number=low, last=high)
+        reason, sequence = record["reason"], record["sequence"]
+        before = receiver.rejections.get(number)
+        receiver.rejections[number] = reason
+        # A copy of one that is held is refused at once, for now or as a duplicate, and the held one perhaps when its
+        # turn comes. That is before the copy's, if the copy has come in one run with what the held one waited for.
+        after = before not in FOR_EVER or reason == "duplicate"
+        held = after and before != reason and number in receiver.again
+        if before is not None and not held:
+            self._at(record, "rejected", "rejected again, and did not arrive again", sequence=sequence, number=number)
+        if number in receiver.kept:
+            receiver.kept[number] -= 1
+        elif number not in receiver.again:
+            # Even as a duplicate: what comes behind a commit that went past it.
+            receiver.kept[number] = 0
+        if reason not in REJECT_REASONS:
+            self._at(record, "claims", f"unknown reason {reason!r}", sequence=sequence, number=number)
+        elif reason == "duplicate":
+            self._out.count("duplicates_on_wire", 1)
+            self._out.chart("duplicates", record["wall_ns"], 1)
+            # What was passed over is a duplicate, too; of other classes only their filter knows what that is.
+            unknown = number > receiver.top and number not in receiver.again and not receiver.passes_over(number)
+            if record["class"] == TRANSACTIONAL and unknown:
+                evidence = "a duplicate of what was not accepted and came once"
+                self._at(record, "rejected", evidence, sequence=sequence, number=number)
+        elif reason != "stale-sequence" and number in receiver.settled and record["class"] != EXPRESS:
+            self._at(record, "claims", f"{reason}, but it is on disk", sequence=sequence, number=number)
+        elif reason in PASSED:
+            receiver.held_back.add(number, number)
+        elif reason in FOR_EVER:
+            receiver.refused.add(number, number)
+            receiver.refused_ever.add(number, number)
+
+    def handle_committed(self, record: Record) -> None:
+        """Packets are on disk (express: in the queue)."""
+        receiver, sequence = self._sequence(record), record["sequence"]
+        receiver.cls = record["class"]
+        first, last = record["first"], record["last"]
+        for low, high in receiver.late.overlap(first, last):
+            evidence = "came after its stream was forgotten, and was committed"
+            self._at(record, "claims", evidence, sequence=sequence, number=low, last=high)
+        if last < first:
+            self._at(record, "claims", f"committed {first}..{last}", sequence=sequence, number=first)
+            return
+        receiver.commits.note(receiver.committed, record)
+        receiver.committed += 1
+        if record["class"] == TRANSACTIONAL and self.node != self._origin:
+            receiver.unanswered.append(record)
+        receiver.unarrived += [(record, span) for span in receiver.arrived.missing(first, last)]
+        if record["class"] == EXPRESS:
+            for low, high in receiver.express.overlap(first, last):
+                self._at(record, "express_twice", "entered the queue again", sequence=sequence, number=low, last=high)
+            receiver.express.add(first, last)
+        elif record["class"] == TRANSACTIONAL:
+            self._judge_place(record, receiver)
+        receiver.settled.add(first, last)
+        if record["class"] != EXPRESS:
+            if not receiver.forgotten:
+                # Otherwise the commit after this one forgets it.
+                receiver.on_disk.add(first, last)
+            self.store_acks.handle_committed(record)
+
+    def _judge_place(self, record: Record, receiver: Receiver) -> None:
+        """Judge where in its sequence a commit is."""
+        sequence, first, last = record["sequence"], record["first"], record["last"]
+        before = receiver.settled.lasts[-1] if receiver.settled else 0
+        if (sequence, first) <= self._top:
+            self._out.count("out_of_order", record["count"])
+            evidence = f"committed {first}..{last} after {self._top[0]}/{self._top[1]}"
+            self._at(record, "order", evidence, sequence=sequence, number=first)
+        if first > before + 1:
+            self.holes.append((record, before + 1, first - 1))
+        self._top = max(self._top, (sequence, last))
+        if self._unanswered is None and self.node != self._origin and not receiver.forgotten:
+            self._unanswered = record
+
+    def handle_forgotten(self, record: Record) -> None:
+        """Its origin has ended the stream: nothing of it is on the disk after the next commit, nor accepted again."""
+        receiver = self._sequence(record)
+        receiver.on_disk = RangeSet()
+        receiver.forgotten = True
+        # An origin that has ended its stream waits for no order ack: whatever was owed until now is owed no longer.
+        waiting = self._unanswered
+        if waiting is not None and waiting["sequence"] == record["sequence"]:
+            self._judge_delay(waiting, record["at_ns"], self._origin, "none before its stream ended, after")
+            self._unanswered = None
+        receiver.unanswered.clear()
+
+    # ---- acks
+
+    def handle_order_ack(self, record: Record) -> None:
+        """An order ack was handed to a session."""
+        receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
+        if number > receiver.top:
+            evidence = f"order ack up to {number}, committed up to {receiver.top}"
+            self._at(record, "order_ack_before_commit", evidence, sequence=sequence, number=number)
+        elif not receiver.forgotten:
+            receiver.on_disk.add(1, number)
+        if (sequence, number) < self._ack_top:
+            evidence = f"order ack {number} follows {self._ack_top[1]}"
+            self._at(record, "ack_taken_back", evidence, sequence=sequence, number=number)
+        self._ack_top = max(self._ack_top, (sequence, number))
+        self._answer(record)
+
+    def _answer(self, record: Record) -> None:
+        """Judge how long the first commit that this order ack covers had to wait."""
+        receiver = self._sequence(record)
+        receiver.unanswered = [it for it in receiver.unanswered if it["first"] > record["number"]]
+        waiting = self._unanswered
+        if waiting is None or (record["sequence"], record["number"]) < (waiting["sequence"], waiting["first"]):
+            return
+        self._judge_delay(waiting, record["at_ns"], record["peer"], "after")
+        self._unanswered = min(receiver.unanswered, key=lambda it: it["at_ns"], default=None)
+
+    def _judge_delay(self, waiting: Record, now_ns: int, peer: str, what: str) -> None:
+        limit_ns = self._life.get("seq_max_ack_delay_ns")
+        refused = self._sequence(waiting).refused
+        if limit_ns is None or any(refused.overlap(1, waiting["last"])):
+            # Behind what was refused the origin has to show first that it knows, if it wants anything still.
+            return
+        took_ns = now_ns - waiting["at_ns"]
+        if took_ns > limit_ns + LATE_NS:
+            due = Due(
+                "open", self.node, waiting["incarnation"], peer, waiting["at_ns"], waiting["at_ns"] + limit_ns + LATE_NS
+            )
+            evidence = f"order ack {what} {took_ns // 1_000_000} ms, {limit_ns // 1_000_000} ms are allowed"
+            dues = due, awake(waiting, waiting["at_ns"], due.end_ns, now_ns)
+            self._at(waiting, "order_ack_late", evidence, *dues, sequence=waiting["sequence"], number=waiting["first"])
+
+    def handle_store_acked(self, record: Record) -> None:
+        """A store ack left that covers packets of the lane."""
+        self.store_acks.handle_store_acked(record)
+        if record["class"] == EXPRESS:
+            return
+        receiver = self._sequence(record)
+        for span in receiver.settled.missing(record["first"], record["last"]):
+            for unheld in receiver.held_back.missing(*span):
+                self.early_store_acks += [(record, early) for early in receiver.refused.missing(*unheld)]
+
+    # ---- handing out
+
+    def handle_handed(self, record: Record) -> None:
+        """Messages reach the application: in order, and once unless marked."""
+        if self._lane == DEAD_LETTER_LANE:
+            return
+        receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
+        receiver.cls = record["class"]
+        last = number + sum(packets for packets, _ in record["counts"]) - 1
+        for low, high in receiver.settled.missing(number, last):
+            evidence = "handed out but not committed"
+            self._at(record, "queue", evidence, self._known(record), sequence=sequence, number=low, last=high)
+        if record["class"] != EXPRESS:
+            self._judge_settled(record, receiver)
+        first, place = number, record["place"]
+        for packets, messages in record["counts"]:
+            if place or not self._is_new(receiver, record, first, first + packets - 1, messages):
+                for each in range(first, first + packets):
+                    self._judge_marks(record, receiver, each, place, place + messages - 1)
+                    place = 0
+            else:
+                receiver.out.whole.add(first, first + packets - 1)
+            first += packets
+        receiver.out.any.add(number, last)
+        if receiver.out.expired:
+            self._judge_expired(record, receiver.out.expired)
+        if record["class"] == TRANSACTIONAL:
+            self._judge_handed_order(record, last)
+
+    def _judge_settled(self, record: Record, receiver: Receiver) -> None:
+        """What an application was done with is not handed out again."""
+        settling, number, place = receiver.settling, record["number"], record["place"]
+        for packets, messages in record["counts"]:
+            last = number + packets - 1
+            fresh = not receiver.out.any.overlap(number, last)
+            if not place and self._are_whole(receiver, number, last, messages):
+                spans = settling.hand_packets(record, number, last, fresh=fresh)
+            else:
+                spans = []
+                for each in range(number, last + 1):
+                    handed = each, place, place + messages - 1
+                    if settling.hand_messages(record, handed, receiver.counts.get(each), fresh=fresh):
+                        spans.append((each, each))
+                    place = 0
+            for low, high in spans:
+                self._out.count("duplicates_delivered", (high - low + 1) * messages)
+                where = {"sequence": record["sequence"], "number": low, "last": high}
+                self._at(record, "duplicates_delivered", "handed out after its reader was done with it", **where)
+            number, place = last + 1, 0
+
+    @staticmethod
+    def _are_whole(receiver: Receiver, first: int, last: int, messages: int) -> bool:
+        """Whether these are all messages of these packets, so many each."""
+        return list(receiver.counts.within(first, last)) == [(first, last, messages)]
+
+    def handle_settled(self, record: Record) -> None:
+        """The commit that begins takes messages out of their queue for good."""
+        if self._lane == DEAD_LETTER_LANE:
+            return
+        receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
+        place, at_ns, last = record["place"], record["at_ns"], number - 1
+        for packets, messages in record["counts"]:
+            last = number + packets - 1
+            if not place and self._are_whole(receiver, number, last, messages):
+                before = receiver.settling.settle_packets(number, last, at_ns)
+            else:
+                before = False
+                for each in range(number, last + 1):
+                    count = self._judge_messages(record, receiver, each, place, place + messages - 1)
+                    numbers = each, place, place + messages - 1
+                    before = receiver.settling.settle_messages(numbers, count, at_ns) or before
+                    place = 0
+            if before:
+                self._at(record, "claims", "settled, and was before", sequence=sequence, number=number, last=last)
+            number, place = last + 1, 0
+        for low, high in receiver.settled.missing(record["number"], last):
+            where = {"sequence": sequence, "number": low, "last": high}
+            self._at(record, "queue", "settled but not committed", self._known(record), **where)
+        taken = {each for removed in (receiver.out.removed, receiver.out.expired) for each in removed}
+        for low, high in receiver.out.any.missing(record["number"], last):
+            for each in range(low, high + 1):
+                if each not in taken:
+                    evidence, where = "settled, and never handed out, purged or expired", {"number": each}
+                    known = given(self.node, last=record["incarnation"])
+                    self._at(record, "claims", evidence, known, sequence=sequence, **where)
+
+    def handle_returned(self, record: Record) -> None:
+        """An application gave messages back."""
+        if self._lane != DEAD_LETTER_LANE:
+            receiver = self._sequence(record)
+            self._release(record, receiver)
+            for number, first, last in _messages_of(record):
+                self._judge_messages(record, receiver, number, first, last)
+
+    @staticmethod
+    def _release(record: Record, receiver: Receiver) -> None:
+        spans = list(_messages_of(record))
+        receiver.settling.release(spans, {number: receiver.counts.get(number) for number, _, _ in spans})
+
+    def handle_purged(self, record: Record) -> None:
+        """Somebody took messages out by hand; if the node dies before that is on disk, they are there again."""
+        if self._lane != DEAD_LETTER_LANE:
+            self._remove(record, self._sequence(record).out.removed)
+
+    def handle_expired(self, record: Record) -> None:
+        """Nobody received messages in time; if the node dies before that is on disk, they are there again."""
+        if self._lane == DEAD_LETTER_LANE:
+            return
+        early_ns = record["receive_by_ms"] * 1_000_000 - record["wall_ns"]
+        if early_ns > 0:
+            evidence = f"expired {-(-early_ns // 1_000_000)} ms before their time to be received had ended"
+            self._at(record, "claims", evidence, sequence=record["sequence"], number=record["number"])
+        out = self._sequence(record).out
+        self._remove(record, out.removed, out.expired)
+
+    def _remove(self, record: Record, *kept: dict[int, RangeSet]) -> None:
+        receiver, sequence = self._sequence(record), record["sequence"]
+        self._release(record, receiver)
+        spans = list(_messages_of(record))
+        for low, high in receiver.settled.missing(spans[0][0], spans[-1][0]):
+            evidence = f"{record['event']} but not committed"
+            self._at(record, "queue", evidence, self._known(record), sequence=sequence, number=low, last=high)
+        taken = receiver.out.taken
+        for number, first, last in spans:
+            if list(taken.get(number, RangeSet()).overlap(first, last)):
+                self._at(
+                    record, "claims", f"{record['event']}, and was not there any more", sequence=sequence, number=number
+                )
+            self._judge_messages(record, receiver, number, first, last)
+            for removed in (*kept, taken):
+                removed.setdefault(number, RangeSet()).add(first, last)
+
+    def _judge_expired(self, record: Record, expired: dict[int, RangeSet]) -> None:
+        """What has expired is on its way to the dead-letter queue, and reaches nobody any more."""
+        for number, first, last in _messages_of(record):
+            if number in expired and expired[number].overlap(first, last):
+                self._at(
+                    record, "expired", "handed out after they had expired", sequence=record["sequence"], number=number
+                )
+
+    def _is_new(self, receiver: Receiver, record: Record, first: int, last: int, messages: int) -> bool:
+        """Whether these are whole packets, so many messages each, of which nothing was handed out before."""
+        if record["redelivered"] or list(receiver.counts.within(first, last)) != [(first, last, messages)]:
+            return False
+        if messages < 1 or any(receiver.out.whole.overlap(first, last)):
+            return False
+        parts = (
+            (receiver.out.parts.keys() | receiver.out.marked.keys())
+            if receiver.out.parts or receiver.out.marked
+            else ()
+        )
+        return not any(number in parts for number in range(first, last + 1)) if parts else True
+
+    def _judge_messages(self, record: Record, receiver: Receiver, number: int, first: int, last: int) -> int | None:
+        """See that a packet has these messages; return how many it has, if that is known."""
+        count = receiver.counts.get(number)
+        if last < first or (count is not None and last >= max(count, 1)):
+            evidence = f"messages {first}..{last} of a packet with {count}"
+            self._at(record, "claims", evidence, sequence=record["sequence"], number=number)
+        return count
+
+    def _judge_marks(self, record: Record, receiver: Receiver, number: int, first: int, last: int) -> None:
+        sequence = record["sequence"]
+        count = self._judge_messages(record, receiver, number, first, last)
+        if record["redelivered"]:
+            receiver.out.marked.setdefault(number, RangeSet()).add(first, last)
+            return
+        marked = receiver.out.marked.get(number)
+        if marked is not None and marked.overlap(first, last):
+            self._at(record, "unmarked", "handed out as new after a redelivery", sequence=sequence, number=number)
+        if number in receiver.out.whole:
+            again = last - first + 1
+        else:
+            parts = receiver.out.parts.setdefault(number, RangeSet())
+            again = size(parts.overlap(first, last))
+            parts.add(first, last)
+            if size(parts) == count:
+                del receiver.out.parts[number]
+                receiver.out.whole.add(number, number)
+        if again:
+            self._out.count("duplicates_delivered", again)
+            evidence = f"{counted(again, 'message')} handed out again without being marked"
+            self._at(record, "duplicates_delivered", evidence, sequence=sequence, number=number)
+
+    def _judge_handed_order(self, record: Record, last: int) -> None:
+        before = self._handed_at.get(record["queue"])
+        counts, begin = record["counts"], record["place"]
+        place = counts[-1][1] - 1 + (begin if last == record["number"] else 0)
+        here, end = (record["sequence"], record["number"], begin), (record["sequence"], last, place)
+        if before is not None and here <= before and not record["redelivered"]:
+            self._out.count("out_of_order", sum(packets * messages for packets, messages in counts))
+            evidence = (
+                f"messages from {here[1]} message {begin} to {last} message {place} handed out after "
+                f"{before[0]}/{before[1]} message {before[2]}"
+            )
+            self._at(record, "order", evidence, sequence=here[0], number=here[1], last=last)
+        if before is None or end > before:
+            self._handed_at[record["queue"]] = end
+
+    def finish_start(self, later: Due) -> None:
+        """A later start, if there is one, did not find any of this."""
+        self._found = None
+        self._judge_recovered(self._life, {}, later, before=later.end_ns)
+
+    # ---- the end
+
+    def finish(self, later: Due, removed: Callable[[int], RangeSet]) -> None:
+        """Judge what only the whole record of this node shows; more of it may follow.
+
+        Args:
+            later: holds if the node has started again after the last record seen here.
+            removed: the packets of a sequence that its origin gave up.
+        """
+        if self._life:
+            if self._found is not None:
+                self._judge_recovered(self._life, self._found, later)
+            later = later._replace(incarnation=later.incarnation + 1)
+            self._judge_recovered(self._life, {}, later, before=later.end_ns)
+        for sequence, receiver in self.sequences.items():
+            if receiver.cls != EXPRESS:
+                self._judge_unread(sequence, receiver, removed(sequence))
+                self._judge_lost_reads(sequence, receiver)
+        self.store_acks.finish()
+
+    def _judge_unread(self, sequence: int, receiver: Receiver, removed: RangeSet) -> None:
+        """Report messages that were passed over when those of a later commit were handed out."""
+        read = (it.at for it in receiver.commits if any(receiver.out.any.overlap(it.first, it.last)))
+        last_read = max([receiver.read, *read])
+        for commit in receiver.commits:
+            if commit.at > last_read:
+                break
+            top = receiver.out.any.lasts[-1] - 1 if commit.at == last_read else commit.last
+            for number in self._unread(receiver, commit.first, min(commit.last, top)):
+                if number in removed:
+                    # What it waited for was given up with it, and the commit went past it: it is a dead letter there.
+                    continue
+                evidence = "committed and neither handed out, purged nor expired, though later ones were handed out"
+                dues = [settled(self.node, commit.incarnation)]
+                if receiver.cls == TRANSACTIONAL and commit.first < number < commit.last:
+                    # Its origin may have given it up.
+                    dues += of_origin(self._origin, commit.record(self.node))
+                self._at(commit.record(self.node), "not_handed", evidence, *dues, sequence=sequence, number=number)
+
+    def _judge_lost_reads(self, sequence: int, receiver: Receiver) -> None:
+        """Report what was in hands when its node died, and did not come again before what was never handed out."""
+        for record, since, number in receiver.settling.lost():
+            evidence = "in the hands of a reader when its node ended, and not handed out again before younger ones"
+            self._at(record, "not_handed", evidence, settled(self.node, since), sequence=sequence, number=number)
+
+    def _unread(self, receiver: Receiver, first: int, last: int) -> Iterator[int]:
+        """Yield the packets of which some message was neither handed out, purged nor expired."""
+        for low, high in receiver.out.whole.missing(first, last):
+            # A commit may go past more numbers than anybody could count, of which no packet came.
+            for begin, end, count in receiver.counts.within(low, high):
+                for number in range(begin, end + 1) if count else ():
+                    # What was refused each time it came was given up by its origin: the commit went past it.
+                    if receiver.kept.get(number, 1) > 0 and not self._lacks_parts(receiver, number):
+                        known = receiver.out.parts.get(number, ()), receiver.out.marked.get(number, ())
+                        spans = (*known, receiver.out.removed.get(number, ()))
+                        read = RangeSet(span for each in spans for span in each)
+                        if read.overlap(0, count - 1) != [(0, count - 1)]:
+                            yield number
+
+    def _lacks_parts(self, receiver: Receiver, number: int) -> bool:
+        """Whether a packet ends a large message of which an earlier part never came: its origin gave that up."""
+        number -= 1
+        while receiver.counts.get(number) == 0 and number in receiver.settled:
+            number -= 1
+        return number > 0 and number not in receiver.settled
+
+
+def _messages_of(record: Record) -> Iterator[tuple[int, int, int]]:
+    """Yield each packet of a record about messages in a queue: its number, and the first and last of its messages."""
+    number, place = record["number"], record["place"]
+    for packets, messages in record["counts"]:
+        for each in range(number, number + packets):
+            yield each, place, place + messages - 1
+            place = 0
+        number += packets
+
+
+def _keys_within(counts: Mapping[int, object], first: int, last: int) -> list[int]:
+    """Which of the numbers from first to last are in a dictionary; usually it is empty."""
+    return [number for number in range(first, last + 1) if number in counts] if counts else []

@@ -1,0 +1,435 @@
+"""What a node promises about the packets of a lane that it sends: queued first, none skipped, none forgotten.
+
+``Outgoing`` is one node's side of one lane, fed with its records in their order.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Output, Record, awake, settled
+from triack.tools.replay.checks.tier_check import Tiers
+from triack.tools.replay.log.ranges import RangeSet, Span, size
+from triack.tools.replay.log.schema import EXPRESS, FAILURE_REASONS, RECOVERABLE, TRANSACTIONAL
+
+RESEND_LATE_NS: Final = 10_000_000_000
+"""A session that has been open for so long has sent what the one before it left behind, whatever else waits."""
+
+
+class Sender:
+    """One sequence as its sender knows it."""
+
+    __slots__ = ("acked", "cls", "passed", "queued", "removed", "sent", "skipped", "wanted")
+
+    def __init__(self) -> None:
+        self.cls = EXPRESS
+        self.queued = RangeSet()
+        self.wanted = RangeSet()
+        self.removed = RangeSet()
+        self.sent = RangeSet()
+        # Wanted numbers that a session passed over: (the record that did, session, first, last).
+        self.skipped: list[tuple[Record, str, Span]] = []
+        self.acked = 0
+        # What had left when its destination had no room, by session: no record says of an ack that comes there
+        # whether it is of that sending, which does not count any more, or of a later one.
+        self.passed: defaultdict[str, RangeSet] = defaultdict(RangeSet)
+
+    def take_passed(self, first: int, last: int, *, but_of: str = "") -> bool:
+        """Forget that these numbers were passed over, but in one session; return whether any was."""
+        sessions = [session for session in self.passed if session != but_of]
+        taken = [self.passed[session].take(first, last) for session in sessions]
+        for session in sessions:
+            if not self.passed[session]:
+                del self.passed[session]
+        return any(taken)
+
+
+class Outgoing:
+    """One node's sending side of one lane.
+
+    Args:
+        node: whose.
+        origin, lane: which lane.
+        out: takes what is found.
+    """
+
+    def __init__(self, node: str, origin: str, lane: int, out: Output) -> None:
+        self._node = node
+        self._origin = origin
+        self._lane = lane
+        self._out = out
+        self.sequences: dict[int, Sender] = {}
+        self._tiers = Tiers(origin, lane, out)
+        self._life: Record = {}
+        # The start before this one that told of the lane.
+        self._before = 0
+        # What the session in use has sent: session -> sequence -> numbers; the older ones are over.
+        self._carried: dict[str, dict[int, RangeSet]] = {}
+        self._again: dict[int, RangeSet] | None = None
+        # The last session that failed, and by sequence what those that did have carried and no later one.
+        self._last_failed: Record | None = None
+        self._left: defaultdict[int, RangeSet] = defaultdict(RangeSet)
+        # What the next hop had when a session ended as idle, by sequence: it waits for its resend tier.
+        self._parked: dict[int, RangeSet] = {}
+        self._idle = False
+        # The name of the peer, whether that has no room, and the record since which something has waited that was
+        # never sent, with nothing of the lane on its way; None if nothing does.
+        self._peer_name = ""
+        self._held = False
+        self._unsent: tuple[Record, int] | None = None
+        # The sequences that this start has ended.
+        self._ended: set[int] = set()
+
+    @property
+    def is_origin(self) -> bool:
+        """Whether these are the node's own messages."""
+        return self._node == self._origin
+
+    def _at(self, record: Record, check: str, evidence: str, sequence: int, *dues: Due, **more: int | str) -> None:
+        self._out.report(
+            record, check, evidence, *dues, origin=self._origin, lane=self._lane, sequence=sequence, **more
+        )
+
+    def _sequence(self, record: Record) -> Sender:
+        sender = self.sequences.get(record["sequence"])
+        if sender is None:
+            sender = self.sequences[record["sequence"]] = Sender()
+            sender.cls = record.get("class", TRANSACTIONAL)
+        return sender
+
+    def look(self, record: Record) -> None:
+        """See after a record of the origin whether something waits that nothing keeps from leaving."""
+        number = None if self._held or not self._peer_name else self._first_unsent()
+        if self._unsent is not None and number != self._unsent[1]:
+            self._judge_unsent(record["at_ns"])
+            self._unsent = None
+        if number is not None and self._unsent is None:
+            self._unsent = record, number
+
+    def _first_unsent(self) -> int | None:
+        """Return the first packet that is wanted, if it was never sent: then nothing of the lane is on its way."""
+        if not self.sequences:
+            return None
+        sender = self.sequences[max(self.sequences)]
+        first = sender.wanted.lowest if sender.wanted else None
+        return None if first is None or first in sender.sent else first
+
+    def _judge_unsent(self, until_ns: int) -> None:
+        """Report what has waited for too long; whether a session had room, others know."""
+        assert self._unsent is not None
+        record, number = self._unsent
+        begin_ns = record["at_ns"]
+        if until_ns - begin_ns > UNSENT_NS + LATE_NS:
+            due = Due("room", self._node, record["incarnation"], self._peer_name, begin_ns, until_ns)
+            dues = due, awake(record, begin_ns, begin_ns + UNSENT_NS + LATE_NS, until_ns)
+            evidence = f"queued, and not sent within {UNSENT_NS // 1_000_000} ms though a session had nothing to do"
+            self._at(record, "unsent", evidence, record["sequence"], *dues, number=number)
+
+    # ---- starts of the node
+
+    def handle_life(self, record: Record) -> None:
+        """The node's settings, at the begin of each start and of each segment."""
+        self._tiers.handle_settings(record)
+        self._life = record
+
+    def handle_started(self, record: Record) -> None:
+        """A new start of the node: what is wanted must be queued again, express is gone."""
+        self._end_recovery(record)
+        self._before = int(self._life["incarnation"] if self._life else record["incarnation"])
+        self._again = {}
+        self._carried.clear()
+        self._held, self._unsent = False, None
+        self._parked.clear()
+        self._idle = False
+        self._last_failed = None
+        self._left.clear()
+        self._ended.clear()
+        self._tiers.handle_restart()
+        for sender in self.sequences.values():
+            if sender.cls == EXPRESS:
+                sender.wanted = RangeSet()
+
+    def handle_other(self, record: Record) -> None:
+        """Any record that no start begins with: the node has said what it found."""
+        self._end_recovery(record)
+
+    def _end_recovery(self, record: Record) -> None:
+        again, self._again = self._again, None
+        if again is not None:
+            # In a start that is missing it may have been acknowledged.
+            due = settled(self._node, self._before, record["incarnation"])
+            self._judge_forgotten(record, again, {number: it.wanted for number, it in self.sequences.items()}, due)
+
+    def _judge_forgotten(
+        self, record: Record, again: dict[int, RangeSet], wanted: dict[int, RangeSet], *dues: Due
+    ) -> None:
+        """Report what was wanted and is not there again, and take it out."""
+        for number, numbers in wanted.items():
+            if self.sequences[number].cls == EXPRESS or not self.is_origin:
+                continue
+            found = again.get(number, RangeSet())
+            for first, last in list(numbers):
+                for low, high in found.missing(first, last):
+                    evidence = "neither acknowledged nor removed, and not queued again after the restart"
+                    self._at(record, "forgotten", evidence, number, *dues, number=low, last=high)
+                    numbers.take(low, high)
+
+    # ---- what there is to send
+
+    def handle_queued(self, record: Record) -> None:
+        """Packets were committed for sending."""
+        if record["node"] != record["origin"]:
+            self._at(record, "queue", "queued by another node", record["sequence"], number=record["first"])
+        sender, first, last = self._sequence(record), record["first"], record["last"]
+        sender.cls, self._peer_name = record["class"], record["peer_name"]
+        if record.get("recovered"):
+            if self._again is None:
+                self._at(record, "queue", "recovered, but not at a start", record["sequence"], number=first)
+            else:
+                again = self._again.setdefault(record["sequence"], RangeSet())
+                for low, high in again.overlap(first, last):
+                    self._at(
+                        record, "claims", "recovered twice in one start", record["sequence"], number=low, last=high
+                    )
+                again.add(first, last)
+            news = sender.queued.missing(first, last)
+        else:
+            self._end_recovery(record)
+            if record["sequence"] in self._ended:
+                self._at(record, "claims", "queued after its stream had ended", record["sequence"], number=first)
+            for low, high in sender.queued.overlap(first, last):
+                self._at(record, "queue", "queued again", record["sequence"], number=low, last=high)
+            news = [(first, last)]
+        sender.queued.add(first, last)
+        for span in [(first, last)] if record.get("recovered") else news:
+            sender.wanted.add(*span)
+        self._tiers.handle_queued(record)
+
+    def handle_removed(self, record: Record) -> None:
+        """The origin gave packets up."""
+        sender, first, last = self._sequence(record), record["first"], record["last"]
+        for low, high in sender.queued.missing(first, last):
+            self._at(record, "queue", "removed but not queued", record["sequence"], number=low, last=high)
+        for low, high in sender.removed.overlap(first, last) if sender.cls == EXPRESS else ():
+            self._at(record, "claims", "given up again", record["sequence"], number=low, last=high)
+        # Of a large message some parts may have arrived already, the last one among them.
+        passed = sender.take_passed(first, last)
+        if sender.cls != EXPRESS and not passed and not sender.wanted.overlap(first, last):
+            evidence = "given up, and was not wanted any more"
+            self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
+        sender.wanted.take(first, last)
+        sender.removed.add(first, last)
+        self._tiers.handle_removed(first, last, outstanding=bool(sender.wanted))
+        following = sender.wanted.next(last + 1)
+        if sender.cls == TRANSACTIONAL and following is not None:
+            # It goes out again, as it names another before it.
+            self._tiers.handle_again(following)
+
+    def handle_local(self, record: Record) -> None:
+        """The node committed its own packets: their queue is here, and nobody acknowledges."""
+        self._sequence(record).wanted.take(record["first"], record["last"])
+
+    # ---- sending
+
+    def handle_sent(self, record: Record) -> None:
+        """Packets left in a session."""
+        sender, sequence, session = self._sequence(record), record["sequence"], record["session"]
+        sender.cls = record["class"]
+        carried = self._carried.setdefault(session, {}).get(sequence)
+        if carried is None:
+            carried = self._carried[session][sequence] = RangeSet()
+        first, last = record["number"], record["number"] + record["packets"] - 1
+        again = last - first + 1 - size(sender.sent.put(first, last))
+        if again:
+            self._out.count("resends", again)
+            self._out.chart("resends", record["wall_ns"], again)
+        if self.is_origin:
+            self._judge_send(record, sender, last, carried)
+        carried.add(first, last)
+        if sequence in self._left:
+            self._left[sequence].take(first, last)
+        if self.is_origin and record["class"] == TRANSACTIONAL:
+            self._tiers.handle_sent(record)
+
+    def _judge_send(self, record: Record, sender: Sender, last: int, carried: RangeSet) -> None:
+        sequence, session, first, previous = record["sequence"], record["session"], record["number"], record["previous"]
+        for low, high in sender.queued.missing(first, last):
+            self._at(record, "queue", "sent but not queued", sequence, session=session, number=low, last=high)
+        if previous >= first:
+            self._at(record, "previous", f"{first} names {previous} as its previous", sequence, number=first)
+        if sender.cls == TRANSACTIONAL and previous < first - 1:
+            sender.skipped += [(record, "", span) for span in sender.wanted.overlap(previous + 1, first - 1)]
+        top = carried.lasts[-1] if carried else 0
+        if first > top + 1:
+            for low, high in sender.wanted.overlap(1, first - 1):
+                for begin, end in carried.missing(low, high):
+                    parked = self._parked.get(sequence, RangeSet())
+                    sender.skipped += [(record, session, span) for span in parked.missing(begin, end)]
+
+    # ---- what frees
+
+    def handle_freed(self, record: Record) -> None:
+        """A session ack or a store ack reached the sender."""
+        sender, cls = self._sequence(record), record["class"]
+        stored = record["event"] == "~stored"
+        if (cls == EXPRESS and not stored) or (stored and (cls == RECOVERABLE or not self.is_origin)):
+            sender.wanted.take(record["first"], record["last"])
+            sender.take_passed(record["first"], record["last"], but_of=record["session"])
+        if cls != TRANSACTIONAL or not self.is_origin:
+            return
+        for first, last in sender.wanted.overlap(record["first"], record["last"]):
+            if stored:
+                self._tiers.handle_stored(first, last)
+            else:
+                self._tiers.handle_arrived(record, first, last)
+
+    def handle_order_ack(self, record: Record) -> None:
+        """An order ack reached the origin."""
+        sender, number = self._sequence(record), record["number"]
+        if sender.queued and number > sender.queued.lasts[-1]:
+            evidence = f"order ack of {number}, queued only up to {sender.queued.lasts[-1]}"
+            due = settled(self._node, last=record["incarnation"])
+            self._at(record, "ack_unreceived", evidence, record["sequence"], due, number=number)
+        sender.acked = max(sender.acked, number)
+        freed = sender.wanted.take(1, number)
+        if freed:
+            self._tiers.handle_progress(record, outstanding=bool(sender.wanted))
+
+    def handle_hold(self, record: Record) -> None:
+        """The destination has no room, or has some again: what it has not acknowledged in order goes out again."""
+        if not self.is_origin:
+            return
+        self._held = record["stop"]
+        sender = self._sequence(record)
+        if record["class"] == TRANSACTIONAL:
+            self._tiers.handle_held_back(sender.wanted)
+        elif record["class"] == RECOVERABLE:
+            self._pass_over(sender, record["sequence"])
+
+    def _pass_over(self, sender: Sender, sequence: int) -> None:
+        """What has left counts as not taken, whatever ack of it is on its way."""
+        for session, carried in self._carried.items():
+            for first, last in carried.get(sequence, ()):
+                for low, high in sender.wanted.overlap(first, last):
+                    sender.passed[session].add(low, high)
+
+    def handle_scheduled(self, record: Record) -> None:
+        """A resend tier ran out."""
+        sender = self._sequence(record)
+        for number in (record["first"], record["last"]):
+            if number not in sender.wanted or number not in sender.sent:
+                evidence = f"resend of {record['first']}..{record['last']}, {number} is not waiting for an ack"
+                self._at(record, "resend_tiers", evidence, record["sequence"], number=record["attempt"])
+        self._tiers.handle_scheduled(record)
+
+    def handle_ended(self, record: Record) -> None:
+        """The origin ends a stream: nothing of it may be outstanding."""
+        sender, sequence = self._sequence(record), record["sequence"]
+        if not self.is_origin:
+            self._at(record, "claims", "a stream that another node ends", sequence)
+        for first, last in sender.wanted:
+            evidence = "its stream has ended, and it was neither acknowledged nor removed"
+            self._at(record, "forgotten", evidence, sequence, number=first, last=last)
+        self._ended.add(sequence)
+
+    # ---- sessions
+
+    def handle_opened(self, record: Record) -> None:
+        """A session began to carry packets of the lane."""
+        idle, self._idle = self._idle, False
+        if not self.is_origin:
+            return
+        failed = self._last_failed
+        if failed is not None and failed["at_ns"] > record["opened_ns"]:
+            self._tiers.handle_taken_over(record["peer"], failed["at_ns"], record["at_ns"])
+        else:
+            self._tiers.handle_opened(record["peer"], record["opened_ns"], resumed=idle)
+
+    def handle_closed(self, record: Record) -> None:
+        """A session that carried packets of the lane is over."""
+        carried = self._carried.pop(record["session"], {})
+        self._idle = record["reason"] == "idle"
+        if self._idle:
+            self._tiers.handle_idle()
+        else:
+            self._parked.clear()
+        for sequence, numbers in carried.items() if self._idle else ():
+            parked = self._parked.setdefault(sequence, RangeSet())
+            for first, last in numbers:
+                parked.add(first, last)
+        if record["reason"] in FAILURE_REASONS:
+            self._last_failed = record
+            for sequence, numbers in carried.items():
+                for first, last in numbers:
+                    self._left[sequence].add(first, last)
+                # The next one may have begun before the end of this one.
+                for others in self._carried.values():
+                    for first, last in others.get(sequence, ()):
+                        self._left[sequence].take(first, last)
+
+    def finish_start(self, later: Due) -> None:
+        """A later start, if there is one, did not queue any of this again."""
+        self._again = None
+        due = settled(self._node, self._life["incarnation"], later.end_ns)
+        self._judge_forgotten(self._life, {}, self._wanted(), later, due)
+
+    def _wanted(self) -> dict[int, RangeSet]:
+        return {number: RangeSet(sender.wanted) for number, sender in self.sequences.items()}
+
+    # ---- the end
+
+    def finish(self, later: Due) -> None:
+        """Judge what only the whole record shows; more of it may follow.
+
+        Args:
+            later: holds if the node has started again after the last record seen here.
+        """
+        if not self.is_origin:
+            return
+        if self._life:
+            wanted, start = self._wanted(), self._life["incarnation"]
+            if self._again is not None:
+                due = settled(self._node, self._before, start)
+                self._judge_forgotten(self._life, self._again, wanted, later, due)
+            later = later._replace(incarnation=later.incarnation + 1)
+            self._judge_forgotten(self._life, {}, wanted, later, settled(self._node, start))
+        for number, sender in self.sequences.items():
+            self._judge_skipped(number, sender)
+        self._judge_left_behind()
+        if self._unsent is not None:
+            self._judge_unsent(EVER)
+        self._tiers.finish()
+
+    def _judge_skipped(self, sequence: int, sender: Sender) -> None:
+        """Report what a session passed over, unless it turned out to be given up."""
+        told = RangeSet()
+        for record, session, (first, last) in sender.skipped:
+            for low, high in sender.removed.missing(first, last):
+                for begin, end in told.missing(low, high):
+                    told.add(begin, end)
+                    if session:
+                        evidence = f"unacknowledged when its session failed, and passed over by session {session}"
+                        check = "close_without_full_resend"
+                    else:
+                        evidence = f"wanted, but {record['number']} names {record['previous']} as its previous"
+                        check = "previous"
+                    self._at(record, check, evidence, sequence, number=begin, last=end, session=session)
+
+    def _judge_left_behind(self) -> None:
+        """Report what was sent in a session that failed and never again, though a later one had all the time."""
+        closed = self._last_failed
+        if closed is None or self._carried:
+            return
+        for sequence, sender in self.sequences.items():
+            for first, last in sender.wanted:
+                for low, high in self._left[sequence].overlap(first, last):
+                    # Express packets are gone with the process that had them.
+                    again = "reopened_alive" if sender.cls == EXPRESS else "reopened"
+                    start = self._node, closed["incarnation"]
+                    dues = Due(again, *start, closed["peer"], closed["at_ns"], RESEND_LATE_NS), settled(*start)
+                    evidence = "unacknowledged when its session ended, and not sent by the next one"
+                    self._at(
+                        closed, "close_without_full_resend", evidence, sequence, *dues,
+                        number=low, last=high, session=closed["session"],
+                    )  # fmt: skip

@@ -1,0 +1,51 @@
+"""How large the datagrams of a session were, and whether its path was known to carry them.
+
+An end may only use what a probe has proved: a datagram of that size that the other end says has come. The base is
+proved as well before anything else is tried, so every size that a record names is.
+"""
+
+from __future__ import annotations
+
+from triack.tools.replay.checks.findings import Due, Output, Record
+
+__all__ = ["PathSizes", "judge_sizes"]
+
+
+class PathSizes:
+    """What one end says of the path.
+
+    Attributes:
+        largest: the record of the largest datagrams that it used, or None.
+        probed_bytes: the longest probe that came to it.
+    """
+
+    __slots__ = ("largest", "probed_bytes")
+
+    def __init__(self) -> None:
+        self.largest: Record | None = None
+        self.probed_bytes = 0
+
+    def see(self, record: Record) -> None:
+        """A size is in force from now on, or a probe has come."""
+        size_bytes = record["size"]
+        if record["event"] == "probe_received":
+            self.probed_bytes = max(self.probed_bytes, size_bytes)
+        elif self.largest is None or size_bytes > self.largest["size"]:
+            self.largest = record
+
+
+def judge_sizes(session: str, own: PathSizes, other: PathSizes, peer: str, out: Output, *dues: Due) -> None:
+    """Judge one end of a session by what has come to the other.
+
+    Args:
+        session: which one.
+        own: what the end used.
+        other: what came to the other end.
+        peer: that end.
+        out: takes what is found.
+        dues: what must be true before something that came to the other end is missed.
+    """
+    largest = own.largest
+    if largest is not None and largest["size"] > other.probed_bytes:
+        evidence = f"datagrams of {largest['size']} bytes, and no probe longer than {other.probed_bytes} came to {peer}"
+        out.report(largest, "path_size", evidence, *dues, session=session)

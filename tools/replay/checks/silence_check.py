@@ -1,0 +1,164 @@
+"""How long an end of a session waits for its peer, and what it does about that: the timeouts of both acknowledgements.
+
+Any sign of life counts for the ack timeout, an ack of something new for the store ack timeout. That a ping has come is
+in no log, so that an end waited for too long is only said when its peer had nothing to ask for. Packets that an order
+ack has freed wait for no store ack any more, so nothing is said of waiting too long for these.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Final
+
+from triack.tools.replay.checks.findings import LATE_NS, Record
+
+MS: Final = 1_000_000
+"""Nanoseconds; evidence is told in milliseconds."""
+LEFT_MAX: Final = 4096
+"""Bursts of a session whose times are known; of older ones that still wait nothing is said."""
+
+
+class Silence:
+    """How long something has been unacknowledged with nothing heard.
+
+    Attributes:
+        waiting: how many packets wait.
+        asked: whether something else must be answered: an initiator asks as soon as its session is open.
+        pinged: whether that is a ping. One of an initiator that has heard nothing yet waits for as long as a connect.
+        pings: how many there were.
+        since_ns: when silence began.
+        counted_ns: since when it counts, while it does: what an initiator asks first may take as long as a connect.
+        longest_ns: the longest silence while it counted, and ``longest`` the record that ended it.
+    """
+
+    __slots__ = ("asked", "counted_ns", "longest", "longest_ns", "pinged", "pings", "since_ns", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.asked = False
+        self.pinged = False
+        self.pings = 0
+        self.since_ns = 0
+        self.counted_ns = 0
+        self.longest_ns = 0
+        self.longest: Record | None = None
+
+    def ask(self, record: Record) -> None:
+        """Something left that must be answered."""
+        if not (self.waiting or self.asked):
+            self.since_ns = record["at_ns"]
+        self.asked = True
+
+    def ping(self, record: Record) -> None:
+        """A ping left."""
+        if not self.asked:
+            self._count(record)
+            self.pinged = True
+        self.pings += 1
+        self.ask(record)
+
+    def send(self, packets: int, record: Record) -> None:
+        """Packets left for the first time."""
+        if packets and not self.waiting and not self.asked:
+            self.since_ns = record["at_ns"]
+        if packets:
+            self._count(record)
+        self.waiting += packets
+
+    def hear(self, record: Record, *, acked: int = 0) -> None:
+        """The peer has spoken; so many packets do not wait any more."""
+        self._measure(record)
+        self.since_ns = self.counted_ns = record["at_ns"]
+        self.asked = self.pinged = False
+        self.waiting -= acked
+
+    @property
+    def counts(self) -> bool:
+        """Whether silence may last no longer than the ack timeout."""
+        return self.waiting > 0 or self.pinged
+
+    def _count(self, record: Record) -> None:
+        """From now on silence counts, if it has not counted before."""
+        if not self.counts:
+            self.counted_ns = record["at_ns"]
+
+    def _measure(self, record: Record) -> None:
+        lasted_ns = record["at_ns"] - self.counted_ns
+        if self.counts and lasted_ns > self.longest_ns:
+            self.longest_ns, self.longest = lasted_ns, record
+
+    def end(self, record: Record) -> None:
+        """The session is over."""
+        self._measure(record)
+
+    def lasted_ns(self, record: Record) -> int:
+        """How long it has been silent."""
+        return int(record["at_ns"]) - self.since_ns
+
+
+class Left:
+    """When durable packets of a session left for the first time, of those that no store ack has come for."""
+
+    __slots__ = ("_bursts",)
+
+    def __init__(self) -> None:
+        self._bursts: list[tuple[int, int, int]] = []
+
+    def put(self, first: int, last: int, at_ns: int) -> None:
+        """Packets left; numbers rise."""
+        if len(self._bursts) >= LEFT_MAX:
+            del self._bursts[: LEFT_MAX // 2]
+        self._bursts.append((last, first, at_ns))
+
+    def take(self, packet: int) -> int | None:
+        """When a packet left, if that is known; those before it are not asked for any more."""
+        del self._bursts[: bisect_left(self._bursts, (packet,))]
+        return self._bursts[0][2] if self._bursts and self._bursts[0][1] <= packet else None
+
+
+def judge_store_patience(silence: Silence, left_ns: int, record: Record, most_ns: int) -> str:
+    """Return what is wrong with a store ack that came now, or an empty string.
+
+    Whatever it covers was waited for since it left, and any store ack of something new before it began the wait anew.
+
+    Args:
+        silence: of the store acks.
+        left_ns: when the first packet that it covers left.
+        record: the store ack.
+        most_ns: the longest timeout in force.
+    """
+    waited_ns = record["at_ns"] - max(silence.since_ns, left_ns)
+    if waited_ns <= most_ns + LATE_NS:
+        return ""
+    allowed = f"{most_ns // MS} ms and {LATE_NS // MS} ms for a busy machine are allowed"
+    return f"open for {waited_ns // MS} ms without a store ack of what had left, {allowed}"
+
+
+def judge_timeout(silence: Silence, closed: Record, least_ns: int, what: str) -> str:
+    """Return what is wrong with a session that was closed by a timeout, or an empty string.
+
+    Args:
+        silence: of the acks that it is about.
+        closed: the record of its end.
+        least_ns: the shortest timeout in force.
+        what: the acks, in words.
+    """
+    lasted_ns = silence.lasted_ns(closed)
+    if not (silence.waiting or silence.asked):
+        return f"closed by its {what} timeout with nothing unacknowledged"
+    if lasted_ns < least_ns:
+        return f"closed after {lasted_ns // MS} ms without {what}, {least_ns // MS} ms is the least"
+    return ""
+
+
+def judge_patience(silence: Silence, most_ns: int) -> str:
+    """Return what is wrong with a session that waited, or an empty string.
+
+    Args:
+        silence: of its acks.
+        most_ns: the longest timeout in force.
+    """
+    if silence.longest_ns <= most_ns + LATE_NS:
+        return ""
+    allowed = f"{most_ns // MS} ms and {LATE_NS // MS} ms for a busy machine are allowed"
+    return f"open for {silence.longest_ns // MS} ms with something unanswered and nothing heard, {allowed}"

@@ -1,0 +1,250 @@
+"""The resend tiers of one lane, judged by the settings in force and the times, never by what a record says of itself.
+
+The wait before a resend begins with the first packet that is sent, begins again with each resend, and starts at the
+first tier after progress or with a new session, unless the one before it ended as idle. A wait that ends with nothing
+to send again passes without a record, so a resend may come a whole number of waits later, but at no other time.
+"""
+
+from __future__ import annotations
+
+from triack.tools.replay.checks.findings import LATE_NS, Due, Output, Record, awake
+from triack.tools.replay.log.ranges import RangeSet
+
+TIERS = ((3, "seq_resend_13_ns"), (6, "seq_resend_46_ns"), (9, "seq_resend_79_ns"), (None, "seq_resend_10_ns"))
+"""The last attempt of each tier and the setting with its wait; MS-MQQB note <24>. Written down here and not taken from
+the sender, because a judge that asks the judged proves nothing."""
+
+
+class Tiers:
+    """Checks the resends of one lane at its origin.
+
+    Args:
+        origin, lane: which lane.
+        out: takes what is found.
+    """
+
+    def __init__(self, origin: str, lane: int, out: Output) -> None:
+        self._origin = origin
+        self._lane = lane
+        self._out = out
+        self._settings: Record = {}
+        self._attempt = 0
+        # The wait began between these two: a session may have taken a packet before it let it out.
+        self._earliest_ns = 0
+        self._begun_ns = 0
+        # With whom a session opened when it began, unless that followed one that ended as idle and let nothing out.
+        self._anew: tuple[str, int] | None = None
+        self._scheduled: Record | None = None
+        # What is to be sent again and has not left yet: an ack of it speaks of an earlier copy.
+        self._to_send = RangeSet()
+        # To whom sessions have carried the lane: usually one.
+        self._peers: set[str] = set()
+        # Since when something has waited at the next hop for nothing but its order ack.
+        self._arrived: Record | None = None
+        # Whether any of that is on the disk there: a session that ends as idle has the rest sent again.
+        self._stored = False
+
+    def _wait_ns(self, attempt: int) -> int | None:
+        name = next(name for last, name in TIERS if last is None or attempt <= last)
+        return self._settings.get(name)
+
+    def handle_settings(self, record: Record) -> None:
+        """The node's settings."""
+        self._settings = record
+
+    def handle_restart(self) -> None:
+        """A new start of the node knows of no attempt."""
+        self._attempt = 0
+        self._begin(0)
+        self._scheduled = None
+        self._forget_arrived()
+        self._to_send = RangeSet()
+
+    def handle_queued(self, record: Record) -> None:
+        """There is something to send; if there was nothing before, the wait cannot have begun earlier."""
+        if not self._begun_ns:
+            self._earliest_ns = self._earliest_ns or record["at_ns"]
+
+    def _begin(self, now_ns: int, *, outstanding: bool = True) -> None:
+        self._begun_ns = self._earliest_ns = now_ns if outstanding else 0
+        self._anew = None
+
+    def handle_opened(self, peer: str, opened_ns: int, *, resumed: bool) -> None:
+        """A session has sent its first packet of the lane: when it opened, it started the first tier again.
+
+        Args:
+            peer: its other end.
+            opened_ns: when that was. What has happened since then stands.
+            resumed: it followed one that ended as idle: what waits goes on waiting.
+        """
+        self._peers.add(peer)
+        if resumed or self._earliest_ns >= opened_ns:
+            return
+        if 0 < self._begun_ns < opened_ns:
+            self._attempt = 0
+            self._begin(opened_ns)
+            self._forget_arrived()
+            self._to_send = RangeSet()
+        self._earliest_ns, self._anew = opened_ns, (peer, opened_ns)
+
+    def handle_taken_over(self, peer: str, failed_ns: int, carried_ns: int) -> None:
+        """A session that was open already took the lane over from one that failed, and started the first tier again.
+
+        Args:
+            peer: its other end.
+            failed_ns: when that one failed: before that it did not.
+            carried_ns: when it sent its first packet of the lane.
+        """
+        self._peers.add(peer)
+        self._earliest_ns = max(self._earliest_ns, failed_ns)
+        if self._begun_ns and (self._scheduled is None or self._scheduled["at_ns"] < failed_ns):
+            self._attempt = 0
+            self._begun_ns = carried_ns
+            self._forget_arrived()
+            self._to_send = RangeSet()
+
+    def handle_sent(self, record: Record) -> None:
+        """Packets left; the first one begins the wait."""
+        self._to_send.take(record["number"], record["number"] + record["packets"] - 1)
+        if not self._begun_ns:
+            self._begun_ns = record["at_ns"]
+
+    def handle_arrived(self, record: Record, first: int, last: int) -> None:
+        """The next hop has packets; from here on only their order ack is missing."""
+        if self._arrived is None and self._to_send.missing(first, last):
+            self._arrived = record
+
+    def handle_stored(self, first: int, last: int) -> None:
+        """The next hop has packets on its disk."""
+        self._stored = self._stored or bool(self._to_send.missing(first, last))
+
+    def handle_idle(self) -> None:
+        """A session ended as idle: what is not on the next hop's disk is to be sent again, and waits for no tier."""
+        if not self._stored:
+            self._arrived = None
+
+    def _forget_arrived(self) -> None:
+        self._arrived = None
+        self._stored = False
+
+    def handle_progress(self, record: Record, *, outstanding: bool) -> None:
+        """An order ack freed something."""
+        self._judge_missing(record)
+        self._attempt = 0
+        self._begin(record["at_ns"], outstanding=outstanding)
+        self._forget_arrived()
+
+    def handle_removed(self, first: int, last: int, *, outstanding: bool) -> None:
+        """What waited may be gone; when nothing is left the wait is over."""
+        # Perhaps it was this that was stored.
+        self._stored = False
+        arrived = self._arrived
+        if arrived is not None and arrived["first"] <= last and first <= arrived["last"]:
+            self._forget_arrived()
+        if not outstanding:
+            self._attempt = 0
+            self._begin(0)
+            self._forget_arrived()
+
+    def handle_again(self, number: int) -> None:
+        """A packet is to be sent again: until then it does not wait for its order ack alone."""
+        arrived = self._arrived
+        if arrived is not None and arrived["first"] <= number <= arrived["last"]:
+            self._forget_arrived()
+        self._to_send.add(number, number)
+
+    def handle_held_back(self, numbers: RangeSet) -> None:
+        """All of it is to be sent again: until then nothing waits for its order ack alone."""
+        self._forget_arrived()
+        for first, last in numbers:
+            self._to_send.add(first, last)
+
+    def handle_scheduled(self, record: Record) -> None:
+        """Packets go out again."""
+        attempt, now_ns = record["attempt"], record["at_ns"]
+        if attempt != self._attempt + 1:
+            due = self._reset_elsewhere(record) if attempt == 1 else ()
+            self._report(record, f"attempt {attempt} follows attempt {self._attempt}", *due, *self._begun_anew(record))
+        wait_ns = self._wait_ns(attempt)
+        if wait_ns is None:
+            self._judge_claimed(record)
+        else:
+            if record["interval_ns"] != wait_ns:
+                self._report(record, f"attempt {attempt} after {record['interval_ns']} ns, its tier has {wait_ns} ns")
+            self._judge_wait(record, wait_ns)
+        self._attempt = attempt
+        self._begin(now_ns)
+        self._scheduled = record
+        self._forget_arrived()
+        self._to_send.add(record["first"], record["last"])
+
+    def _judge_wait(self, record: Record, wait_ns: int) -> None:
+        """Judge a wait that ended: a whole number of waits after it began, which is known to some extent only."""
+        if not self._begun_ns or not wait_ns:
+            return
+        longest, shortest = record["at_ns"] - self._earliest_ns, record["at_ns"] - self._begun_ns
+        waits = max(1, longest // wait_ns)
+        if self._arrived is not None:
+            # From here on the first wait that ended had something to send again.
+            shortest = min(shortest, record["at_ns"] - self._arrived["at_ns"])
+            waits = 1 if shortest == record["at_ns"] - self._begun_ns else 2
+        if longest < wait_ns or shortest > waits * (wait_ns + LATE_NS):
+            evidence = f"attempt {record['attempt']} came after {shortest} ns, its tier waits {wait_ns} ns"
+            dues = *self._reset_elsewhere(record), *self._begun_anew(record)
+            if longest >= wait_ns:
+                begun_ns = record["at_ns"] - shortest
+                dues = *dues, awake(record, begun_ns, begun_ns + waits * (wait_ns + LATE_NS), record["at_ns"])
+            self._report(record, evidence, *dues)
+
+    def _reset_elsewhere(self, record: Record) -> tuple[Due, ...]:
+        """A session with its peer that opened and closed before it carried the lane has reset the tier as well."""
+        since = self._scheduled["at_ns"] if self._scheduled else self._begun_ns
+        start, until = (record["node"], record["incarnation"]), record["at_ns"]
+        return tuple(Due("not_opened", *start, peer, since, until) for peer in sorted(self._peers or {""}))
+
+    def _begun_anew(self, record: Record) -> tuple[Due, ...]:
+        """The session that seems to have begun the wait did, and went not on with the wait of another."""
+        if self._anew is None:
+            return ()
+        peer, opened_ns = self._anew
+        return (Due("opened_anew", record["node"], record["incarnation"], peer, opened_ns, opened_ns),)
+
+    def _judge_claimed(self, record: Record) -> None:
+        """Without settings in the log, as of old nodes, the waits can only be compared with each other."""
+        before, attempt = self._scheduled, record["attempt"]
+        if before is None or before["incarnation"] != record["incarnation"] or attempt != before["attempt"] + 1:
+            return
+        same = (attempt - 1) // 3 == (attempt - 2) // 3 or attempt > TIERS[2][0] + 1
+        waits = before["interval_ns"], record["interval_ns"]
+        if (same and waits[0] != waits[1]) or waits[1] < waits[0]:
+            self._report(record, f"attempt {attempt} after {waits[1]} ns, the one before after {waits[0]} ns")
+
+    def _judge_missing(self, record: Record) -> None:
+        """Report a wait that ended, with packets that waited for their order ack, and no resend."""
+        wait_ns = self._wait_ns(self._attempt + 1)
+        if wait_ns is None or self._arrived is None or not self._begun_ns:
+            return
+        # The packets must have waited there before the wait ended, or there was nothing to send again.
+        begun_ns = max(self._begun_ns, self._arrived["at_ns"])
+        missed_ns = begun_ns + wait_ns + LATE_NS
+        if record["at_ns"] > missed_ns:
+            evidence = f"no resend within {wait_ns} ns though packets waited for an order ack"
+            due = awake(record, begun_ns, missed_ns, record["at_ns"])
+            self._report(self._arrived, evidence, *self._reset_elsewhere(record), due)
+
+    def _report(self, record: Record, evidence: str, *dues: Due) -> None:
+        self._out.report(
+            record, "resend_tiers", evidence, *dues,
+            origin=self._origin, lane=self._lane, sequence=record["sequence"], number=record.get("attempt", 0),
+        )  # fmt: skip
+
+    def finish(self) -> None:
+        """Judge the wait that runs when the record ends."""
+        wait_ns = self._wait_ns(self._attempt + 1)
+        if wait_ns is None or self._arrived is None or not self._begun_ns:
+            return
+        arrived = self._arrived
+        end_ns = max(self._begun_ns, arrived["at_ns"]) + wait_ns + LATE_NS
+        due = Due("carried_on", arrived["node"], arrived["incarnation"], arrived["session"], arrived["at_ns"], end_ns)
+        evidence = f"no resend within {wait_ns} ns though packets waited for an order ack"
+        self._report(arrived, evidence, due, awake(arrived, arrived["at_ns"], end_ns))

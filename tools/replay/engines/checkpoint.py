@@ -1,0 +1,144 @@
+"""What was judged so far, in a file: written as a whole or not at all, and read with nothing in it that could run.
+
+The state machines of the judges are pickled. A pickle may name anything that Python can call, so only the plain types
+and the classes of replay itself are taken from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pickle
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from triack import __version__
+from triack.base.errors import ReplayError
+from triack.node.files.ownership import open_plain, users_of
+
+State = TypeVar("State")
+
+_LAYOUT: Final = 6
+"""What is kept, and in which files; goes up when that changes within a version."""
+_HEAD: Final = f"triack replay checkpoint, version {__version__}, layout {_LAYOUT}\n".encode()
+"""Another version may have other judges: what they had judged is judged again."""
+_DIGEST_BYTES: Final = hashlib.sha256().digest_size
+"""What stands before the state."""
+_ROOMS: Final = ("triack.tools.replay.", "triack.base.log_lines")
+"""Where the classes of a state come from."""
+_PLAIN: Final = {
+    ("array", "_array_reconstructor"), ("array", "array"), ("builtins", "dict"), ("builtins", "list"),
+    ("builtins", "set"), ("collections", "defaultdict"), ("pathlib", "PosixPath"), ("pathlib", "WindowsPath"),
+    ("pathlib._local", "PosixPath"), ("pathlib._local", "WindowsPath"),
+}  # fmt: skip
+"""What else there is in one; Python 3.13 has paths in a module of their own."""
+_UNREADABLE: Final = (
+    pickle.UnpicklingError,
+    EOFError,
+    AttributeError,
+    ArithmeticError,
+    LookupError,
+    MemoryError,
+    TypeError,
+)
+"""What Python makes of a pickle that nobody has written: it trusts that each step finds what it needs."""
+
+
+def save(path: Path, state: object) -> None:
+    """Write a state; a crash leaves this one or the one before it.
+
+    Args:
+        path: the file.
+        state: what is kept.
+
+    Raises:
+        ReplayError: it cannot be written.
+    """
+    data = freeze(state)
+    try:
+        handle, name = tempfile.mkstemp(prefix=path.name, suffix=".new", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.writelines([_HEAD, hashlib.sha256(data).digest(), data])
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ReplayError(f"cannot write {path}: {os.strerror(error.errno or 0)}") from error
+
+
+def load(path: Path, kind: type[State]) -> State | None:
+    """Return the state in a file, or None if there is none, or one of another version.
+
+    Args:
+        path: the file.
+        kind: what the state is.
+
+    Raises:
+        ReplayError: the file cannot be read, is no checkpoint, is damaged, or another user may have written it.
+    """
+    try:
+        with os.fdopen(open_plain(path, users_of(path.parent)), "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return None
+    except PermissionError as error:
+        raise ReplayError(f"cannot read {path}: {error.strerror}") from error
+    except OSError as error:
+        raise ReplayError(f"cannot read {path}: {os.strerror(error.errno or 0)}") from error
+    head, newline, rest = data.partition(b"\n")
+    if head + newline != _HEAD:
+        if head.startswith(_HEAD.partition(b", ")[0]):
+            return None
+        raise ReplayError(f"{path} is no checkpoint of triack replay")
+    digest, data = rest[:_DIGEST_BYTES], rest[_DIGEST_BYTES:]
+    if hashlib.sha256(data).digest() != digest:
+        raise ReplayError(f"{path} is damaged: delete it, and everything is judged again")
+    try:
+        return revive(data, kind)
+    except ValueError as error:
+        raise ReplayError(f"{path} is no checkpoint of triack replay: {error}") from error
+
+
+def freeze(state: object) -> bytes:
+    """Return a state as bytes."""
+    return pickle.dumps(state, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def revive(data: bytes, kind: type[State]) -> State:
+    """Return the state that ``freeze`` made bytes of.
+
+    Args:
+        data: the bytes.
+        kind: what the state is.
+
+    Raises:
+        ValueError: it is something else, or there is in it what does not belong there.
+    """
+    try:
+        state = _Reader(io.BytesIO(data)).load()
+    except _UNREADABLE as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(state, kind):
+        raise ValueError(f"a {type(state).__name__}, and no {kind.__name__}")  # noqa: TRY004 - of the data
+    return state
+
+
+class _Reader(pickle.Unpickler):
+    """Reads a pickle of plain data and of instances of replay's own classes."""
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        """Return a class that may be in a state."""
+        if (module_name, global_name) in _PLAIN:
+            return super().find_class(module_name, global_name)
+        if module_name.startswith(_ROOMS) and "." not in global_name:
+            found = getattr(sys.modules.get(module_name), global_name, None)
+            if isinstance(found, type) and found.__module__ == module_name:
+                return found
+        raise pickle.UnpicklingError(f"{module_name}.{global_name} does not belong into it")

@@ -1,0 +1,190 @@
+"""Follows logs that grow: judges each record once, as it is written, and tells violations as they turn up.
+
+At each moment a log is one whose nodes might have been killed just then, so what is true of it can be told at each
+moment. Sessions and lanes of which no record came since are not looked at again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from threading import Event
+from typing import Final
+
+from triack.base.errors import ReplayError
+from triack.tools.replay.checks.findings import DisorderError
+from triack.tools.replay.engines.checkpoint import load, save
+from triack.tools.replay.judges.conclusion import Read, cover, place
+from triack.tools.replay.judges.journal import Journal
+from triack.tools.replay.judges.judge import Judge
+from triack.tools.replay.log.files import Tail, in_order, size_bytes
+from triack.tools.replay.log.listing import Listing, complete, list_growing
+from triack.tools.replay.log.schema import Timeline, Verdict, Violation
+
+POLL_S: Final = 0.5
+"""Between two looks for new records: soon enough for a person, and little work for a disk."""
+SHARE: Final = 4
+"""Telling what is true for now takes at most one part in so many of the time, and so does keeping what was judged: the
+rest is for new records."""
+KEEP_S: Final = 10.0
+"""What was judged is kept so often: after a crash no more than that is judged again."""
+
+
+class Follower:
+    """Reads growing logs and judges what was read.
+
+    Args:
+        paths: directories with logs (searched in depth), or single segments.
+
+    Attributes:
+        fresh: whether something was read that was not looked at yet.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self.fresh = False
+        self._paths = list(paths)
+        self._listing = Listing()
+        self._begin(Judge(forgets=True))
+        self._told: set[object] = set()
+
+    def _begin(self, judge: Judge) -> None:
+        self._judge = judge
+        # By the file's own name as it is when the segment is complete.
+        self._tails: dict[Path, tuple[Tail, Journal]] = {}
+
+    def read(self) -> bool:
+        """Read what is new, and return whether there was anything.
+
+        Raises:
+            ReplayError: a path does not exist, a log is damaged, or is Parquet.
+        """
+        try:
+            # Of no path everything is taken again: a generator within any() would stop at the first with news.
+            news = [self._read_on(path) for path in self._list()]
+        except DisorderError:
+            self._read_anew()
+            news = [True]
+        self.fresh = self.fresh or any(news)
+        return any(news)
+
+    def _list(self) -> list[Path]:
+        """Look for logs; of those that were read before, it is known what they are."""
+        self._listing = list_growing(self._paths, {str(tail.path) for tail, _ in self._tails.values()})
+        return [Path(listed.path) for listed in self._listing.logs]
+
+    def _read_on(self, path: Path) -> bool:
+        tail, journal = self._tail_of(path)
+        try:
+            return self._judge.take(journal, tail.read()) > 0
+        except ReplayError:
+            if size_bytes(path):
+                raise
+            # It was removed since it was listed.
+            return False
+
+    def _tail_of(self, path: Path) -> tuple[Tail, Journal]:
+        name = Path(complete(str(path.resolve())))
+        known = self._tails.get(name)
+        if known is None:
+            known = self._tails[name] = Tail(path), self._judge.begin(str(path))
+        tail, journal = known
+        tail.path, journal.path = path, str(path)
+        return known
+
+    def _read_anew(self) -> None:
+        """Judge all logs from their begin: a record came behind later ones of its node, or of what was forgotten."""
+        self._begin(Judge())
+        self._list()
+        tails = [self._tail_of(log.path) for log in in_order(self._listing)]
+        self._judge.take_all((journal, tail.read()) for tail, journal in tails)
+
+    def news(self) -> tuple[list[Violation], Timeline]:
+        """Return the violations that were not returned before, and how nodes are called.
+
+        One end's log may have been read before the other's: what was sent in between seems forged. So whatever is
+        found is looked at again, with all that was written before it was found.
+        """
+        self.fresh = False
+        found, timeline = self._judge.news()
+        new = {it.identity for it in found} - self._told
+        if new and self.read():
+            # What else is found now needs a second look of its own: ``fresh`` is set.
+            found, timeline = self._judge.news()
+        violations = [it for it in found if it.identity in new]
+        place(violations, self._judge.segments)
+        self._told |= {it.identity for it in violations}
+        return violations, timeline
+
+    def verdict(self) -> Verdict:
+        """Return what ``replay`` says of the logs as far as they were read."""
+        verdict = self._judge.finish()
+        read = [Read(str(tail.path), journal.records, tail.is_torn()) for tail, journal in self._tails.values()]
+        cover(verdict, self._listing.without({it.path for it in read}), read)
+        place(verdict.findings, self._judge.segments)
+        return verdict
+
+    def is_of(self, paths: Iterable[Path]) -> bool:
+        """Whether this was about these paths, and what was read of their logs is there still."""
+        tails = [tail for tail, _ in self._tails.values()]
+        return self._paths == list(paths) and all(tail.find() for tail in tails)
+
+
+def follow(
+    paths: Iterable[Path],
+    tell: Callable[[Violation, Timeline], None],
+    *,
+    until_idle_s: float | None = None,
+    checkpoint: Path | None = None,
+    stop: Event | None = None,
+) -> Verdict:
+    """Tell violations as they turn up in growing logs; return the verdict, as ``replay`` gives it of the same logs.
+
+    Args:
+        paths: directories with logs (searched in depth; they may be empty as yet), or single segments.
+        tell: called once with each violation, and with how nodes are called.
+        until_idle_s: return when nothing was written for so many seconds; None: only ``stop`` ends it.
+        checkpoint: a file for what was judged so far, to go on from there after a restart; what was told just before a
+            crash is told again. None: begin anew each time.
+        stop: ends it when it is set.
+
+    Raises:
+        ReplayError: a path does not exist, a log is damaged, or the checkpoint cannot be read or written.
+    """
+    stop, given = stop or Event(), list(paths)
+    follower = _known(given, checkpoint) or Follower(given)
+    heard_s, due_s, keep_s = time.monotonic(), 0.0, 0.0
+    while not stop.is_set():
+        if follower.read():
+            heard_s = time.monotonic()
+        if follower.fresh and time.monotonic() >= due_s:
+            due_s = _timed(lambda: _tell(follower, tell))
+        if checkpoint is not None and time.monotonic() >= keep_s:
+            keep_s = max(_timed(lambda: save(checkpoint, follower)), time.monotonic() + KEEP_S)
+        if until_idle_s is not None and time.monotonic() - heard_s >= until_idle_s:
+            break
+        stop.wait(POLL_S)
+    while follower.fresh:
+        _tell(follower, tell)
+    if checkpoint is not None:
+        save(checkpoint, follower)
+    return follower.verdict()
+
+
+def _known(paths: list[Path], checkpoint: Path | None) -> Follower | None:
+    """Return who followed these logs before, if that was kept and they are the same."""
+    follower = load(checkpoint, Follower) if checkpoint is not None else None
+    return follower if follower is not None and follower.is_of(paths) else None
+
+
+def _tell(follower: Follower, tell: Callable[[Violation, Timeline], None]) -> None:
+    violations, timeline = follower.news()
+    for violation in violations:
+        tell(violation, timeline)
+
+
+def _timed(work: Callable[[], None]) -> float:
+    """Do some work, and return when it may be done again."""
+    begun_s = time.monotonic()
+    work()
+    return time.monotonic() + (SHARE - 1) * (time.monotonic() - begun_s)

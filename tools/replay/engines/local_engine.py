@@ -1,0 +1,110 @@
+"""The local engine: the judge in this process, for logs that fit into its memory.
+
+``replay_local`` reads files, ``judge_records`` takes what is in memory, as the simulated worlds have it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Final
+
+from triack.base.errors import ReplayError
+from triack.base.printable import counted
+from triack.tools.replay.checks.findings import DisorderError
+from triack.tools.replay.judges.conclusion import Read, cover, place
+from triack.tools.replay.judges.judge import Judge
+from triack.tools.replay.log.files import LogFile, Reading, Record
+from triack.tools.replay.log.listing import Listing
+from triack.tools.replay.log.schema import Verdict, Violation
+from triack.tools.replay.log.validity import complaint
+from triack.tools.replay.log.version1 import modernize
+
+SAID_RECORDS: Final = 20_000
+"""How far it is, is told every so many records: a few times a second."""
+
+
+def replay_local(
+    logs: list[LogFile], say: Callable[[str], None] | None = None, listing: Listing | None = None
+) -> Verdict:
+    """Replay logs in this process.
+
+    Args:
+        logs: the files, as ``find_logs`` returns them.
+        say: called now and then with how far it is, in words.
+        listing: what else was found; None for nothing.
+
+    Raises:
+        ReplayError: one segment is there twice.
+    """
+    readings: dict[str, Reading] = {}
+    judge = _judged(lambda: _read(logs, readings, say))
+    verdict = judge.finish()
+    records = Counter[str]()
+    for segment in judge.segments:
+        records[segment.path] += segment.records
+    for log in logs:
+        readings[str(log.path)].compare(log.size)
+    read = [Read(path, records[path], it.torn, it.fault) for path, it in readings.items()]
+    cover(verdict, listing or Listing(), read)
+    place(verdict.findings, judge.segments)
+    return verdict
+
+
+def _read(
+    logs: list[LogFile], readings: dict[str, Reading], say: Callable[[str], None] | None
+) -> Iterator[tuple[str, int, Iterable[Record]]]:
+    for number, log in enumerate(logs, start=1):
+        path = str(log.path)
+        readings[path] = Reading(path)
+        where = f"file {number:,} of {len(logs):,}"
+        for line, records in readings[path].segments():
+            yield path, line, records if say is None else _telling(records, where, say)
+
+
+def _telling(records: Iterable[Record], where: str, say: Callable[[str], None]) -> Iterator[Record]:
+    for at, record in enumerate(records):
+        if not at % SAID_RECORDS:
+            say(f"{where}, {counted(at, 'record')} of it judged")
+        yield record
+
+
+def judge_records(records: Iterable[Record]) -> list[Violation]:
+    """Return what records in memory violate, sorted; see ``verdict_on``."""
+    return verdict_on(records).findings
+
+
+def verdict_on(records: Iterable[Record]) -> Verdict:
+    """Return the verdict on records in memory.
+
+    Args:
+        records: those of all nodes, of any version, each node's in the order in which it wrote them.
+
+    Raises:
+        ReplayError: one is not as the schema says.
+    """
+    starts = [
+        ("", 1, [_checked(record) for record in start])
+        for _, start in groupby(records, key=lambda record: (record["node"], record["incarnation"]))
+    ]
+    return _judged(lambda: starts).finish()
+
+
+def _judged(segments: Callable[[], Iterable[tuple[str, int, Iterable[Record]]]]) -> Judge:
+    """Return a judge that has seen segments: record by record, or all of them in memory if they are out of order."""
+    judge = Judge()
+    try:
+        for path, line, records in segments():
+            judge.read(path, records, line)
+    except DisorderError:
+        judge = Judge()
+        judge.take_all((judge.begin(path, line), records) for path, line, records in segments())
+    return judge
+
+
+def _checked(record: Record) -> Record:
+    record = modernize(record)
+    if said := complaint(record):
+        raise ReplayError(f"record {record.get('n')} of node {record.get('node')} {said}")
+    return record

@@ -1,0 +1,165 @@
+"""One batch of a stream: judges what is new, from what was known before to what is known then.
+
+What is known is a table with rows of ``DEALT``: the state of each segment, session and lane, what was found for good,
+and what is true of each unit for now. A batch writes of this what it changed, in a piece of its own (``pieces.py``);
+of a unit that is in several pieces, the last one counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as f
+
+from triack.tools.replay.engines.checkpoint import freeze, revive
+from triack.tools.replay.engines.dealing import deal, in_order
+from triack.tools.replay.engines.spark_engine import (
+    DEALT,
+    PENDING,
+    STATE,
+    TASK_BYTES,
+    Row,
+    each,
+    found_row,
+    opened,
+    pack,
+    results,
+    rows_of,
+    told,
+    unit_of,
+)
+from triack.tools.replay.engines.spark_growth import Row as Grown
+from triack.tools.replay.engines.standing import Growing, Standing
+from triack.tools.replay.log.listing import OPEN_SUFFIX
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+KNOWN: Final = f"{DEALT}, upto int"
+"""A row of the table, and which piece it is in."""
+_WHOSE: Final = "CASE WHEN kind = 'found' THEN node ELSE concat_ws('/', kind, unit) END"
+"""The unit that a row of the table is about."""
+
+
+def judge_batch(grown: Sequence[Grown], before: DataFrame, merged: DataFrame | None, to: str, *, forgets: bool) -> None:
+    """Judge what is new, and write what is known then of all that has news.
+
+    Args:
+        grown: the segments that have grown, as ``spark_growth.watch`` has them.
+        before: what was known, as ``KNOWN``. Rows with the place ``STATE`` have the state of their unit; of those of
+            kind ``found`` the node says of which unit they are true for now, or nothing.
+        merged: what is in force of those pieces of it that are to be written once more with what is new, if any.
+        to: where to write.
+        forgets: whether what is settled is kept as sums only.
+    """
+    import pyarrow as pa
+
+    tasks = 1 + sum(more for _, _, more in grown) // TASK_BYTES
+    rows = [("segment", _unit_of(path), "", 0, size, 0, path) for path, size, _ in grown]
+    # Of a table of Arrow Spark makes rows in its plan, without a job.
+    news = before.sparkSession.createDataFrame(pa.Table.from_batches([pack(rows)]), DEALT)
+    frames: list[DataFrame] = []
+    for kind in ("segment", "session", "lane"):
+        judged = _judge_kind(kind, news, before, tasks, forgets=forgets).persist()
+        frames.append(judged)
+        news = news.unionByName(judged)
+    known = news.where(f"kind = 'found' OR place = {STATE}")
+    if merged is not None:
+        known = known.unionByName(_others(merged, known).drop("upto"))
+    known.write.mode("overwrite").partitionBy("kind").parquet(to)
+    for frame in frames:
+        frame.unpersist()
+
+
+def _unit_of(path: bytes) -> str:
+    """Return the name of a segment's unit: that of its file when it is complete, each byte of it as a character."""
+    return path.removesuffix(OPEN_SUFFIX.encode()).decode("latin-1")
+
+
+def in_force(table: DataFrame) -> DataFrame:
+    """Return the rows of a table, as ``KNOWN``, that no later piece has made invalid."""
+    owned = table.withColumn("whose", f.expr(_WHOSE))
+    newest = owned.where(f.col("place") == STATE).groupBy("whose").agg(f.max("upto").alias("newest"))
+    # What was found for good is nobody's.
+    return owned.join(newest, "whose", "left").where("newest IS NULL OR upto = newest").drop("whose", "newest")
+
+
+def _judge_kind(kind: str, news: DataFrame, before: DataFrame, tasks: int, *, forgets: bool) -> DataFrame:
+    """Let all units of a kind go on that have news."""
+    mine = news.where(f.col("kind") == kind)
+    units = f.broadcast(mine.select("unit"))
+    states = before.where((f.col("kind") == kind) & (f.col("place") == STATE)).join(units, "unit", "left_semi")
+    # Before all that is new, and the last one behind the others.
+    states = states.withColumn("incarnation", f.lit(STATE).cast("bigint")).withColumn("n", f.col("upto").cast("bigint"))
+    ordered = (
+        mine.unionByName(states.drop("upto"))
+        .repartition(tasks, "unit")
+        .sortWithinPartitions("unit", "node", "incarnation", "n", "place")
+    )
+    return ordered.mapInArrow(each(partial(go_on, forgets=forgets)), DEALT)
+
+
+def _others(before: DataFrame, known: DataFrame) -> DataFrame:
+    """Return what was known before of units that had no news, and what was found for good."""
+    touched = f.broadcast(known.where(f.col("place") == STATE).select(f.expr(_WHOSE).alias("whose")))
+    return before.withColumn("whose", f.expr(_WHOSE)).join(touched, "whose", "left_anti").drop("whose")
+
+
+# ---- what runs on the workers
+
+
+def go_on(rows: Iterator[dict[str, Any]], *, forgets: bool) -> Iterator[Row]:
+    """Let units go on with their news; yield what they hand on, what was found, and their states.
+
+    Args:
+        rows: of ``DEALT``, those of a unit together and in its order, its states first if it has any, the last of which
+            counts.
+        forgets: as of ``judge_batch``.
+    """
+    for (kind, name), mine in groupby(rows, key=lambda row: (row["kind"], row["unit"])):
+        yield from _go_on_with(kind, name, mine, forgets=forgets)
+
+
+def _go_on_with(kind: str, name: str, rows: Iterator[dict[str, Any]], *, forgets: bool) -> Iterator[Row]:
+    first, state = next(rows), b""
+    while first["place"] == STATE:
+        first, state = next(rows), first["data"]
+    news = chain([first], rows)
+    if kind == "segment":
+        segment = revive(state, Growing) if state else Growing()
+        yield from _grow(segment, news)
+        yield from _kept(kind, name, segment)
+    else:
+        standing = revive(state, Standing) if state else Standing(unit_of(kind, name), forgets=forgets)
+        yield from _judge_on(standing, news)
+        yield from _kept(kind, name, standing)
+
+
+def _grow(segment: Growing, rows: Iterable[dict[str, Any]]) -> Iterator[Row]:
+    """Deal out what is new in a segment."""
+    # It may have been renamed, and have grown more than once.
+    last = max(rows, key=lambda row: (row["n"], not row["data"].endswith(OPEN_SUFFIX.encode())))
+    yield from rows_of(deal(segment.grow(os.fsdecode(last["data"]), last["n"])))
+    yield from told(segment.out)
+
+
+def _judge_on(standing: Standing, rows: Iterable[dict[str, Any]]) -> Iterator[Row]:
+    """Judge what is new in a session or a lane."""
+    out = standing.out
+    for records in in_order(opened(rows)):
+        for begin in range(0, len(records), PENDING):
+            standing.see(records[begin : begin + PENDING])
+            yield from told(out)
+
+
+def _kept(kind: str, name: str, state: Growing | Standing) -> Iterator[Row]:
+    """Yield the state of a unit, and what is true of it for now."""
+    parts = [found_row(what, value) for what, value in state.parts()]
+    for what, unit, _, incarnation, n, place, data in chain(parts, results(state.now()), results(state.out)):
+        yield what, unit, f"{kind}/{name}", incarnation, n, place, data
+    yield kind, name, "", 0, STATE, STATE, freeze(state)

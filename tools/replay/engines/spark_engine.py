@@ -1,0 +1,549 @@
+"""The Spark engine: deals records out to the judges on any number of machines, and brings home what they find.
+
+The driver lists the files, the workers read them, and every step is a function from DataFrame to DataFrame. Python runs
+the same judges as the local engine, partition by partition and chunk by chunk, so neither a giant session nor a giant
+lane has to fit into memory; nor do violations, of which the driver takes the first of each check.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import asdict, astuple, fields
+from functools import partial
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as f
+from pyspark.sql.window import Window
+
+from triack.base.errors import ReplayError
+from triack.tools.replay.checks.findings import DisorderError, Due, Finding, Life, Opening, Output, Record
+from triack.tools.replay.engines.checkpoint import freeze, revive
+from triack.tools.replay.engines.dealing import Chunk, deal, in_order, unpack_chunk
+from triack.tools.replay.engines.spark_files import list_files, tabulate_files
+from triack.tools.replay.judges.at_once import AtOnce
+from triack.tools.replay.judges.conclusion import Read, World, accuse, cover, cut_logs, decide, place, summarize
+from triack.tools.replay.judges.journal import Journal, Segment, Unit, join_segments
+from triack.tools.replay.judges.parting import Part
+from triack.tools.replay.log.files import Reading, split
+from triack.tools.replay.log.listing import OPEN_SUFFIX, Listing
+from triack.tools.replay.log.schema import BROKEN, UNPROVEN, Verdict, Violation
+from triack.tools.replay.log.series import Series
+from triack.tools.replay.log.validity import complaint
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+DEALT: Final = "kind string, unit string, node string, incarnation bigint, n bigint, place int, data binary"
+"""A chunk on its way to its judge: ``kind`` and ``unit`` say to which, the others where among its chunks it comes.
+
+Of kind ``found`` are findings, numbers and the like, as JSON.
+"""
+VIOLATIONS: Final = ", ".join(
+    f"`{field.name}` {'bigint' if field.type == 'int' else 'string'}" for field in fields(Violation)
+)
+"""A violation: the fields of ``schema.Violation``."""
+IDENTITY: Final = [field.name for field in fields(Violation)[:7]]
+"""What makes two findings the same."""
+FIRST_OF_EACH: Final = 1_000
+"""Violations of a check that the driver takes: more than a page shows, and no more memory however many there are."""
+BATCH_BYTES: Final = 4 << 20
+"""One batch from Python to Spark: enough that the batch costs nothing, little enough to stay small."""
+TASK_BYTES: Final = 8 << 20
+"""Chunks that are judged by one task: a second's work or so, and many tasks of a large log."""
+TASK_RECORDS: Final = 100_000
+"""Records of a table that are dealt out by one task: a few seconds' work."""
+GC_THRESHOLD: Final = (50_000, 20, 100)
+"""In a worker: records are many small objects that live for a moment, in no circles. Python's own threshold of 700 has
+it look through them again and again, for a sixth of its time."""
+STATE: Final = -1
+"""The place of a row that has what is known of its unit: before all that is new to it."""
+PART: Final = "part"
+"""The kind of a row that has what one node tells of a unit, as far as it was judged."""
+PENDING: Final = 2_048
+"""Records of which findings and facts are handed on together, before a unit is judged to its end."""
+FINDS_MAX: Final = 5
+"""How often segments are looked for: nodes that run rename them, each every few minutes."""
+_RENAMED: Final = re.compile(rf"FILE_NOT_EXIST\b.*{re.escape(OPEN_SUFFIX)}\b")
+"""What Spark says of a segment that was complete before a task came to it."""
+Row = tuple[str, str, str, int, int, int, bytes]
+_DECODE: Final[dict[str, Callable[[Any], Any]]] = {
+    "file": lambda it: Read(*it),
+    "segment": lambda it: Segment(*it),
+    "life": lambda it: Life(*it),
+    "opening": lambda it: Opening(*it),
+    "finding": lambda it: Finding(Violation(**it[0]), tuple(Due(*due) for due in it[1])),
+}
+
+
+def deal_files(files: DataFrame, *, at_once: bool = True) -> DataFrame:
+    """Return the records of segments, dealt out in chunks, and what reading them found.
+
+    Args:
+        files: a table of ``spark_files.FILES``.
+        at_once: whether what can be judged is judged while it is read, and parts take the place of its records. Logs
+            that are out of order fail with ``DisorderError`` then, here or where they are judged.
+    """
+    return files.mapInArrow(each(partial(_deal_files, at_once=at_once)), DEALT)
+
+
+def deal_records(records: DataFrame) -> DataFrame:
+    """Do the same with a table of records, as ``triack.replay.load`` returns it."""
+    tasks = 1 + records.count() // TASK_RECORDS
+    ordered = records.repartition(tasks, "file").sortWithinPartitions("file", "line")
+    return ordered.mapInArrow(_over(_deal_rows), DEALT)
+
+
+def judge(dealt: DataFrame, kind: str, tasks: int) -> DataFrame:
+    """Judge what each node tells of the units of a kind; return what is found, the parts, and facts for lanes.
+
+    Args:
+        dealt: what ``deal_files`` returned, and for lanes the facts of their sessions.
+        kind: ``session`` or ``lane``.
+        tasks: how many share the work: each costs the start of a Python.
+    """
+    mine = dealt.where(f.col("kind") == kind).repartition(tasks, "unit", "node")
+    ordered = mine.sortWithinPartitions("unit", "node", "incarnation", "n", "place")
+    return ordered.mapInArrow(each(_judge_parts), DEALT)
+
+
+def join(judged: DataFrame, tasks: int) -> DataFrame:
+    """Make the parts of each unit one, and return what they show together.
+
+    Args:
+        judged: what ``judge`` returned.
+        tasks: as there.
+    """
+    parts = judged.where(f.col("kind") == PART).repartition(tasks, "unit")
+    return parts.sortWithinPartitions("unit", "node").mapInArrow(each(_join_parts), DEALT)
+
+
+# ---- what runs on the workers
+
+
+def each(work: Callable[[Iterator[dict[str, Any]]], Iterator[Row]]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Turn a function over rows into one over Arrow batches."""
+    return _over(lambda batches: work(row for batch in batches for row in batch.to_pylist()))
+
+
+def _over(work: Callable[[Iterator[Any]], Iterator[Row]]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Turn a function that yields rows into one that yields Arrow batches."""
+
+    def over_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        gc.set_threshold(*GC_THRESHOLD)
+        rows: list[Row] = []
+        size_bytes = 0
+        for row in work(batches):
+            rows.append(row)
+            size_bytes += len(row[-1]) + 100
+            if size_bytes >= BATCH_BYTES:
+                yield pack(rows)
+                rows.clear()
+                size_bytes = 0
+        if rows:
+            yield pack(rows)
+
+    return over_batches
+
+
+def pack(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Return rows of ``DEALT`` as Arrow has them."""
+    import pyarrow as pa
+
+    types = [pa.string(), pa.string(), pa.string(), pa.int64(), pa.int64(), pa.int32(), pa.binary()]
+    columns = list(zip(*rows, strict=True)) or [()] * len(types)
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, [column.split()[0] for column in DEALT.split(", ")])
+
+
+def _deal_files(rows: Iterator[dict[str, Any]], *, at_once: bool) -> Iterator[Row]:
+    for row in rows:
+        path = os.fsdecode(row["name"])
+        reading = Reading(path, row["content"])
+        records = yield from _deal_segments(path, reading.segments(), at_once=at_once)
+        reading.compare(row["size"])
+        yield found_row("file", Read(path, records, reading.torn, reading.fault))
+
+
+def _deal_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+    from triack.tools.replay.log.columns import unpack_rows
+
+    rows = (row for batch in batches for row in unpack_rows(batch))
+    for path, mine in groupby(rows, key=lambda row: row[0]):
+        records = yield from _deal_segments(path, split(_checked(path, mine)), at_once=False)
+        yield found_row("file", Read(path, records))
+
+
+def _checked(path: str, rows: Iterable[tuple[str, int, Record]]) -> Iterator[Record]:
+    """Yield the records of rows; a table may have been written, joined and filtered by anybody."""
+    for _, line, record in rows:
+        if said := complaint(record):
+            raise ReplayError(f"{path} line {line} {said}")
+        yield record
+
+
+def _deal_segments(
+    path: str, segments: Iterable[tuple[int, Iterable[Record]]], *, at_once: bool
+) -> Generator[Row, None, int]:
+    """Deal out the segments of a file; return how many records they have."""
+    count = 0
+    for line, records in segments:
+        out = Output()
+        journal = Journal(path, out, line)
+        judging = AtOnce(journal)
+        yield from rows_of(deal((judging if at_once else journal).read(records)))
+        yield from _parts_of(journal, judging)
+        yield from results(out)
+        count += journal.records
+    return count
+
+
+def _parts_of(journal: Journal, judging: AtOnce) -> Iterator[Row]:
+    """Yield what is known of a segment as a whole, and of the units that were judged while it was read."""
+    segment = journal.segment()
+    if segment is None:
+        return
+    yield found_row("segment", segment)
+    for unit, (n, part) in judging.parts.items():
+        yield from results(part.out)
+        part.out.clear()
+        yield unit[0], "/".join(unit[1:]), segment.node, segment.incarnation, n, STATE, freeze(part)
+
+
+def _judge_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
+    for (kind, name, node), mine in groupby(rows, key=lambda row: (row["kind"], row["unit"], row["node"])):
+        data = yield from _judge_part(unit_of(kind, name), mine)
+        yield PART, f"{kind}/{name}", node, 0, 0, 0, data
+
+
+def _judge_part(unit: Unit, rows: Iterator[dict[str, Any]]) -> Generator[Row, None, bytes]:
+    """Judge what one node tells of a unit; yield what is found, and return the part as it is then."""
+    first = next(rows)
+    part, more = Part(unit), chain([first], rows)
+    if first["place"] == STATE:
+        second = next(rows, None)
+        if second is None:
+            data: bytes = first["data"]
+            return data
+        part, more = revive(first["data"], Part), chain([second], rows)
+    for records in in_order(opened(_behind(part, more))):
+        for begin in range(0, len(records), PENDING):
+            part.see(records[begin : begin + PENDING])
+            yield from told(part.out)
+    yield from results(part.out)
+    part.out.clear()
+    return freeze(part)
+
+
+def _behind(part: Part, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield chunks; all of them follow what was judged where it was read, if anything was."""
+    for row in rows:
+        if row["place"] == STATE or (row["incarnation"], row["n"]) <= part.until:
+            raise DisorderError
+        yield row
+
+
+def _join_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
+    for _, mine in groupby(rows, key=lambda row: row["unit"]):
+        parts = [revive(row["data"], Part) for row in mine]
+        for other in parts[1:]:
+            parts[0].join(other)
+        parts[0].finish()
+        for part in parts:
+            yield from results(part.out)
+
+
+def unit_of(kind: str, name: str) -> Unit:
+    """Return the unit that a row names."""
+    return (kind, *name.rsplit("/", 1)) if kind == "lane" else (kind, name)
+
+
+def opened(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[tuple[str, int, int], list[Record]]]:
+    """Open the chunks in rows, for ``in_order``."""
+    for row in rows:
+        yield (row["node"], row["incarnation"], row["n"]), unpack_chunk(row["data"])
+
+
+def told(out: Output) -> Iterator[Row]:
+    """Hand on what was found so far."""
+    yield from rows_of(deal((("lane", fact["origin"], str(fact["lane"])), fact) for fact in out.facts))
+    for finding in out.findings:
+        yield found_row("finding", (asdict(finding.violation), finding.dues))
+    out.facts.clear()
+    out.findings.clear()
+
+
+def rows_of(chunks: Iterable[Chunk]) -> Iterator[Row]:
+    """Yield chunks as rows."""
+    for at, chunk in enumerate(chunks):
+        unit = chunk.unit
+        yield unit[0], "/".join(unit[1:]), chunk.node, chunk.incarnation, chunk.n, at, chunk.data
+
+
+_encode: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+def found_row(what: str, value: object) -> Row:
+    """Return something that was found as a row."""
+    return "found", what, "", 0, 0, 0, _encode(value).encode()
+
+
+def results(out: Output) -> Iterator[Row]:
+    """Yield what was found as rows."""
+    yield from told(out)
+    for opening in out.openings:
+        yield found_row("opening", opening)
+    for name, value in out.numbers.items():
+        yield "found", f"number {name}", "", 0, value, 0, b""
+    for name, series in out.series.items():
+        yield found_row("series", (name, series.mode, series.bits, list(series.buckets.items())))
+    if out.begin_ns:
+        yield "found", "begin", "", 0, out.begin_ns, 0, b""
+    if out.end_ns:
+        yield "found", "end", "", 0, out.end_ns, 0, b""
+
+
+# ---- what comes home
+
+
+class Found:
+    """What all judges found, as Spark has it, and on the driver what every verdict needs.
+
+    Args:
+        rows: everything of kind ``found``; the caller keeps it in Spark's cache.
+
+    Attributes:
+        files: what was read.
+        segments: the same, as wholes.
+        world: what findings may depend on.
+        any: whether there may be violations.
+        violations: those that hold, each once, as a DataFrame of ``VIOLATIONS``.
+    """
+
+    def __init__(self, rows: DataFrame) -> None:
+        gathered = self._gathered = _gather(rows)
+        joining = Output()
+        self.files: list[Read] = _collect(gathered, "file")
+        self.segments: list[Segment] = _collect(gathered, "segment")
+        self.world = World(join_segments(self.segments, joining), _collect(gathered, "opening"))
+        findings = rows.where("unit = 'finding'").select("data")
+        more = [[found_row("finding", (asdict(it.violation), it.dues))[-1]] for it in joining.findings]
+        if more:
+            findings = findings.unionByName(rows.sparkSession.createDataFrame(more, "data binary"))
+        self.any = bool(more) or any(row["unit"] == "finding" for row in gathered)
+        self.violations = decided(findings, self.world, self.segments)
+
+    def summarize(self, verdict: Verdict, listing: Listing) -> None:
+        """Fill in all but the violations.
+
+        Args:
+            verdict: gets it.
+            listing: what there was to read.
+        """
+        gathered = self._gathered
+        numbers = {row["unit"].partition(" ")[2]: row["n"] for row in gathered if row["unit"].startswith("number ")}
+        cover(verdict, listing, self.files)
+        summarize(verdict, self.world, numbers, _merge(gathered))
+        times = {row["unit"]: row["n"] for row in gathered if row["unit"] in ("begin", "end")}
+        verdict.time(times.get("begin", 0), times.get("end", 0))
+
+
+def decided(findings: DataFrame, world: World, segments: list[Segment]) -> DataFrame:
+    """Return the violations among findings: those whose dues hold, each once, with file and line.
+
+    Args:
+        findings: in ``data`` as JSON.
+        world: what they may depend on.
+        segments: what was read, as wholes.
+    """
+    lives, openings = list(world.lives.values()), world.openings
+
+    def decide_each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        here = World(lives, openings)
+        for batch in batches:
+            rows = [_DECODE["finding"](json.loads(data)) for data in batch.column("data").to_pylist()]
+            violations = decide(rows, here)
+            place(violations, segments)
+            yield pa.RecordBatch.from_pylist([asdict(it) for it in violations], schema=_violation_schema())
+
+    held = findings.mapInArrow(decide_each, VIOLATIONS)
+    # What is broken comes before what is late, if two are about the same.
+    others = ["standing", *(name for field in fields(Violation) if (name := field.name) not in (*IDENTITY, "standing"))]
+    best = held.groupBy(*IDENTITY).agg(f.min(f.struct(*others)).alias("best"))
+    return best.select(*IDENTITY, *(f.col(f"best.{field.name}") for field in fields(Violation)[len(IDENTITY) :]))
+
+
+def _violation_schema() -> pa.Schema:
+    import pyarrow as pa
+
+    kinds = {"int": pa.int64(), "str": pa.string()}
+    return pa.schema([(field.name, kinds[str(field.type)]) for field in fields(Violation)])
+
+
+def replay_spark(
+    spark: SparkSession,
+    paths: Iterable[str],
+    finish: Callable[[Verdict, Iterable[Violation]], None] | None = None,
+) -> Verdict:
+    """Replay the segments under paths with Spark.
+
+    Args:
+        spark: the Spark session.
+        paths: directories with logs (searched in depth), or single files, of this machine and mounted on all that work;
+            or with a scheme that Spark knows.
+        finish: called with the verdict, which has the first violations of each check, and with all of them, in order,
+            one by one as Spark has them.
+
+    Raises:
+        ReplayError: there are no logs, or one is there twice.
+    """
+    given, at_once, finds = list(paths), True, FINDS_MAX
+    while True:
+        listing = list_files(spark, given)
+        files = tabulate_files(spark, listing)
+        finds -= 1
+        try:
+            return judge_dealt(deal_files(files, at_once=at_once), finish, listing)
+        except Exception as error:
+            if at_once and DisorderError.__name__ in str(error):
+                at_once = False
+            elif finds < 1 or not _RENAMED.search(str(error)):
+                raise
+
+
+def judge_dealt(
+    dealt: DataFrame,
+    finish: Callable[[Verdict, Iterable[Violation]], None] | None = None,
+    listing: Listing | None = None,
+) -> Verdict:
+    """Judge what was dealt out.
+
+    Args:
+        dealt: as ``deal_files`` or ``deal_records`` return it.
+        finish: as of ``replay_spark``.
+        listing: what there was to read; None for a table, which has all that there is.
+
+    Raises:
+        ReplayError: a segment is there twice, or a record of a table is not as the schema says.
+    """
+    kept: list[DataFrame] = []
+    try:
+        return conclude_found(Found(keep_found(dealt, kept)), listing or Listing(), kept, finish)
+    except Exception as error:
+        raise explain(error) from error
+    finally:
+        for frame in kept:
+            frame.unpersist()
+
+
+def keep_found(dealt: DataFrame, kept: list[DataFrame]) -> DataFrame:
+    """Run the judges; return all that is found.
+
+    Args:
+        dealt: as ``deal_files`` returns it.
+        kept: takes the frames that are in Spark's cache from now on.
+    """
+    kept.append(dealt.persist())
+    (size,) = dealt.agg(f.sum(f.length("data"))).first() or (0,)
+    tasks = 1 + (size or 0) // TASK_BYTES
+    sessions = judge(dealt, "session", tasks).persist()
+    kept.append(sessions)
+    lanes = judge(dealt.unionByName(sessions.where("kind = 'lane'")), "lane", tasks).persist()
+    kept.append(lanes)
+    judged = sessions.unionByName(lanes)
+    found = dealt.unionByName(judged).where("kind = 'found'").unionByName(join(judged, tasks)).persist()
+    kept.append(found)
+    return found
+
+
+def conclude_found(
+    found: Found,
+    listing: Listing,
+    kept: list[DataFrame],
+    finish: Callable[[Verdict, Iterable[Violation]], None] | None,
+) -> Verdict:
+    """Return the verdict over what was found.
+
+    Args:
+        found: that.
+        listing: what there was to read.
+        kept: takes the frames that are in Spark's cache from now on.
+        finish: as of ``replay_spark``.
+    """
+    verdict = Verdict(engine="spark")
+    found.summarize(verdict, listing)
+    verdict.cut = cut_logs(found.world, [])
+    violations = found.violations
+    counts = []
+    if found.any:
+        kept.append(violations.persist())
+        sums = f.count("*").alias("count"), f.sum("value").alias("value")
+        counts = violations.groupBy("check", "standing").agg(*sums).collect()
+        lacking = violations.where(f.col("standing") == UNPROVEN).select("node", "incarnation").collect()
+        verdict.cut = cut_logs(found.world, [(row["node"], row["incarnation"]) for row in lacking])
+        violations = violations.where(f.col("standing") == BROKEN)
+    if counts:
+        verdict.findings = first_of_each(violations)
+    totals = {(row["check"], row["standing"]): row["count"] for row in counts}
+    accuse(verdict, totals, sum(row["value"] for row in counts if row["check"] == "lost"))
+    if finish is not None:
+        finish(verdict, _all_of(verdict, violations))
+    return verdict
+
+
+def first_of_each(violations: DataFrame) -> list[Violation]:
+    """Return the first violations of each check, in order."""
+    names = [field.name for field in fields(Violation)]
+    nth = f.row_number().over(Window.partitionBy("check").orderBy(*names))
+    first = violations.withColumn("nth", nth).where(f.col("nth") <= FIRST_OF_EACH).drop("nth")
+    return sorted((Violation(**row.asDict()) for row in first.collect()), key=astuple)
+
+
+def _all_of(verdict: Verdict, violations: DataFrame) -> Iterator[Violation]:
+    """Yield all violations in order; those that are not on the driver come from Spark piece by piece."""
+    if len(verdict.findings) == sum(verdict.violations.values()):
+        yield from verdict.findings
+    else:
+        for row in violations.orderBy(*(field.name for field in fields(Violation))).toLocalIterator():
+            yield Violation(**row.asDict())
+
+
+def _collect(gathered: Iterable[Any], what: str) -> list[Any]:
+    return [_DECODE[what](json.loads(row["data"])) for row in gathered if row["unit"] == what]
+
+
+def _gather(found: DataFrame) -> list[Any]:
+    """Return what was found, with numbers added up by Spark."""
+    unit = f.col("unit")
+    total = f.sum(f.when(unit.startswith("number "), f.col("n")))
+    value = f.when(unit == "begin", f.min("n")).when(unit == "end", f.max("n")).otherwise(total)
+    # Rows that say the same are one, and how often it was said counts for what is added up. Findings stay in Spark.
+    data = f.when(unit != "finding", f.col("data")).alias("data")
+    return found.groupBy("unit", data).agg(value.alias("n"), f.count("*").alias("times")).collect()
+
+
+def _merge(gathered: Iterable[Any]) -> dict[str, Series]:
+    merged: dict[str, Series] = {}
+    for row in gathered:
+        if row["unit"] == "series":
+            name, mode, bits, buckets = json.loads(row["data"])
+            part = Series(mode, bits)
+            times = row["times"] if mode == "sum" else 1
+            part.buckets = {bucket: times * value for bucket, value in buckets}
+            merged.setdefault(name, Series(mode, bits)).merge(part)
+    return merged
+
+
+def explain(error: Exception) -> Exception:
+    """Return the error of a damaged log if that is what a worker failed with."""
+    text = str(error)
+    if "ReplayError: " in text:
+        return ReplayError(text.partition("ReplayError: ")[2].splitlines()[0])
+    return error

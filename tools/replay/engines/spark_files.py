@@ -1,0 +1,173 @@
+"""Session logs as a table of Spark: which files there are to read, as ``listing.py`` lists them.
+
+Files of this machine, or mounted on all that work, are read by Python's workers, who are given their names as bytes.
+Java would change names that its locale does not have, takes brackets for patterns and passes over names that begin with
+``_`` or ``.``. So only what has a scheme of its own (``s3a://``, ``hdfs://``) is read by Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as f
+from pyspark.sql.utils import is_remote as is_connect
+
+from triack.base.errors import ReplayError
+from triack.tools.replay.log.listing import (
+    OPEN_SUFFIX,
+    SUFFIXES,
+    VIOLATIONS,
+    Listed,
+    Listing,
+    is_remote,
+    list_logs,
+    local_path,
+    refusal_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FILES: Final = "name binary, size bigint, content binary"
+"""A file to read: its name, its size when it was listed, and all of it, or nothing if a worker opens it."""
+TASK_BYTES: Final = 16 << 20
+"""Bytes of files that one task reads: a few seconds' work, or one large segment."""
+_SPECIAL: Final = re.compile(r"([\[\]{}*?\\])")
+"""What Spark takes for a pattern in the name of a file."""
+_HIDDEN: Final = ("_", ".")
+"""Spark passes over files and directories whose names begin with one of these."""
+
+
+def list_files(spark: SparkSession, paths: Iterable[str], *, may_be_empty: bool = False) -> Listing:
+    """Return the session logs under paths.
+
+    Args:
+        spark: the Spark session.
+        paths: directories with logs (searched in depth), or single files; with a scheme, also patterns.
+        may_be_empty: as of ``list_logs``.
+
+    Raises:
+        ReplayError: a path does not exist, or has no log and nothing that looks like one.
+    """
+    given = list(paths)
+    # Where Spark's own files are elsewhere, so are paths that are not there on this machine.
+    away = [path for path in given if is_remote(path) or not (os.path.lexists(path) or _is_here(spark, path))]
+    here = [local_path(path) for path in given if path not in away]
+    listing = list_logs(here, may_be_empty=may_be_empty) if here or not away else Listing()
+    for path in away:
+        if not _list_away(spark, path, listing) and not may_be_empty:
+            raise ReplayError(f"no session log (*{', *'.join(SUFFIXES)}) in {path}")
+    listing.logs.sort()
+    return listing
+
+
+def tabulate_files(spark: SparkSession, listing: Listing) -> DataFrame:
+    """Return the files of a listing as a table of ``FILES``, in as many parts as tasks are to read them.
+
+    Args:
+        spark: the Spark session.
+        listing: what ``list_files`` returned.
+    """
+    import pyarrow as pa
+
+    here = [it for it in listing.logs if not is_remote(it.path)]
+    tasks = min(len(here), sum(it.size for it in here) // TASK_BYTES + _processors(spark))
+    # From large to small, one after the other to each task: so each has about as much to do.
+    here.sort(key=lambda it: -it.size)
+    rows = {
+        "name": pa.array([os.fsencode(it.path) for it in here], pa.binary()),
+        "size": pa.array([it.size for it in here], pa.int64()),
+        "content": pa.array([None] * len(here), pa.binary()),
+    }
+    files = spark.createDataFrame(pa.table(rows), FILES).repartition(max(1, tasks))
+    away = [it.path for it in listing.logs if is_remote(it.path)]
+    if not away:
+        return files
+    loaded = spark.read.format("binaryFile").load([_SPECIAL.sub(r"\\\1", path) for path in away])
+    named = loaded.select(f.encode("path", "UTF-8").alias("name"), f.col("length").alias("size"), "content")
+    return files.unionByName(named) if here else named
+
+
+def _processors(spark: SparkSession) -> int:
+    return 1 if is_connect() else spark.sparkContext.defaultParallelism
+
+
+def _is_here(spark: SparkSession, path: str) -> bool:
+    """Whether Spark looks for a path without a scheme on this machine."""
+    if path.startswith("file:") or is_connect():
+        return not is_connect()
+    session: Any = spark
+    jvm = session._jvm  # noqa: SLF001 - Spark has no other way to Hadoop's file systems
+    default = jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(session._jsc.hadoopConfiguration())  # noqa: SLF001
+    return str(default.getScheme()) == "file"
+
+
+def _list_away(spark: SparkSession, path: str, listing: Listing) -> bool:
+    """List what Spark finds in a path; return whether there is any log, or anything that looks like one."""
+    found, known = False, {it.path for it in listing.logs}
+    for name, size, is_hidden in _names_by_spark(spark, path) if is_connect() else _names_by_hadoop(spark, path):
+        base = name.rpartition("/")[2]
+        why = refusal_of(base)
+        begun = base.endswith(OPEN_SUFFIX) and not size
+        if why is None or begun or base == VIOLATIONS:
+            continue
+        found = True
+        if is_hidden:
+            why = why or "is passed over by Spark, as its name begins with _ or .: rename it"
+        elif not size:
+            why = why or "is empty, as no complete segment is: restore it, or remove it if there is no other"
+        if why:
+            listing.unread[name] = why
+        elif name not in known:
+            listing.logs.append(Listed(name, size))
+    return found
+
+
+def _names_by_hadoop(spark: SparkSession, path: str) -> Iterable[tuple[str, int, bool]]:
+    """Yield the name and size of each file, and whether Spark would pass over it, with Hadoop's own file systems."""
+    session: Any = spark
+    hadoop = session._jvm.org.apache.hadoop.fs.Path(path)  # noqa: SLF001 - as above
+    system = hadoop.getFileSystem(session._jsc.hadoopConfiguration())  # noqa: SLF001
+    roots = system.globStatus(hadoop)
+    if not roots:
+        raise ReplayError(f"no such directory: {path}")
+    for root in roots:
+        begin = root.getPath().toString()
+        files = system.listFiles(root.getPath(), True)
+        while files.hasNext():
+            status = files.next()
+            name = status.getPath().toString()
+            below = name.removeprefix(begin).split("/")
+            yield name, status.getLen(), any(part.startswith(_HIDDEN) for part in [*below, name.rpartition("/")[2]])
+
+
+def _names_by_spark(spark: SparkSession, path: str) -> Iterable[tuple[str, int, bool]]:
+    """Do the same over Spark Connect, which has no other way: what Spark passes over is not known then."""
+    from pyspark.errors import AnalysisException
+
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    try:
+        found = reader.load(path).select("path", "length").collect()
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise ReplayError(f"no such directory: {path}") from error
+    for row in found:
+        yield row["path"], row["length"], False
+
+
+def name_of(path: str) -> str:
+    """Return how Spark calls a file of this machine.
+
+    Raises:
+        ReplayError: it has characters that Spark, or the Java that it runs on, reads as something else.
+    """
+    if not _PLAIN.fullmatch(path):
+        raise ReplayError(f"Spark cannot keep anything in {path}: name a place of letters, digits and . _ - = / alone")
+    return f"file:{path}"
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._/ =~-]*")

@@ -1,0 +1,329 @@
+"""From what the judges found to the verdict: what depends on other logs is decided, numbers are added up."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from triack.base.printable import escaped
+from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Finding, Life, Opening
+from triack.tools.replay.judges.endings import Endings, Start
+from triack.tools.replay.judges.journal import Segment
+from triack.tools.replay.judges.starts import Starts
+from triack.tools.replay.log.listing import Listing
+from triack.tools.replay.log.schema import BROKEN, LATE, UNPROVEN, SessionLine, Timeline, Verdict, Violation
+from triack.tools.replay.log.series import GRAIN_BITS, Series
+from triack.tools.replay.report.report_tables import fill_tables
+
+
+class Read(NamedTuple):
+    """What an engine tells of a file.
+
+    Attributes:
+        path: the file, as it was listed.
+        records: how many of its records were judged.
+        torn: whether its last line is torn, and left out.
+        fault: why not all of it was read, or empty; as ``Listing.unread`` has it.
+    """
+
+    path: str
+    records: int
+    torn: bool = False
+    fault: str = ""
+
+
+class World:
+    """What is known of all nodes and sessions, for findings that depend on it.
+
+    Args:
+        lives: all starts of nodes.
+        openings: all ends of sessions.
+    """
+
+    def __init__(self, lives: Iterable[Life], openings: Iterable[Opening]) -> None:
+        self.lives = {(life.node, life.incarnation): life for life in lives}
+        self.openings = sorted(openings)
+        self.nodes = {life.node for life in self.lives.values()}
+        self._by_start: defaultdict[tuple[str, int], list[Opening]] = defaultdict(list)
+        self._peers: defaultdict[str, set[str]] = defaultdict(set)
+        for opening in self.openings:
+            self._by_start[(opening.node, opening.incarnation)].append(opening)
+            self._peers[opening.node].add(opening.peer)
+        self.starts = Starts(self.lives, self.openings)
+        self.endings = Endings(self.lives, self.openings, self.starts)
+        self._holds = {
+            "log": self._log,
+            "stopped": self._stopped,
+            "given": lambda due: self.starts.are_given(due.node, due.incarnation, due.end_ns),
+            "peers_given": self._peers_given,
+            "told": lambda due: self.starts.would_tell(due.node, due.peer),
+            "settled": lambda due: self.starts.are_given(due.node, due.incarnation, due.end_ns),
+            "whole": lambda due: self.starts.are_given(due.node, due.incarnation, EVER),
+            "seen": lambda due: (due.node, due.incarnation) in self.lives,
+            "powered": self._powered,
+            "started": self._started,
+            "open": self._open,
+            "not_opened": self._not_opened,
+            "opened_anew": lambda due: not self._not_opened(due),
+            "reopened": lambda due: self._reopened(due, self.openings),
+            "reopened_alive": lambda due: self._reopened(due, self._by_start[(due.node, due.incarnation)]),
+            "carried_on": self._carried_on,
+            "awake": self._awake,
+            "room": self._room,
+        }
+
+    def holds(self, due: Due) -> bool:
+        """Whether what a finding depends on is true, as far as the logs go that there are."""
+        return self._holds[due.kind](due)
+
+    def lacking(self, due: Due) -> set[Start]:
+        """Return the starts whose logs may lack, at their ends, what would show that a due does not hold."""
+        if due.kind == "told":
+            return self.endings.lacking_of_session(due.node, self.starts.within(due.node, due.peer))
+        if due.kind == "powered":
+            return set() if self._powered(due) else {(due.node, due.incarnation)}
+        return self.endings.lacking(due)
+
+    def _powered(self, due: Due) -> bool:
+        boots = [life.boot for start in (0, 1) if (life := self.lives.get((due.node, due.incarnation + start)))]
+        return len(set(boots)) < 2  # noqa: PLR2004 - two starts
+
+    def _log(self, due: Due) -> bool:
+        life = self.lives.get((due.node, due.incarnation))
+        return life is not None and life.end_ns > due.end_ns
+
+    def _stopped(self, due: Due) -> bool:
+        life = self.lives.get((due.node, due.incarnation))
+        return life is not None and life.stopped
+
+    def _peers_given(self, due: Due) -> bool:
+        return all(self.starts.are_given(peer, 1, EVER) for peer in self._peers[due.node])
+
+    def _started(self, due: Due) -> bool:
+        start = max(1, due.incarnation)
+        while start <= due.end_ns and (life := self.lives.get((due.node, start))) is not None:
+            if life.ready:
+                return True
+            start += 1
+        return False
+
+    def _closed_ns(self, opening: Opening) -> int:
+        # A damaged line may name a start of which there is nothing else.
+        life = self.lives.get((opening.node, opening.incarnation))
+        return opening.closed_ns or (life.end_ns if life else opening.opened_ns)
+
+    def _open(self, due: Due) -> bool:
+        return any(
+            opening.peer == due.peer and opening.opened_ns <= due.begin_ns and self._closed_ns(opening) >= due.end_ns
+            for opening in self._by_start[(due.node, due.incarnation)]
+        )
+
+    def _not_opened(self, due: Due) -> bool:
+        openings = self._by_start[(due.node, due.incarnation)]
+        return not any(
+            due.begin_ns <= opening.opened_ns <= due.end_ns
+            and due.peer in ("", opening.peer)
+            and not _resumes(opening, openings, due.begin_ns)
+            for opening in openings
+        )
+
+    def _reopened(self, due: Due, openings: Iterable[Opening]) -> bool:
+        for opening in openings:
+            if opening.node == due.node and opening.peer == due.peer:
+                later = (opening.incarnation, opening.opened_ns) >= (due.incarnation, due.begin_ns)
+                if later and self._closed_ns(opening) - opening.opened_ns > due.end_ns:
+                    # In a start that is missing it may have done what it had to.
+                    return self.starts.are_given(due.node, due.incarnation, opening.incarnation)
+        return False
+
+    def _awake(self, due: Due) -> bool:
+        """Whether the node had the time that a limit allows, beside what it stood still and needs to catch up."""
+        life = self.lives.get((due.node, due.incarnation))
+        if life is None or not life.stood:
+            return True
+        until_ns = min(due.until_ns, life.end_ns)
+        still_ns = sum(
+            min(end, until_ns) - max(begin, due.begin_ns)
+            for begin, end in life.stood
+            if begin < until_ns and end > due.begin_ns
+        )
+        return not still_ns or until_ns > due.end_ns + still_ns + LATE_NS
+
+    def _room(self, due: Due) -> bool:
+        mine = [it for it in self.openings if it.node == due.node and it.peer_name == due.peer]
+        if len({it.peer for it in mine}) != 1:
+            return False
+        for opening in mine:
+            for begin_ns, end_ns in opening.free if opening.incarnation == due.incarnation else ():
+                until_ns = min(end_ns or self._closed_ns(opening), due.end_ns)
+                if until_ns - max(begin_ns, due.begin_ns) > UNSENT_NS + LATE_NS:
+                    return True
+        return False
+
+    def _carried_on(self, due: Due) -> bool:
+        return any(
+            opening.session == due.peer and self._closed_ns(opening) > due.end_ns
+            for opening in self._by_start[(due.node, due.incarnation)]
+        )
+
+
+def decide(findings: Iterable[Finding], world: World) -> list[Violation]:
+    """Return the violations, without those whose dues do not hold; sorted, each once, by their standing first."""
+    found: dict[object, Violation] = {}
+    held = (violation for it in findings for violation in _held(it, world))
+    for violation in sorted(held, key=lambda it: (it.standing, it)):
+        found.setdefault(violation.identity, violation)
+    return list(found.values())
+
+
+def _held(finding: Finding, world: World) -> Iterator[Violation]:
+    """Yield what becomes of a finding: it, or the starts whose logs may lack what explains it, or nothing."""
+    failing = {due.kind for due in finding.dues if not world.holds(due)}
+    if failing - {"awake", "powered"}:
+        return
+    lacking = sorted({start for due in finding.dues for start in world.lacking(due)})
+    for node, start in lacking:
+        yield Violation("", node, number=start, incarnation=start, standing=UNPROVEN)
+    if not lacking:
+        yield replace(finding.violation, standing=LATE) if failing else finding.violation
+
+
+def place(violations: list[Violation], segments: Iterable[Segment]) -> None:
+    """Name the file and line of the record that shows each violation."""
+    starts: defaultdict[tuple[str, int], list[Segment]] = defaultdict(list)
+    for segment in sorted(segments, key=lambda it: it.first_n):
+        starts[(segment.node, segment.incarnation)].append(segment)
+    for violation in violations:
+        parts = starts.get((violation.node or violation.origin, violation.incarnation), [])
+        at = bisect_left(parts, violation.n, key=lambda it: it.last_n)
+        if at < len(parts) and parts[at].first_n <= violation.n:
+            violation.file = escaped(parts[at].path)
+            violation.line = violation.n - parts[at].first_n + parts[at].line
+
+
+def missing_logs(world: World) -> list[str]:
+    """Say which logs are missing: of peers, and of starts of nodes of which there are others."""
+    missing = sorted({opening.peer for opening in world.openings} - world.nodes - {""})
+    return [f"node {peer}" for peer in missing] + world.starts.missing()
+
+
+def cut_logs(world: World, lacking: Iterable[Start]) -> list[str]:
+    """Say which logs lack their end, as others show, or may lack what would explain something that seems broken.
+
+    Args:
+        world: what is known.
+        lacking: the starts of the latter kind.
+    """
+    told = []
+    for node, start in sorted({*lacking, *world.endings.short()}):
+        last_n, known = world.lives[(node, start)].last_n, world.endings.known_of(node, start)
+        at = f"the log of start {start} of node {node} ends at record {last_n:,}"
+        if known > last_n:
+            told.append(f"{at}, and its node had written {known:,} when its last commit was begun")
+        else:
+            told.append(f"{at} without its end record; what is missing after that may be there")
+    return told
+
+
+def unfinished_logs(world: World) -> list[str]:
+    """Return the nodes whose last start does not end with their stop: what came behind is not known."""
+    last = {node: world.lives[(node, incarnation)] for node, incarnation in sorted(world.lives)}
+    return sorted(node for node, life in last.items() if not life.stopped)
+
+
+def draw(series: dict[str, Series], openings: Iterable[Opening], numbers: dict[str, int]) -> Timeline:
+    """Return what the report draws: all series in buckets of the same width, the lives of sessions, tables."""
+    bits = max((some.bits for some in series.values()), default=GRAIN_BITS)
+    for some in series.values():
+        some.widen(bits)
+    start = min((min(some.buckets) for some in series.values()), default=0)
+    timeline = Timeline(start << bits, 1 << bits)
+    for name, some in series.items():
+        counts = {bucket - start: value for bucket, value in sorted(some.buckets.items())}
+        what, _, which = name.partition(" ")
+        if what == "unacked":
+            node, _, session = which.partition(" ")
+            timeline.unacked[(node, session)] = counts
+        elif what == "latency":
+            timeline.latency[int(which)] = counts
+        elif which:
+            getattr(timeline, what)[which] = counts
+        else:
+            setattr(timeline, what, counts)
+    for it in openings:
+        closed_ns = it.wall_ns + it.closed_ns - it.opened_ns if it.closed_ns else 0
+        timeline.sessions.append(SessionLine(it.node, it.session, it.wall_ns, closed_ns, it.reason, it.peer))
+    timeline.sessions.sort(key=lambda line: (line.opened_ns, line.node, line.session))
+    fill_tables(timeline, numbers)
+    return timeline
+
+
+def conclude(
+    verdict: Verdict, findings: list[Finding], world: World, numbers: dict[str, int], series: dict[str, Series]
+) -> None:
+    """Fill in a verdict."""
+    summarize(verdict, world, numbers, series)
+    decided = decide(findings, world)
+    verdict.findings = [it for it in decided if it.standing == BROKEN]
+    counts = Counter((it.check, it.standing) for it in decided)
+    verdict.cut = cut_logs(world, [(it.node, it.incarnation) for it in decided if it.standing == UNPROVEN])
+    accuse(verdict, counts, sum(it.value for it in verdict.findings if it.check == "lost"))
+
+
+def summarize(verdict: Verdict, world: World, numbers: dict[str, int], series: dict[str, Series]) -> None:
+    """Fill in all but the violations and what follows from them."""
+    verdict.timeline = draw(series, world.openings, numbers)
+    verdict.nodes = len(world.nodes)
+    verdict.starts = len(world.lives)
+    verdict.records = sum(life.records for life in world.lives.values())
+    for name in ("sent", "delivered", "resends", "duplicates_on_wire", "sessions_closed", "out_of_order"):
+        setattr(verdict, name, numbers.get(name, 0))
+    verdict.duplicates_delivered = numbers.get("duplicates_delivered", 0)
+    verdict.pending = numbers.get("unqueued", 0) + verdict.sent - verdict.delivered
+    verdict.missing = missing_logs(world)
+    verdict.unfinished = unfinished_logs(world)
+
+
+def cover(verdict: Verdict, listing: Listing, read: Iterable[Read]) -> None:
+    """Fill in what was read, and what was not: of all that was listed, nothing is left out.
+
+    Args:
+        verdict: gets it.
+        listing: what there was to read.
+        read: what an engine has told of each file.
+    """
+    told = {it.path: it for it in read}
+    unread = dict(listing.unread)
+    unread |= {it.path: it.fault for it in told.values() if it.fault}
+    unread |= {listed.path: "was not read" for listed in listing.logs if listed.path not in told}
+    verdict.files = {escaped(path): told[path].records for path in sorted(told)}
+    verdict.unread = {escaped(path): escaped(unread[path]) for path in sorted(unread)}
+    verdict.torn_lines = sum(it.torn for it in told.values())
+
+
+def accuse(verdict: Verdict, counts: Mapping[tuple[str, int], int], lost: int) -> None:
+    """Fill in how many violations there are, once all else is.
+
+    Args:
+        verdict: as ``summarize`` leaves it.
+        counts: check and standing -> violations.
+        lost: messages.
+    """
+    by_standing = {standing: dict[str, int]() for standing in (BROKEN, LATE)}
+    for (check, standing), count in sorted(counts.items()):
+        if standing != UNPROVEN:
+            by_standing[standing][check] = count
+    verdict.violations, verdict.late = by_standing[BROKEN], by_standing[LATE]
+    verdict.lost = lost
+    verdict.pending -= lost
+
+
+def _resumes(opening: Opening, openings: list[Opening], since_ns: int) -> bool:
+    """Whether all sessions with its peer that it may follow have ended as idle."""
+    before = [one for one in openings if one.peer == opening.peer and one.opened_ns < opening.opened_ns]
+    last_ns = max((one.closed_ns for one in before), default=0)
+    follows = [one for one in before if not one.closed_ns or one.closed_ns >= min(since_ns, last_ns)]
+    return bool(follows) and all(one.reason == "idle" for one in follows)

@@ -1,0 +1,269 @@
+"""One start of a node as it was written down: read in order, checked as a whole, and dealt out to who judges it.
+
+A record goes to the judge of its session, to that of its lane, or to both; before its first one in a segment each of
+them gets a ``life`` record with the node's settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from triack.base.errors import ReplayError
+from triack.base.session_log import EVENTS
+from triack.tools.replay.checks.findings import Due, Life, Output, Record
+from triack.tools.replay.log.ranges import Span
+from triack.tools.replay.report.report_charts import Charts
+
+Unit = tuple[str, ...]
+"""Whom a record goes to: ``("session", id)`` or ``("lane", origin, lane)``."""
+RECOVERY: Final = ("node_started", "node_continued", "start_before", "position_recovered", "queued")
+"""With these records a start says what it found on its disk."""
+
+SESSION_EVENTS: Final = frozenset(name for name, event in EVENTS.items() if "session" in event.fields)
+LANE_EVENTS: Final = frozenset(
+    name for name, event in EVENTS.items() if any("lane" in (*event.fields, *more) for more in event.variants)
+)
+
+
+class Segment(NamedTuple):
+    """What a segment of a log is as a whole.
+
+    Attributes:
+        node, incarnation: whose start it is of.
+        path: its file; empty for records in memory.
+        first_n, last_n: serials of its first and its last record.
+        begin_ns, end_ns: the monotonic clock of these.
+        offset_ns: wall clock minus monotonic clock.
+        begins, stops: whether its first record is ``node_started``, its last ``node_stopped``.
+        ready: whether the node said more than what it found on its disk.
+        name: of the node, if it begins here.
+        records: how many there are.
+        stood: from when to when the node stood still, by the monotonic clock, as it said when it went on.
+        line: where it begins in its file, from 1.
+        boot: what names the boot of its machine, if it begins here and the system tells.
+        known: how many records the start before had, as this one knows, if it begins here.
+    """
+
+    node: str
+    incarnation: int
+    path: str
+    first_n: int
+    last_n: int
+    begin_ns: int
+    end_ns: int
+    offset_ns: int
+    begins: bool
+    stops: bool
+    ready: bool
+    name: str
+    records: int
+    stood: Sequence[Span] = ()
+    line: int = 1
+    boot: str = ""
+    known: int = 0
+
+
+class Journal:
+    """Reads one segment.
+
+    Args:
+        path: its file, or empty.
+        out: takes what is found.
+        line: where it begins in its file, from 1.
+
+    Attributes:
+        path: as given; the file of a segment is renamed when the next one begins.
+        records: how many there were so far.
+        in_order: whether all of them are of one start, and their serials rise.
+    """
+
+    def __init__(self, path: str, out: Output, line: int = 1) -> None:
+        self.path = path
+        self._line = line
+        self.records = 0
+        self.in_order = True
+        self._out = out
+        self._charts = Charts(out)
+        self._first: Record = {}
+        self._offset_ns = 0
+        self._last: Record = {}
+        self._life: Record = {}
+        self._ready = False
+        self._stopped = False
+        self._stood: list[Span] = []
+        self._before: Record = {}
+        self._met: set[Unit] = set()
+
+    def read(self, records: Iterable[Record]) -> Iterator[tuple[Unit, Record]]:
+        """Check the next records as they come, and yield them with whom they go to."""
+        for record in records:
+            yield from self.see(record)
+
+    def see(self, record: Record) -> list[tuple[Unit, Record]]:
+        """Check the next record, and return with whom it goes to: what they want to have before it, and it."""
+        self.note(record)
+        parts: list[tuple[Unit, Record]] = []
+        for unit in units_of(record):
+            life = self.meet(unit, record)
+            if life is not None:
+                parts.append((unit, life))
+            parts.append((unit, record))
+        return parts
+
+    def note(self, record: Record) -> None:
+        """Check the next record, without asking to whom it goes."""
+        self._check(record)
+        self._charts.see(record)
+
+    def knows(self, unit: Unit) -> bool:
+        """Whether a record of the unit was met before."""
+        return unit in self._met
+
+    def meet(self, unit: Unit, record: Record) -> Record | None:
+        """Return what a unit wants to have before this record of its own; None if it had one of the segment before."""
+        if unit in self._met:
+            return None
+        self._met.add(unit)
+        return {**self._life, "n": record["n"]}
+
+    def segment(self) -> Segment | None:
+        """Return what was read as a whole; None if it was empty."""
+        if not self.records:
+            return None
+        first, last = self._first, self._last
+        return Segment(
+            first["node"], first["incarnation"], self.path, first["n"], last["n"], first["at_ns"], last["at_ns"],
+            first["wall_ns"] - first["at_ns"], first["event"] == "node_started", self._stopped, self._ready,
+            self._life.get("name", ""), self.records, tuple(self._stood), self._line,
+            self._before.get("boot", ""), self._before.get("records", 0),
+        )  # fmt: skip
+
+    def _check(self, record: Record) -> None:
+        last, event = self._last, record["event"]
+        self.records += 1
+        if not last:
+            self._begin(record)
+        elif (
+            record["n"] != last["n"] + 1
+            or record["at_ns"] < last["at_ns"]
+            or record["wall_ns"] - record["at_ns"] != self._offset_ns
+            or record["node"] != last["node"]
+            or record["incarnation"] != last["incarnation"]
+            or event in ("node_started", "node_continued")
+        ):
+            self._report_break(record, last)
+        if event == "start_before":
+            self._before = record
+            if last and last["event"] != "node_started":
+                self._out.report(record, "node_life", "what is known of the start before, not behind node_started")
+        if event == "woke_late":
+            self._stand(record, last)
+        if self._stopped:
+            self._out.report(record, "node_life", f"{event} after node_stopped")
+        if not self._ready:
+            self._ready = event not in RECOVERY or (event == "queued" and not record.get("recovered"))
+        self._stopped = event == "node_stopped"
+        self._last = record
+
+    def _stand(self, record: Record, last: Record) -> None:
+        """The node says that it stood still; it cannot have written anything meanwhile."""
+        since_ns = record["since_ns"]
+        # What a segment begins with is written when its first record is.
+        before_ns = last["at_ns"] if last and last["event"] != "node_continued" else since_ns
+        if before_ns <= since_ns <= record["at_ns"]:
+            self._stood.append((since_ns, record["at_ns"]))
+        else:
+            evidence = f"stood still from {since_ns} ns on, and wrote a record at {last.get('at_ns', 0)} ns"
+            self._out.report(record, "claims", evidence)
+
+    def _report_break(self, record: Record, last: Record) -> None:
+        """A record does not simply follow the one before it."""
+        starts = [(it["node"], it["incarnation"]) for it in (last, record)]
+        self.in_order = self.in_order and record["n"] > last["n"] and starts[0] == starts[1]
+        if record["n"] != last["n"] + 1:
+            report_gap(self._out, record, last["n"])
+        if starts[0] != starts[1]:
+            self._out.report(record, "node_life", f"a record of another start after record {last['n']}")
+        if record["at_ns"] < last["at_ns"]:
+            self._out.report(record, "clock", f"{record['at_ns']} ns follows {last['at_ns']} ns")
+        if record["wall_ns"] - record["at_ns"] != self._offset_ns:
+            evidence = f"the wall clock is {record['wall_ns'] - record['at_ns']} ns ahead"
+            self._out.report(record, "clock", f"{evidence}, before {last['wall_ns'] - last['at_ns']} ns")
+        if record["event"] in ("node_started", "node_continued"):
+            self._out.report(record, "node_life", f"{record['event']} in the midst of a segment")
+
+    def _begin(self, record: Record) -> None:
+        self._first = record
+        self._offset_ns = record["wall_ns"] - record["at_ns"]
+        common = ("node", "incarnation", "n", "at_ns", "wall_ns")
+        settings = (
+            record if record["event"] in ("node_started", "node_continued") else {name: record[name] for name in common}
+        )
+        self._life = {**settings, "event": "life"}
+
+
+def units_of(record: Record) -> list[Unit]:
+    """Return who judges a record."""
+    event = record["event"]
+    units: list[Unit] = [("session", record["session"])] if event in SESSION_EVENTS else []
+    if event in LANE_EVENTS and record.get("lane") is not None:
+        units.append(("lane", record["origin"], str(record["lane"])))
+    return units
+
+
+def report_gap(out: Output, record: Record, before: int, *dues: Due) -> None:
+    """Report a gap in the serials."""
+    evidence = f"start {record['incarnation']}: record {record['n']} follows record {before}"
+    out.report(record, "log_gap", evidence, *dues, number=record["n"])
+
+
+def join_segments(segments: list[Segment], out: Output) -> list[Life]:
+    """Check that segments make whole starts of nodes, and return these starts.
+
+    Raises:
+        ReplayError: two of them are one, as a copy is, or what ``triack log compact`` made of a log.
+    """
+    lives: dict[tuple[str, int], list[Segment]] = {}
+    for segment in sorted(segments, key=lambda it: (it.node, it.incarnation, it.first_n)):
+        lives.setdefault((segment.node, segment.incarnation), []).append(segment)
+    return [_join(parts, out) for parts in lives.values()]
+
+
+def _join(parts: list[Segment], out: Output) -> Life:
+    first, last = parts[0], parts[-1]
+    if first.first_n != 1:
+        report_gap(out, _record_of(first), 0)
+    elif not first.begins:
+        out.report(_record_of(first), "node_life", "the first record is not node_started")
+    for before, after in pairwise(parts):
+        record = _record_of(after)
+        if _record_of(before) == record:
+            raise ReplayError(f"{before.path} and {after.path} begin with the same record: give only one of them")
+        if after.first_n != before.last_n + 1:
+            report_gap(out, record, before.last_n, Due("powered", after.node, after.incarnation))
+        if after.begin_ns < before.end_ns:
+            out.report(record, "clock", f"{after.begin_ns} ns follows {before.end_ns} ns")
+        if after.offset_ns != before.offset_ns:
+            evidence = f"the wall clock is {after.offset_ns} ns ahead, before {before.offset_ns} ns"
+            out.report(record, "clock", evidence)
+        if before.stops:
+            out.report(record, "node_life", "goes on after node_stopped")
+        if after.stood and after.stood[0][0] < before.end_ns:
+            evidence = f"stood still from {after.stood[0][0]} ns on, and wrote a record at {before.end_ns} ns"
+            out.report(record, "claims", evidence)
+    return Life(
+        first.node, first.incarnation, first.begin_ns, last.end_ns, last.stops, first.name,
+        sum(part.records for part in parts), any(part.ready for part in parts),
+        tuple((begin, end) for part in parts for begin, end in part.stood), last.last_n, first.boot, first.known,
+    )  # fmt: skip
+
+
+def _record_of(segment: Segment) -> Record:
+    return {
+        "node": segment.node,
+        "incarnation": segment.incarnation,
+        "n": segment.first_n,
+        "wall_ns": segment.begin_ns + segment.offset_ns,
+    }

@@ -1,0 +1,188 @@
+"""The judge: one set of state machines for all engines, so that they cannot disagree.
+
+Records are dealt out to units, one for each session and one for each lane. What a session finds out about the packets
+of a lane goes to that lane as facts. Within a unit the records of each node come in its order, and a fact behind the
+record that it follows from; of two nodes it does not matter whose come first. Nothing else is asked of an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from triack.tools.replay.checks.findings import DisorderError, Finding, Output, Record
+from triack.tools.replay.judges.conclusion import World, conclude, decide
+from triack.tools.replay.judges.journal import Journal, Segment, Unit, join_segments
+from triack.tools.replay.judges.lane_judge import LaneJudge
+from triack.tools.replay.judges.session_judge import SessionJudge
+from triack.tools.replay.log.schema import BROKEN, Timeline, Verdict, Violation
+from triack.tools.replay.report.report_tables import fill_tables
+
+UnitJudge = SessionJudge | LaneJudge
+
+
+def order_of(record: Record) -> tuple[str, int, int, bool, bool]:
+    """What sorts the records of a unit: by node and serial; a life comes before its record, a fact behind it."""
+    event = record["event"]
+    return record["node"], record["incarnation"], record["n"], event != "life", event[0] == "~"
+
+
+def judge_of(unit: Unit, out: Output, *, forgets: bool = False) -> UnitJudge:
+    """Return a new judge of a unit."""
+    if unit[0] == "session":
+        return SessionJudge(unit[1], out)
+    return LaneJudge(unit[1], int(unit[2]), out, forgets=forgets)
+
+
+def judge_unit(unit: Unit, records: Iterable[Record], out: Output) -> None:
+    """Let the judge of a unit see its records, which are sorted by ``order_of``."""
+    judge = judge_of(unit, out)
+    for record in records:
+        judge.see(record)
+    judge.finish()
+
+
+class Judge:
+    """Judges each record as it comes; says what is true for now as often as is wished.
+
+    Args:
+        engine: what the verdict is to call it.
+        forgets: whether sessions are forgotten some time after their end, and what is settled in lanes, which bounds
+            the memory and what it costs to say what is true for now.
+    """
+
+    def __init__(self, engine: str = "local", *, forgets: bool = False) -> None:
+        self._engine = engine
+        self._forgets = forgets
+        # What is found by single records.
+        self._out = Output()
+        self._units: dict[Unit, UnitJudge] = {}
+        # What is true of units for now, and which ones have had records since.
+        self._ended: dict[Unit, Output] = {}
+        self._touched: set[Unit] = set()
+        # Sessions that are forgotten, and the latest start of their nodes then; what was true of them.
+        self._over: dict[Unit, dict[str, int]] = {}
+        self._past = Output()
+        self._journals: list[Journal] = []
+        # By node, the start and the serial of its last record, and the time.
+        self._heard: dict[str, tuple[int, int]] = {}
+        self._clocks: dict[str, tuple[int, int]] = {}
+
+    @property
+    def segments(self) -> list[Segment]:
+        """What was read, as wholes."""
+        return [segment for journal in self._journals if (segment := journal.segment()) is not None]
+
+    def begin(self, path: str, line: int = 1) -> Journal:
+        """Take a new segment, which has no records yet.
+
+        Args:
+            path: its file.
+            line: where it begins in that, from 1.
+        """
+        journal = Journal(path, self._out, line)
+        self._journals.append(journal)
+        return journal
+
+    def take(self, journal: Journal, records: Iterable[Record]) -> int:
+        """Take the next records of a segment, and return how many.
+
+        Args:
+            journal: the segment.
+            records: those of each node come in its order, over all its segments.
+
+        Raises:
+            DisorderError: they do not, or one is about what is forgotten.
+        """
+        before = journal.records
+        for record in records:
+            node, place = record["node"], (record["incarnation"], record["n"])
+            if place < self._heard.get(node, place):
+                raise DisorderError
+            self._note(record)
+            for unit, part in journal.see(record):
+                self._see(unit, part)
+            self._tell()
+        return journal.records - before
+
+    def read(self, path: str, records: Iterable[Record], line: int = 1) -> None:
+        """Take all records of one segment, as ``take`` does."""
+        self.take(self.begin(path, line), records)
+
+    def take_all(self, segments: Iterable[tuple[Journal, Iterable[Record]]]) -> None:
+        """Take the records of segments in whatever order they are; all of them fit into memory."""
+        parts = [part for journal, records in segments for part in journal.read(records)]
+        for unit, record in sorted(parts, key=lambda part: order_of(part[1])):
+            self._see(unit, record)
+            self._tell()
+            self._note(record)
+
+    def _note(self, record: Record) -> None:
+        node, start = record["node"], record["incarnation"]
+        self._heard[node] = start, record["n"]
+        self._clocks[node] = start, record["at_ns"]
+
+    def _see(self, unit: Unit, record: Record) -> None:
+        judge = self._units.get(unit)
+        if unit in self._over:
+            self._see_late(unit, record)
+            return
+        if judge is None:
+            judge = self._units[unit] = judge_of(unit, self._out, forgets=self._forgets)
+        judge.see(record)
+        self._touched.add(unit)
+
+    def _see_late(self, unit: Unit, record: Record) -> None:
+        """A node that has started again gives up what came of an old connect; nothing else is said of what is over."""
+        was_killed = record["incarnation"] > self._over[unit].get(record["node"], record["incarnation"])
+        if record["event"] != "life" and not (was_killed and record["event"] == "session_closed"):
+            raise DisorderError
+
+    def _tell(self) -> None:
+        """Tell lanes what sessions have found out."""
+        facts = self._out.facts
+        for fact in facts:
+            self._see(("lane", fact["origin"], str(fact["lane"])), fact)
+        facts.clear()
+
+    def _end(self) -> list[Output]:
+        """Return what was found, and what is true of each unit for now."""
+        for unit in self._touched:
+            with self._out.aside() as now:
+                self._units[unit].finish()
+            self._ended[unit] = now
+        self._touched.clear()
+        if self._forgets:
+            self._forget()
+        return [self._out, self._past, *self._ended.values()]
+
+    def _forget(self) -> None:
+        """Keep of sessions that are over only what was found."""
+        judges = [(unit, judge) for unit, judge in self._units.items() if isinstance(judge, SessionJudge)]
+        for unit, judge in judges:
+            if judge.is_over(self._clocks):
+                self._over[unit] = {node: end.incarnation for node, end in judge.ends.items()}
+                self._past.merge(self._ended.pop(unit))
+                del self._units[unit]
+
+    def finish(self) -> Verdict:
+        """Return the verdict over everything that was read; more of it may follow."""
+        findings, world, numbers = self._state()
+        verdict = Verdict(engine=self._engine)
+        conclude(verdict, findings, world, numbers, self._out.series)
+        verdict.time(self._out.begin_ns, self._out.end_ns)
+        return verdict
+
+    def news(self) -> tuple[list[Violation], Timeline]:
+        """Return the violations of everything that was read, and how nodes and queues are called."""
+        findings, world, numbers = self._state()
+        timeline = Timeline()
+        fill_tables(timeline, numbers)
+        return [it for it in decide(findings, world) if it.standing == BROKEN], timeline
+
+    def _state(self) -> tuple[list[Finding], World, dict[str, int]]:
+        """Return what was found, what it depends on, and the numbers."""
+        parts, whole = self._end(), Output()
+        lives = join_segments(self.segments, whole)
+        for part in parts:
+            whole.merge(part)
+        return whole.findings, World(lives, whole.openings), whole.numbers

@@ -1,0 +1,588 @@
+"""What one lane promises, over all nodes that its packets pass: nothing lost, repeated, reordered or made up.
+
+Fed with all records of the lane and with what its sessions tell of it, each node's in its order. ``Outgoing`` and
+``Incoming`` judge what one node shows; here is what only several of them do.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import chain
+from typing import ClassVar, Final
+
+from triack.base.printable import counted
+from triack.base.session_log import SETTINGS
+from triack.tools.replay.checks.commits import Commit, Commits
+from triack.tools.replay.checks.findings import (
+    EVER,
+    DisorderError,
+    Due,
+    Output,
+    Record,
+    given,
+    of_origin,
+    settled,
+    whole,
+)
+from triack.tools.replay.checks.incoming_check import DEAD_LETTER_LANE, Incoming, Receiver
+from triack.tools.replay.checks.latencies import Latencies
+from triack.tools.replay.checks.outgoing_check import Outgoing
+from triack.tools.replay.checks.stories import Story, given_up_and_delivered, segments
+from triack.tools.replay.log.ranges import RangeSet, Span, size
+from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
+
+LEAVING: Final = ("handed", "settled", "returned", "purged", "expired")
+"""What happens to messages that are in a queue, dead letters among them."""
+
+
+class LaneJudge:
+    """Judges one lane of one origin.
+
+    Args:
+        origin, lane: which lane.
+        out: takes what is found.
+        forgets: whether what is settled is kept as sums only.
+    """
+
+    def __init__(self, origin: str, lane: int, out: Output, *, forgets: bool = False) -> None:
+        self._forgets = forgets
+        self._origin = origin
+        self._lane = lane
+        self._out = out
+        self._senders: dict[str, Outgoing] = {}
+        self._receivers: dict[str, Incoming] = {}
+        self._stories: defaultdict[int, Story] = defaultdict(Story)
+        self._starts: dict[str, int] = {}
+        self._lives: dict[str, Record] = {}
+        self._last: dict[str, Record] = {}
+        self._latencies: defaultdict[int, Latencies] = defaultdict(Latencies)
+        # (node, peer) of the sessions that carried the lane.
+        self._hops: set[tuple[str, str]] = set()
+        self._removals: list[Record] = []
+        self._order_acks: defaultdict[int, RangeSet] = defaultdict(RangeSet)
+        self._order_acked: dict[tuple[int, int], Record] = {}
+        # (node, peer) -> the first order ack for that peer.
+        self._answered: dict[tuple[str, str], Record] = {}
+        # (name, sequence) -> node -> value -> the first record that has it.
+        self._said: defaultdict[tuple[str, int], dict[str, dict[object, Record]]] = defaultdict(dict)
+        # All names of a record together, by which most say nothing new.
+        self._named: set[tuple[str, int, str | None, str | None, str | None]] = set()
+        # The sequences that their origin has ended, and the first record of each that its destination has forgotten.
+        self._ended: set[int] = set()
+        self._forgotten: dict[int, Record] = {}
+        # Nodes that say what they found at a start.
+        self._recovering: set[str] = set()
+
+    def _sender(self, node: str) -> Outgoing:
+        if node not in self._senders:
+            self._senders[node] = Outgoing(node, self._origin, self._lane, self._out)
+        return self._senders[node]
+
+    def _receiver(self, node: str) -> Incoming:
+        if node not in self._receivers:
+            self._receivers[node] = Incoming(node, self._origin, self._lane, self._out)
+        return self._receivers[node]
+
+    def _at(self, record: Record, check: str, evidence: str, sequence: int, *dues: Due, **more: int | str) -> None:
+        self._out.report(
+            record, check, evidence, *dues, origin=self._origin, lane=self._lane, sequence=sequence, **more
+        )
+
+    def see(self, record: Record) -> None:
+        """Look at the next record."""
+        node, event = record["node"], record["event"]
+        if event == "life":
+            self._on_life(record)
+            return
+        self._last[node] = record
+        if self._lane == DEAD_LETTER_LANE and event not in LEAVING:
+            self._at(record, "claims", f"{event} in the lane of dead letters", record.get("sequence", -1))
+            return
+        if event[0] != "~":
+            self._note_names(record)
+            if node in self._recovering:
+                self._end_recovery(record)
+        self._SEES[event](self, record)
+        if node == self._origin:
+            self._sender(node).look(record)
+
+    def _end_recovery(self, record: Record) -> None:
+        """A start has said what it found when it says anything else."""
+        if record["event"] != "position_recovered" and not (record["event"] == "queued" and record.get("recovered")):
+            self._recovering.discard(record["node"])
+            self._sender(record["node"]).handle_other(record)
+            self._receiver(record["node"]).handle_other(record)
+
+    def _note_names(self, record: Record) -> None:
+        get = record.get
+        names = record["node"], record["sequence"], get("class"), get("queue"), get("peer_name")
+        if names in self._named or self._lane == DEAD_LETTER_LANE:
+            return
+        story = self._stories.get(record["sequence"])
+        if record["event"] == "stream_ended" and (story is None or not story.queued):
+            # Nothing of it was ever on the disk, so another stream has its number if the process dies now.
+            return
+        self._named.add(names)
+        for name in ("class", "queue", "peer_name"):
+            if name in record:
+                values = self._said[(name, record["sequence"])].setdefault(record["node"], {})
+                if record[name] not in values:
+                    values[record[name]] = record
+
+    def _judge_names(self) -> None:
+        """See that all nodes call the lane's class, queue and address the same."""
+        for (name, sequence), by_node in self._said.items():
+            said = [(value, record) for node in sorted(by_node) for value, record in by_node[node].items()]
+            for value, record in said[1:]:
+                if value != said[0][0]:
+                    self._at(record, "claims", f"{name} {value!r}, elsewhere {said[0][0]!r}", sequence)
+
+    def _on_life(self, record: Record) -> None:
+        node, start = record["node"], record["incarnation"]
+        sides = self._sender(node), self._receiver(node)
+        before = self._starts.get(node)
+        self._starts[node] = start
+        if before == start:
+            # In older logs only the first segment of a start tells the settings.
+            known = self._lives[node]
+            for name in SETTINGS:
+                if name in record and name in known and record[name] != known[name]:
+                    self._at(record, "claims", f"{name} {record[name]}, and {known[name]} in an earlier segment", -1)
+            record = {**known, **record}
+        self._lives[node] = record
+        for side in sides:
+            if before is not None and start > before + 1:
+                side.finish_start(Due("started", node, before + 1, end_ns=start - 1))
+            if before != start:
+                side.handle_started(record)
+                self._recovering.add(node)
+            side.handle_life(record)
+
+    # ---- what single records tell
+
+    def _story(self, record: Record) -> Story:
+        story = self._stories[record["sequence"]]
+        cls = record.get("class", TRANSACTIONAL)
+        if story.cls != cls:
+            # A stream has one class; if records disagree, the one that promises most.
+            story.cls = max(story.cls, cls, key=CLASS_CODES.__getitem__)
+        return story
+
+    def _on_queued(self, record: Record) -> None:
+        story = self._story(record)
+        story.since = story.since or record["incarnation"]
+        span = record["first"], record["last"], record["count"]
+        (story.recovered if record.get("recovered") else story.fresh).append(span)
+        story.queued.add(record["first"], record["last"])
+        if record["first"] == record["last"]:
+            self._put(story, record["first"], record["last"], record["count"])
+        if not record.get("recovered"):
+            self._latencies[record["sequence"]].queued(record, self._out)
+        if record["class"] != EXPRESS:
+            self._out.begin(record["wall_ns"])
+        self._sender(record["node"]).handle_queued(record)
+
+    def _on_removed(self, record: Record) -> None:
+        story, first, last, count = self._story(record), record["first"], record["last"], record["count"]
+        story.removed.append((first, last, count))
+        self._removals.append(record)
+        if first == last and story.weights.get(first) is None:
+            # It may never have left: then nothing else tells what it holds.
+            self._put(story, first, last, count)
+        self._sender(record["node"]).handle_removed(record)
+
+    def _weigh(self, record: Record) -> None:
+        story, number = self._story(record), record["number"]
+        for packets, messages in record["counts"]:
+            self._put(story, number, number + packets - 1, messages)
+            number += packets
+
+    def _put(self, story: Story, first: int, last: int, messages: int) -> None:
+        if story.weights.put(first, last, messages) and self._forgets:
+            raise DisorderError
+
+    def _on_sent(self, record: Record) -> None:
+        if record["node"] != self._origin:
+            self._at(record, "queue", "sent by another node", record["sequence"], number=record["number"])
+            return
+        self._weigh(record)
+        self._sender(record["node"]).handle_sent(record)
+
+    def _on_received(self, record: Record) -> None:
+        self._weigh(record)
+        self._receiver(record["node"]).handle_received(record)
+
+    def _on_committed(self, record: Record) -> None:
+        first, last, count = record["first"], record["last"], record["count"]
+        if first <= last:
+            self._story(record).commits[record["node"]].add(first, last, count)
+        if record["class"] != EXPRESS:
+            self._out.end(record["wall_ns"])
+        self._out.chart("committed", record["wall_ns"], count)
+        self._latencies[record["sequence"]].committed(record, self._out)
+        if record["node"] == self._origin:
+            self._sender(record["node"]).handle_local(record)
+        self._receiver(record["node"]).handle_committed(record)
+
+    def _on_recovered(self, record: Record) -> None:
+        covered = self._story(record).covered
+        for first, last in [(1, record["number"])] if "number" in record else record["ranges"]:
+            # A first start has found nothing, whatever it says.
+            covered.add(first, last if record["incarnation"] > 1 else 0)
+        self._receiver(record["node"]).handle_recovered(record)
+
+    def _on_rejected(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_rejected(record)
+
+    def _on_order_ack_sent(self, record: Record) -> None:
+        self._order_acks[record["sequence"]].add(record["number"], record["number"])
+        self._answered.setdefault((record["node"], record["peer"]), record)
+        if record["peer"] != self._origin:
+            evidence = f"an order ack for packets of {self._origin}, for {record['peer'] or 'nobody'}"
+            self._at(record, "claims", evidence, record["sequence"], number=record["number"])
+        self._receiver(record["node"]).handle_order_ack(record)
+
+    def _on_order_ack_received(self, record: Record) -> None:
+        sequence = record["sequence"]
+        story = self._stories[sequence]
+        story.forget(record["number"], record["incarnation"], record["n"])
+        self._order_acked.setdefault((sequence, record["number"]), record)
+        if record["node"] != self._origin:
+            self._at(record, "claims", "an order ack that arrived at another node", sequence, number=record["number"])
+        self._sender(record["node"]).handle_order_ack(record)
+
+    def _on_hold(self, record: Record) -> None:
+        if record["node"] != self._origin:
+            evidence = "word of a full queue that arrived at another node"
+            self._at(record, "claims", evidence, record["sequence"])
+        self._sender(record["node"]).handle_hold(record)
+
+    def _on_scheduled(self, record: Record) -> None:
+        self._sender(record["node"]).handle_scheduled(record)
+
+    def _on_ended(self, record: Record) -> None:
+        self._ended.add(record["sequence"])
+        self._sender(record["node"]).handle_ended(record)
+
+    def _on_forgotten(self, record: Record) -> None:
+        self._forgotten.setdefault(record["sequence"], record)
+        self._receiver(record["node"]).handle_forgotten(record)
+
+    def _on_handed(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_handed(record)
+
+    def _on_settled(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_settled(record)
+
+    def _on_returned(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_returned(record)
+
+    def _on_purged(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_purged(record)
+
+    def _on_expired(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_expired(record)
+
+    # ---- what sessions tell
+
+    def _on_freed(self, record: Record) -> None:
+        if record["event"] == "~stored" and record["class"] == RECOVERABLE and record["node"] == self._origin:
+            self._stories[record["sequence"]].store(record)
+        self._sender(record["node"]).handle_freed(record)
+
+    def _on_store_acked(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_store_acked(record)
+
+    def _on_taking(self, record: Record) -> None:
+        self._receiver(record["node"]).store_acks.handle_taking(record)
+
+    def _on_taken(self, record: Record) -> None:
+        self._receiver(record["node"]).store_acks.handle_taken(record)
+
+    def _on_closed(self, record: Record) -> None:
+        self._sender(record["node"]).handle_closed(record)
+
+    def _on_carried(self, record: Record) -> None:
+        self._hops.add((record["node"], record["peer"]))
+        self._sender(record["node"]).handle_opened(record)
+
+    # ---- the whole lane
+
+    def join(self, other: LaneJudge) -> None:
+        """Take over what another judge of the lane has seen, of nodes that are behind this one's in order."""
+        self._senders |= other._senders
+        self._receivers |= other._receivers
+        self._starts |= other._starts
+        self._lives |= other._lives
+        self._last |= other._last
+        for sequence, story in other._stories.items():
+            self._stories[sequence].join(story)
+        for sequence, latencies in other._latencies.items():
+            self._latencies[sequence].join(latencies, self._out)
+        self._hops |= other._hops
+        self._removals += other._removals
+        for sequence, numbers in other._order_acks.items():
+            self._order_acks[sequence].join(numbers)
+        self._ended |= other._ended
+        self._forgotten = {**other._forgotten, **self._forgotten}
+        self._order_acked = {**other._order_acked, **self._order_acked}
+        self._answered |= other._answered
+        for name, by_node in other._said.items():
+            self._said[name] |= by_node
+
+    def finish(self) -> None:
+        """Judge what only all records of all nodes show; more of them may follow."""
+        if self._lane == DEAD_LETTER_LANE:
+            return
+        for node, sender in self._senders.items():
+            sender.finish(self._later(node))
+        for node, receiver in self._receivers.items():
+            receiver.finish(self._later(node), lambda sequence: self._stories[sequence].given_up)
+            self._judge_receiver(receiver)
+        self._judge_names()
+        self._judge_ends()
+        self._judge_removals()
+        self._judge_order_acks()
+        for sequence, story in self._stories.items():
+            self._judge_story(sequence, story)
+
+    def _judge_ends(self) -> None:
+        """See that nothing was forgotten that its origin had not ended."""
+        for sequence, record in self._forgotten.items():
+            if sequence not in self._ended:
+                dues = given(self._origin), *of_origin(self._origin, record)
+                self._at(record, "claims", "forgotten, and its origin has not ended it", sequence, *dues)
+
+    def _judge_removals(self) -> None:
+        """See that what was given up holds as many messages as its packets."""
+        for record in self._removals:
+            first, last, count = record["first"], record["last"], record["count"]
+            packets, messages = self._stories[record["sequence"]].weights.total(first, last)
+            if packets == last - first + 1 and messages != count:
+                evidence = f"{counted(count, 'message')} removed, their packets hold {messages}"
+                self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
+
+    def _later(self, node: str) -> Due:
+        return Due("started", node, self._starts.get(node, 0), end_ns=EVER)
+
+    def _judge_receiver(self, receiver: Incoming) -> None:
+        for sequence, known in receiver.sequences.items():
+            story = self._stories[sequence]
+            if receiver.node != self._origin:
+                self._judge_arrived(sequence, known, story)
+            self._judge_commits(receiver.node, sequence, known, story)
+            if receiver.node == self._origin:
+                # What it queued for itself and a crash took the record of is in its queue all the same.
+                continue
+            for first, last in known.recovered:
+                for low, high in story.queued.missing(first, last):
+                    record = self._last[receiver.node]
+                    dues = of_origin(self._origin, record)
+                    self._at(record, "queue", "recovered but not queued", sequence, *dues, number=low, last=high)
+        for record, first, last in receiver.holes:
+            self._judge_hole(record, first, last, receiver.sequences[record["sequence"]])
+        for record, (low, high) in receiver.early_store_acks:
+            evidence = "store-acked before its commit"
+            more = {"session": record["session"], "number": low, "last": high}
+            self._at(record, "store_ack_before_commit", evidence, record["sequence"], **more)
+
+    def _judge_arrived(self, sequence: int, known: Receiver, story: Story) -> None:
+        removed = story.given_up
+        for record, (first, last) in known.unarrived:
+            # Before the end of a range may be numbers that the origin had given up.
+            ends = last == record["last"] or known.cls != TRANSACTIONAL
+            dues = () if ends else of_origin(self._origin, record)
+            for low, high in removed.missing(first, last):
+                evidence = "committed, and had not arrived"
+                self._at(record, "queue", evidence, sequence, *dues, number=low, last=high)
+
+    def _judge_commits(self, node: str, sequence: int, known: Receiver, story: Story) -> None:
+        """See that commits hold what was queued, and as many messages as their packets."""
+        removed = story.given_up
+        unsettled = Commits()
+        for commit in known.commits:
+            first, last, record = commit.first, commit.last, commit.record(node)
+            unqueued = story.queued.missing(first, last)
+            for low, high in unqueued:
+                evidence = "committed but not queued"
+                dues = of_origin(self._origin, record)
+                self._at(record, "queue", evidence, sequence, *dues, number=low, last=high)
+            packets, messages = known.counts.total(first, last)
+            agrees = packets == last - first + 1 and messages == commit.messages
+            if packets == last - first + 1 and not agrees and not removed.overlap(first, last):
+                evidence = f"{counted(commit.messages, 'message')} committed, their packets hold {messages}"
+                # Of what is between its ends the origin may have given some up.
+                dues = of_origin(self._origin, record) if known.cls == TRANSACTIONAL and last > first + 1 else ()
+                self._at(record, "claims", evidence, sequence, *dues, number=first, last=last)
+            elif not agrees and known.cls == TRANSACTIONAL and node != self._origin:
+                self._judge_bounds(node, sequence, known, commit, removed)
+            if (
+                not self._forgets
+                or unqueued
+                or not agrees
+                or (known.cls != EXPRESS and any(known.out.whole.missing(first, last)))
+            ):
+                unsettled.add(commit)
+            else:
+                known.read = max(known.read, commit.at)
+        known.commits = unsettled
+
+    def _judge_bounds(self, node: str, sequence: int, known: Receiver, commit: Commit, removed: RangeSet) -> None:
+        """See that a commit that passes numbers holds what arrived of the others, and no more than arrived at all."""
+        given_up = RangeSet(removed)
+        given_up.join(known.refused_ever)
+        wanted = given_up.missing(commit.first, commit.last)
+        least = sum(known.counts.total(*span)[1] for span in wanted)
+        most = known.counts.total(commit.first, commit.last)[1]
+        if not least <= commit.messages <= most:
+            several = f"{least}" if least == most else f"{least} to {most}"
+            evidence = f"{counted(commit.messages, 'message')} committed, what arrived of it holds {several}"
+            record = commit.record(node)
+            dues = of_origin(self._origin, record)
+            self._at(record, "claims", evidence, sequence, *dues, number=commit.first, last=commit.last)
+
+    def _judge_hole(self, record: Record, first: int, last: int, known: Receiver) -> None:
+        sequence = record["sequence"]
+        story = self._stories[sequence]
+        removed = story.given_up
+        for span in known.refused_ever:
+            removed.add(*span)
+        wanted = [part for span in story.queued.overlap(first, last) for part in removed.missing(*span)]
+        if wanted:
+            missing = counted(size(wanted), "packet")
+            evidence = f"{missing} from {wanted[0][0]} on not committed before {record['first']}"
+            dues = of_origin(self._origin, record, story.since)
+            self._at(record, "gaps", evidence, sequence, *dues, number=record["first"])
+            return
+        previous = known.previous.get(record["first"], record["first"] - 1)
+        behind = max([first - 1, *(high for _, high in known.refused_ever.overlap(first, last))])
+        if record["first"] in known.arrived and previous > behind:
+            evidence = f"{record['first']} was accepted behind {behind}, its previous is {previous}"
+            self._at(record, "previous", evidence, sequence, number=record["first"])
+
+    def _judge_order_acks(self) -> None:
+        known = [key for key in self._order_acked if key[1] in self._order_acks[key[0]]]
+        for key in known:
+            del self._order_acked[key]
+        for (sequence, number), record in self._order_acked.items():
+            last = ", ".join(str(high) for _, high in list(self._order_acks[sequence])[-3:])
+            evidence = f"order ack of {number}, {f'the last given were {last}' if last else 'none was given'}"
+            self._at(record, "ack_from_nowhere", evidence, sequence, *self._takers(record), number=number)
+        for (node, peer), record in self._answered.items():
+            senders = {sender for sender, taker in self._hops if taker == node}
+            if senders and peer not in senders:
+                evidence = f"an order ack for {peer}, from whom no packet came"
+                dues = given(peer), whole(peer, record)
+                self._at(record, "claims", evidence, record["sequence"], *dues, number=record["number"])
+
+    def _takers(self, record: Record, *, found: int | None = None) -> tuple[Due, ...]:
+        """All destinations must have been heard before something of theirs is missed that precedes a record.
+
+        Args:
+            record: of the origin.
+            found: a sequence, if a start of theirs that found it on its disk tells of all starts before that.
+        """
+        senders = {node for node, _ in self._hops}
+        takers = sorted({peer for _, peer in self._hops} - senders)
+        heard = [
+            self._heard(taker, record, found) if found is not None else (whole(taker, record),) for taker in takers
+        ]
+        return (*map(given, takers), *chain(*heard)) or (Due("peers_given", self._origin),)
+
+    def _heard(self, taker: str, record: Record, sequence: int) -> tuple[Due, ...]:
+        """What a destination had of a sequence before a record of the origin, its last start has found on its disk.
+
+        If it has not, and the origin has not ended the stream by then, the destination had nothing of it.
+        """
+        known = self._receivers[taker].sequences.get(sequence) if taker in self._receivers else None
+        found, last = known.found_in if known else 1, self._starts.get(taker, 1)
+        if found == last or sequence in self._ended:
+            return (whole(taker, record, found),)
+        begin = {"node": taker, "incarnation": last, "n": 1}
+        return whole(taker, record, last), *of_origin(self._origin, begin, self._stories[sequence].since)
+
+    def _judge_story(self, sequence: int, story: Story) -> None:
+        """Count the messages: whole ranges by their counts, then what single packets correct; and find what is lost."""
+        out = self._out
+        self._judge_queued_counts(sequence, story)
+        if story.cls == EXPRESS:
+            return
+        self._judge_repeats(sequence, story)
+        sent = story.counted.count + sum(span[2] for span in story.fresh) - sum(span[2] for span in story.removed)
+        sent += given_up_and_delivered(story)
+        delivered = sum(commits.count for commits in story.commits.values())
+        lost: list[Span] = []
+        for part in segments(story):
+            span = (part.first, part.last)
+            weight = story.weigh_all([span])
+            sent += part.sent * weight
+            delivered += part.delivered * weight
+            out.count("unqueued", part.unqueued * weight)
+            if part.lost:
+                lost.append(span)
+        out.count("sent", sent)
+        out.count("delivered", delivered)
+        for first, last in RangeSet(lost):
+            self._report_lost(sequence, story, first, last)
+
+    def _origins_last(self) -> Record:
+        """The origin's last record, or what there is instead."""
+        return self._last.get(self._origin) or next(iter(self._last.values()))
+
+    def _report_lost(self, sequence: int, story: Story, first: int, last: int) -> None:
+        weight = story.weigh_all([(first, last)])
+        record = {**self._origins_last(), "node": ""}
+        evidence = f"acknowledged at its origin, committed nowhere; messages: {weight}"
+        start, n = story.forgotten_at(last)
+        forgotten = {"node": self._origin, "incarnation": start, "n": n}
+        dues = settled(self._origin, story.since), *self._takers(forgotten, found=sequence)
+        self._at(record, "lost", evidence, sequence, *dues, number=first, last=last, value=weight)
+
+    def _judge_queued_counts(self, sequence: int, story: Story) -> None:
+        fresh, story.fresh = story.fresh, []
+        for first, last, count in fresh:
+            packets, messages = story.weights.total(first, last)
+            if self._forgets and packets == last - first + 1 and messages == count:
+                story.counted.add(first, last, count)
+                continue
+            story.fresh.append((first, last, count))
+            if packets == last - first + 1 and messages != count:
+                evidence = f"{counted(count, 'message')} queued in {first}..{last}, their packets hold {messages}"
+                self._at(self._origins_last(), "claims", evidence, sequence, number=first, last=last)
+
+    def _judge_repeats(self, sequence: int, story: Story) -> None:
+        """Report packets that one destination committed more than once."""
+        for node, commits in story.commits.items():
+            self._out.count("duplicates_delivered", story.weigh_all(commits.again))
+            for first, last in RangeSet(commits.again):
+                evidence = f"committed again; messages: {story.weigh_all([(first, last)])}"
+                self._at(self._last[node], "duplicates_delivered", evidence, sequence, number=first, last=last)
+
+    _SEES: ClassVar[dict[str, Callable[[LaneJudge, Record], None]]] = {
+        "queued": _on_queued,
+        "removed": _on_removed,
+        "packet_sent": _on_sent,
+        "packet_received": _on_received,
+        "committed": _on_committed,
+        "position_recovered": _on_recovered,
+        "rejected": _on_rejected,
+        "order_ack_sent": _on_order_ack_sent,
+        "order_ack_received": _on_order_ack_received,
+        "hold_received": _on_hold,
+        "resend_scheduled": _on_scheduled,
+        "stream_ended": _on_ended,
+        "stream_forgotten": _on_forgotten,
+        "handed": _on_handed,
+        "settled": _on_settled,
+        "returned": _on_returned,
+        "purged": _on_purged,
+        "expired": _on_expired,
+        "~acked": _on_freed,
+        "~stored": _on_freed,
+        "~store_acked": _on_store_acked,
+        "~taking": _on_taking,
+        "~taken": _on_taken,
+        "~closed": _on_closed,
+        "~carried": _on_carried,
+    }

@@ -1,0 +1,55 @@
+"""A session or a lane judged in parts, one for each node that tells of it, which are one again at the end.
+
+What a judge makes of a record depends on what the same node said before, and on nothing else: so the parts of a giant
+session or lane are judged side by side. What both ends show together is looked at when the parts are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from triack.tools.replay.checks.findings import Output, Record
+from triack.tools.replay.judges.journal import Unit
+from triack.tools.replay.judges.judge import UnitJudge, judge_of
+from triack.tools.replay.judges.lane_judge import LaneJudge
+from triack.tools.replay.judges.session_judge import SessionJudge
+
+
+class Part:
+    """What one node tells of a session or a lane.
+
+    Args:
+        unit: which one.
+
+    Attributes:
+        out: what was found, and was not handed on yet.
+        judge: whom the node's records are shown to, in its order.
+        until: the start and the serial up to which there can be no more records.
+    """
+
+    __slots__ = ("judge", "out", "until")
+
+    def __init__(self, unit: Unit) -> None:
+        self.out = Output()
+        self.judge: UnitJudge = judge_of(unit, self.out)
+        self.until = (0, 0)
+
+    def see(self, records: Iterable[Record]) -> None:
+        """Look at the next records of the node, which come in its order."""
+        see = self.judge.see
+        for record in records:
+            see(record)
+
+    def join(self, other: Part) -> None:
+        """Take over what another node tells of the same unit; nodes are joined by their ids, in order."""
+        mine, others = self.judge, other.judge
+        if isinstance(mine, SessionJudge):
+            assert isinstance(others, SessionJudge)
+            mine.join(others)
+        else:
+            assert isinstance(others, LaneJudge)
+            mine.join(others)
+
+    def finish(self) -> None:
+        """Judge what only all parts show together."""
+        self.judge.finish()

@@ -1,0 +1,96 @@
+"""Which starts of nodes there are logs of, and what the others may have told.
+
+Starts count from 1, so a number that is lacking is known, but for those behind the last one: that there was one of
+these only a peer can say, who heard of it in a session that no log of the node tells of. Which start such a session was
+with follows from the sessions before and after it that both ends tell of.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import pairwise
+
+from triack.tools.replay.checks.findings import EVER, Opening
+from triack.tools.replay.log.ranges import Span
+
+
+class Starts:
+    """The starts of all nodes.
+
+    Args:
+        known: node and number of each start that there is a log of.
+        openings: all ends of sessions.
+    """
+
+    def __init__(self, known: Iterable[tuple[str, int]], openings: Iterable[Opening]) -> None:
+        by_node: defaultdict[str, list[int]] = defaultdict(list)
+        for node, start in sorted(known):
+            by_node[node].append(start)
+        self._last = {node: starts[-1] for node, starts in by_node.items()}
+        self._lacking = {node: _between([0, *starts]) for node, starts in by_node.items()}
+        # By node and session, of those that only the peer tells of: which starts of the node they may have been with.
+        self._within: dict[tuple[str, str], Span] = {}
+        # Nodes of which a peer heard, perhaps after the last start that there is a log of; and surely so.
+        self._beyond: set[str] = set()
+        self._surely_beyond: set[str] = set()
+        self._place(sorted(openings, key=lambda it: (it.incarnation, it.opened_ns)))
+
+    def _place(self, openings: list[Opening]) -> None:
+        started = {(opening.node, opening.session): opening.incarnation for opening in openings}
+        pairs: defaultdict[tuple[str, str], list[Opening]] = defaultdict(list)
+        for opening in openings:
+            if opening.peer in self._last:
+                pairs[(opening.node, opening.peer)].append(opening)
+        for (_, peer), ends in pairs.items():
+            until = EVER
+            latest = {}
+            for end in reversed(ends):
+                until = latest[end.session] = started.get((peer, end.session), until)
+            since = 1
+            for end in ends:
+                start = started.get((peer, end.session))
+                if start is None:
+                    self._within[(peer, end.session)] = since, latest[end.session]
+                    self._note(peer, since, latest[end.session], heard=end.heard)
+                else:
+                    since = start
+
+    def _note(self, peer: str, since: int, until: int, *, heard: bool) -> None:
+        """A session with a start of the peer in this range is told of by nobody else."""
+        if heard and until == EVER:
+            self._beyond.add(peer)
+            if self.are_given(peer, since, self._last[peer]):
+                self._surely_beyond.add(peer)
+
+    def are_given(self, node: str, first: int, last: int) -> bool:
+        """Whether there is a log of each start that a node had from the first to the last of these."""
+        if node not in self._last or (last > self._last[node] and node in self._beyond):
+            return False
+        return not any(low <= last and high >= first for low, high in self._lacking[node])
+
+    def within(self, node: str, session: str) -> Span | None:
+        """Return in which starts of a node a session may have been that only its peer tells of; None if any."""
+        return self._within.get((node, session))
+
+    def would_tell(self, node: str, session: str) -> bool:
+        """Whether the logs of a node tell of a session that its peer had with it, if it had that session."""
+        within = self._within.get((node, session))
+        if within is None:
+            return node in self._last
+        return within[1] != EVER and self.are_given(node, *within)
+
+    def missing(self) -> list[str]:
+        """Say which starts of nodes there is no log of."""
+        told = []
+        for node in sorted(self._last):
+            # As many as a damaged log says, and nobody reads more than from where to where.
+            for low, high in self._lacking[node]:
+                told.append(f"{f'start {low}' if low == high else f'starts {low} to {high}'} of node {node}")
+            if node in self._surely_beyond:
+                told.append(f"a start after start {self._last[node]} of node {node}")
+        return told
+
+
+def _between(starts: list[int]) -> list[Span]:
+    return [(before + 1, after - 1) for before, after in pairwise(starts) if after > before + 1]

@@ -1,0 +1,311 @@
+"""``triack log compact``: session logs as Parquet files, for replays and queries of what is kept for long.
+
+Segments of one day go into one file until it is full, so that a thousand small ones cost what a large one does. A file
+says itself which segments it has: it is written anew with those that are new, under a name of its own, and then takes
+its place at once. So whatever a crash leaves, each segment is there once or not at all, and the next run goes on. A
+segment that has grown takes the place of what was there of it. All of it is its owner's alone, as the logs are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from triack.base.errors import ReplayError
+from triack.tools.replay.log.files import UNREADABLE, LogFile, Record, columns_of, read_records, size_bytes
+from triack.tools.replay.log.listing import PARQUET_SUFFIX, UNFINISHED, complete, list_logs
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FILE_BYTES: Final = 16 << 20
+"""Bytes of segments that a file takes, or one segment that is larger: what Parquet writes beside the records,
+about twenty kilobytes a file, is little then, and to write a file anew takes a second or two."""
+SOURCES: Final = b"triack.sources"
+"""Under this key a file tells what is in it."""
+
+
+class Source(NamedTuple):
+    """A segment that is in a file.
+
+    Attributes:
+        source: its name when it is complete, from the directory that was given.
+        wall_ns: the time of its first record. A store that runs from a copy writes segments of the same names.
+        bytes: how long it was when it was taken.
+        records: how many of the file's records are from it.
+    """
+
+    source: str
+    wall_ns: int
+    bytes: int
+    records: int
+
+
+@dataclass(slots=True)
+class Compacted:
+    """What a run did.
+
+    Attributes:
+        segments: how many there are.
+        made: how many of them were new, or had grown.
+        bytes_in: how long these are.
+        bytes_out: by how much the output has grown.
+        records: how many records these have.
+    """
+
+    segments: int = 0
+    made: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    records: int = 0
+
+
+@dataclass(slots=True)
+class _New:
+    """A segment that is to be taken: its file, its length, and where its records belong."""
+
+    path: Path
+    source: str
+    wall_ns: int
+    bytes: int
+    order: tuple[str, int, int]
+
+
+class _File:
+    """A file of the output: what is in it, and what is to be put into it.
+
+    Args:
+        path: the file, which need not be there.
+        sources: what is in it, in the order of its records.
+
+    Attributes:
+        path, sources: as given.
+        stale: which of the sources have grown, and are left out when it is written.
+        new: what comes in.
+        room_bytes: how much more may come in.
+    """
+
+    def __init__(self, path: Path, sources: list[Source]) -> None:
+        self.path = path
+        self.sources = sources
+        self.stale: set[Source] = set()
+        self.new: list[_New] = []
+        self.room_bytes = FILE_BYTES - sum(it.bytes for it in sources)
+
+    def put(self, new: _New, grown: Source | None = None) -> None:
+        """Take a segment, perhaps in the place of what was there of it."""
+        self.new.append(new)
+        self.room_bytes -= new.bytes
+        if grown is not None:
+            self.stale.add(grown)
+            self.room_bytes += grown.bytes
+
+
+def compact(directory: Path, output: Path) -> Compacted:
+    """Make Parquet files of the session logs in a directory, of those that are new or have grown.
+
+    Args:
+        directory: searched in depth.
+        output: where the files go; not within the directory, which would have each record twice.
+
+    Raises:
+        ReplayError: there is no log, one cannot be read or is there twice, or the output cannot be read or written.
+    """
+    if directory.resolve() in (output.resolve(), *output.resolve().parents):
+        raise ReplayError(f"{output} is within {directory}, where a replay would find each record twice")
+    segments = _find(directory)
+    done = Compacted(segments=len(segments))
+    _require_writer()
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        for file in _plan(segments, output):
+            _write(file, done)
+    except OSError as error:  # of the output: a log that cannot be read is a ReplayError
+        raise ReplayError(f"cannot write {output}: {error.strerror}") from error
+    return done
+
+
+def _require_writer() -> None:
+    """Raise if what writes Parquet is not installed, before anything is made."""
+    try:
+        importlib.import_module("triack.tools.replay.log.columns")
+    except ImportError as error:
+        raise ReplayError("log compact wants PyArrow: pip install 'triack[spark]'") from error
+
+
+def _find(directory: Path) -> dict[str, Path]:
+    """Return the segments by their names, which are the same when they are complete."""
+    found: dict[str, Path] = {}
+    for listed in list_logs([directory]).require_all().logs:
+        path = Path(listed.path)
+        source = complete(str(path.relative_to(directory)))
+        if source in found:
+            raise ReplayError(f"{found[source]} and {path} are one segment: keep only the larger one")
+        if not path.name.endswith(PARQUET_SUFFIX):
+            found[source] = path
+    if not found:
+        raise ReplayError(f"no session log (*.jsonl, *.jsonl.open) in {directory}")
+    return found
+
+
+def _plan(segments: dict[str, Path], output: Path) -> list[_File]:
+    """Return the files that are to be written, with what goes into each."""
+    files = _files_in(output)
+    known = {(it.source, it.wall_ns): (file, it) for file in files for it in file.sources}
+    days: defaultdict[str, list[_File]] = defaultdict(list)
+    for file in files:
+        days[file.path.parent.name].append(file)
+    for new in _look_at(segments):
+        there = known.get((new.source, new.wall_ns))
+        if there is None:
+            day = f"day={datetime.fromtimestamp(new.wall_ns / 1e9, UTC):%Y-%m-%d}"
+            _with_room(days[day], output / day, new.bytes).put(new)
+        elif there[1].bytes != new.bytes:
+            there[0].put(new, there[1])
+    return [file for files in days.values() for file in files if file.new]
+
+
+def _files_in(output: Path) -> list[_File]:
+    """Return the files of the output, and remove what a crash has left of one."""
+    for path in output.rglob(f".*{UNFINISHED}"):
+        path.unlink()
+    return [_File(path, sources_of(path)) for path in sorted(output.rglob(f"*{PARQUET_SUFFIX}"))]
+
+
+def sources_of(path: Path) -> list[Source]:
+    """Return what a file says of the segments that are in it.
+
+    Raises:
+        ReplayError: it cannot be read, or ``triack log compact`` has not made it.
+    """
+    columns = columns_of(path)
+    sources = read_sources(columns.told(SOURCES))
+    if sources is None or sum(it.records for it in sources) != columns.count:
+        raise ReplayError(f"{path} is no file that `triack log compact` makes: name another place by --output")
+    return sources
+
+
+def read_sources(told: bytes) -> list[Source] | None:
+    """Return the segments that a file tells of, or None if that is damaged.
+
+    Args:
+        told: what the file has under ``SOURCES``.
+    """
+    try:
+        rows = json.loads(told)
+    except UNREADABLE:
+        return None
+    if type(rows) is not list or not all(type(row) is list and [*map(type, row)] == _TYPES for row in rows):
+        return None
+    return [Source(*row) for row in rows]
+
+
+def _look_at(segments: dict[str, Path]) -> list[_New]:
+    """Return what is known of segments by their first records, in the order of these; none with a torn line alone."""
+    found = []
+    for source, path in segments.items():
+        size = size_bytes(path)
+        first = next(read_records(LogFile(path)), None)
+        if first is not None:
+            order = first["node"], first["incarnation"], first["n"]
+            found.append(_New(path, source, first["wall_ns"], size, order))
+    return sorted(found, key=lambda it: it.order)
+
+
+def _with_room(files: list[_File], folder: Path, size: int) -> _File:
+    """Return a file of a day that has room for a segment; a new one if there is none."""
+    for file in files:
+        if file.room_bytes >= size:
+            return file
+    number = 1 + max((int("0" + "".join(filter(str.isdigit, file.path.stem))) for file in files), default=0)
+    files.append(_File(folder / f"segments-{number:06d}{PARQUET_SUFFIX}", []))
+    return files[-1]
+
+
+def _write(file: _File, done: Compacted) -> None:
+    """Write a file anew, and let it take the place of what was there at once."""
+    from triack.tools.replay.log.columns import write_parquet
+
+    path = file.path
+    path.parent.mkdir(exist_ok=True)
+    before = path.stat().st_size if path.exists() else 0
+    taken: list[Source] = [it for it in file.sources if it not in file.stale]
+    unready = path.with_name(f".{path.name}.new")
+    with open(unready, "wb", opener=_private) as out:
+        batches = chain(_old(file), _fresh(file, taken))
+        write_parquet(batches, out, lambda: {SOURCES: json.dumps(taken).encode()})
+        out.flush()
+        os.fsync(out.fileno())
+    unready.replace(path)
+    for folder in (path.parent, path.parent.parent):
+        _sync(folder)
+    done.made += len(file.new)
+    done.records += sum(it.records for it in taken[len(file.sources) - len(file.stale) :])
+    done.bytes_in += sum(it.bytes for it in file.new)
+    done.bytes_out += path.stat().st_size - before
+
+
+def _old(file: _File) -> Iterator[pa.RecordBatch]:
+    """Yield the records that are in a file and stay."""
+    if not file.sources:
+        return
+    spans: list[tuple[int, int]] = []
+    end = 0
+    for it in file.sources:
+        begin, end = end, end + it.records
+        if it in file.stale:
+            continue
+        if spans and spans[-1][1] == begin:
+            begin, _ = spans.pop()
+        spans.append((begin, end))
+    at = 0
+    for batch in columns_of(file.path).batches():
+        for begin, end in spans:
+            low, high = max(begin - at, 0), min(end - at, batch.num_rows)
+            if low < high:
+                yield batch.slice(low, high - low)
+        at += batch.num_rows
+
+
+def _fresh(file: _File, taken: list[Source]) -> Iterator[pa.RecordBatch]:
+    """Yield the records of new segments; note of each how many there were."""
+    from triack.tools.replay.log.columns import BATCH_RECORDS, pack
+
+    records = chain.from_iterable(_noted(new, taken) for new in file.new)
+    while some := list(islice(records, BATCH_RECORDS)):
+        yield pack(some)
+
+
+def _noted(new: _New, taken: list[Source]) -> Iterator[Record]:
+    count = 0
+    for record in read_records(LogFile(new.path)):
+        count += 1
+        yield record
+    taken.append(Source(new.source, new.wall_ns, new.bytes, count))
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file for its owner alone, also one that is there."""
+    handle = os.open(path, flags, 0o600)
+    os.fchmod(handle, 0o600)
+    return handle
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+_TYPES: Final = [str, int, int, int]
+"""Those of a ``Source``."""

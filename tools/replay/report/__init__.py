@@ -1,0 +1,1 @@
+"""The report: its page, its plots and its tables."""

@@ -1,0 +1,189 @@
+"""What the report shows beside the verdict: gathered record by record, whatever a record is judged to be."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from functools import lru_cache
+from typing import ClassVar, Final
+
+from triack.base.printable import printable
+from triack.tools.replay.checks.findings import Output, Record
+from triack.tools.replay.log.ranges import RangeSet
+from triack.tools.replay.log.schema import POLICY_SHOWN
+
+_shown: Final = lru_cache(4096)(printable)
+"""The same few names come again and again."""
+RUNS_MAX: Final = 4096
+"""Bursts of a session whose times are known: an ack that answers an older one tells nothing of the round trip."""
+TIERS: Final = ("in session", "tier 1-3", "tier 4-6", "tier 7-9", "tier 10 on")
+"""Resends of the session, and those of the sequence by their attempt."""
+
+
+def tier_of(attempt: int) -> str:
+    """Return the name of the tier that an attempt belongs to.
+
+    Args:
+        attempt: which resend of the sequence since its last progress, from 1.
+    """
+    return TIERS[min((attempt + 2) // 3, len(TIERS) - 1)]
+
+
+class Left:
+    """When the packets of a session left for the first time, of the newest ones."""
+
+    __slots__ = ("_begins", "_runs", "again")
+
+    def __init__(self) -> None:
+        self._begins: list[int] = []
+        self._runs: list[tuple[int, int]] = []
+        # Those that left again.
+        self.again = RangeSet()
+
+    def put(self, first: int, last: int, at_ns: int) -> None:
+        """Packets have left."""
+        if len(self._runs) >= RUNS_MAX:
+            del self._begins[: RUNS_MAX // 2], self._runs[: RUNS_MAX // 2]
+            self.again.take(0, self._begins[0] - 1)
+        if not self._begins or first > self._begins[-1]:
+            self._begins.append(first)
+            self._runs.append((last, at_ns))
+
+    def when(self, packet: int) -> int | None:
+        """When a packet left, if it did so once."""
+        at = bisect_right(self._begins, packet) - 1
+        if at < 0 or packet > self._runs[at][0] or packet in self.again:
+            return None
+        return self._runs[at][1]
+
+
+class Charts:
+    """Follows one segment of a log.
+
+    The names of its numbers are parts with tabs between them: ``link NODE SESSION WHAT``, ``queue WHAT PLACE QUEUE``,
+    ``lane ORIGIN LANE QUEUE``, ``name NODE NAME``, and ``alias NODE NAME`` for what a peer calls it. Who is at the
+    other end of a session, the conclusion knows.
+
+    What a record calls a node or a queue has no tab in it from here on, and nothing else that is not seen.
+
+    Args:
+        out: takes the series and the numbers.
+    """
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._left: dict[str, Left] = {}
+        # How the names of a session's numbers begin.
+        self._names: dict[str, str] = {}
+
+    def see(self, record: Record) -> None:
+        """Take the next record."""
+        handler = self._SEES.get(record["event"])
+        if handler is not None:
+            handler(self, record)
+
+    def _link(self, record: Record, what: str, value: int = 1) -> None:
+        session = record["session"]
+        name = self._names.get(session)
+        if name is None:
+            name = self._names[session] = f"link\t{record['node']}\t{session}\t"
+        self._out.count(name + what, value)
+
+    def _queue(self, record: Record, what: str, place: str, value: int) -> None:
+        self._out.count(f"queue\t{what}\t{_shown(place)}\t{_shown(record['queue'])}", value)
+
+    def _started(self, record: Record) -> None:
+        self._out.count(f"name\t{record['node']}\t{_shown(record['name'])}", 1)
+
+    def _opened(self, record: Record) -> None:
+        self._out.count(f"alias\t{record['peer']}\t{_shown(record['peer_name'])}", 1)
+        self._out.chart("window", record["wall_ns"], record["window"], "max")
+        for name, limit in (("ack_timeout_min_ns", "least"), ("ack_timeout_max_ns", "longest")):
+            if name in record:
+                self._out.chart(f"ack_timeout {limit}", record["wall_ns"], record[name], "max")
+        values = "\t".join(str(record.get(name, 0)) for name in POLICY_SHOWN)
+        self._out.count(f"policy\t{record['node']}\t{values}\t{record['peer']}", 1)
+
+    def _closed(self, record: Record) -> None:
+        self._left.pop(record["session"], None)
+        self._names.pop(record["session"], None)
+
+    def _sent(self, record: Record) -> None:
+        packets, left = record["packets"], self._left.get(record["session"])
+        if left is None:
+            left = self._left[record["session"]] = Left()
+        self._link(record, "sent", packets)
+        self._link(record, "bytes", record["size"])
+        span = record["packet"], record["packet"] + packets - 1
+        if record["resend"]:
+            # Nobody knows which of the two an ack is for.
+            left.again.add(*span)
+            self._link(record, "resent", packets)
+            self._out.chart(f"tiers {TIERS[0]}", record["wall_ns"], packets)
+            return
+        left.put(*span, record["at_ns"])
+        self._link(record, "messages", sum(packets * each for packets, each in record.get("counts", ())))
+
+    def _received(self, record: Record) -> None:
+        packets = record["packets"]
+        self._link(record, "received", packets)
+        if record["duplicate"]:
+            self._link(record, "duplicate", packets)
+            self._out.chart("causes known to the session", record["wall_ns"], packets)
+
+    def _ack_sent(self, record: Record) -> None:
+        self._out.chart(f"acks {record['trigger']}", record["wall_ns"], 1)
+        self._link(record, f"ack {record['trigger']}")
+
+    def _ack_received(self, record: Record) -> None:
+        """The last packet that an ack covers is the one that it answers."""
+        left = self._left.get(record["session"])
+        if not left or not record["ranges"]:
+            return
+        sent_ns = left.when(record["ranges"][-1][1])
+        if sent_ns is not None:
+            taken_ns = record["at_ns"] - sent_ns
+            self._link(record, "round_trips")
+            self._link(record, "round_trip_ns", taken_ns)
+            self._out.chart("round_trip", record["wall_ns"], taken_ns, "max")
+
+    def _rejected(self, record: Record) -> None:
+        if record["reason"] in ("duplicate", "stale-sequence"):
+            self._out.chart(f"causes {record['reason']}", record["wall_ns"], 1)
+
+    def _resent(self, record: Record) -> None:
+        packets = record["last"] - record["first"] + 1
+        self._out.chart(f"tiers {tier_of(record['attempt'])}", record["wall_ns"], packets)
+        self._out.chart("resend_wait", record["wall_ns"], record["interval_ns"], "max")
+
+    def _lane(self, record: Record) -> None:
+        self._out.count(f"lane\t{record['origin']}\t{record['lane']}\t{_shown(record['queue'])}", 1)
+
+    def _queued(self, record: Record) -> None:
+        self._lane(record)
+        if not record.get("recovered"):
+            # A queue of the node itself is no peer's.
+            self._queue(record, "queued", record["peer_name"] or record["node"], record["count"])
+
+    def _committed(self, record: Record) -> None:
+        self._lane(record)
+        self._queue(record, "committed", record["node"], record["count"])
+
+    def _handed(self, record: Record) -> None:
+        what = "handed again" if record["redelivered"] else "handed"
+        self._queue(record, what, record["node"], sum(packets * each for packets, each in record["counts"]))
+
+    _SEES: ClassVar[dict[str, Callable[[Charts, Record], None]]] = {
+        "node_started": _started,
+        "session_opened": _opened,
+        "session_closed": _closed,
+        "packet_sent": _sent,
+        "packet_received": _received,
+        "ack_sent": _ack_sent,
+        "ack_received": _ack_received,
+        "rejected": _rejected,
+        "resend_scheduled": _resent,
+        "queued": _queued,
+        "committed": _committed,
+        "handed": _handed,
+    }

@@ -1,0 +1,97 @@
+"""The tables of the report: per link, per queue, and how long messages took."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from triack.tools.replay.log.schema import FAILURE_REASONS, POLICY_SHOWN, Timeline
+from triack.tools.replay.log.series import LATENCY_BUCKETS_PER_DECADE
+
+SHARES: Final = (0.5, 0.9, 0.99, 0.999, 1.0)
+"""Of messages, the percentiles that the report tells; the last is the slowest message."""
+
+
+def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
+    """Put the numbers of links and queues, and the names of nodes, in.
+
+    Args:
+        timeline: has the sessions.
+        numbers: those that ``Charts`` counted, among others.
+    """
+    parts = [(name.split("\t"), value) for name, value in sorted(numbers.items()) if "\t" in name]
+    called: dict[str, set[str]] = {}
+    for (what, *rest), _ in parts:
+        if what in ("name", "alias") and "" not in rest:
+            called.setdefault("\t".join(rest[1:]), set()).add(rest[0])
+            # A node knows best what it is called: its name replaces what others call it.
+            if what == "name" or rest[0] not in timeline.names:
+                timeline.names[rest[0]] = "\t".join(rest[1:])
+    peers = {(line.node, line.session): line.peer for line in timeline.sessions}
+    for (what, *rest), value in parts:
+        if what == "link":
+            node, session, count = rest
+            _count_link(timeline, node, peers.get((node, session), ""), count, value)
+        elif what == "queue":
+            count, place, *queue = rest
+            meant = called.get(place, {place})
+            node = next(iter(meant)) if len(meant) == 1 else place
+            _add(timeline.queues.setdefault((timeline.names.get(node, node), "\t".join(queue)), {}), count, value)
+        elif what == "policy":
+            node, *values = rest[: 1 + len(POLICY_SHOWN)]
+            ends = node, "\t".join(rest[1 + len(POLICY_SHOWN) :])
+            timeline.policies.setdefault(ends, {})[tuple(map(int, values))] = value
+        elif what == "lane":
+            origin, lane, *queue = rest
+            timeline.lanes[(origin, int(lane))] = "\t".join(queue)
+    for line in timeline.sessions:
+        link = timeline.links.setdefault((line.node, line.peer), {})
+        _add(link, "sessions", 1)
+        _add(link, "failed", int(line.reason in FAILURE_REASONS))
+
+
+def _count_link(timeline: Timeline, node: str, peer: str, what: str, value: int) -> None:
+    """What arrived and what was acknowledged belongs to the link of the other direction."""
+    here = what in ("received", "duplicate") or what.startswith("ack ")
+    _add(timeline.links.setdefault((peer, node) if here else (node, peer), {}), what, value)
+
+
+def _add(counts: dict[str, int], what: str, value: int) -> None:
+    counts[what] = counts.get(what, 0) + value
+
+
+def percentile_ms(counts: Mapping[int, int], share: float) -> float:
+    """Return the latency that this share of messages did not exceed: the end of its bucket, milliseconds.
+
+    Args:
+        counts: latency bucket -> messages.
+        share: from 0 to 1.
+    """
+    left = math.ceil(share * sum(counts.values()))
+    upper = 0.0
+    for bucket in sorted(counts):
+        upper = 10 ** ((bucket + 1) / LATENCY_BUCKETS_PER_DECADE) / 1000
+        left -= counts[bucket]
+        if left <= 0:
+            break
+    return upper
+
+
+def latency_totals(timeline: Timeline) -> dict[int, int]:
+    """Return latency bucket -> messages, over the whole time."""
+    return {bucket: sum(counts.values()) for bucket, counts in sorted(timeline.latency.items())}
+
+
+def percentiles_over_time(timeline: Timeline, share: float) -> dict[int, float]:
+    """Return bucket of time -> the latency that this share of its messages did not exceed, milliseconds.
+
+    Args:
+        timeline: what an engine gathered.
+        share: from 0 to 1.
+    """
+    by_time: dict[int, dict[int, int]] = {}
+    for latency, counts in timeline.latency.items():
+        for bucket, count in counts.items():
+            by_time.setdefault(bucket, {})[latency] = count
+    return {bucket: percentile_ms(counts, share) for bucket, counts in sorted(by_time.items())}
