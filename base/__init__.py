@@ -1,4 +1,4 @@
-"""What every room shares: errors, delivery classes, ranges, units, names, and the layouts of datagrams and commits.
+"""Shared by all rooms: errors, delivery classes, ranges, units, names, and the layouts of datagrams and commits.
 
 It imports nothing of Triack. Pure.
 """

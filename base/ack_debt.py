@@ -1,14 +1,14 @@
-"""What a receiver owes of one acknowledgement, and when it is due. All three acknowledgements own one of these.
+"""The acknowledgement that a receiver owes, and when it is due. All three acknowledgements own one of these.
 
 Promise: an acknowledgement that is owed becomes due with the first condition of its terms that holds, and never later;
-what it covered is not counted for the next one.
+packets that it covered are not counted for the next one.
 
     NOTHING_OWED --arrived--> OWED --count | bytes | delay | idle | gap | duplicate | request--> DUE
     DUE --sent--> NOTHING_OWED
 
-It counts, and knows nothing of what it counts: neither numbers nor disks nor order. Half a window or the idle delay is
-MSMQ's rule ([MS-MQQB] 3.1.1.6.1, and ``IdleAckDelay``), a delay that begins again with each packet that of its order
-acks (3.1.5.8.6); at once for what is out of order is that of RFC 9000 section 13.2.1.
+It only counts, and knows neither numbers nor disks nor order. Half a window or the idle delay is MSMQ's rule ([MS-MQQB]
+3.1.1.6.1, and ``IdleAckDelay``); a delay that begins again with each packet is the rule of its order acks (3.1.5.8.6);
+an ack at once for packets out of order is that of RFC 9000 section 13.2.1.
 """
 
 from enum import IntEnum, StrEnum
@@ -19,7 +19,7 @@ __all__ = ["TRANSITIONS", "AckDebt", "AckState", "Cause"]
 
 
 class AckState(IntEnum):
-    """What the receiver owes the sender."""
+    """The debt of the receiver to the sender."""
 
     NOTHING_OWED = 0
     OWED = 1
@@ -64,7 +64,7 @@ class AckDebt:
         terms: when it is due.
 
     Attributes:
-        terms: the same; who agrees on others with the peer puts them here.
+        terms: the same; replaced when other terms are agreed with the peer.
         state: see ``TRANSITIONS``.
         cause: why it is due, or what happened last.
         pending: packets that no acknowledgement has covered yet.
@@ -119,7 +119,7 @@ class AckDebt:
         gap: bool = False,
         asked_by_ns: int | None = None,
     ) -> None:
-        """So much more is to be acknowledged.
+        """Add packets to be acknowledged.
 
         Args:
             packets: how many.
@@ -156,7 +156,7 @@ class AckDebt:
         self._move(Cause.REQUEST)
 
     def handle_company(self) -> None:
-        """What the ack may be waiting for leaves now."""
+        """A packet that the ack may ride on leaves now."""
         if self._asked_by_ns is not None:
             self._move(Cause.REQUEST)
 
@@ -179,7 +179,7 @@ class AckDebt:
         self._asked_by_ns = None
 
     def _begin(self, now_ns: int, *, fresh: bool) -> None:
-        # What comes again does not put off what is owed for it already.
+        # A duplicate does not put off an ack that is owed already.
         if self.state is AckState.NOTHING_OWED or (fresh and not self.pending):
             self._first_at_ns = now_ns
         self._last_at_ns = now_ns

@@ -1,7 +1,7 @@
-"""When a receiver owes an acknowledgement: the policy, as a user gives it, and what of it is in force.
+"""When a receiver owes an acknowledgement: the policy, as a user gives it, and the terms in force.
 
-All three acknowledgements are held back and sent by the same rules, so that the policies of other systems are values of
-this, and no other code: half the window is MSMQ's, a third of it or a second Solace's, a number of bytes HornetQ's.
+The same rules hold back and send all three acknowledgements, so the policies of other systems are values of this and
+need no code: half the window is MSMQ's, a third of it or a second Solace's, a number of bytes HornetQ's.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ __all__ = [
 SHARE_PARTS_MAX = 1_000
 """The denominator of a share: a third is a third, and both numbers fit 16 bits."""
 DELAY_MAX_S = 1_000_000
-"""Eleven days: longer than any session, and each nanosecond of it is told apart on the way to a peer and back."""
+"""Eleven days: longer than any session, and a float of it is exact to the nanosecond on the way to a peer and back."""
 _BYTES_MAX = 1 << 40
 """More than any window holds, and a whole number for every peer."""
 _KEPT = 256
@@ -48,8 +48,8 @@ class AckTrigger:
         bytes_: the same in bytes.
         delay_s: time since the first packet not yet acknowledged (MSMQ ``IdleAckDelay``).
         idle_s: time since the last one; None for no such limit.
-        delay_rtts: let the delay be so many round trips, as the opening of the session has measured them: at least
-            ``delay_s``, at most ``delay_max_s``. None: ``delay_s`` is the delay ([MS-MQQB] 3.1.5.3.2 has 8).
+        delay_rtts: the delay as a number of round trips, as measured when the session opened: at least ``delay_s``, at
+            most ``delay_max_s``. None: ``delay_s`` is the delay ([MS-MQQB] 3.1.5.3.2 has 8).
         delay_max_s: see ``delay_rtts``.
         piggyback_after: ride on a packet that goes the other way when at least that share of the delay has passed
             since the first packet ([MS-MQQB] 3.1.7.11 has 0.75); 0: on any packet; None: never.
@@ -100,7 +100,7 @@ class AckTrigger:
 
 @dataclass(frozen=True, slots=True)
 class AckTerms:
-    """What is in force for one acknowledgement; see ``AckTrigger``.
+    """The terms in force for one acknowledgement; see ``AckTrigger``.
 
     Attributes:
         count: packets that make it due.
@@ -120,7 +120,7 @@ class AckTerms:
     on_request: bool = True
 
     def reached(self, packets: int, size_bytes: int) -> bool:
-        """Whether so much makes the acknowledgement due."""
+        """Whether these numbers make the acknowledgement due."""
         return (self.count is not None and packets >= self.count) or (
             self.bytes_ is not None and size_bytes >= self.bytes_
         )
@@ -145,7 +145,7 @@ def capped(trigger: AckTrigger, most_ns: int) -> AckTrigger:
 
 
 def terms_of(trigger: AckTrigger, window: int, rtt_ns: int = 0) -> AckTerms:
-    """What is in force with this window and this round trip."""
+    """The terms in force with this window and this round trip."""
     delay_ns = in_ns(trigger.delay_s)
     if trigger.delay_rtts is not None:
         delay_ns = min(max(round(trigger.delay_rtts * rtt_ns), delay_ns), in_ns(trigger.delay_max_s))

@@ -1,4 +1,4 @@
-"""Checks that all settings share: a number that cannot be is refused where it is given, by name."""
+"""Checks that all settings share: an invalid number is refused where it is given, by name."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields, is_dataclass
@@ -25,17 +25,17 @@ __all__ = [
 ]
 
 DATAGRAM_MIN_BYTES = 576
-"""What every IPv4 host takes (RFC 791); an ack with all its ranges fits."""
+"""Every IPv4 host takes a datagram of this size (RFC 791); an ack with all its ranges fits."""
 DATAGRAM_BASE_BYTES = 1_200
-"""What every path carries that UDP is used on today (BASE_PLPMTU of RFC 8899, section 5.1.2; RFC 9000, section 14)."""
+"""Every path for UDP today carries this size (BASE_PLPMTU of RFC 8899, section 5.1.2; RFC 9000, section 14)."""
 DATAGRAM_MAX_BYTES = 0xFFFF
 """A UDP datagram is no longer (RFC 768), and a packet's length field holds no more; TCP could carry more."""
 LONGEST_LIFE_S = 100 * 366 * 86_400
-"""A century: whoever means "for ever" sets no deadline, and what is beyond is a slip of units."""
+"""A century: a longer time is a slip of units, and no deadline at all is another setting."""
 
 
 def check_settings(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:
-    """Refuse settings whose numbers cannot be.
+    """Refuse settings with invalid numbers.
 
     Args:
         settings: a dataclass. Its fields that are integers must be whole and at least 1; its durations, fields whose
@@ -62,9 +62,9 @@ def check_settings(settings: Any, *, may_be_zero: tuple[str, ...] = ()) -> None:
 
 
 def _check_part(what: str, wanted: Any, value: object) -> None:
-    """Settings within settings: what was put in the wrong place is found before a node runs with it.
+    """Check settings within settings: a misplaced value is found before a node runs with it.
 
-    Those that may be None are for their class to check: of ``A | None`` compiled code does not tell what it is.
+    A class checks its own optional settings: compiled code does not show what ``A | None`` is.
     """
     if Mapping in (wanted, get_origin(wanted)):
         check_kind(what, value, Mapping)
@@ -73,7 +73,7 @@ def _check_part(what: str, wanted: Any, value: object) -> None:
 
 
 def check_kind(what: str, value: object, wanted: Any) -> None:
-    """Raises UsageError for what is no instance of a class, or of several (``A | None``)."""
+    """Raises UsageError for a value that is no instance of a class, or of one of several (``A | None``)."""
     if not isinstance(value, wanted):
         names = " or ".join(one.__name__ for one in get_args(wanted) or (wanted,) if one is not type(None))
         raise UsageError(f"{what} must be {'an' if names[0].lower() in 'aeiou' else 'a'} {names}, not {value!r}")
@@ -81,7 +81,7 @@ def check_kind(what: str, value: object, wanted: Any) -> None:
 
 @cache
 def _fields(kind: type[Any]) -> tuple[Field[Any], ...]:
-    """Looked up once: a policy that comes with each handshake is checked, too."""
+    """The fields of a class, looked up once: a policy that comes with each handshake is checked, too."""
     return fields(kind)
 
 
@@ -103,7 +103,7 @@ def _check_seconds(what: str, seconds: object, *, zero: bool) -> None:
 
 
 def check_between(name: str, value: object, least: float, most: float) -> None:
-    """Raises UsageError for what is no number, or beyond the limits."""
+    """Raises UsageError for a value that is no number, or beyond the limits."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         wanted = f"between {written(least)} and {written(most)}" if isfinite(most) else f"at least {written(least)}"
         raise UsageError(f"{name} must be {wanted}, not {value!r}")
@@ -129,6 +129,6 @@ def check_texts(what: str, values: object) -> list[str]:
 
 
 def check_timeout(what: str, timeout: object) -> None:
-    """Raises UsageError for what is no time to wait: neither None, for no limit, nor seconds of at least 0."""
+    """Raises UsageError for an invalid time to wait: neither None, for no limit, nor seconds of at least 0."""
     if timeout is not None:
         _check_seconds(f"{what}: timeout", timeout, zero=True)

@@ -1,9 +1,9 @@
-"""What a node's clocks showed, and whether the time of day was set between two starts.
+"""The clocks of a node, and whether the time of day was set between two starts.
 
-A node reads the system's time of day once, when it starts, and counts from then on by a clock that nobody sets. With
-each commit it writes down what both show. So the next start knows how long it was: exactly, when the machine was not
-started again meanwhile; otherwise by the time of day, as long as that was set at both times. Where nothing tells, it
-takes the least that is possible, so that nothing ends too early.
+A node reads the system's time of day once, when it starts, and counts from then on by a clock that nobody sets. Each
+commit records both clocks. So the next start knows the time that has passed: exactly, if the machine was not restarted;
+otherwise by the time of day, if that was set at both times. If neither is known, it assumes the least that is possible,
+so that nothing ends too early.
 """
 
 from struct import Struct
@@ -27,15 +27,17 @@ __all__ = [
 BOOT_BYTES = 16
 """The id of one start of a machine: a UUID on Linux."""
 UNSET_BEFORE_NS = 1_577_836_800 * SECOND
-"""2020-01-01. Before the first version of Triack no clock that was set showed less; without a battery it shows 1970, or
-when its system was made."""
+"""2020-01-01, before the first version of Triack: a clock that was set shows more.
+
+Without a battery it shows 1970, or the date of its system.
+"""
 WALL_NS_MAX = 4_102_444_800 * SECOND
-"""2100-01-01: what a node writes down in the sixteen years after that is still a time for the session log."""
+"""2100-01-01: the session log has room for times of sixteen more years."""
 NOTICED_NS = SECOND
-"""By less a clock is moved in good order, and by the time that a start takes."""
+"""Clocks are corrected by less in normal operation, and a start takes less."""
 
 UNSET_BEFORE_MS = UNSET_BEFORE_NS // MS
-"""The same in milliseconds, for what messages say of themselves."""
+"""The same in milliseconds, for the times in messages."""
 
 _STRUCT = Struct(f"<{BOOT_BYTES}sqqq")
 
@@ -59,13 +61,13 @@ class WallClock(NamedTuple):
 
 
 class ClockReading(NamedTuple):
-    """What the clocks showed at one moment.
+    """The clocks at one moment.
 
     Attributes:
         boot: which start of the machine it was, ``BOOT_BYTES`` bytes; zeros when the system does not tell.
         uptime_ns: since that start.
         system_ns: the system's time of day.
-        node_ns: the node's time of day, which the system's may have left behind since the node's start.
+        node_ns: the node's time of day, from which the system's may differ since the node's start.
     """
 
     boot: bytes
@@ -96,7 +98,7 @@ class ClockJump(NamedTuple):
 
     Attributes:
         by_ms: forward, or back when below 0.
-        last_ms: what the node's clock showed at the last commit before.
+        last_ms: the node's clock at the last commit before.
     """
 
     by_ms: int
@@ -120,8 +122,8 @@ def find_jump(last: ClockReading | None, now: ClockReading) -> ClockJump | None:
     """How the time of day was set between a commit of an earlier start and this start, or None.
 
     Args:
-        last: what the clocks showed then; None when nobody has written it down.
-        now: what they show now.
+        last: the clocks then; None when no commit recorded them.
+        now: the clocks now.
     """
     if last is None:
         return None
@@ -130,7 +132,7 @@ def find_jump(last: ClockReading | None, now: ClockReading) -> ClockJump | None:
 
 
 def _passed_ns(last: ClockReading, now: ClockReading) -> int:
-    """How long it was; the least that is possible, when nobody knows."""
+    """The time that has passed; the least that is possible, when it is unknown."""
     knows_boots = any(last.boot) and any(now.boot)
     if knows_boots and last.boot == now.boot and 0 <= last.uptime_ns <= now.uptime_ns:
         return now.uptime_ns - last.uptime_ns

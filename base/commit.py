@@ -1,4 +1,4 @@
-"""What goes to the store in one transaction, and what is read back.
+"""The content of one transaction of the store, and of reads.
 
 Plain data: the engine fills it, the store applies it.
 """
@@ -29,13 +29,12 @@ __all__ = [
 ]
 
 OWN_STATE = "$"
-"""What the node itself keeps in the table of the application's values begins with this, as its own queues do."""
+"""The node's own keys in the table of the application's values begin with this, as its own queues do."""
 
 KEY_BITS = 40
 """For a number within its lane or queue: a million packets a second for twelve days; 23 bits are left for the group."""
 HEAD_BYTES = 35
-"""How much of a packet's body an index carries: enough to know its kind, its count, until when it is to be read, and
-its place in a large message."""
+"""Bytes of a body in an index: enough for its kind, its count, its deadline, and its place in a large message."""
 
 
 def key_of(group: int, number: int) -> int:
@@ -49,7 +48,7 @@ def split_key(key: int) -> tuple[int, int]:
 
 
 class OutgoingQueueRow(NamedTuple):
-    """An outgoing stream: to whom, in which class, and which number comes next."""
+    """An outgoing stream: its peer, its class, and its next number."""
 
     lane: int
     peer: str
@@ -71,7 +70,7 @@ class OutgoingRow(NamedTuple):
 class MessageRow(NamedTuple):
     """Packets in a queue of this node that follow each other: ``key`` and ``number`` are those of the first.
 
-    ``delivery`` is their class: their stream may have ended before they are read, and then nothing else tells it.
+    ``delivery`` is their class: their stream may have ended before they are read, and then no other row has it.
     """
 
     key: int
@@ -105,7 +104,7 @@ class PositionRow(NamedTuple):
 
 
 class PeerRow(NamedTuple):
-    """What is remembered of another store: how far its history had come when it last spoke, and whose it is.
+    """The record of another store: the point of its history when it last spoke, and its peer.
 
     The name is that of the peer which proved to be the node's with a key; empty when none did.
     """
@@ -121,9 +120,9 @@ class Commit:
     """One store transaction. All of it becomes durable, or none of it.
 
     Attributes:
-        addresses: where peers say that they listen, by their names, when nobody else says so.
+        addresses: where peers say that they listen, by their names, when no other source says so.
         serial: which commit of the store's life it is; 0 leaves the store's number as it was.
-        clock: what the clocks showed when it began (``ClockReading.pack``); empty leaves what the store has.
+        clock: the clocks when it began (``ClockReading.pack``); empty leaves what the store has.
         records: how many records the session log of this start had when it was begun; 0 without a log.
     """
 
@@ -162,7 +161,7 @@ class Commit:
 
     @property
     def adds(self) -> bool:
-        """Whether it has more than what is done with; see ``removes``."""
+        """Whether it has more than removals; see ``removes``."""
         return bool(
             self.outgoing
             or self.messages
@@ -202,21 +201,21 @@ class MessageIndex:
 
 @dataclass(slots=True)
 class StoreContent:
-    """What a node finds when it starts.
+    """The content of the store when a node starts.
 
     Attributes:
         incarnation: how many starts there were, this one included.
         start: the id of this start.
         serial: the last commit of the starts before.
-        clock: what the clocks showed at the last commit that said so; empty when none did.
+        clock: the clocks at the last commit that recorded them; empty when none did.
         jump: how the time of day was set since then, if it was.
         records: how many records the session log of the start before had when its last commit was begun.
         starts: earlier starts, by id: the last commit of each.
-        room_bytes: how much more the disk takes, or None when nobody can tell.
-        peers: what is remembered of other stores, by node id.
+        room_bytes: how much more the disk takes, or None when that is unknown.
+        peers: the records of other stores, by node id.
         addresses: where peers said that they listen, by their names.
-        left: what of messages in hand the start before has left, of which no commit has told.
-        in_hand: where this start notes what is in hand; None for nowhere.
+        left: messages in hand that the start before has left and that no commit holds.
+        in_hand: where this start notes messages in hand; None for nowhere.
     """
 
     node_id: bytes

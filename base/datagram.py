@@ -4,14 +4,14 @@
             | kind   | version | epoch | connection id  | counter  | protected payload |
               1 byte   1         2       8                8          any, and what its channel adds
 
-All numbers are big-endian. The connection id is the receiver's, so that a datagram finds its conversation whatever
-address it comes from (as RFC 9000 section 5.1 has it); a connect, which finds none, has its sender's there, where the
-answer is to go. The counter never repeats in a direction of a connection: a channel that encrypts takes its nonce from
-it (RFC 5116, section 3.1); an accept has that of the connect that it answers. The epoch says with which of a
-direction's successive keys data is sealed.
+All numbers are big-endian. The connection id is the receiver's, so that a datagram finds its conversation from any
+address (as in RFC 9000 section 5.1); a connect, which finds none, has its sender's there, for the answer. The counter
+never repeats in a direction of a connection: a channel that encrypts takes its nonce from it (RFC 5116, section 3.1);
+an accept has that of the connect that it answers. The epoch says with which of a direction's successive keys data is
+sealed.
 
-Each conversation has a channel of its own. Whoever begins one makes it with ``Channels.dial`` and seals a CONNECT with
-it; whoever is called makes its own from that datagram, with ``Channels.answer``, and seals the ACCEPT with it:
+Each conversation has a channel of its own. The initiator makes one with ``Channels.dial`` and seals a CONNECT with it;
+the acceptor makes its own from that datagram, with ``Channels.answer``, and seals the ACCEPT with it:
 
     CONNECT   dial(peer).seal        --->   answer(datagram): a channel, and what the connect says
     RETRY     the same channel.open  <---   or, under load: prove first that you are where you say
@@ -54,7 +54,7 @@ VERSION = 5
 _HEADER = Struct("!BBHQQ")
 _COUNTER = Struct("!Q")
 HEADER_BYTES = _HEADER.size
-"""What stands before the payload, in the clear; a channel adds its own to it (``Channel.overhead_bytes``)."""
+"""The bytes before the payload, in the clear; a channel adds its own (``Channel.overhead_bytes``)."""
 
 
 _COUNTER_AT = HEADER_BYTES - _COUNTER.size
@@ -66,7 +66,7 @@ _CONNECTION_AT = _COUNTER_AT - _COUNTER.size
 
 
 class Kind(IntEnum):
-    """What a datagram is for."""
+    """The purpose of a datagram."""
 
     CONNECT = 1
     ACCEPT = 2
@@ -83,13 +83,13 @@ _KINDS = {int(kind): kind for kind in Kind}
 
 @dataclass(slots=True)
 class Header:
-    """What everyone can read of a datagram; not frozen because one is made for every datagram received.
+    """The part of a datagram that everyone can read; not frozen because one is made for every datagram received.
 
     Attributes:
-        kind: what the datagram is for.
+        kind: the purpose of the datagram.
         connection_id: the receiver's, 64 bits; in a connect the sender's.
         counter: 64 bits; nobody uses one twice in a direction of a connection.
-        epoch: 16 bits: which key of its direction; 0 in what is not data.
+        epoch: 16 bits: which key of its direction; 0 in any other kind than data.
     """
 
     kind: Kind
@@ -103,12 +103,12 @@ class Header:
 
 
 def encode_header(kind: Kind, connection_id: int, counter: int, epoch: int = 0) -> bytes:
-    """A ``Header`` as bytes, for those who make many."""
+    """A ``Header`` as bytes, for callers that make many."""
     return _HEADER.pack(kind, VERSION, epoch, connection_id, counter)
 
 
 def read_header(datagram: bytes) -> Header:
-    """Read whose datagram it is. Nothing in it is true before a channel has opened the datagram.
+    """Read the header of a datagram. Nothing in it is true before a channel has opened the datagram.
 
     Raises:
         ProtocolError: with reason ``too-short``, ``bad-version`` or ``unknown-kind``.
@@ -125,12 +125,12 @@ def read_header(datagram: bytes) -> Header:
 
 
 def connection_id_of(datagram: bytes) -> int:
-    """The connection that a datagram names; any number for what is too short to name one."""
+    """The connection that a datagram names; any number if it is too short to name one."""
     return int.from_bytes(datagram[_CONNECTION_AT : _CONNECTION_AT + _COUNTER.size])
 
 
 def counters_of(burst: Sequence[bytes]) -> list[int]:
-    """The counters of those at the beginning of a burst that say the same of themselves but for that, and are whole."""
+    """The counters of the first datagrams of a burst, as long as they are whole and differ in nothing else."""
     counters: list[int] = []
     alike = burst[0][:_COUNTER_AT]
     for datagram in burst:
@@ -141,7 +141,7 @@ def counters_of(burst: Sequence[bytes]) -> list[int]:
 
 
 class Opened(NamedTuple):
-    """What came of data that was opened together.
+    """The result of data that was opened together.
 
     Attributes:
         counters: of those that opened.
@@ -169,10 +169,10 @@ def open_each(open_one: Callable[[bytes, int], bytes], datagrams: list[bytes], c
 
 
 class Channel(Protocol):
-    """Protects the datagrams of one conversation; what it covers is the whole datagram, its header included.
+    """Protects the datagrams of one conversation; it covers the whole datagram, its header included.
 
     Attributes:
-        peer: the name of the peer that it has been proved to be, as the own directory has it; empty without keys.
+        peer: the name of the proved peer in the own directory; empty without keys.
         peer_key: the public key with which it was proved; empty without keys.
     """
 
@@ -181,16 +181,16 @@ class Channel(Protocol):
 
     @property
     def overhead_bytes(self) -> int:
-        """By how much a datagram is longer than its payload: the header, and what the channel adds."""
+        """By how much a datagram is longer than its payload: the header, and the bytes of the channel."""
 
     def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes, now_ns: int) -> bytes:
         """Return the whole datagram: header and protected payload.
 
         Args:
-            kind: what it is for.
+            kind: its purpose.
             connection_id: the receiver's; in a connect the sender's.
             counter: never the same twice in a direction of a connection; an accept has that of its connect.
-            payload: what it carries: the hello, or frames, or nothing.
+            payload: the hello, or frames, or nothing.
             now_ns: the monotonic clock, for keys that are replaced in time.
         """
 
@@ -202,7 +202,7 @@ class Channel(Protocol):
 
         Args:
             datagram: all of it.
-            header: what ``read_header`` has read.
+            header: the result of ``read_header``.
             now_ns: the monotonic clock.
 
         Raises:
@@ -224,13 +224,13 @@ class Channel(Protocol):
 
 
 class Answer(NamedTuple):
-    """What came of a connect.
+    """The result of a connect.
 
     Attributes:
         channel: of the conversation that it asks for; None when its sender has to prove first where it is.
-        payload: what the connect says.
+        payload: the content of the connect.
         retry: the datagram that asks for that proof, to be sent back when there is no channel, or instead of an accept;
-            empty when the sender has proved where it is, or nobody can ask for it.
+            empty when the sender has proved its address, or it cannot be asked.
     """
 
     channel: Channel | None
@@ -243,7 +243,7 @@ class Channels(Protocol):
 
     @property
     def overhead_bytes(self) -> int:
-        """That of every channel that is made here: packets are cut to size before there is a conversation."""
+        """The overhead of every channel that is made here: packets are cut to size before there is a conversation."""
 
     def knows(self, peer: str) -> bool:
         """Whether a peer, by its name in the directory, can be called: a key of it is known, if keys are used."""
@@ -252,7 +252,7 @@ class Channels(Protocol):
         """The channel of a conversation that begins here: it seals the connect, and opens the accept.
 
         Args:
-            peer: whom it is for, by its name in the directory.
+            peer: the peer to call, by its name in the directory.
             scheme: of the address that is dialled: ``udp``, ``tcp`` or ``memory``.
 
         Raises:

@@ -6,7 +6,7 @@ __all__ = ["DURABLE", "FREED_BY", "LABELS", "Ack", "Delivery"]
 
 
 class Delivery(IntEnum):
-    """How much a message is worth; the value is the code on the wire.
+    """The delivery class of a message; the value is the code on the wire.
 
     Attributes:
         EXPRESS: in memory at both ends; arrives at most once, and is lost when either process ends.

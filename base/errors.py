@@ -13,7 +13,7 @@ TriackError
 ├── TooManyKeys               this node keeps no more keys of messages at a time
 ├── NoRoom                    the disk of this node has less room than its reserve
 ├── QueueFull                 a queue of this node has reached its quota, and is set to refuse
-├── WaitTimeout               a wait ended before what it waited for; also a TimeoutError
+├── WaitTimeout the time of a wait ran out; also a TimeoutError
 │   └── RequestTimeout        no answer to a request in time
 ├── DeliveryFailed            a message will not reach its destination; it is in the dead-letter queue
 ├── ProtocolError             the peer's fault: bytes that no correct node sends
@@ -104,7 +104,7 @@ class NodeClosed(TriackError):
 class HandOverEnded(TriackError):
     """A reader acknowledges a message that was taken back from it: the message comes again, perhaps to another reader.
 
-    What a transaction has received was taken back: then nothing of the transaction happens.
+    If the message was received in a transaction, nothing of the transaction happens.
     """
 
 
@@ -119,7 +119,7 @@ class QueueFull(TriackError):
 class TooManyKeys(TriackError):
     """A node keeps as many keys of messages as it may; the message was not accepted.
 
-    Sent again it is, as soon as the oldest of them has run out (``KeySettings.lifetime_s``).
+    It will be when it is sent again after the oldest key has run out (``KeySettings.lifetime_s``).
     """
 
 
@@ -128,11 +128,11 @@ class NoRoom(TriackError):
 
 
 class WaitTimeout(TriackError, TimeoutError):
-    """The time given to a wait ran out; what was waited for may still happen."""
+    """The time given to a wait ran out; the awaited event may still happen."""
 
 
 class RequestTimeout(WaitTimeout):
-    """No answer to a request came in time. Nobody waits for it any more: one that comes yet is dropped, and counted."""
+    """No answer to a request came in time. A later answer is dropped, and counted."""
 
 
 class DeliveryFailed(TriackError):
@@ -148,7 +148,7 @@ class DeliveryFailed(TriackError):
 
 
 class ProtocolError(TriackError):
-    """The peer sent what no correct node sends.
+    """The peer sent bytes that no correct node sends.
 
     Attributes:
         reason: the short name under which the drop is counted, such as ``bad-tag``.
@@ -160,7 +160,7 @@ class ProtocolError(TriackError):
 
 
 class StoreError(TriackError):
-    """The base of what the durable store reports."""
+    """The base of the errors of the durable store."""
 
 
 class StoreInUse(StoreError):
@@ -188,13 +188,13 @@ class IdentityError(TriackError):
 
 
 class EnrolmentFailed(TriackError):
-    """A one-time code came to nothing: nobody answered, it ended unused, or whoever came cannot be trusted."""
+    """An enrolment failed: nobody answered, the code ended unused, or the node that came with it cannot be trusted."""
 
 
 class RollbackDetected(TriackError):
     """The store of this node or of a peer is an older copy of itself, or two processes run on copies of one.
 
-    The two nodes exchange nothing any more until their processes start again; what was to be sent stays queued.
+    The two nodes exchange nothing any more until their processes start again; messages stay queued.
 
     Attributes:
         peer: id of the other node, 32 hex digits.
@@ -210,8 +210,8 @@ class RollbackDetected(TriackError):
 class GapDetected(RollbackDetected):
     """Another node answers for a peer, and has nothing of what the one before it acknowledged.
 
-    Raised with ``Reconnect(gap="error")``. Nothing is sent there, and what was to be sent stays queued, until the node
-    before it answers again, or this one is started with ``gap="warn"``. ``rolled_back`` is ``peer``.
+    Raised with ``Reconnect(gap="error")``. Nothing is sent there, and messages stay queued, until the node before it
+    answers again, or this one is started with ``gap="warn"``. ``rolled_back`` is ``peer``.
     """
 
 

@@ -1,4 +1,4 @@
-"""The layout of what a node notes of messages in hand: words of 64 bits that the process writes and no commit does.
+"""The layout of a node's notes of messages in hand: words of 64 bits that the process writes outside of any commit.
 
 The words outlive the process but not the machine: only the start that follows the one which wrote them may read them,
 in the same boot of the system (``store/hands_file.py``).
@@ -41,15 +41,15 @@ Marks = dict[int, tuple[int, int]]
 
 
 def begin_words(before: int, start: int, left: Marks) -> "array[int]":
-    """The words of a new start, with what earlier ones have left, of which ``before`` was the last."""
+    """The words of a new start, with those that earlier ones have left, of which ``before`` was the last."""
     cells = [word for key, marks in left.items() for word in _cell(key, *marks)]
     return array("Q", [start, before, len(cells), HEADER_WORDS + len(cells), *cells]) + array("Q", [0]) * LIVE_WORDS
 
 
 def read_marks(words: "memoryview | array[int]", start: int) -> Marks:
-    """What the words of a start say, as the last one that the store knows; nothing if they are of another one.
+    """Read the words of the last start that the store knows; nothing if they are of another one.
 
-    Those of a start that the store does not know yet, as it died before its first commit, say what it had found.
+    A start that died before its first commit is unknown to the store; its words repeat those that it had found.
     """
     found: Marks = {}
     if len(words) < HEADER_WORDS or start not in (words[START_AT], words[BEFORE_AT]):

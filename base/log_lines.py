@@ -1,9 +1,9 @@
 """Records of the session log as lines, and lines as records again (docs/session-log.md).
 
 A line is a JSON object. The first of a segment says all that is common to its records: version, node, start and both
-clocks. Each later one has its serial ``n``, the time ``t`` in nanoseconds since the first one, and its event. What many
-records share (``SHARED``) is said by the first of them, which gives it a number, ``as``; the others refer to it by
-``of``. So nothing needs what comes behind it, and a segment may be cut off at any byte.
+clocks. Each later one has its serial ``n``, the time ``t`` in nanoseconds since the first one, and its event. The first
+of several records that share fields (``SHARED``) holds them and gives them a number, ``as``; the others refer to it by
+``of``. So no line needs a later one, and a segment may be cut off at any byte.
 """
 
 import json
@@ -17,7 +17,7 @@ __all__ = ["SEGMENT_BEGIN", "SEGMENT_BYTES", "LineReader", "LineWriter"]
 Record = dict[str, Any]
 
 SEGMENT_BEGIN: Final = b'{"v":'
-"""How the first line of a segment begins, and no other one."""
+"""The beginning of the first line of a segment, and of no other one."""
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
 """A segment is read and moved as one: large enough that there are few, small enough to handle."""
 GROUPS_MAX: Final = 4096
@@ -132,7 +132,7 @@ class LineReader:
         self._common: Record = {}
         self._begun_ns = 0
         self._wall_offset_ns = 0
-        # What the records of a group have in common, with each other and with all.
+        # The fields that the records of a group share, with each other and with all.
         self._groups: dict[int, Record] = {}
 
     def read(self, line: Record) -> Record:
@@ -142,7 +142,7 @@ class LineReader:
             line: the JSON object; it is the reader's from now on.
 
         Raises:
-            ValueError: it says neither all nor the rest of what a record is; the message says what is missing.
+            ValueError: fields of a record are missing; the message names them.
         """
         if "v" in line:
             self._begin(line)
@@ -160,7 +160,7 @@ class LineReader:
         for name in ("at_ns", "wall_ns"):
             if type(line.get(name)) is not int:
                 raise ValueError("the first record of a segment has no times")
-            # A clock that was never set may say a time before 1970.
+            # A clock that was never set may show a time before 1970.
             if not -NS_MAX < line[name] < NS_MAX:
                 raise ValueError("the first record of a segment has times that no clock has")
         self._begun_ns, wall_ns = line["at_ns"], line["wall_ns"]
@@ -169,7 +169,7 @@ class LineReader:
         self._groups = {}
 
     def fill(self, line: Record) -> Record:
-        """Do the same with a line that says nothing that later ones may refer to: it has neither ``v`` nor ``as``."""
+        """Do the same with a line to which later ones cannot refer: it has neither ``v`` nor ``as``."""
         if not self._common:
             raise ValueError("no record before it says whose it is")
         since_ns = line.pop("t", None)
@@ -192,7 +192,7 @@ _REPEATED: Final = frozenset(EVENTS["node_continued"].fields)
 
 
 def _make_encode() -> Callable[[Record, int], Iterable[str]]:
-    """What ``json.JSONEncoder`` makes for each record anew: that takes as long as to encode one."""
+    """The encoder that ``json.JSONEncoder`` makes anew for each record, which takes as long as encoding one."""
     encoder = json.JSONEncoder(separators=(",", ":"), check_circular=False)
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:  # another Python than CPython

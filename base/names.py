@@ -9,13 +9,16 @@ __all__ = ["check_name", "nearest", "what_else"]
 NAME_BYTES_MAX = 124
 """The queue name limit of MSMQ ([MS-MQMQ] 2.1)."""
 NAME_PUNCTUATION = frozenset("._-$")
-"""It means nothing in an address; ``$`` stands in MSMQ's own names, such as ``order_queue$``."""
+"""These have no meaning in an address; ``$`` is in MSMQ's own names, such as ``order_queue$``."""
 
 COMPARED_MAX = 100
-"""Names that one is compared with, which takes as many microseconds as there are letters in each. Of more than these,
-programs have made most, and they are numbered: each is like all others."""
+"""How many names one is compared with.
+
+Each takes as many microseconds as it has letters. Where there are more, programs have made most of them, with numbers:
+each is like all others.
+"""
 TOLD_MAX = 20
-"""Names in a message: what fits on a screen."""
+"""Names in a message: as many as fit on a screen."""
 
 
 def check_name(name: object) -> str:
@@ -50,7 +53,7 @@ def nearest(name: str, known: Collection[str]) -> str | None:
 
 
 def what_else(name: str, known: Collection[str]) -> str:
-    """What there is, for whoever asked for a ``name`` that is not there."""
+    """The known names, for a caller whose ``name`` is unknown."""
     meant = nearest(name, known)
     if meant is not None:
         return f"did you mean {meant}?"

@@ -1,4 +1,4 @@
-"""What a node tells the program that it is part of: links that come and go, and peers that it speaks to no more."""
+"""Events of a node for its program: links that come and go, and peers that it no longer speaks to."""
 
 from dataclasses import dataclass
 
@@ -34,7 +34,7 @@ class LinkUp:
 
 @dataclass(frozen=True, slots=True)
 class LinkDown:
-    """A session that was open has ended. What it had not acknowledged is sent again in the next one.
+    """An open session has ended. The next one resends its unacknowledged packets.
 
     Attributes:
         address: where its datagrams went.
@@ -52,11 +52,11 @@ class LinkDown:
 
 @dataclass(frozen=True, slots=True)
 class PeerSilent:
-    """Nobody answers at an address for which there are messages. Told once until somebody does; the node tries on.
+    """Nobody answers at an address for which there are messages. Reported once until somebody does; the node tries on.
 
     Attributes:
         address: where it tries.
-        cause: what the system says of it, such as ``cannot resolve nosuch.invalid``, or that nothing came back.
+        cause: the system's reason, such as ``cannot resolve nosuch.invalid``, or that nothing came back.
     """
 
     address: str
@@ -65,7 +65,7 @@ class PeerSilent:
 
 @dataclass(frozen=True, slots=True)
 class PeerUnknown:
-    """There are messages for a peer that this node does not trust, or no more. They wait; told once until it does.
+    """Messages for a peer wait, as this node does not trust it, or no longer; reported once until it does.
 
     Attributes:
         peer: the peer, as the destination of the messages names it.
@@ -93,12 +93,12 @@ class PeerHalted:
 
 @dataclass(frozen=True, slots=True)
 class GapFound:
-    """Another node answers for a peer, and has nothing of what the one before it acknowledged.
+    """Another node answers for a peer, and has none of the messages that the one before it acknowledged.
 
     Attributes:
-        peer: whom this node sends to, by name.
+        peer: the peer that this node sends to, by name.
         node_id: the node that answers, 32 hex digits.
-        before: the one that has what was acknowledged, as far as it has not read it.
+        before: the one that has the acknowledged messages, as far as they are unread.
         queues: those of the peer of which messages were acknowledged, or given up.
         halts: whether nothing is sent there any more, as ``Reconnect(gap=)`` says.
         cause: all of that in a sentence.
@@ -114,7 +114,7 @@ class GapFound:
 
 @dataclass(frozen=True, slots=True)
 class QueueOverQuota:
-    """A queue of this node has reached its quota: who sends to it waits, or is refused. Told once until it has room.
+    """A queue of this node has reached its quota: its senders wait, or are refused. Reported once until it has room.
 
     Attributes:
         queue: its name.
@@ -142,9 +142,9 @@ class StoreLow:
 
 @dataclass(frozen=True, slots=True)
 class StreamHeld:
-    """Messages to a queue wait where they come from, as their destination has no room; or wait no more.
+    """Messages to a queue wait at their sender, as their destination has no room; or wait no more.
 
-    Told once for all queues of a peer that wait for one reason, and for each queue where that is the reason.
+    Reported once for all queues of a peer that wait for one reason, and for each queue where the queue is the reason.
 
     Attributes:
         peer: the node at the other end, by name.
@@ -164,9 +164,9 @@ class StreamHeld:
 
 @dataclass(frozen=True, slots=True)
 class StreamsNearLimit:
-    """A peer has nearly as many live streams as it may have, or as many: then further ones wait at their sender.
+    """A peer is near its limit of live streams, or has reached it: then further ones wait at their sender.
 
-    Told by both ends, once until there are fewer again. A stream is one queue of a peer in one class; it ends when it
+    Both ends report it, once until there are fewer again. A stream is one queue of a peer in one class; it ends when it
     has had nothing to send for a while.
 
     Attributes:

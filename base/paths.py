@@ -3,7 +3,7 @@
 ``udp://192.0.2.9:7801`` is a path that leaves from whichever address the system chooses.
 ``udp://192.0.2.9:7801?at=198.51.100.7`` leaves from 198.51.100.7, as that is where the peer called: a firewall on its
 side lets no answer through from anywhere else. A session goes by paths, and takes a peer that begins to call elsewhere
-for one that has moved. People, and whatever looks for a peer, are given the address alone.
+for one that has moved. Users, and code that looks for a peer, get the address alone.
 """
 
 __all__ = ["address_in", "called_in", "path_of"]

@@ -1,8 +1,8 @@
-"""Whom a node knows: its peers by name, with their keys, their addresses and what they may do.
+"""The peers that a node knows, by name, with their keys, their addresses and their permissions.
 
-A peer is a name of this node's own choosing. Its keys prove who speaks (there are several while keys are exchanged for
-new ones); its addresses only say where to look for it, and may be wrong. Queues, streams and links belong to peers, so
-that they outlive every address. A node that runs without keys knows peers by address alone.
+A peer is a name of this node's own choosing. Its keys prove its identity (there are several while keys are exchanged
+for new ones); its addresses only say where to look for it, and may be wrong. Queues, streams and links belong to peers,
+so that they outlive every address. A node that runs without keys knows peers by address alone.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 __all__ = ["NO_PSK", "Directory", "Peer"]
 
 NO_PSK = bytes(32)
-"""What Noise's psk2 mixes in when the two sides have agreed on no secret besides their keys."""
+"""The value for Noise's psk2 when the two sides have agreed on no secret besides their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +20,13 @@ class Peer:
     """One peer.
 
     Attributes:
-        name: what this node calls it.
+        name: this node's name for it.
         keys: its X25519 public keys, 32 bytes each; the first is the one to call it by. None without keys.
         addresses: where it may be, as ``udp://host:port`` and the like; the first is tried first.
         psk: 32 bytes that both sides have agreed on.
         may_send: patterns (as of ``fnmatch``) of the queues that it may send to.
-        keep_alive_s: keep in touch with it, and send it something over UDP whenever nothing was sent for so many
-            seconds, as it cannot call this node; 0: send nothing for that; None: as the node does by itself.
+        keep_alive_s: keep a session with it, and ping it over UDP when nothing was sent for that many seconds, as it
+            cannot call this node; 0: no pings; None: the node's own setting.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Peer:
 
     @property
     def wants_touch(self) -> bool:
-        """Whether a session with it is to be open even if nothing is to be sent."""
+        """Whether a session with it is kept open with nothing to send."""
         return bool(self.keep_alive_s)
 
     def may_send_to(self, queue: str) -> bool:
@@ -47,7 +47,7 @@ class Peer:
 
 
 class Directory:
-    """The peers of a node; one object for all who ask, changed in place.
+    """The peers of a node; one object for all readers, changed in place.
 
     Args:
         peers: all of them.

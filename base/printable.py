@@ -1,4 +1,4 @@
-"""Text for people: that of others made safe to show (one line, no control over a terminal, no secret), and numbers."""
+"""Text for people: foreign text made safe to show (one line, no control over a terminal, no secret), and numbers."""
 
 import json
 import re
@@ -15,8 +15,8 @@ _SECRET = re.compile(r"(triack-(?:private|shared)-)[a-z2-7]+", re.IGNORECASE)
 def printable(text: str) -> str:
     """Return the text with every character escaped that is no letter, digit, mark, punctuation, symbol or plain space.
 
-    So control characters, ANSI sequences, newlines, and what turns the direction of writing are seen and have no
-    effect (CWE-117, CWE-150). Of a private or shared key only its kind is left.
+    So control characters, ANSI sequences, newlines, and marks that turn the direction of writing are visible and have
+    no effect (CWE-117, CWE-150). Of a private or shared key only its kind is left.
     """
     text = escaped(text)
     if "triack-" in text.lower():

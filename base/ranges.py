@@ -9,7 +9,7 @@ __all__ = ["NumberSet", "Range", "as_ranges", "without"]
 Range = tuple[int, int]
 """An inclusive range ``(first, last)``."""
 _NONE: list[int] = []
-"""What sets without a gap have in common, and nobody adds to: nearly all of the many that a node has are such."""
+"""Shared by all sets without a gap, which are nearly all sets of a node; nobody adds to it."""
 
 
 class NumberSet:
@@ -109,7 +109,7 @@ class NumberSet:
         return fresh
 
     def forget_below(self, floor: int) -> None:
-        """Count every number up to ``floor`` as seen: nobody wants it any more."""
+        """Count every number up to ``floor`` as seen: it is not wanted any more."""
         if floor <= self.cumulative:
             return
         self.cumulative = floor
@@ -160,7 +160,7 @@ def as_ranges(numbers: list[int]) -> list[Range]:
 
 
 def without(ranges: Iterable[Range], others: Sequence[Range]) -> list[Range]:
-    """What is left of ascending, disjoint ranges when others, which are so too, are taken out."""
+    """Ascending, disjoint ranges without others of the same kind."""
     left: list[Range] = []
     at = 0
     for first, last in ranges:

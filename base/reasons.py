@@ -32,41 +32,41 @@ class DropReason(Reason):
     NOT_LOOPBACK = "not-loopback", "A node without keys was to send beyond its machine."
     SEND_ERROR = "send-error", "The operating system refused to send a datagram."
     CANNOT_SEND = "cannot-send", "No endpoint could be opened for the destination."
-    SEND_OVERFLOW = "send-overflow", "A stream or socket that takes no more had too much waiting."
-    CONNECT_FAILED = "connect-failed", "A stream connection could not be made."
+    SEND_OVERFLOW = "send-overflow", "A TCP connection or socket that takes no more had too much waiting."
+    CONNECT_FAILED = "connect-failed", "A TCP connection could not be made."
     CLOSED = "closed", "The endpoint, or the connection, had been closed."
     UNREACHABLE = "unreachable", "Nobody has that address on the in-memory network."
     RECEIVE_ERROR = "receive-error", "The operating system reported an error instead of a datagram."
     RECEIVE_OVERFLOW = "receive-overflow", "Datagrams arrived faster than the node took them."
     EMPTY = "empty", "A datagram had no content."
-    FRAME_TOO_LARGE = "frame-too-large", "A stream announced a datagram over the limit; the connection was ended."
-    FRAME_TIMEOUT = "frame-timeout", "A stream left a datagram unfinished for too long; the connection was ended."
-    TOO_MANY_CONNECTIONS = "too-many-connections", "A stream connection of a stranger gave way to a newer one."
-    NOT_VOUCHED = "not-vouched", "Nothing came of a stream connection in time, such as a session; it was ended."
-    # What a datagram is.
+    FRAME_TOO_LARGE = "frame-too-large", "A TCP connection announced a datagram over the limit, and was ended."
+    FRAME_TIMEOUT = "frame-timeout", "A TCP connection left a datagram unfinished for too long, and was ended."
+    TOO_MANY_CONNECTIONS = "too-many-connections", "A TCP connection of a stranger gave way to a newer one."
+    NOT_VOUCHED = "not-vouched", "A TCP connection led to no session or enrolment in time, and was ended."
+    # Reading a datagram.
     TOO_SHORT = "too-short", "A datagram was shorter than its header and tag."
     BAD_VERSION = "bad-version", "A datagram was of another version of the protocol."
     UNKNOWN_KIND = "unknown-kind", "A datagram was of no known kind."
     BAD_HEADER = "bad-header", "Bits of a datagram's header were set for which its kind has no use."
     BAD_MAC = "bad-mac", "A connect, or an answer to one, was made by someone who does not know this node's public key."
     BAD_TAG = "bad-tag", "A datagram was not what its sender sealed."
-    REPLAYED = "replayed", "A datagram had come before, or was older than can be told."
+    REPLAYED = "replayed", "A datagram had come before, or was too old to be checked."
     KEY_EXPIRED = "key-expired", "A datagram was sealed with a key that is no longer used."
     TOO_MANY_FORGERIES = "too-many-forgeries", "A connection had as many forged datagrams as its keys can bear."
     UNKNOWN_CONNECTION = "unknown-connection", "A datagram named a connection that does not exist, or no more."
-    # What it says.
+    # Its content.
     BAD_HELLO = "bad-hello", "A hello could not be read, or held a value that cannot be."
     BAD_FRAME = "bad-frame", "A frame could not be read, or held a value that cannot be."
     REPEATED_FRAME = "repeated-frame", "A datagram had two frames of one kind, which no correct sender writes."
     BAD_PACKET = "bad-packet", "A packet's sequence header could not be read, or contradicted its stream."
     BAD_BODY = "bad-body", "A packet's messages could not be read."
-    ACK_OF_UNSENT = "ack-of-unsent", "An acknowledgement covered what was never sent."
+    ACK_OF_UNSENT = "ack-of-unsent", "An acknowledgement covered packets that were never sent."
     NOT_OPEN = "not-open", "A datagram came for a session that was not open."
     BEYOND_WINDOW = "beyond-window", "A packet's number was further ahead than any correct sender's."
     NOT_OUR_PACKET = "not-our-packet", "An order ack or a rejection came from a node that has no say in that stream."
     FOREIGN_ORIGIN = "foreign-origin", "A packet came in another node's name."
-    # Who may connect.
-    NO_KEY = "no-key", "A peer was to be called whose key is not known, or no more."
+    # Connecting.
+    NO_KEY = "no-key", "A peer was to be called whose key is not known, or no longer."
     UNTRUSTED = "untrusted", "A connect came with a key that belongs to no peer."
     NOT_INVITED = "not-invited", "An enrolment came without the code of an open invitation."
     TOO_MANY_CONNECTS = "too-many-connects", "One host had more connects than its share, while too many came in all."
@@ -82,7 +82,7 @@ class DropReason(Reason):
     ROLLBACK = "rollback", "A peer was refused because its store or ours is an older copy, or runs twice."
     TOO_MANY_SESSIONS = "too-many-sessions", "A connect found no room for one more session."
     HALF_OPEN_OVERFLOW = "half-open-overflow", "An unfinished connection gave way to a newer one."
-    # What found no room.
+    # No room.
     CONTROL_OVERFLOW = "control-overflow", "An order ack or a rejection found too many waiting for the same peer."
     TOO_MANY_ENDS = (
         "too-many-ends",
@@ -93,9 +93,9 @@ class DropReason(Reason):
     DEAD_LETTERS_FULL = "dead-letters-full", "A message found the quota of dead letters full, and is gone."
     DEAD_LETTER_REPLACED = "dead-letter-replaced", "A dead letter that nobody read gave way to newer ones, and is gone."
     EXPIRED_DISCARDED = "expired-discarded", "A message expired, and is gone, as its node keeps no such letters."
-    # What nobody waits for any more.
-    LATE_ANSWER = "late-answer", "An answer came to a request for which nobody waits any more."
-    REQUEST_ENDED = "request-ended", "A request ran out of time on its way, or was refused; whoever waited was told."
+    # Not awaited any more.
+    LATE_ANSWER = "late-answer", "An answer came to a request that nobody waits for any more."
+    REQUEST_ENDED = "request-ended", "A request ran out of time on its way, or was refused; its caller got the error."
 
 
 class RejectReason(Reason):

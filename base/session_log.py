@@ -27,11 +27,11 @@ SCHEMA_VERSION: Final = 2
 
 
 class Field(NamedTuple):
-    """What a field holds.
+    """The type and meaning of a field.
 
     Attributes:
         type: the type that its value has in Python; a list is one of pairs, each a list of two ints.
-        sentence: what the value means.
+        sentence: the meaning of the value.
     """
 
     type: type
@@ -39,7 +39,7 @@ class Field(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What the records of an event hold, beside the fields of every record.
+    """The fields of an event's records, beside those of every record.
 
     Attributes:
         sentence: when one is written.
@@ -82,8 +82,8 @@ FIELDS: Final[dict[str, Field]] = {
     ),
     "counts": Field(
         list,
-        "pairs of packets and messages: so many packets in a row complete so many messages each (a fragment completes "
-        "none but the last, which completes one); in `handed` so many messages of each were handed out",
+        "pairs (p, m): p packets in a row complete m messages each (only the last fragment of a large message "
+        "completes one); in `handed`, m messages of each were handed out",
     ),
     "place": Field(int, "the place of the first message within its packet, from 0; packets behind it begin with 0"),
     "first": Field(int, "with `last` an inclusive range of sequence numbers"),
@@ -191,7 +191,7 @@ POLICY: Final = (
     "store_ack_timeout_min_ns",
     "store_ack_timeout_max_ns",
 )
-"""What else is in force in a session, by agreement of both ends."""
+"""Also in force in a session, by agreement of both ends."""
 
 TERMS: Final = ("ack_at_once", "cleanup_interval_ns")
 """What a session keeps to besides; logs of older nodes lack them."""
@@ -284,7 +284,7 @@ EVENTS: Final[dict[str, Event]] = {
     "store_ack_received": Event(
         "a store ack arrived; `ranges` are the packets newly store-acked", ("session", "ranges")
     ),
-    "ping_sent": Event("a ping left: whoever gets it answers with every ack that it owes, and at once", ("session",)),
+    "ping_sent": Event("a ping left: its receiver answers at once with every ack that it owes", ("session",)),
     "path_size": Event(
         "datagrams of this end have that size at most from now on: an answer to a probe came, or the path has changed, "
         "or carries such datagrams no more. Until the first of these it is 1,200 bytes over UDP",
@@ -327,7 +327,7 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "stream_forgotten": Event(
         "the origin said that it has ended a stream, and the commit that begins now forgets how far it was: nothing of "
-        "it is accepted any more. A process that dies in between recovers it, and is told again",
+        "it is accepted any more. A process that dies in between recovers it, and the origin says it again",
         _STREAM,
     ),
     "resend_scheduled": Event(
@@ -369,7 +369,7 @@ EVENTS: Final[dict[str, Event]] = {
         "datagrams were dropped; written when the node stops and at most once a second", ("reason", "count")
     ),
 }
-"""What a record can be about, by the value of its field ``event``."""
+"""Every kind of record, by the value of its field ``event``."""
 
 SHARED: Final = (
     "session", "class", "origin", "lane", "sequence", "queue", "peer", "peer_name",

@@ -1,4 +1,4 @@
-"""What a node's store survives: the one thing that a setting may weaken, named by what is lost."""
+"""What a node's store survives: the one promise that a setting may weaken, named by the loss."""
 
 from typing import Literal, get_args
 

@@ -1,7 +1,7 @@
 """Tables of transitions, and the one way from a state to the next.
 
-A table has a row for each state: what can happen in it, and the state that follows. What can happen and changes nothing
-is in the row, too. So a missing key is always a mistake of our own code.
+A table has a row for each state: each possible event, and the state that follows. Events that change nothing are in the
+row, too. So a missing key is always a mistake of our own code.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def next_state(table: Mapping[S, Mapping[E, S]], state: S, event: E) -> S:
     Args:
         table: by state and event, the next state.
         state: in which the machine is.
-        event: what happens to it.
+        event: the event.
 
     Raises:
         IllegalTransition: the table has no such pair.

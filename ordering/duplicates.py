@@ -1,9 +1,9 @@
 """The duplicate filter of express and recoverable streams: each packet once, in any order.
 
-Promise: a number is fresh once. The sender's ``previous`` field says below which number nobody sends any more, so the
-memory of the filter is bounded by what the sender has unacknowledged, and no time limit is needed.
-Recoverable filters are kept on disk by the caller, in the commit of the packet; express ones live as long as the
-process. [MS-MQQB] 3.1.2.8 keeps message ids for half an hour instead, and takes a later copy for new.
+Promise: a number is fresh once. The sender's ``previous`` field is the number below which it sends nothing any more, so
+the sender's unacknowledged packets bound the memory of the filter, and no time limit is needed. Recoverable filters are
+kept on disk by the caller, in the commit of the packet; express ones live as long as the process. [MS-MQQB] 3.1.2.8
+keeps message ids for half an hour instead, and takes a later copy for new.
 """
 
 from struct import Struct
@@ -19,8 +19,10 @@ _RANGE = Struct("!QQ")
 MAX_RANGES = 8_192
 """Gaps remembered for one stream; a sender that leaves more is not ours. A row of the store has 16 bytes for each."""
 SKIPS_MAX = 256
-"""Runs of numbers that were given up unseen and are remembered: a copy of one may still be under way. One that is
-forgotten is taken for seen; its origin, who gave it up, does not ask any more."""
+"""Runs of numbers that were given up unseen and are remembered: a copy of one may still be under way.
+
+A forgotten one counts as seen; its origin, which gave it up, does not ask any more.
+"""
 
 
 class DuplicateFilter:
@@ -47,7 +49,7 @@ class DuplicateFilter:
         return self._seen.add(header.number)
 
     def handle_run(self, header: SequenceHeader, packets: int) -> bool:
-        """See packets for the first time that follow each other, and what was seen before, and say the same.
+        """Take consecutive packets of the stream, all of them fresh.
 
         Args:
             header: of the first.
@@ -89,14 +91,14 @@ class DuplicateFilter:
         del self._skips[:-SKIPS_MAX]
 
     def opens_gap(self, header: SequenceHeader) -> bool:
-        """Whether a fresh packet of this sequence is next to nothing that was seen."""
+        """Whether a fresh packet of this sequence has no seen neighbour."""
         seen, number = self._seen, header.number
         joins = number - 1 in seen or number + 1 in seen or number - 1 <= header.previous
         return header.sequence == self.sequence and not joins
 
     @property
     def gaps(self) -> int:
-        """How many there are between what was seen."""
+        """How many gaps there are between seen numbers."""
         return self._seen.gaps
 
     @property
@@ -106,7 +108,7 @@ class DuplicateFilter:
 
     @property
     def ranges(self) -> list[Range]:
-        """The numbers that were seen, or that nobody sends any more."""
+        """The numbers that were seen, or that are not sent any more."""
         first = [(1, self._seen.cumulative)] if self._seen.cumulative else []
         return first + self._seen.ranges
 

@@ -1,11 +1,11 @@
 """The sending end of a held-back stream: its destination has no room, and says when it has.
 
-Promise: while it waits nothing leaves but a probe now and then, so that no lost word of either end can stop a stream
-for ever: a probe that is taken, or answered, says as much as the word that was lost.
+Promise: a waiting stream sends only a probe now and then. So no lost hold of either end can stop a stream for good: a
+probe that is taken, or answered, replaces the lost one.
 
     GOING --stop--> HELD --timer | progress--> PROBING --sent--> HELD     HELD | PROBING --go | session over--> GOING
 
-Words have turns, which only grow within a session: of two that overtake each other the newer one counts.
+Holds have turns, which only grow within a session: of two that overtake each other the newer one counts.
 """
 
 from enum import IntEnum
@@ -16,10 +16,13 @@ from triack.base.units import SECOND
 __all__ = ["TRANSITIONS", "Hold", "HoldEvent", "HoldState"]
 
 PROBE_NS = 5 * SECOND
-"""The wait for the first probe. Each further one in a row waits twice as long, as a zero window is probed ever more
-rarely (RFC 9293, 3.8.6.1): a destination that stays full costs one packet each time."""
+"""The wait for the first probe.
+
+Each further one in a row waits twice as long, as TCP probes a zero window (RFC 9293, 3.8.6.1): a destination that stays
+full costs one packet each time.
+"""
 PROBE_MAX_NS = 60 * SECOND
-"""The longest wait, and what a lost word costs at most. Words are packets: none is lost but with its session."""
+"""The longest wait, and the cost of a lost hold. Holds are packets: one is lost only with its session."""
 
 
 class HoldState(IntEnum):
@@ -32,14 +35,14 @@ class HoldState(IntEnum):
 
 
 class HoldEvent(IntEnum):
-    """What happened."""
+    """An event of the hold."""
 
     STOP = 0
     GO = 1
     TIMER = 2
     SENT = 3
     PROGRESS = 4
-    """The destination has taken something."""
+    """The destination has taken packets."""
 
 
 TRANSITIONS: dict[HoldState, dict[HoldEvent, HoldState]] = {
@@ -104,7 +107,7 @@ class Hold:
             self._move(HoldEvent.TIMER)
 
     def hasten(self) -> bool:
-        """The next probe need not wait, as its session would end before. Returns whether one may leave."""
+        """Let the next probe leave now, as its session would end before. Returns whether one may leave."""
         self._move(HoldEvent.TIMER)
         return self.state is HoldState.PROBING
 
@@ -116,7 +119,7 @@ class Hold:
         return self.state is not before
 
     def handle_session_closed(self) -> None:
-        """What was said is forgotten with the session; the destination says it again if it is so."""
+        """Forget the hold with its session; the destination repeats it if it still holds."""
         self._turn = 0
         self._move(HoldEvent.GO)
 

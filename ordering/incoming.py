@@ -1,14 +1,14 @@
 """The receiving end of a transactional sequence: accepted once, in order.
 
-Promise: packets come out of ``handle_packet`` in the sender's order, each once, for ever; there is no duplicate
-window. The accept rule is [MS-MQQB] 3.1.5.8.6:
+Promise: packets come out of ``handle_packet`` in the sender's order, each exactly once; there is no duplicate window.
+The accept rule is [MS-MQQB] 3.1.5.8.6:
 
     same sequence, number above the last accepted, previous not above it   -> accept
     newer sequence, previous = 0                                           -> accept
     anything else                                                          -> hold it if it may fit later, else reject
 
-Only accepted packets move the position. It knows nothing of disks: the caller commits what comes out together with
-``position``, then says so with ``handle_committed``; order acks speak of the committed position alone.
+Only accepted packets move the position. It knows nothing of disks: the caller commits the accepted packets together
+with ``position``, then calls ``handle_committed``; order acks cover the committed position alone.
 """
 
 from enum import Enum
@@ -29,12 +29,14 @@ Position = tuple[int, int]
 """A sequence id and the number of the last packet of it; (0, 0) before the first."""
 
 SKIPS_MAX = 256
-"""Runs of numbers that were passed over and are remembered: a copy of one may still be under way. One that is forgotten
-is taken for accepted; its origin, who gave it up, does not ask any more."""
+"""Runs of numbers that were passed over and are remembered: a copy of one may still be under way.
+
+A forgotten one counts as accepted; its origin, which gave it up, does not ask any more.
+"""
 
 
 class Outcome(Enum):
-    """What became of a packet; the value of a rejection is its reason."""
+    """The outcome of a packet; the value of a rejection is its reason."""
 
     ACCEPTED = "accepted"
     HELD = "held"
@@ -48,7 +50,7 @@ class IncomingSequence(Generic[Context]):
 
     Args:
         settings: how much to hold and when to acknowledge.
-        position: what the disk says was accepted last.
+        position: the last accepted packet, as the disk has it.
     """
 
     __slots__ = (
@@ -90,7 +92,7 @@ class IncomingSequence(Generic[Context]):
             now_ns: the clock.
 
         Returns:
-            What became of it, and the packets that are accepted now, in order.
+            Its outcome, and the packets that are accepted now, in order.
         """
         self.ack.handle_packet(now_ns, asks=header.asks)
         outcome = self._judge(header)
@@ -105,7 +107,7 @@ class IncomingSequence(Generic[Context]):
             self.ack.handle_request()
             held = self._held.get(header.number)
             if held is not None and header.sequence == self._held_sequence:
-                # It came again by another session: that one wants the answer.
+                # It came again by another session: the answer goes there.
                 self._held[header.number] = (held[0], context)
         return outcome, []
 
@@ -173,7 +175,7 @@ class IncomingSequence(Generic[Context]):
             return Outcome.HOLD_FULL
         known = self._held.get(header.number)
         if known is not None:
-            # The same packet may come again with a smaller previous: keep the newer word of the sender.
+            # The same packet may come again with a smaller previous: keep the sender's newer value.
             return Outcome.HELD if header.previous < known[0].previous else Outcome.DUPLICATE
         if len(self._held) >= self._settings.max_held_packets:
             return Outcome.HOLD_FULL
@@ -203,7 +205,7 @@ class IncomingSequence(Generic[Context]):
             del self._skips[:-SKIPS_MAX]
 
     def _poll_held(self) -> tuple[SequenceHeader, Context] | None:
-        # What has the lowest previous fits first; that also skips packets that the sender gave up meanwhile.
+        # The packet with the lowest previous fits first; that also skips packets that the sender gave up meanwhile.
         position, order = self.position[1], self._held_order
         while order and order[0][0] <= position:
             previous, number = heappop(order)

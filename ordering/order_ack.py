@@ -3,7 +3,7 @@
 It decides when to tell the origin how far its sequence is accepted and on disk.
 
 Promise: an order ack leaves ``order_ack_idle`` after the last packet of a burst, at the latest ``seq_max_ack_delay``
-after the first ([MS-MQQB] 3.1.5.8.6, 3.1.6.9), and at once when asked (``base.ack_debt``); it never speaks of more than
+after the first ([MS-MQQB] 3.1.5.8.6, 3.1.6.9), and at once when asked (``base.ack_debt``); it never covers more than
 the committed position, which the caller supplies.
 """
 
@@ -16,7 +16,7 @@ __all__ = ["OrderAck"]
 
 
 class OrderAck(AckDebt):
-    """What is owed to the origin of one incoming sequence."""
+    """The order ack that is owed to the origin of one incoming sequence."""
 
     __slots__ = ()
 
@@ -25,5 +25,5 @@ class OrderAck(AckDebt):
         super().__init__(shared(AckTerms(count=None, bytes_=None, delay_ns=delay_ns, idle_ns=idle_ns)))
 
     def handle_packet(self, now_ns: int, *, asks: bool, packets: int = 1) -> None:
-        """A packet of the sequence arrived, or several, whatever became of it."""
+        """One or several packets of the sequence arrived, with any outcome."""
         self.add(packets, 0, now_ns, asks=asks)

@@ -1,4 +1,4 @@
-"""What sequences can be told. Durations are given in seconds; names follow MSMQ's registry values."""
+"""Settings of sequences. Durations are given in seconds; names follow MSMQ's registry values."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -9,7 +9,7 @@ from triack.base.errors import UsageError
 __all__ = ["OrderSettings", "Resend"]
 
 Resend = Literal["all", "first"]
-"""What a resend tier that ran out sends again: all that has no order ack, or the first packet of it alone."""
+"""The packets that a resend tier resends: all without an order ack, or the first of them alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +17,13 @@ class OrderSettings:
     """Settings of every sequence of a node.
 
     Attributes:
-        order_ack_idle_s: an order ack leaves so long after the last packet of a burst ([MS-MQQB] 3.1.2.7).
-        seq_max_ack_delay_s: and at the latest so long after the first (MSMQ ``SeqMaxAckDelay``).
-        order_ack_every: a sender asks for an order ack every so many packets, to keep its own store small.
+        order_ack_idle_s: an order ack leaves this long after the last packet of a burst ([MS-MQQB] 3.1.2.7).
+        seq_max_ack_delay_s: and at the latest this long after the first (MSMQ ``SeqMaxAckDelay``).
+        order_ack_every: after how many packets a sender asks for an order ack, to keep its own store small.
         max_held_packets: how many out-of-order packets of one sequence a receiver holds.
         seq_resend_13_s, seq_resend_46_s, seq_resend_79_s, seq_resend_10_s: wait before resends 1-3, 4-6, 7-9 and
-            10 or later of what has no order ack (MSMQ ``SeqResend13Time`` and its siblings).
-        seq_resend: what such a resend sends: ``all`` as MSMQ does ([MS-MQQB] 3.1.6.5), or the ``first`` packet alone,
+            10 or later of packets without an order ack (MSMQ ``SeqResend13Time`` and its siblings).
+        seq_resend: the packets of such a resend: ``all`` as in MSMQ ([MS-MQQB] 3.1.6.5), or the ``first`` packet alone,
             as a probe; the order ack that answers it frees whatever had arrived.
     """
 

@@ -10,11 +10,11 @@ arrives (``base.delivery.FREED_BY``) or it is removed. Its number never changes 
     any --given up--> GIVEN_UP
     any --rejected by its destination--> REJECTED
 
-The packets of a large message leave together: what is acknowledged of it stays, unsent, until all of it is. So one
-of which any packet is refused, or expires, is here as a whole.
+The packets of a large message are freed together: its acknowledged packets stay, unsent, until all of them are
+acknowledged. So if any packet of it is refused, or expires, the whole message is still here.
 
 All moves are in ``TRANSITIONS``; the states are those of [MS-MQQB] 3.1.1.1.1.3-8. It knows neither sessions nor disks
-nor what a body is.
+nor the content of bodies.
 """
 
 from collections import OrderedDict, deque
@@ -44,17 +44,17 @@ class EntryState(IntEnum):
     WAITING_ORDER_ACK = 3
     """The next hop has it; the destination has not accepted it in order, as far as we know."""
     KEPT = 4
-    """The ack that frees its class covers it; it stays, and is not sent, until that is so of all of its message."""
+    """The ack that frees its class covers it; it stays, unsent, until all of its message is covered."""
     GIVEN_UP = 5
-    """It will be removed as soon as its end is on disk, unless it is freed before; it is sent no more."""
+    """It is not sent any more, and removed as soon as its end is on disk, unless it is freed before."""
     REJECTED = 6
-    """The same, and nothing frees it: its destination has refused its message for ever."""
+    """The same, and nothing frees it: its destination has refused its message for good."""
     DONE = 7
     """Freed or removed; nothing leaves this state."""
 
 
 class EntryEvent(IntEnum):
-    """What happens to an outgoing packet."""
+    """An event of an outgoing packet."""
 
     SENT = 0
     """A session took it."""
@@ -75,7 +75,7 @@ class EntryEvent(IntEnum):
 
 
 _LATE = set(EntryEvent) - {EntryEvent.SENT}
-"""What can happen in any state: acks may be late, and speak of packets that are to be sent again, or are done."""
+"""Events of every state: acks may be late, and cover packets that are to be sent again, or are done."""
 
 
 def _row(state: EntryState, **moves: EntryState) -> dict[EntryEvent, EntryState]:
@@ -103,16 +103,15 @@ TRANSITIONS: dict[EntryState, dict[EntryEvent, EntryState]] = {
     EntryState.REJECTED: dict.fromkeys(_LATE, EntryState.REJECTED) | {EntryEvent.FREED: EntryState.DONE},
     EntryState.DONE: dict.fromkeys(_LATE, EntryState.DONE),
 }
-"""State, then what happens, then the next state."""
+"""State, then event, then the next state."""
 
 AFTER_SESSION_ACK: dict[Ack, EntryEvent] = {
     Ack.STORE: EntryEvent.RECEIVED_NOT_STORED,
     Ack.ORDER: EntryEvent.RECEIVED_NOT_ORDERED,
 }
-"""What a session ack means for a packet, by the ack that frees its class, unless the session ack itself frees it."""
+"""The event of a session ack for a packet, by the ack that frees its class, unless the session ack itself frees it."""
 
-# To ask an enumeration for a member takes five times as long as a name of this module; what is asked for with every
-# packet has one.
+# A look-up in an enumeration takes five times as long as a name of this module; members used for every packet have one.
 _WAITING, _KEPT, _REJECTED, _GIVEN_UP = (
     EntryState.WAITING_TO_SEND,
     EntryState.KEPT,
@@ -124,7 +123,7 @@ _WAITING_FOR_ACKS = (EntryState.WAITING_SESSION_ACK, EntryState.WAITING_STORE_AC
 _ENDED = (EntryState.GIVEN_UP, EntryState.REJECTED)
 _COVERED = (EntryState.DONE, EntryState.KEPT, EntryState.REJECTED)
 _STALE_MIN = 64
-"""So many packets that were given up before they were sent may be kept: to look for fewer costs more than they do."""
+"""How many packets that were given up before they were sent may be kept: a search costs more than they do."""
 
 
 @dataclass(slots=True)
@@ -133,7 +132,7 @@ class Entry:
 
     Attributes:
         number: its place in the sequence.
-        body: what it carries; None while only the disk has it.
+        body: its content; None while only the disk has it.
         size_bytes: length of the body.
         messages: how many messages end in it: all of a batch, and one in the last fragment of a large message.
         first_ticket: count of messages of the stream that were submitted before those it holds, in this process.
@@ -214,7 +213,7 @@ class OutgoingSequence:
     # ---- inputs
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Add the next packets; their numbers begin with ``next_number``, or are what the disk says after a restart."""
+        """Add the next packets; their numbers begin with ``next_number``, or come from the disk after a restart."""
         for entry in entries:
             self.entries[entry.number] = entry
             # Only the last fragment of a large message has a message in it.
@@ -235,7 +234,8 @@ class OutgoingSequence:
         """The entries that ``peek_run`` returned were handed to a session, which numbered them from ``packet`` on.
 
         Returns:
-            The numbers that it gave to those of them that it had before: the destination may answer the new ones alone.
+            The numbers that the session gave before to those of them that it had: the destination may answer the new
+                ones alone.
         """
         before = [entry.packet for entry in run if entry.packet]
         for number, entry in enumerate(run, packet):
@@ -250,10 +250,10 @@ class OutgoingSequence:
         return before
 
     def handle_session_ack(self, entries: Iterable[Entry]) -> list[Entry]:
-        """The next hop has these packets, or says of one that it refused that this is known.
+        """The next hop has these packets, or confirms that the rejection of one is known.
 
         Returns:
-            What that frees.
+            The packets that this frees.
         """
         waits, frees = AFTER_SESSION_ACK.get(FREED_BY[self.delivery]), FREED_BY[self.delivery] is Ack.SESSION
         taken = [entry for entry in entries if entry.state is not _REJECTED]
@@ -264,14 +264,14 @@ class OutgoingSequence:
         return self._free(taken) if frees else []
 
     def handle_store_ack(self, entries: Iterable[Entry]) -> list[Entry]:
-        """The next hop has these packets on disk, or passes one that it refused. Returns what that frees."""
+        """The next hop has these packets on disk, or passes one that it refused. Returns the freed packets."""
         stored = [entry for entry in entries if entry.state is not _REJECTED]
         for entry in stored:
             entry.received = entry.stored = True
         return self._free(stored) if FREED_BY[self.delivery] is Ack.STORE else []
 
     def handle_order_ack(self, sequence: int, number: int, now_ns: int) -> list[Entry]:
-        """The destination has everything up to ``number``. Returns what that frees, in order."""
+        """The destination has everything up to ``number``. Returns the freed packets, in order."""
         if sequence != self.sequence or FREED_BY[self.delivery] is not Ack.ORDER or number >= self.next_number:
             return []
         covered: list[Entry] = []
@@ -280,7 +280,7 @@ class OutgoingSequence:
                 break
             if candidate.state is not _KEPT:
                 covered.append(candidate)
-        # One of a message that was given up is covered by each such ack until all of its message is.
+        # Each such ack covers a packet of a message that was given up again, until it covers the whole message.
         progress = any(entry.state is not _GIVEN_UP for entry in covered)
         for entry in covered:
             entry.received = entry.stored = True
@@ -290,21 +290,21 @@ class OutgoingSequence:
         return freed
 
     def handle_word(self, turn: int, now_ns: int, *, stop: bool, crowded: bool = False) -> list[int]:
-        """The destination has no room for this stream, or has some again; what it has not acknowledged it did not take.
+        """The destination has no room for this stream, or has some again; it did not take any unacknowledged packet.
 
         Args:
-            turn: which word it is.
+            turn: the turn of the hold.
             now_ns: the clock.
             stop: whether there is no room.
-            crowded: whether that is so as the destination knows nothing of the stream, and has no place for one more.
+            crowded: whether the reason is that the destination does not know the stream, and has no place for one more.
 
         Returns:
-            The session's numbers of the packets that go out again: no ack of those sendings says anything any more.
+            The session's numbers of the packets that go out again: acks of those sendings count no more.
         """
         stopped = self.hold.stops
         self.hold.handle_word(turn, now_ns, stop=stop)
         if FREED_BY[self.delivery] is Ack.SESSION and not crowded:
-            # The destination takes those that were on their way, unless it had no place for their stream.
+            # The destination takes those that were in flight, unless it had no place for their stream.
             if self.start.credit is not None and not self.hold.stops:
                 self.start.handle_room()
             return []
@@ -331,9 +331,9 @@ class OutgoingSequence:
         """The session is gone: everything that is not freed goes out again on the next one, in order.
 
         Args:
-            idle: it ended because nothing was to be sent. What the next hop has on its disk by then goes out again when
-                its resend tier runs out, and not before: nothing has failed.
-            untaken: it ended as what had arrived was not stored: there may be no room.
+            idle: it ended because nothing was to be sent. Nothing has failed, so packets on the next hop's disk go out
+                again only when their resend tier runs out.
+            untaken: it ended because arrived packets were not stored: there may be no room.
         """
         self.hold.handle_session_closed()
         self.start.handle_session_closed(untaken=untaken)
@@ -344,7 +344,7 @@ class OutgoingSequence:
         self._to_send = deque(self._waiting(EntryState.WAITING_TO_SEND))
 
     def handle_timer(self, now_ns: int) -> list[Entry]:
-        """A resend tier may have run out. Returns what goes out again; what is still in its session stays there."""
+        """A resend tier may have run out. Returns the packets that go out again; those in their session stay there."""
         if not self.tier.is_due(now_ns):
             return []
         again = self._waiting(EntryState.WAITING_ORDER_ACK)
@@ -357,7 +357,7 @@ class OutgoingSequence:
         return again
 
     def unconfirmed(self) -> list[Entry]:
-        """What this session was given, and of which nothing says that the next hop has it for good."""
+        """Packets that this session got, and that the next hop may not have for good."""
         waiting = (entry for entry in self.entries.values() if entry.state in _WAITING_FOR_ACKS)
         return [entry for entry in waiting if entry.packet and not entry.stored]
 
@@ -370,7 +370,7 @@ class OutgoingSequence:
         self._end(entries, EntryEvent.GIVEN_UP)
 
     def reject(self, entries: list[Entry]) -> None:
-        """The destination has refused these packets, all of one message, for ever; ``remove`` follows."""
+        """The destination has refused these packets, all of one message, for good; ``remove`` follows."""
         self._end(entries, EntryEvent.REJECTED)
 
     def remove(self, entry: Entry) -> None:
@@ -380,7 +380,7 @@ class OutgoingSequence:
         self._drop(entry)
         self.start.handle_taken()
         ordered = FREED_BY[self.delivery] is Ack.ORDER
-        # The receiver holds the one after it for a packet that will never come.
+        # The receiver holds the one after it until a packet comes that will never come.
         following = self._following(entry.number) if ordered else None
         if following is not None and following.state in _WAITING_FOR_ACKS:
             self._send_again([following], EntryEvent.SEND_AGAIN)
@@ -399,7 +399,7 @@ class OutgoingSequence:
         return to_send[0] if to_send else None
 
     def peek_run(self, most: int) -> list[Entry]:
-        """The packet that goes next, and those that go behind it whatever becomes of it: ``most`` with it.
+        """The packet that goes next, and those that follow it with any outcome of it: at most ``most`` in all.
 
         Their numbers follow each other, and the bodies of all but perhaps the first are here.
         """
@@ -417,20 +417,20 @@ class OutgoingSequence:
         return run
 
     def upcoming(self, most: int) -> list[Entry]:
-        """The next ``most`` packets that wait to be sent, for those who fetch bodies from the disk."""
+        """The next ``most`` packets that wait to be sent, for a caller that fetches bodies from the disk."""
         waiting = (entry for entry in self._to_send if entry.state is EntryState.WAITING_TO_SEND)
         return list(islice(waiting, most))
 
     def previous_of(self, entry: Entry) -> int:
         """The ``previous`` field of a packet that leaves now ([MS-MQMQ] 2.2.20.5)."""
         if FREED_BY[self.delivery] is not Ack.ORDER:
-            # Everything up to it was freed or given up, so that the receiver may forget what it has of that.
+            # Everything up to it was freed or given up, so that the receiver may forget those packets.
             return next(iter(self.entries)) - 1
         if entry.number - 1 in self.entries:
             return entry.number - 1
         if next(iter(self.entries)) == entry.number:
-            # Nothing before it is still to come. 0 lets it begin a sequence that the receiver has not seen, and follows
-            # whatever the receiver has of one that it knows.
+            # Nothing before it is still to come. With 0 it begins a sequence that the receiver has not seen, and
+            # follows any position of one that it knows.
             return 0
         # Those between them were given up: the receiver is to pass over their numbers.
         return max((number for number in self.entries if number < entry.number), default=0)
@@ -447,7 +447,7 @@ class OutgoingSequence:
         if FREED_BY[self.delivery] is not _ORDER:
             return False
         self._ask_in -= 1
-        # What goes out again may have been accepted long ago, and room is known by acks: only an order ack can tell.
+        # A resent packet may have been accepted long ago, and acks show room: only an order ack can tell.
         if self._ask_in > 0 and entry.sends == 0 and self.start.credit is None:
             return False
         self._ask_in = self._settings.order_ack_every
@@ -473,10 +473,10 @@ class OutgoingSequence:
         return next((entry for entry in self.entries.values() if entry.number > number), None)
 
     def _free(self, entries: list[Entry]) -> list[Entry]:
-        """The ack that frees their class covers packets. Returns what leaves: of each message all packets, or none."""
+        """The ack that frees their class covers packets. Returns the freed ones: all packets of a message, or none."""
         taken, freed = 0, []
         for entry in entries:
-            # What has left twice in one session is covered twice, by one ack.
+            # One ack covers a packet twice that has left twice in one session.
             if entry.state in _COVERED:
                 continue
             taken += 1
@@ -511,7 +511,7 @@ class OutgoingSequence:
 
     @property
     def _is_outstanding(self) -> bool:
-        """Whether an order ack is waited for. Of what is kept some packet is not acknowledged, and not given up."""
+        """Whether an order ack is awaited. Of each kept message some packet is neither acknowledged nor given up."""
         return len(self.entries) > self._ended
 
     def _rest(self) -> None:

@@ -1,11 +1,11 @@
-"""What the destination of a stream has refused, until the origin has taken that.
+"""The packets of a stream that its destination has refused, until the origin knows.
 
-Promise: a packet that was refused once is refused for ever. Its number counts as dealt with: it is never accepted
-later, whatever has changed meanwhile, and whoever asks again gets the same answer. The caller keeps this on disk, in
-one commit with the stream's position, before it says a word; so neither end can be wrong about a packet, whichever of
-them dies, and whichever of their datagrams are lost.
+Promise: a packet that was refused once is refused for good. Its number counts as handled: it is never accepted later,
+whatever changes meanwhile, and each copy gets the same answer. The caller commits this with the stream's position
+before it sends the rejection; so neither end can be wrong about a packet, whichever of them dies, and whichever of
+their datagrams are lost.
 
-A rejection is remembered until a packet shows that its origin wants that number no more: the message is then in the
+A rejection is remembered until a packet shows that its origin has given that number up: the message is then in the
 origin's dead-letter queue.
 """
 
@@ -22,8 +22,11 @@ __all__ = ["Rejections"]
 _HEAD = Struct("!Q")
 _SPAN = Struct("!QQB")
 SPANS_MAX = 256
-"""Runs of neighbours that one stream remembers. Whoever refuses a queue refuses runs, and an origin takes them within a
-round trip; one that does not is told nothing new until it does. A row of the store has some 30 bytes for each."""
+"""Runs of neighbours that one stream remembers.
+
+A destination that refuses a queue refuses runs, and an origin confirms them within a round trip; until it does, it gets
+no new ones. A row of the store has some 30 bytes for each.
+"""
 
 
 class _Span(NamedTuple):
@@ -48,12 +51,12 @@ class Rejections:
 
     @property
     def full(self) -> bool:
-        """Whether no more can be refused before the origin has taken some."""
+        """Whether no more can be refused before the origin has confirmed some."""
         return len(self._spans) >= SPANS_MAX
 
     @property
     def lowest(self) -> int | None:
-        """The lowest number that was refused, or None. Nothing that is cumulative may speak of it, or beyond."""
+        """The lowest refused number, or None. No cumulative ack may cover it, or a later one."""
         return self._spans[0].first if self._spans else None
 
     @property
@@ -83,7 +86,7 @@ class Rejections:
         return self._spans[at].reason if at >= 0 and header.number <= self._spans[at].last else None
 
     def forget_unwanted(self, sequence: int, first: int, last: int) -> bool:
-        """Forget these numbers, as their origin wants them no more. Returns whether anything was forgotten."""
+        """Forget these numbers, as their origin has given them up. Returns whether anything was forgotten."""
         if not self._spans or sequence < self._sequence or (sequence == self._sequence and first > last):
             return False
         if sequence > self._sequence:

@@ -1,20 +1,20 @@
 """How fast a stream goes on after its destination had no room: as TCP does after a loss.
 
-Promise: what was refused for want of room does not all go out at once, to be refused again. As many packets leave as
-were taken last, and two for each one that is taken from then on, until it is clear that there is room.
+Promise: packets that were refused for want of room do not all go out at once, to be refused again. As many packets
+leave as were taken last, and two for each one that is taken from then on, until it is clear that there is room.
 """
 
 __all__ = ["FULL_SPEED", "SlowStart"]
 
 FULL_SPEED = 256
-"""A destination that has taken enough to be sent so many at once, several windows, does not lack room."""
+"""A destination that takes this many at once, several windows, does not lack room."""
 
 
 class SlowStart:
     """How many packets of one stream may leave now.
 
     Attributes:
-        credit: so many; None for no limit.
+        credit: their number; None for no limit.
     """
 
     __slots__ = ("_last", "_taken", "credit")
@@ -25,17 +25,17 @@ class SlowStart:
         self._last = 0
 
     def handle_refused(self) -> None:
-        """There was no room for some, or nobody knows: as many as were taken since the last time, or half of those."""
+        """Some found no room, or that is unknown: go on with as many as were taken since the last time, or half of those."""
         self._last = max(1, min(self._taken, FULL_SPEED) or self._last // 2)
         self._taken = 0
         self.credit = self._last
 
     def handle_room(self) -> None:
-        """There is room again, nobody knows how much."""
+        """There is room again, but it is unknown how much."""
         self.credit = max(1, self._last)
 
     def handle_resend(self, packets: int) -> None:
-        """These packets left before and go out again. Nobody said that there is no room for them."""
+        """These packets left before and go out again, for other reasons than a lack of room."""
         if self.credit is not None:
             self.credit = max(self.credit, packets)
 
@@ -45,7 +45,7 @@ class SlowStart:
             self.credit -= 1
 
     def handle_taken(self, packets: int = 1) -> None:
-        """Packets were taken, or are out of the way otherwise."""
+        """Packets were taken, or are gone in another way."""
         self._taken += packets
         if self.credit is not None:
             self.credit += 2 * packets
@@ -53,7 +53,7 @@ class SlowStart:
                 self.credit = None
 
     def handle_session_closed(self, *, untaken: bool) -> None:
-        """All goes out again on the next session: slowly, if the last one ended as what had arrived was not stored."""
+        """All goes out again on the next session: slowly, if the last one ended as arrived packets were not stored."""
         if untaken:
             self.handle_refused()
         else:

@@ -1,4 +1,4 @@
-"""What sequences put into a packet: the sequence header, and what nodes say of streams. Integers are big-endian.
+"""The content of packets: the sequence header, and control packets of streams. Integers are big-endian.
 
     DATA       kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, number u64, previous u64,
                queue length u8, queue, body
@@ -7,12 +7,12 @@
     HOLD       kind u8, flags u8, origin 16 bytes, lane u32, turn u64, reason; flag 1 says stop, none says go
     END        kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, since u64; flag 1 answers one without flags
 
-``origin`` and ``lane`` name a stream for ever; ``sequence`` only grows; ``number`` counts from 1 within it. No
-stream has lane 0, which nodes give their dead letters.
-END comes from the origin: no stream of it to this destination with a sequence from ``since`` to ``sequence`` is live,
-or ever will be. The answer says that the destination has forgotten that of the lane (``queues.streams.retirement``).
-``previous`` is the number before this one that is still wanted: packets that expired leave no false gap ([MS-MQMQ]
-2.2.20.5). For express and recoverable streams ``previous`` says that nobody wants any number up to it any more.
+``origin`` and ``lane`` name a stream; ``sequence`` only grows; ``number`` counts from 1 within it. No stream has lane
+0, which nodes give their dead letters. END comes from the origin: no stream of it to this destination with a sequence
+from ``since`` to ``sequence`` is live, or ever will be. The answer says that the destination has forgotten that of the
+lane (``queues.streams.retirement``). ``previous`` is the number before this one that is still wanted: packets that
+expired leave no false gap ([MS-MQMQ] 2.2.20.5). For express and recoverable streams ``previous`` says that no number up
+to it is wanted any more.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,7 +57,7 @@ _FLAG_ANSWER = 0x01
 REASON_BYTES_MAX = 255
 """Of a hold, as of a rejection, whose reason has one byte for its length."""
 NUMBER_MAX = 2**63 - 1
-"""What SQLite keeps as one integer; no stream gets there."""
+"""SQLite keeps no larger integer; no stream gets there."""
 
 
 @dataclass(slots=True)
@@ -103,8 +103,7 @@ class RejectPacket:
 class HoldPacket:
     """The destination has no room for a stream (``stop``), or has some again.
 
-    Nothing that it has not acknowledged of the stream is there. ``turn`` grows with each change of mind. ``reason``
-    names what there is no room in.
+    It has no unacknowledged packet of the stream. ``turn`` grows with each hold. ``reason`` names the lack of room.
     """
 
     origin: bytes
@@ -126,7 +125,7 @@ class EndPacket:
 
 
 Packet = SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket | EndPacket
-"""What the content of a packet may be."""
+"""Every kind of content of a packet."""
 
 
 def encode_run(
@@ -135,10 +134,10 @@ def encode_run(
     """Packets of one stream, whose numbers follow each other, as the contents of packets of a session.
 
     Args:
-        first: the header of the first; what the other arguments say of it does not count.
+        first: the header of the first; the other arguments take precedence.
         previous: the number of each that is wanted before it.
         asks: which of them ask for an order ack.
-        bodies: what they carry.
+        bodies: their contents.
     """
     queue, pack, origin, lane, sequence = first.queue.encode(), _DATA.pack, first.origin, first.lane, first.sequence
     length = len(queue)

@@ -1,6 +1,6 @@
-"""A file without meaning, which a store that finds its disk full gives up: so that a node can start, and be emptied.
+"""A file without content that a store removes when it finds its disk full, so that a node can start, and be emptied.
 
-What it makes room for is one log of the store: all that it takes to delete messages, whose pages are then used again.
+It makes room for one log of the store: enough to delete messages, whose pages are then used again.
 """
 
 import os
@@ -15,11 +15,11 @@ __all__ = ["BALLAST_FILE", "Ballast", "free_bytes"]
 BALLAST_FILE = "ballast"
 """The name that operators see in a data directory."""
 PLENTY = 4
-"""Laid down on a disk that has room for it so many times: no new node makes a small disk full."""
+"""The ballast is made only on a disk with room for this many of it: no new node fills a small disk."""
 
 
 def free_bytes(folder: Path) -> int:
-    """How much more the disk below a directory takes of whoever is not its administrator. Raises OSError."""
+    """How much more the disk below a directory takes from ordinary users. Raises OSError."""
     import shutil  # noqa: PLC0415 - it loads three compressors
 
     return shutil.disk_usage(folder).free
@@ -41,13 +41,13 @@ class Ballast:
         self._size_bytes = size_bytes
 
     def release(self) -> None:
-        """Give it up if the disk has less room than its size. Never raises: without it the store may yet open."""
+        """Remove it if the disk has less room than its size. Never raises: the store may open all the same."""
         with suppress(OSError):
             if self._path is not None and free_bytes(self._folder) < self._size_bytes:
                 self._path.unlink(missing_ok=True)
 
     def lay(self) -> None:
-        """Lay it down if the disk has plenty of room. Never raises: without it, its size is kept free."""
+        """Make it if the disk has plenty of room. Never raises: without it, its size is kept free."""
         if self._path is None or not self.missing_bytes or not hasattr(os, "posix_fallocate"):
             return
         with suppress(OSError, StoreError):

@@ -7,7 +7,7 @@ from triack.base.commit import Commit
 __all__ = ["BRIEF_BYTES", "BRIEF_ROWS", "is_brief"]
 
 BRIEF_ROWS = 16
-"""As many rows take less processor time than the system call that syncs them."""
+"""This many rows take less processor time than the system call that syncs them."""
 BRIEF_BYTES = 16 * 1024
 """Of their contents: a page or two of the log."""
 

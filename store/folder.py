@@ -21,13 +21,13 @@ __all__ = [
 ]
 
 STORE_FILE = "store.db"
-"""The name that backups, and whoever looks into a data directory, know."""
+"""The name that backups and operators know."""
 SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
 """Follow no link, and wait for no other end of a pipe. A system without one of these flags has no such thing."""
 
 
 def as_folder(what: str, path: object) -> Path:
-    """A directory, as a program names it from where it is now. No name would be the working directory: nobody means it.
+    """A directory, as a program names it from its working directory. An empty name would mean that directory itself.
 
     Raises:
         UsageError: that is no path.
@@ -68,7 +68,7 @@ def make_folder(folder: Path) -> None:
 
 
 def check_unused(folder: Path) -> None:
-    """Make sure that a node which is to keep nothing on the disk leaves nothing there unread.
+    """Make sure that a node without a store on the disk leaves no messages there unread.
 
     Raises:
         UsageError: there is a store in the directory.

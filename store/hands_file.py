@@ -1,8 +1,8 @@
 """The file ``hands`` of a data directory: which messages applications have in hand, shared with the system.
 
 Promise: what the process wrote into these words is there for the next one, however the process ended, as long as the
-system lives: nothing is synced, and after a loss of power or a restart of the machine nobody reads it. What a death of
-the machine interrupts is no handler's fault. A file that cannot be made costs the notes and nothing else.
+system lives: nothing is synced, and after a loss of power or a restart of the machine nobody reads it: that is no
+handler's fault. If the file cannot be made, only the notes are missing.
 """
 
 import mmap
@@ -24,21 +24,21 @@ HANDS_FILE = "hands"
 
 
 class Hands(Protocol):
-    """Where a store keeps what is in hand."""
+    """Where a store notes the messages in hand."""
 
     def begin(self, before: int, start: int) -> tuple[Marks, memoryview | None]:
         """Begin the notes of a start.
 
         Args:
-            before: the start before it, by what the store says, which does not know this one yet.
+            before: the start before it, from the store, which does not know this one yet.
             start: the id of this one.
 
         Returns:
-            What that start has left, and where this one writes; None for nowhere.
+            The notes that it has left, and where this one writes; None for nowhere.
         """
 
     def end(self) -> None:
-        """The store is closed in good order: keep no more than there is to tell the next start."""
+        """The store is closed in good order: keep only the notes for the next start."""
 
 
 class HandsFile:
@@ -79,7 +79,7 @@ class HandsFile:
     @staticmethod
     def _read(path: Path, boot: bytes, start: int) -> Marks:
         try:
-            # A pipe in its place is not waited for, and a link leads nowhere.
+            # The open waits for no pipe in its place, and follows no link.
             opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(opened, "rb") as file:
                 content = file.read() if S_ISREG(os.fstat(opened).st_mode) else b""

@@ -1,4 +1,4 @@
-"""Which process has a data directory: one at a time, and the one that has lost it knows.
+"""Which process has a data directory: one at a time, and a process that has lost it finds out.
 
 Two locks keep a second process out. SQLite's own would not: they belong to the process, and are gone as soon as any
 code of that process closes a descriptor of the file, as a backup does that reads it (fcntl(2)). These two belong to
@@ -11,7 +11,7 @@ open files that only this module has:
 
 Locks do not reach everywhere: two mounts of one volume may have locks of their own. So each process that opens a
 store writes a record into ``owner`` before it reads anything, and looks for its own record before and after each
-commit. A process that finds another record has lost the store, and says so (docs/decisions/0073).
+commit. A process that finds another record has lost the store, and reports that (docs/decisions/0073).
 """
 
 import errno
@@ -39,7 +39,7 @@ OWNER_FILE = "owner"
 RECORD_BYTES = 512
 """One sector, which a disk writes as a whole or not at all. A host's name has 64 bytes at most (gethostname(2))."""
 TOKEN_BYTES = 16
-"""Of chance, so that no two processes ever have the same."""
+"""Random, so that no two processes ever have the same."""
 
 _SQLITE_LOCK_BYTES = 0x40000000, 512
 """Where SQLite locks a database, and how many bytes: PENDING_BYTE and what follows (https://sqlite.org/src, os.h)."""
@@ -51,7 +51,7 @@ UNREADABLE = "of unknown name"
 """In place of the id of a node in a damaged record: there was one."""
 
 _open: "WeakSet[Owner]" = WeakSet()
-"""Those of this process, for its forked children."""
+"""The owners in this process, for its forked children."""
 
 
 class Owner:
@@ -121,7 +121,7 @@ class Owner:
         self.guards_database = True
 
     def take(self, node_id: str) -> None:
-        """Write that this process has the directory. A process that had it before finds out.
+        """Record that this process has the directory. A process that had it before finds out.
 
         Raises:
             OSError: it cannot be written.
@@ -141,9 +141,9 @@ class Owner:
         os.fsync(self._locked)
 
     def fault(self) -> str | None:
-        """Why this process does not have the directory any more, or None. It is asked before and after each commit.
+        """Why this process does not have the directory any more, or None. Called before and after each commit.
 
-        The file is opened anew each time: what is open already may show an older content, where it is on a network.
+        The file is opened anew each time: on a network, an open file may show an older content.
         """
         if self._child:
             return "this process was forked from the one that has it"
@@ -158,7 +158,7 @@ class Owner:
         return f"it belongs to another process now: {_who(content)}" if content else self._take_again()
 
     def is_sure(self) -> bool:
-        """Whether the record is there, as ``fault`` looks for it, without a word on what else is wrong."""
+        """Whether the record is there, as ``fault`` looks for it, without naming another fault."""
         try:
             return not self._child and self._read() == self._record
         except OSError:
@@ -207,7 +207,7 @@ class Owner:
         self.release()
 
     def __del__(self) -> None:
-        # As a file that nobody closes: a store that is forgotten keeps its directory no longer than its connection.
+        # Like a file that nobody closes: a forgotten store keeps its directory no longer than its connection.
         self.release()
 
     def release(self) -> None:
@@ -225,7 +225,7 @@ def _in_use(folder: Path, by: str) -> StoreInUse:
 
 
 def _decode(record: bytes) -> dict[str, str] | None:
-    """What a process wrote of itself; None when nobody did."""
+    """The record of a process; None when there is none."""
     try:
         found = json.loads(record)
         return {name: printable(str(found[name])) for name in ("pid", "host", "node")}

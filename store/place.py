@@ -1,7 +1,7 @@
 """Where the files of an open store are, and whether they are still there.
 
-Promise: a file that was deleted, renamed or replaced since it was opened is noticed when somebody asks. What is written
-then goes into a file that no name leads to, so nobody would find it again.
+Promise: ``fault`` finds a file that was deleted, renamed or replaced since it was opened. Later writes would go into a
+file without a name, where nobody would find them again.
 """
 
 import os
@@ -11,11 +11,11 @@ from pathlib import Path
 __all__ = ["Place"]
 
 BLOCK_BYTES = 512
-"""What ``st_blocks`` counts, whatever the blocks of the file system are."""
+"""The unit of ``st_blocks``, for any block size of the file system."""
 
 
 class Place:
-    """The files of a store, by name and by what the names led to when they were opened.
+    """The files of a store, by name and by the inodes that the names led to when they were opened.
 
     Args:
         paths: open files.
@@ -32,7 +32,7 @@ class Place:
         self._files = [(path, _identity(path)) for path in absolute]
 
     def fault(self) -> str | None:
-        """What is wrong with the first file that is not where it was, or None."""
+        """The fault of the first file that is not where it was, or None."""
         for path, identity in self._files:
             try:
                 if _identity(path) != identity:
@@ -43,7 +43,7 @@ class Place:
 
     @property
     def owed_bytes(self) -> int:
-        """What nobody has written yet of the files' sizes: it takes no room so far. 0 where the system does not tell.
+        """Bytes of the files' sizes that are not written yet and take no room so far. 0 where the system does not tell.
 
         Raises:
             OSError: one of them is gone.

@@ -1,7 +1,7 @@
-"""The store's tables, and how a row shows that it is what was written.
+"""The store's tables, and how a row proves that it is unchanged.
 
-Every row carries a checksum over all its columns and the name of its table. Every commit writes down how many rows each
-table then has, and the sum of their checksums: so a row that was lost, or an old one that came back, shows as well.
+Every row carries a checksum over all its columns and the name of its table. Every commit records how many rows each
+table then has, and the sum of their checksums: so a lost row, or an old one that came back, is found as well.
 """
 
 # ruff: noqa: S608 - all that goes into a statement is written in this file
@@ -19,7 +19,7 @@ from triack.store.runs import MESSAGE_BYTES, OUTGOING_BYTES
 __all__ = ["META", "TABLES", "UNREADABLE", "Table", "Tallies"]
 
 UNREADABLE = (TypeError, ValueError, AttributeError, OverflowError, struct_error)
-"""What Python makes of a damaged row whose values are of the wrong type."""
+"""Python's errors for a damaged row whose values are of the wrong type."""
 
 
 class Table:
@@ -29,20 +29,20 @@ class Table:
         name: its name.
         columns: its columns, keys first, without checksums and body.
         keys: how many of the columns are the key.
-        part_bytes: each row has packets (``runs``), with so many bytes in ``parts`` for each, and a body with a
+        part_bytes: each row has packets (``runs``), with this many bytes in ``parts`` for each, and a body with a
             checksum of its own, so that the rest can be checked without it.
         rowid: False for a table that is kept in the order of keys that are no numbers.
 
     Attributes:
-        create: what makes it; SQLite keeps these very words, so that they can be compared.
-        put: writes a row, in place of one that has the same key unless that cannot be.
+        create: the statement that makes it; SQLite keeps it word for word, so that it can be compared.
+        put: writes a row, in place of one that has the same key if there can be one.
         find: gives the checksum of the row with a key.
         load: gives all rows, the bodies' first bytes for the bodies, the checksum last.
         fetch: gives one row whole; of packets, the one with the greatest key up to a key.
         delete_runs: deletes rows of packets whose keys are all from a first to a last one, and gives key, packets and
-            checksum of each. How many packets there are is seen twice, as packets would go with them that are wanted.
-        touch: gives what ``load`` does of rows of packets: of the last that begins before a first key, and of all up to
-            a last one.
+            checksum of each. The number of packets is checked twice, as otherwise wanted packets would go with them.
+        touch: like ``load``, of rows of packets: of the last that begins before a first key, and of all up to a last
+            one.
     """
 
     def __init__(self, name: str, *columns: str, keys: int = 1, part_bytes: int = 0, rowid: bool = True) -> None:
@@ -86,7 +86,7 @@ class Table:
         return (*columns, body_checksum, checksum, body)
 
     def is_intact(self, row: Sequence[Any]) -> bool:
-        """Whether a whole stored row is what was written."""
+        """Whether a whole stored row is unchanged."""
         values = (*row[:-3], row[-1]) if self.packets else row[:-1]
         try:
             return self.with_checksums(values) == tuple(row)
@@ -169,7 +169,7 @@ class Tallies:
     """How many rows each table has, and the sum of their checksums.
 
     Args:
-        packed: what ``pack`` gave; without it all tables are empty.
+        packed: the result of ``pack``; without it all tables are empty.
 
     Raises:
         struct.error: these bytes are no tallies.
@@ -193,7 +193,7 @@ class Tallies:
     def remove(self, table: str, checksums: Sequence[int]) -> None:
         """Rows with these checksums were deleted or replaced."""
         tally = self.by_table[table]
-        # A damaged row takes more away than was ever added: that must show later, and not fail here.
+        # A damaged row takes more away than was ever added: that is found later, and must not fail here.
         tally[0] = (tally[0] - len(checksums)) & _MASK
         tally[1] = (tally[1] - sum(checksums)) & _MASK
 

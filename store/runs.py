@@ -1,10 +1,10 @@
-"""Packets of one commit that follow each other, as one row: what a row says of each, and which of them are gone.
+"""Consecutive packets of one commit as one row: the part of each, and which of them are gone.
 
     outgoing   packets x (size u32, messages u16, reach by u64)
     messages   packets x (size u32, the first bytes of the body)
 
 All integers are little-endian. The key of a packet is that of its row and its place there, summed. A row goes when the
-last of its packets does; until then a row of ``freed`` says which are gone, bit i for packet i.
+last of its packets does; until then a row of ``freed`` marks the gone ones, bit i for packet i.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,17 +28,17 @@ __all__ = [
 ]
 
 RUN_PACKETS = 256
-"""Packets of one row: many for one statement, and few to be written about when some are gone and others not."""
+"""Packets of one row: many for one statement, and few enough to mark when some of them are gone."""
 RUN_PACKETS_MIN = 24
-"""Fewer are a row each: to write down which are gone, before all are, would cost more than it saves; measured."""
+"""Fewer are a row each: marking the gone ones would cost more than it saves; measured."""
 RUN_BYTES = 512 * 1024
-"""Bodies of one row: to read one packet the store reads all of its row, and a quarter of what is read at a time."""
+"""Bodies of one row: to read one packet the store reads all of its row, a quarter of the bytes read at a time."""
 
 _OUTGOING = Struct("<IHQ")
 _MESSAGE = Struct(f"<I{HEAD_BYTES}s")
 OUTGOING_BYTES = _OUTGOING.size
 MESSAGE_BYTES = _MESSAGE.size
-"""What a row says of each packet takes so much."""
+"""The bytes in ``parts`` for each packet."""
 
 Index = TypeVar("Index", OutgoingIndex, MessageIndex)
 
@@ -65,7 +65,7 @@ class StoredRun(NamedTuple):
 
 
 def fold_outgoing(rows: Sequence[OutgoingRow]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows for packets: key, how many, what each is, bodies."""
+    """Yield the rows for packets: key, how many, parts, bodies."""
     for neighbours in _neighbours(rows):
         for places in _cut([len(row.body) for row in neighbours]):
             run = neighbours[places.start : places.stop]
@@ -74,7 +74,7 @@ def fold_outgoing(rows: Sequence[OutgoingRow]) -> Iterator[tuple[Any, ...]]:
 
 
 def fold_messages(rows: Sequence[MessageRow]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows for packets: key, how many, stream and number of the first, class, what each is, bodies."""
+    """Yield the rows for packets: key, how many, stream and number of the first, class, parts, bodies."""
     for row in _joined(rows):
         key, origin, lane, sequence, number, bodies, delivery = row
         for places in _cut([len(body) for body in bodies]):
@@ -126,10 +126,10 @@ def _enough(places: range) -> list[range]:
 
 
 class Unfolded(Generic[Index]):
-    """The packets of rows, made when they are asked for: a million of them take what their rows do.
+    """The packets of rows, made when they are asked for: a million of them take no more memory than their rows.
 
     Args:
-        rows: what ``unfold`` is called with.
+        rows: the arguments of ``unfold``.
         unfold: gives the packets of a row.
     """
 
@@ -151,7 +151,7 @@ def outgoing_indices(key: int, parts: bytes, gone: int) -> Iterator[OutgoingInde
 
 
 def message_indices(row: list[Any], gone: int, progress: dict[int, bytes]) -> Iterator[MessageIndex]:
-    """Yield the packets of a row that are not gone, with what is known of those that are partly done."""
+    """Yield the packets of a row that are not gone, with the progress of those that are partly done."""
     first, _, origin, lane, sequence, number, delivery, parts = row
     for place, (size_bytes, start) in enumerate(_MESSAGE.iter_unpack(parts)):
         if not gone >> place & 1:

@@ -10,12 +10,12 @@ One process at a time has a store (``owner``). Before each commit, and again bef
 is looked at: when its files are not those that were opened, because somebody deleted, renamed or replaced them
 (``place``), or when another process has taken the store, this one is finished as well.
 
-A store file that is there is opened and never filled, however little is in it; a new one is made under another name.
+An existing store file is opened, never filled, even an empty one; a new one is made under another name.
 
-What is read is what was written, or StoreDamaged is raised: every row carries a checksum and every commit counts the
-rows (``rows``), and the log of a process that ended badly is checked and written again before anything is built on it
-(``wal``). One case cannot be told from a commit that a crash interrupted: damage, while the log is in use, to the
-very last commit in it.
+A read returns what was written, or raises StoreDamaged: every row carries a checksum and every commit counts the rows
+(``rows``), and the log of a process that ended badly is checked and written again before anything is built on it
+(``wal``). One case looks the same as a commit that a crash interrupted: damage, while the log is in use, to the very
+last commit in it.
 
 Neighbouring packets of one commit are one row (``runs``). SQLite comes with ``apsw``: the one in older Pythons has a
 WAL bug that version 3.51.3 mended.
@@ -68,16 +68,14 @@ the names of peers (docs/decisions/0002)."""
 PAGE_BYTES = 16_384
 """Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains."""
 CHECKPOINT_PAGES = 2_000
-"""A log of so many pages, 31 MiB, is brought into the database: so seldom that a page is then written once for many
-commits, and so soon that the log is quickly read and written again after an unclean end."""
+"""A log of this many pages, 31 MiB, is brought into the database: seldom enough to write a page once for many commits, and early enough to read and write the log again quickly after an unclean end."""
 LOG_SPARE = 4
-"""The log's file has room for a quarter more pages than that from the start, as its last commit may be a large one: to
-grow within a commit is what a full disk refuses."""
+"""The log's file has room for a quarter more pages than that from the start, as its last commit may be a large one: a full disk refuses to let it grow within a commit."""
 
 HEADER_BYTES = 100
 """A database that is shorter has none of its pages (https://sqlite.org/fileformat.html, section 1.3)."""
 BESIDE = ("-wal", "-journal", "-shm")
-"""What SQLite opens beside a database, by its name."""
+"""The names of the files that SQLite opens beside a database."""
 UNLOCKED = "unix-none"
 """SQLite's own file system without its locks: for a database that our lock keeps every other SQLite out of."""
 
@@ -89,12 +87,12 @@ class _Meta(NamedTuple):
     """The row that every commit writes.
 
     Attributes:
-        node_id: the node's for ever, empty before its first start.
+        node_id: the node's, which never changes; empty before its first start.
         incarnation: how many starts there were.
         start: the id of the last one.
         serial: the number of the last commit that had one.
         log_bytes: the least size of the log, 0 when there need not be one.
-        clock: what the node's clocks showed at the last commit that said so.
+        clock: the node's clocks at the last commit that recorded them.
         records: how many records the session log of this start had when the last commit was begun.
     """
 
@@ -114,13 +112,13 @@ class Store:
         folder: the data directory; made, readable to its owner alone, when it does not exist. None keeps all in memory.
         vfs: a file system that SQLite knows by this name, in place of the system's; no directory is made then.
         page_bytes: the size of the pages of a new store, a power of two from 512 to 65,536.
-        checkpoint_pages: a log of so many pages is brought into the database.
-        free: how much more the disk below the folder takes; by default, what the system says of its own disks.
-        hands: where it is noted what applications have in hand; by default, a file in the folder.
+        checkpoint_pages: a log of this many pages is brought into the database.
+        free: how much more the disk below the folder takes; by default, as the system reports it.
+        hands: where the messages that applications have in hand are noted; by default, a file in the folder.
 
     Raises:
         StoreInUse: another process has it open.
-        StoreDamaged: the file is no Triack store, or not what was written.
+        StoreDamaged: the file is no Triack store, or was changed.
         StoreError: it cannot be opened; the message names the path and the cause.
     """
 
@@ -210,7 +208,7 @@ class Store:
                 if db.open_vfs == UNLOCKED and Path(db.filename).samefile(path):
                     db.pragma("locking_mode", "EXCLUSIVE")
 
-        # What the application wants done with all connections may read, which without locks needs this mode.
+        # The application's own hooks for all connections may read, which without locks needs this mode.
         apsw.connection_hooks.insert(0, lock_first)
         try:
             return apsw.Connection(path, vfs=UNLOCKED)
@@ -223,7 +221,7 @@ class Store:
 
     def _open(self, page_bytes: int) -> None:
         db = self._db
-        # Only an orderly end may touch what the log holds.
+        # Only an orderly end may change the log.
         db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         db.set_busy_timeout(0)
         if not self.in_memory and is_orphan(self._vfs, self.path):
@@ -246,7 +244,7 @@ class Store:
             self._create()
 
     def _open_log(self, *, new: bool) -> None:
-        """Check all that the last process left, then make it durable."""
+        """Check the log that the last process left, then make it durable."""
         db = self._db
         db.pragma("journal_mode", "WAL")
         db.pragma("wal_autocheckpoint", 0)
@@ -321,8 +319,8 @@ class Store:
     def survive_crashes_only(self) -> None:
         """From now on a commit is with the system when ``apply`` returns, and on the disk with a later checkpoint.
 
-        A process that dies loses nothing. A loss of power may take the last commits, which the node's peers find out as
-        a rollback, or leave a log with holes, which the next start finds out as damage.
+        A process that dies loses nothing. A loss of power may take the last commits, which the node's peers detect as a
+        rollback, or leave a log with holes, which the next start finds damaged.
         """
         self._db.pragma("synchronous", "NORMAL")
 
@@ -336,7 +334,7 @@ class Store:
             start: the id of this start, a random number of 63 bits.
 
         Raises:
-            StoreDamaged: a row is not what was written, or rows are missing.
+            StoreDamaged: a row was changed, or rows are missing.
             StoreError: the disk cannot be read.
             StoreFailed: the new incarnation cannot be written.
         """
@@ -359,7 +357,7 @@ class Store:
                 )
                 self._put("starts", [(meta.incarnation, start, serial)])
                 self._write_meta()
-            # From here on the database says that there is a log, and nobody can lose it unnoticed.
+            # From here on the database says that there is a log, so its loss is noticed.
             self._checkpoint()
             self._check_place("begin an incarnation")
         if self._owner is not None and self._owner.node_id != meta.node_id.hex():
@@ -414,7 +412,7 @@ class Store:
             StoreLost: another process has the store now.
         """
         with self._writing("commit"):
-            # What another process has written meanwhile is unknown here: to write would spoil it.
+            # Another process may have written meanwhile: a write here would spoil that.
             if self._owner is not None and not self._owner.is_sure():
                 self._check_place("commit")
             with self._transaction():
@@ -437,9 +435,9 @@ class Store:
         return is_brief(commit) and self._log_pages[0] + BRIEF_PAGES < self._checkpoint_pages
 
     def room_bytes(self) -> int | None:
-        """How much more can be stored; None when nobody can tell, and in memory.
+        """How much more can be stored; None when that is unknown, and in memory.
 
-        That is what the disk has free beyond what the store's files will take of it anyway, and the database's own
+        That is the free room of the disk beyond that which the store's files will take anyway, and the database's own
         free pages.
 
         Raises:
@@ -454,11 +452,11 @@ class Store:
         try:
             left = self._free(self._folder) - self._ballast.missing_bytes - self._place.owed_bytes
             if not self._vfs:
-                # What the log has of new pages goes into the database in the end.
+                # New pages in the log go into the database in the end.
                 left -= max(0, pages * page_bytes - Path(self.path).stat().st_size)
         except OSError:
             return None
-        # Free pages, too, are written by way of the log, which takes room before it is brought in.
+        # Free pages are also written through the log, which takes room before it is brought in.
         return left + unused * page_bytes if left > 0 else left
 
     def check(self) -> None:
@@ -600,7 +598,7 @@ class Store:
         """Fetch bodies into ``read.bodies``; a packet that is gone is left out.
 
         Raises:
-            StoreDamaged: a row is not what was written.
+            StoreDamaged: a row was changed.
             StoreFailed: the disk cannot be read.
         """
         table = TABLES[read.table]
@@ -623,7 +621,7 @@ class Store:
         """Close the file. Nothing that was committed depends on it."""
         self._hands.end()
         with suppress(apsw.Error, StoreError):
-            # SQLite removes the log by its name, which must not be that of another store's.
+            # SQLite removes the log by its name, which must not lead to the log of another store.
             if self._sound:
                 self.check()
                 self._end()
@@ -632,7 +630,7 @@ class Store:
             self._owner.release()
 
     def _end(self) -> None:
-        """Say that no log is needed any more, and let SQLite bring it into the database and remove it."""
+        """Record that no log is needed any more, and let SQLite bring it into the database and remove it."""
         self._sound = False
         self._meta = self._meta._replace(log_bytes=0)
         with self._transaction():
@@ -669,7 +667,7 @@ def _size_of(path: Path) -> int | None:
 
 
 def _what_is_lost(database: Path, size_bytes: int | None, node_id: str, log_bytes: int | None) -> str:
-    """What is wrong with a data directory in which a store was."""
+    """The fault of a data directory that had a store."""
     is_so = (
         "it is gone"
         if size_bytes is None

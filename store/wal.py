@@ -1,15 +1,15 @@
-"""The write-ahead log that a process left behind: is it what was written, and is it on the disk?
+"""The write-ahead log that a process left behind: is it unchanged, and is it on the disk?
 
 SQLite reads the log up to the first frame that is not whole, and takes all that follows for the remains of a commit
 that a crash interrupted. Two things it cannot know are done here, before anything is written:
 
 - Damage in the middle. A commit is written only when the one before it is synced, so at most one commit can be torn.
   Where two or more lie behind the place where SQLite stopped, bytes that were once on the disk have changed, and
-  commits that were promised are gone. What this cannot tell from an interrupted write is damage in the very last
-  commit: that commit, and no other, is dropped then.
-- A sync that failed. The system may show bytes that never reached the disk and that no later sync would write. So what
-  SQLite read is written again, in place, and synced; and whatever else looks like a frame is erased, so that a later
-  look finds only what was written after this one.
+  commits that were promised are gone. Damage in the very last commit looks the same as an interrupted write: that
+  commit, and no other, is dropped then.
+- A sync that failed. The system may show bytes that never reached the disk and that no later sync would write. So the
+  frames that SQLite read are written again, in place, and synced; and everything else that looks like a frame is
+  erased, so that a later look finds only newer frames.
 
 The file never shrinks below a size that the database knows: a log that is shorter, or gone, has lost commits.
 """
@@ -31,11 +31,11 @@ _HEADER = Struct(">8I")
 _FRAME = Struct(">6I")
 HEADER_BYTES = _HEADER.size
 FRAME_BYTES = _FRAME.size
-"""What precedes each page."""
+"""The header of each page in the log."""
 SECTOR_BYTES = 512
-"""What a disk writes as a whole, at the least: the smallest sector there is."""
+"""A disk writes at least this much as a whole: the smallest sector there is."""
 EMPTIED = b"triack: all of this is elsewhere"
-"""What stands in place of a header when nothing in the log is needed; SQLite takes it for no header at all."""
+"""In place of a header when nothing in the log is needed; SQLite sees no header in it."""
 COPY_BYTES = 65_536
 """SQLite's largest page; its file system takes no larger writes."""
 _MAGIC = 0x377F0682
@@ -59,7 +59,7 @@ class _Header(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """What precedes a page in the log; ``pages`` is not 0 when a commit ends here."""
+    """The header of a page in the log; ``pages`` is not 0 when a commit ends here."""
 
     page: int
     pages: int
@@ -90,7 +90,7 @@ class WriteAheadLog:
     def __exit__(self, *_: object) -> None:
         self._file.xClose()
 
-    # ---- is it what was written?
+    # ---- is it unchanged?
 
     def verify(self, frames: int, read_page: Callable[[int], bytes]) -> None:
         """Look for commits that were synced and that SQLite cannot read.
@@ -127,7 +127,7 @@ class WriteAheadLog:
     def _verify_checkpointed(self, read_page: Callable[[int], bytes]) -> None:
         """No header: it was torn while the log began again, at a time when the database had all that is in the log."""
         if self._file.xRead(min(HEADER_BYTES, self.size_bytes), 0) == EMPTIED:
-            # An earlier look has seen to that; it may have been interrupted while it erased the frames.
+            # An earlier look has done that; it may have been interrupted while it erased the frames.
             return
         slots = list(self._frames(0))
         if not any(frame.page for _, frame in slots):
@@ -144,7 +144,7 @@ class WriteAheadLog:
         return StoreDamaged(f"open {self.path}: damaged at offset {self._offset(frames) if frames else 0}: {cause}")
 
     def _header(self) -> _Header | None:
-        """The header, if SQLite would believe it."""
+        """The header, if SQLite would accept it."""
         if self.size_bytes < HEADER_BYTES:
             return None
         data = self._file.xRead(HEADER_BYTES, 0)
@@ -165,7 +165,7 @@ class WriteAheadLog:
         return _checksum(header.magic, written, *before) != frame[4:]
 
     def _frames(self, start: int) -> Iterator[tuple[int, _Frame]]:
-        """What stands where frames would, from the place ``start`` on. One that the file's end cuts short is none."""
+        """The bytes in the places of frames, from ``start`` on. One that the file's end cuts short is none."""
         read, size_bytes = self._file.xRead, self.size_bytes
         for slot in count(start):
             offset = self._offset(slot)
@@ -183,7 +183,7 @@ class WriteAheadLog:
     # ---- is it on the disk?
 
     def persist(self, frames: int, size_bytes: int) -> None:
-        """Write again what SQLite read, erase all else, give the file its least size, and sync it.
+        """Write the frames that SQLite read again, erase all else, give the file its least size, and sync it.
 
         Args:
             frames: how many frames SQLite read.
