@@ -25,7 +25,7 @@ class SlowStart:
         self._last = 0
 
     def handle_refused(self) -> None:
-        """Some found no room, or that is unknown: go on with as many as were taken since the last time, or half of those."""
+        """Some found no room, or that is unknown: send as many as were taken since the last time, or half of those."""
         self._last = max(1, min(self._taken, FULL_SPEED) or self._last // 2)
         self._taken = 0
         self.credit = self._last

@@ -68,9 +68,11 @@ the names of peers (docs/decisions/0002)."""
 PAGE_BYTES = 16_384
 """Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains."""
 CHECKPOINT_PAGES = 2_000
-"""A log of this many pages, 31 MiB, is brought into the database: seldom enough to write a page once for many commits, and early enough to read and write the log again quickly after an unclean end."""
+"""A log of this many pages, 31 MiB, is brought into the database: seldom enough to write a page once for many
+commits, and early enough to read and write the log again quickly after an unclean end."""
 LOG_SPARE = 4
-"""The log's file has room for a quarter more pages than that from the start, as its last commit may be a large one: a full disk refuses to let it grow within a commit."""
+"""The log's file has room for a quarter more pages than that from the start, as its last commit may be a large one: on
+a full disk it cannot grow within a commit."""
 
 HEADER_BYTES = 100
 """A database that is shorter has none of its pages (https://sqlite.org/fileformat.html, section 1.3)."""

@@ -1,8 +1,8 @@
 """The canonical text of addresses and destinations.
 
-An address says where an endpoint is: ``udp://host:port``, ``tcp://host:port`` or ``memory://name``.
-A destination says which queue is meant: ``address/queue``, ``peer/queue`` for a peer known by name, or
-``queue`` for a local one. Two texts that mean the same address parse to equal values with equal ``str``.
+An address is the place of an endpoint: ``udp://host:port``, ``tcp://host:port`` or ``memory://name``. A destination
+names a queue: ``address/queue``, ``peer/queue`` for a peer known by name, or ``queue`` for a local one. Two texts that
+mean the same address parse to equal values with equal ``str``.
 """
 
 import ipaddress
@@ -76,7 +76,7 @@ class Address:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it stands for all addresses of a machine, and so is nowhere to call: 0.0.0.0 or ::."""
+        """Whether it stands for all addresses of a machine, so that nobody can call it: 0.0.0.0 or ::."""
         return self.host in ("0.0.0.0", "::")  # noqa: S104 - nothing is bound here
 
     @property
@@ -99,7 +99,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Which queue is meant, and where.
+    """A queue, and its node.
 
     Attributes:
         queue: the name of the queue.
@@ -134,7 +134,7 @@ class Destination:
 
 
 def check_loopback(operation: str, address: Address) -> None:
-    """Raises NotLoopback if others than this machine can be at an address, which only nodes with keys may reach.
+    """Raises NotLoopback for an address that is not surely on this machine: only nodes with keys may reach others.
 
     A name other than ``localhost`` may be anywhere.
     """

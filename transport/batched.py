@@ -1,11 +1,12 @@
 """A UDP socket of Linux that carries many datagrams in one call of the system, both ways.
 
 Datagrams of equal size to one address leave in one ``sendmsg`` with UDP_SEGMENT; one ``recvmsg`` with UDP_GRO brings
-what came together from one (udp(7)). What the network carries is the same as without. Nothing is queued here: when the
-system takes no more, the sender waits for a moment, and the next one behind it; what finds no room then is lost.
+datagrams that came together from one (udp(7)). The bytes on the network are the same as without. Nothing is queued
+here: when the system takes no more, the sender waits for a moment, and the next one behind it; a datagram that finds no
+room then is lost.
 
-A socket that is bound to all addresses says where each datagram arrived, and sends from the address that it is told
-(``called``). Where a system offers that and no batches, such a socket stands here all the same, with runs of one.
+A socket that is bound to all addresses says where each datagram arrived, and sends from a given address (``called``).
+Where a system offers that and no batches, this class serves such a socket as well, with runs of one.
 """
 
 import asyncio
@@ -40,8 +41,11 @@ RUN_BYTES_MAX = 65_000
 RECEIVE_BYTES = 64 * 1024
 """Room for any run, and for any datagram."""
 ROOM_SECONDS = 0.05
-"""How long what leaves waits for a system that takes no more. A link of 100 Mbit/s sends what Linux keeps for a socket
-in less; one of 200 kbit/s needs seven seconds, and nothing else of the node goes on meanwhile."""
+"""How long a sender waits for a system that takes no more.
+
+A link of 100 Mbit/s sends Linux's buffer of a socket in less; one of 200 kbit/s needs seven seconds, and nothing else
+of the node goes on meanwhile.
+"""
 READS_MAX = 64
 """Calls to receive in a round of the loop. Where nothing gathers datagrams into runs, as in a tunnel, each brings one,
 and a round of the node costs as much as several of them."""
@@ -70,11 +74,11 @@ def offers_batches(sock: socket.socket) -> bool:
 
 
 def runs_of(datagrams: list[bytes], longest_bytes: int) -> Iterator[list[bytes]]:
-    """Cut a burst into what may leave together: equal sizes, of which the last may be less; the order stays.
+    """Cut a burst into runs that may leave together: equal sizes, of which the last may be less; the order stays.
 
     Args:
-        datagrams: what leaves.
-        longest_bytes: of a datagram that may have company.
+        datagrams: all that leave.
+        longest_bytes: the longest datagram that may share a run.
     """
     if len(datagrams) == 1:
         yield datagrams
@@ -94,7 +98,7 @@ def runs_of(datagrams: list[bytes], longest_bytes: int) -> Iterator[list[bytes]]
 
 
 class BatchedSocket:
-    """A socket for which ``offers_batches`` said yes, or ``offers_called``.
+    """A socket for which ``offers_batches`` or ``offers_called`` is true.
 
     Args:
         sock: bound, and not blocking; closed with this.
@@ -126,7 +130,7 @@ class BatchedSocket:
     async def send(
         self, datagrams: list[bytes], sockaddr: SocketAddress, leaving_from: Sequence[Ancillary] = ()
     ) -> None:
-        """Send each once, in order, from where ``called.answer_from`` says; what cannot leave is counted."""
+        """Send each once, in order, from the address that was called; datagrams that cannot leave are counted."""
         async with self._turn:
             for run in runs_of(datagrams, self._longest_bytes.get(sockaddr, self._most_bytes)):
                 if not await self._send_run(run, sockaddr, leaving_from):
@@ -134,7 +138,7 @@ class BatchedSocket:
                         await self._send_run([datagram], sockaddr, leaving_from)
 
     async def _send_run(self, run: list[bytes], sockaddr: SocketAddress, leaving_from: Sequence[Ancillary]) -> bool:
-        """Send what leaves together. Returns False when none of it has left, and each is to be tried alone."""
+        """Send a run. Returns False when none of it has left, and each is to be tried alone."""
         while not self._is_closed:
             self._fragmenting.choose(len(run[0]))
             try:
@@ -161,7 +165,7 @@ class BatchedSocket:
         return True
 
     def _handle_refused(self, error: OSError, size_bytes: int, sockaddr: SocketAddress) -> None:
-        """The device may not do it (EIO), or not for datagrams so long; other errors are those of any datagram."""
+        """The device may not send batches (EIO), or none of such length; other errors are those of any datagram."""
         if error.errno != errno.EIO and error.errno not in _TOO_LONG:
             return
         if len(self._longest_bytes) >= ROUTES_MAX:
@@ -169,7 +173,7 @@ class BatchedSocket:
         self._longest_bytes[sockaddr] = size_bytes - 1 if error.errno in _TOO_LONG else 0
 
     async def _wait_for_room(self) -> bool:
-        """Wait until the system takes more. Returns False when that takes long, and then at once until it does."""
+        """Wait until the system takes more. Returns False when that takes too long, and then at once until it does."""
         if self._room is not None:
             return False
         room = self._room = self._loop.create_future()
@@ -186,7 +190,7 @@ class BatchedSocket:
     # ---- receiving
 
     def _read(self) -> None:
-        """Take what is there, up to a bound: others in the loop have their turn before the rest."""
+        """Read datagrams up to a bound: other tasks of the loop have their turn before the rest."""
         taken = 0
         for _ in range(READS_MAX):
             if taken >= BURST_MAX:
@@ -200,7 +204,7 @@ class BatchedSocket:
             except OSError:  # such as an ICMP answer to something sent earlier
                 self._drops[DropReason.RECEIVE_ERROR] += 1
                 continue
-            if flags & _CUT:  # where one datagram ends is not known
+            if flags & _CUT:  # the end of each datagram is unknown
                 self._drops[DropReason.RECEIVE_ERROR] += 1
                 continue
             step_bytes = next((_GRO_SIZE.unpack(said)[0] for _, kind, said in ancillary if kind == UDP_GRO), size_bytes)
@@ -211,7 +215,7 @@ class BatchedSocket:
             self._on_arrived(datagrams, sockaddr, called_by(ancillary))
 
     async def close(self) -> None:
-        """Free the address; whoever waits for room goes on, and counts what is left as dropped."""
+        """Free the address; a sender that waits for room goes on, and counts the rest as dropped."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -1,13 +1,13 @@
 """At which address of this machine a datagram arrived, and how an answer leaves from there.
 
-A UDP socket that is bound to all addresses sends from whichever the system prefers for the way to the peer. A peer that
-called another one of them does not get such an answer: firewalls and address translators on its side know the address
-that it called, and drop what comes from elsewhere. So such a socket asks the system at which address each datagram
-arrived, and names that address again with the answer (IP_PKTINFO, ip(7); IPV6_PKTINFO, RFC 3542, section 6).
+A UDP socket that is bound to all addresses sends from the one that the system prefers for the way to the peer. A peer
+that called another one of them does not get such an answer: firewalls and address translators on its side know the
+address that it called, and drop datagrams from elsewhere. So such a socket asks the system at which address each
+datagram arrived, and names that address again with the answer (IP_PKTINFO, ip(7); IPV6_PKTINFO, RFC 3542, section 6).
 
 The path to a peer names the address only where it is not the one that the system prefers anyway: then both ends of a
-session mean the same path, whether they called or were called. What the system prefers may change while a node runs,
-as interfaces come and go, so it is asked again every few seconds.
+session mean the same path, whether they called or were called. The system's preference may change while a node runs, as
+interfaces come and go, so it is asked again every few seconds.
 
 Only Linux is asked, as its numbers and layouts are the ones below. Elsewhere the system chooses.
 """
@@ -39,26 +39,29 @@ _PKTINFO6 = struct.Struct("@16si")
 _ANY_INTERFACE = 0
 """The system chooses the interface (ip(7), ipv6(7))."""
 _MAPPED = bytes(10) + b"\xff\xff"
-"""What an IPv4 address begins with on a socket for both families (RFC 4291, section 2.5.5.2)."""
+"""The prefix of an IPv4 address on a socket for both families (RFC 4291, section 2.5.5.2)."""
 ANCILLARY_BYTES = socket.CMSG_SPACE(_PKTINFO6.size) if sys.platform != "win32" else 0  # what Windows does not have
 """Room for either of the two."""
 PREFERRED_SECONDS = 5.0
-"""How long the system's preference for a peer is remembered. To ask takes two calls of the system; a session whose
-answers leave from the wrong address for so long ends, and the next one finds the right one."""
+"""How long the system's preference for a peer is remembered.
+
+To ask takes two calls of the system; a session whose answers leave from the wrong address for that long ends, and the
+next one finds the right one.
+"""
 
 
 def offers_called(sock: socket.socket) -> bool:
-    """Ask the system to say at which address each datagram arrives.
+    """Ask the system to report at which address each datagram arrives.
 
     Returns:
-        False, and nothing is changed, where the system does not say, and for a socket that has one address only.
+        False, and nothing is changed, where the system does not report it, and for a socket with one address only.
     """
     if sys.platform != "linux" or not is_for_all(sock.getsockname()):
         return False
     try:
         if sock.family == socket.AF_INET:
             sock.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
-        else:  # a socket for both families is told IPv4 addresses in the same way, as mapped ones
+        else:  # a socket for both families gets IPv4 addresses in the same way, as mapped ones
             sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_RECVPKTINFO, 1)
     except OSError:
         return False
@@ -66,7 +69,7 @@ def offers_called(sock: socket.socket) -> bool:
 
 
 def called_by(ancillary: Iterable[Ancillary]) -> bytes:
-    """The address at which a datagram arrived: 4 or 16 bytes, or none when the system did not say."""
+    """The address at which a datagram arrived: 4 or 16 bytes, or none when the system did not report it."""
     for level, kind, content in ancillary:
         if level == socket.IPPROTO_IP and kind == _IP_PKTINFO:
             return bytes(content[4:8])
@@ -76,7 +79,7 @@ def called_by(ancillary: Iterable[Ancillary]) -> bytes:
 
 
 def answer_from(called: str, family: int, sockaddr: SocketAddress) -> list[Ancillary]:
-    """What says with a datagram that it is to leave from an address of this machine.
+    """The control message that lets a datagram leave from an address of this machine.
 
     Args:
         called: the address, as text; empty for the one that the system chooses.
@@ -97,7 +100,7 @@ def answer_from(called: str, family: int, sockaddr: SocketAddress) -> list[Ancil
 
 @dataclass(slots=True)
 class _Known:
-    """What a path says.
+    """The local address of a path.
 
     Attributes:
         text: the address that was called; empty when the system prefers it.
@@ -109,7 +112,7 @@ class _Known:
 
 
 class Called:
-    """Says for each datagram at which address it arrived, if that is not the one that the system prefers."""
+    """Knows for each datagram at which address it arrived, if that is not the one that the system prefers."""
 
     __slots__ = ("_known",)
 
@@ -121,7 +124,7 @@ class Called:
 
         Args:
             sockaddr: where the datagram came from.
-            called: where it arrived, as ``called_by`` says it.
+            called: where it arrived, as ``called_by`` returns it.
             now_seconds: the clock of the event loop.
         """
         known = self._known.get((sockaddr, called))

@@ -1,11 +1,11 @@
-"""What a datagram shows before anyone computes a shared secret for it.
+"""Proofs in a datagram that are checked before a shared secret is computed.
 
-That its sender knows a public key, and that it gets what is sent to its address: WireGuard's mac1 and mac2 (sections
+They show that its sender knows a public key, and that it receives at its address: WireGuard's mac1 and mac2 (sections
 5.3 and 5.4.4 of its paper; RFC 9147, section 5.1).
 
-A mac is keyed BLAKE2s (RFC 7693). The key of a first mac is made of the public key of whom the datagram is for; the key
-of a second one is a cookie, which is itself a mac of the sender's address, under a secret that changes. So nothing has
-to be kept for anyone, and a datagram costs a stranger's victim a hash.
+A mac is keyed BLAKE2s (RFC 7693). The key of a first mac is made of the receiver's public key; the key of a second one
+is a cookie, which is itself a mac of the sender's address, under a secret that changes. So nothing is kept for a
+stranger, and its datagram costs a hash.
 
 Pure: clock and randomness are arguments.
 """
@@ -19,7 +19,7 @@ from triack.base.units import SECOND
 __all__ = ["COOKIE_LIFE_NS", "MAC_BYTES", "Cookies", "Entropy", "mac", "mac_fits", "mac_key"]
 
 Entropy = Callable[[int], bytes]
-"""Gives so many random bytes: ``os.urandom``, or what a simulated world has in its place."""
+"""Gives that many random bytes: ``os.urandom``, or the generator of a simulated world."""
 
 MAC_BYTES = 16
 """As long as the tag of a cipher (RFC 5116, section 5.1)."""
@@ -30,22 +30,22 @@ _SECRET_BYTES = 32
 
 
 def mac_key(label: bytes, public: bytes) -> bytes:
-    """The key of macs that are for one purpose and for whoever has that public key."""
+    """The key of macs for one purpose and for the owner of that public key."""
     return blake2s(label + public).digest()
 
 
 def mac(key: bytes, data: bytes) -> bytes:
-    """What shows that its maker knew the key."""
+    """The mac of data: its maker knew the key."""
     return blake2s(data, key=key, digest_size=MAC_BYTES).digest()
 
 
 def mac_fits(key: bytes, data: bytes, shown: bytes) -> bool:
-    """Whether that is the mac; how long it takes does not tell how much of it is right."""
+    """Whether that is the mac; in constant time."""
     return compare_digest(mac(key, data), shown)
 
 
 class Cookies:
-    """Makes cookies, and knows them again for one to two lives of a secret.
+    """Makes cookies, and recognises them for one to two lives of a secret.
 
     Args:
         entropy: gives the secrets.
@@ -70,7 +70,10 @@ class Cookies:
         return any(mac_fits(mac(secret, told), data, shown) for secret in (self._secret, self._previous))
 
     def _turn(self, now_ns: int) -> None:
-        """Change the secret when its time is over. One that nobody asked for in time is not kept as the previous."""
+        """Change the secret when its time is over.
+
+        A secret that was not used in time is not kept as the previous one.
+        """
         age_ns = 2 * COOKIE_LIFE_NS if self._since_ns is None else now_ns - self._since_ns
         if age_ns >= COOKIE_LIFE_NS:
             self._previous = self._secret if age_ns < 2 * COOKIE_LIFE_NS else self._entropy(_SECRET_BYTES)

@@ -2,8 +2,8 @@
 
     epoch 0 --2^20 datagrams, or 120 s--> epoch 1 --> epoch 2 --> ...
 
-Whoever seals goes on to the next epoch by itself and says so in the header; whoever opens follows when a datagram of a
-later epoch has a good tag. Nobody can find an older key from a newer one, so that keys that leak open nothing that was
+The sealing end goes on to the next epoch by itself and names it in the header; the opening end follows when a datagram
+of a later epoch has a good tag. An older key cannot be found from a newer one, so leaked keys open nothing that was
 sent before (Noise, section 11.3). An epoch's number in the header has 16 bits and may wrap: it only has to tell
 neighbours apart, as no key comes back.
 
@@ -34,14 +34,14 @@ __all__ = [
 ]
 
 OVERHEAD_BYTES = HEADER_BYTES + TAG_BYTES
-"""What a datagram has beside its payload."""
+"""Bytes of a datagram beside its payload."""
 REKEY_DATAGRAMS = 1 << 20
-"""Sealed with one key: a two-thousandth of what leaves AES-GCM its margin (2^24.5 full records, RFC 8446 section 5.5)
-would allow in bytes, and soon enough for tests to reach it."""
+"""Sealed with one key: a two-thousandth of the bytes within AES-GCM's margin (2^24.5 full records, RFC 8446 section
+5.5), and few enough for tests to reach it."""
 REKEY_NS = 120 * SECOND
 """How long one key seals: as long as WireGuard's (section 6.1 of its paper)."""
 EXPIRY_NS = 180 * SECOND
-"""How long one key opens: its time, and half of that again for datagrams that were under way."""
+"""How long one key opens: its time, and half of that again for datagrams in flight."""
 PREVIOUS_NS = 60 * SECOND
 """How long the key before is kept beside a new one: the same half."""
 AHEAD_MAX = 64
@@ -55,7 +55,7 @@ _EPOCH_MASK = _EPOCHS - 1  # cuts a number to those bits
 
 
 class SealingKeys:
-    """What this end seals with.
+    """The keys that this end seals with.
 
     Args:
         suite: cipher and hash.
@@ -79,7 +79,7 @@ class SealingKeys:
         Raises UsageError for a counter that is not above all before it.
         """
         if not self._last < counter <= NONCE_MAX - len(payloads):
-            # With the same counter twice, AES-GCM would tell the world how to forge. Never, whoever made the mistake.
+            # With the same counter twice, AES-GCM would let anyone forge datagrams: refused also for a mistake of ours.
             raise UsageError(f"seal datagram {counter}: {self._last} was sealed before it")
         sealed: list[bytes] = []
         while payloads:
@@ -113,7 +113,7 @@ class SealingKeys:
 
 
 class OpeningKeys:
-    """What this end opens with.
+    """The keys that this end opens with.
 
     Args:
         suite: cipher and hash.
@@ -203,7 +203,7 @@ class OpeningKeys:
         return steps, self._suite.aead(self._ahead[steps - 1])
 
     def _follow(self, steps: int, now_ns: int) -> None:
-        """The peer has gone on by so many epochs."""
+        """The peer has gone on by ``steps`` epochs."""
         if steps == 1:
             self._previous, self._previous_ns = self._key, min(now_ns + PREVIOUS_NS, self._expiry_ns)
         else:

@@ -1,4 +1,4 @@
-"""What every endpoint offers, and how to open one."""
+"""The protocol of endpoints, and how to open one."""
 
 from collections import Counter
 from typing import Protocol
@@ -22,7 +22,7 @@ class Endpoint(Protocol):
         address: where others reach it, with the real port.
         drops: how many datagrams (and connections) were given up, by reason.
         on_trouble: called with an address and a sentence when the system says that nothing will reach it for now.
-        inbox: what has arrived; whoever receives says there whose a datagram is (``Inbox.source_of``), and what it has
+        inbox: the arrived datagrams; the receiver sets there whose a datagram is (``Inbox.source_of``), and charges its
             cost (``Inbox.charge``).
     """
 
@@ -38,15 +38,15 @@ class Endpoint(Protocol):
     async def send(self, datagrams: list[bytes], to: str) -> None:
         """Send the datagrams to an address, in one burst.
 
-        Trouble on the way is counted in ``drops`` and never raised, and nothing is waited for longer than the
-        system needs to take the datagrams.
+        Trouble on the way is counted in ``drops`` and never raised, and the call waits no longer than the system needs
+        to take the datagrams.
 
         Raises:
             AddressError: ``to`` cannot be an address of this kind of endpoint.
         """
 
     async def receive(self) -> Burst:
-        """Wait for something to arrive and return what is there, up to a bound, each source in its turn.
+        """Wait for datagrams and return those that are there, up to a bound, each source in its turn.
 
         An element with empty ``data`` says that the path to its ``sender`` is gone. One caller at a time; cancelling
         the call loses nothing.
@@ -56,13 +56,13 @@ class Endpoint(Protocol):
         """
 
     def vouch(self, address: str) -> None:
-        """There is a session with the peer at that address: what it has here may stay."""
+        """There is a session with the peer at that address: its connection may stay."""
 
     def release(self, address: str) -> None:
-        """There is none any more: what it has here may go."""
+        """There is none any more: its connection may go."""
 
     async def close(self) -> None:
-        """Free the address, and wake who waits in :meth:`receive`. Closing twice is allowed."""
+        """Free the address, and wake a caller that waits in :meth:`receive`. Closing twice is allowed."""
 
 
 async def open_endpoint(
@@ -73,8 +73,8 @@ async def open_endpoint(
     Args:
         scheme: ``udp``, ``tcp`` or ``memory``.
         listen: the address to listen at, port 0 for any. None: it only calls others; under any name for ``memory``.
-        loopback_only: whatever goes beyond this machine is dropped, as ``not-loopback``.
-        tls: what ``tcp`` is wrapped in.
+        loopback_only: datagrams beyond this machine are dropped, as ``not-loopback``.
+        tls: the TLS around ``tcp``.
 
     Raises:
         AddressError: ``listen`` cannot be read, or is of another scheme.

@@ -10,10 +10,10 @@ It is Noise XX, with the code around it. The header's connection id is the clien
 of the step. ``who`` is a count, then a name and addresses, each after its length (two bytes, big-endian).
 
 A stranger gets no answer: the macs of steps 1 to 3 are keyed by the code, and those of the answers cover the mac of the
-hello that they answer. Nothing is kept, and no shared secret computed, before a cookie has shown that the client gets
-what is sent to it (``cookies``). What proves that nobody stands between the two is an HMAC (RFC 2104), keyed by the
-code, over the handshake's hash (Noise, revision 34, section 11.2) and the prover's own lasting key. Wrong codes use up
-nothing. No answer is longer than what it answers, and each datagram has one at most.
+hello that they answer. Nothing is kept, and no shared secret computed, before a cookie has shown that the client
+receives at its address (``cookies``). An HMAC (RFC 2104), keyed by the code, over the handshake's hash (Noise, revision
+34, section 11.2) and the prover's own static key proves that nobody stands between the two. Wrong codes use up nothing.
+No answer is longer than what it answers, and each datagram has one at most.
 
     client  CALLING --answer--> PROVING --welcome--> ENROLLED
             CALLING, PROVING --30 s, or what its host says--> FAILED; until then it repeats what it said last,
@@ -22,7 +22,7 @@ nothing. No answer is longer than what it answers, and each datagram has one at 
             ASKED --the invitation ends, or 16 newer ones--> (nothing); hellos and proofs that come again get the same
             answer again
 
-Pure, but for what ``entropy`` gives: the clock is an argument.
+Pure, but for ``entropy``: the clock is an argument.
 """
 
 import hmac
@@ -51,8 +51,8 @@ __all__ = ["Arrival", "ClientState", "Enrolled", "EnrolmentClient", "EnrolmentSe
 HELLO_BYTES = 256
 """Longer than the answers to it, with room for the answers of later versions."""
 PROOF_BYTES = 1_200
-"""So that the welcome, which says as much, is not longer, and nobody sees how long the names are; each path that
-carries QUIC carries it (RFC 9000, section 14.1)."""
+"""The welcome, with as much content, must not be longer, and the length of names stays hidden; each path that carries
+QUIC carries it (RFC 9000, section 14.1)."""
 REPEAT_NS = 500 * MS
 """Between two tries of a client: people wait for it, and longer than most round trips."""
 LIFE_NS = 30 * SECOND
@@ -61,9 +61,9 @@ a million million times."""
 INVITATIONS_MAX = 16
 """Open at once: every hello of a stranger is compared with each."""
 PENDING_MAX = 16
-"""Clients that have begun: only who knows a code can begin."""
+"""Clients that have begun: only one that knows a code can begin."""
 ADDRESSES_MAX = 8
-"""Of one node: more than its ways into it."""
+"""Of one node: more than it has."""
 _HELLO, _RETRY, _ANSWER, _PROOF, _WELCOME = range(1, 6)
 """The steps."""
 _RETRY_BYTES = HEADER_BYTES + 2 * MAC_BYTES  # header, cookie, mac
@@ -72,7 +72,7 @@ _ANSWER_BYTES = HEADER_BYTES + 2 * (KEY_BYTES + TAG_BYTES) + MAC_BYTES
 _HMAC_BYTES = 32
 """Of SHA-256."""
 _WHO_BYTES_MAX = PROOF_BYTES - HEADER_BYTES - KEY_BYTES - TAG_BYTES - _HMAC_BYTES - TAG_BYTES
-"""What is left of a proof."""
+"""The rest of a proof."""
 _NO_COOKIE = bytes(MAC_BYTES)
 """In the place of a cookie's mac, as long as there is no cookie."""
 _ID_BYTES = 8
@@ -83,7 +83,7 @@ _LENGTH = Struct("!H")
 
 
 class _MacKeys(NamedTuple):
-    """What is made of a code's secret to show that one knows it."""
+    """The keys made of a code's secret, to show that one knows it."""
 
     hello: bytes
     retry: bytes
@@ -95,10 +95,10 @@ class _MacKeys(NamedTuple):
 
 
 class Enrolled(NamedTuple):
-    """What one side has learned of the other.
+    """The facts that one side has learned of the other.
 
     Attributes:
-        name: what the other calls itself.
+        name: the other's own name.
         key: its public key.
         addresses: where it says that it can be reached.
     """
@@ -109,13 +109,13 @@ class Enrolled(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """Somebody who has proved to know the code of an invitation.
+    """A client that has proved to know the code of an invitation.
 
     Attributes:
         invitation: which one; it is used up.
         enrolled: who it is.
         sender: where it waits for its welcome.
-        connection_id: which of those that are there.
+        connection_id: which of the clients there.
     """
 
     invitation: Invitation
@@ -151,7 +151,7 @@ class EnrolmentServer:
 
     Args:
         key: this node's private key, 32 bytes: the one that it calls others with.
-        name: what this node calls itself.
+        name: this node's own name.
         addresses: where it can be reached.
         entropy: gives random bytes for ephemeral keys and cookies.
         suite: cipher and hash; the client has to have the same.
@@ -177,7 +177,7 @@ class EnrolmentServer:
     def use_keys(self, keys: Iterable[bytes]) -> None:
         """Have these private keys from now on, the one to call others with first.
 
-        Who has begun goes on, unless it would learn a key that is gone.
+        A client that has begun goes on, unless it would learn a removed key.
         """
         self._pairs = [KeyPair.of(key) for key in keys]
         there = {pair.public for pair in self._pairs}
@@ -185,7 +185,7 @@ class EnrolmentServer:
             del self._pending[place]
 
     def invite(self, invitation: Invitation, now_ns: int) -> None:
-        """Let whoever knows its secret enrol.
+        """Let a client that knows its secret enrol.
 
         Raises:
             UsageError: 16 are open.
@@ -228,7 +228,7 @@ class EnrolmentServer:
         raise ProtocolError(DropReason.BAD_HEADER, f"step {step}")
 
     def poll_enrolled(self) -> Arrival | None:
-        """The next one who has proved to know a code, or None. It waits to be confirmed."""
+        """The next client that has proved to know a code, or None. It waits to be confirmed."""
         return self._arrivals.popleft() if self._arrivals else None
 
     def confirm(self, arrival: Arrival) -> bytes:
@@ -313,7 +313,7 @@ class EnrolmentServer:
             self._close(invitation)
 
     def _close(self, invitation: Invitation) -> None:
-        """Forget it, and who has begun with it and is not through."""
+        """Forget it, and the clients that have begun with it and have not finished."""
         self._invitations.pop(invitation, None)
         gone = [place for place, one in self._pending.items() if one.invitation == invitation and not one.proof]
         for place in gone:
@@ -330,7 +330,7 @@ class ClientState(Enum):
 
 
 class ClientEvent(Enum):
-    """What happens to that side."""
+    """An event of that side."""
 
     ANSWERED = "answered"
     """The server has shown that it knows the code."""
@@ -346,7 +346,7 @@ TRANSITIONS: dict[ClientState, dict[ClientEvent, ClientState]] = {
     ClientState.ENROLLED: {},
     ClientState.FAILED: {},
 }
-"""State, then what happens, then the next state."""
+"""State, then event, then the next state."""
 
 
 class EnrolmentClient:
@@ -365,7 +365,7 @@ class EnrolmentClient:
     Attributes:
         state: how far it has come.
         connection_id: in every datagram of this enrolment.
-        result: what is now known of the server, when ``state`` is ENROLLED.
+        result: the facts about the server, when ``state`` is ENROLLED.
 
     Raises:
         UsageError: the name or an address cannot be one, or they are too long.
@@ -431,7 +431,7 @@ class EnrolmentClient:
         return None if self.is_over else min(self._repeat_ns, self._until_ns)
 
     def handle_timer(self, now_ns: int) -> None:
-        """Repeat what was said last, or give up; does nothing before ``next_deadline``."""
+        """Repeat the last datagram, or give up; does nothing before ``next_deadline``."""
         if self.is_over:
             return
         if now_ns >= self._until_ns:
@@ -449,7 +449,7 @@ class EnrolmentClient:
         return self._datagram
 
     def handle_datagram(self, datagram: bytes, header: Header, now_ns: int) -> None:
-        """Take what the server says.
+        """Take a datagram of the server.
 
         Args:
             datagram: all of it; an ENROL by its header.
@@ -508,7 +508,7 @@ class EnrolmentClient:
         self._has_to_send = False
 
     def _check_mac(self, datagram: bytes, key: bytes, length: int) -> bytes:
-        """What stands before the mac, which covers the hello's, too."""
+        """The bytes before the mac, which covers the hello's, too."""
         said, shown = datagram[:-MAC_BYTES], datagram[-MAC_BYTES:]
         if len(datagram) != length or not mac_fits(key, said + self._datagram[-MAC_BYTES:], shown):
             raise ProtocolError(DropReason.NOT_INVITED)
@@ -519,11 +519,11 @@ class EnrolmentClient:
             raise ProtocolError(DropReason.OWN_NODE)
 
 
-# ---- what both sides say
+# ---- common to both sides
 
 
 def _prologue(scheme: str, header: bytes) -> bytes:
-    """What both ends agree on without saying it: the transport, and the header of the hello."""
+    """The unsent agreement of both ends: the transport, and the header of the hello."""
     return b"Triack enrol " + scheme.encode() + b" " + header
 
 
@@ -542,12 +542,12 @@ def _ephemeral(hello: bytes) -> bytes:
 
 
 def _prove(secret: bytes, label: bytes, transcript: bytes, key: bytes) -> bytes:
-    """What shows that the owner of that key knows the code and has had this talk."""
+    """The proof that the owner of that key knows the code and took part in this handshake."""
     return hmac.digest(secret, label + transcript + key, "sha256")
 
 
 def _check(payload: bytes, secret: bytes, label: bytes, transcript: bytes, key: bytes) -> Enrolled:
-    """Who it is that has proved to know the code."""
+    """The identity of the side that has proved to know the code."""
     if not hmac.compare_digest(_prove(secret, label, transcript, key), payload[:_HMAC_BYTES]):
         raise ProtocolError(DropReason.NOT_INVITED, "proof")
     name, *addresses = _decode_who(payload[_HMAC_BYTES:])

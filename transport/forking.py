@@ -1,7 +1,7 @@
-"""What ends in a forked child: channels, because parent and child would seal with the same keys and counters.
+"""Channels end in a forked child, because parent and child would seal with the same keys and counters.
 
-With AES-GCM, two datagrams under one key and nonce give away what both say, and let anyone forge more (RFC 5116,
-section 5.1.1). ``multiprocessing`` forks by default before Python 3.14, so it happens without a word of ``os.fork``.
+With AES-GCM, two datagrams under one key and nonce reveal both contents, and let anyone forge more (RFC 5116, section
+5.1.1). ``multiprocessing`` forks by default before Python 3.14, so it happens without a call of ``os.fork``.
 """
 
 import os
@@ -12,10 +12,10 @@ __all__ = ["end_in_children"]
 
 
 class Ending(Protocol):
-    """What can end."""
+    """An object that ends in a forked child."""
 
     def end(self) -> None:
-        """Be of no use any more."""
+        """Stop working."""
 
 
 _alive: WeakSet[Ending] = WeakSet()

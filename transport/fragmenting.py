@@ -1,8 +1,8 @@
 """Which datagrams the network may cut into fragments: those that every path is to carry, and no longer ones.
 
-What is longer than the base has been proved, or is a probe that is to prove it, and a probe that arrives in fragments
-proves nothing (RFC 8899, section 3). It leaves with the don't-fragment bit, whatever the system believes of the path,
-and a system whose way out is narrower refuses it. What is not longer may be cut, so that narrow old links work.
+A datagram that is longer than the base has a proved size, or is a probe of it, and a probe that arrives in fragments
+proves nothing (RFC 8899, section 3). It leaves with the don't-fragment bit, regardless of the system's own path MTU,
+and a system whose link is narrower refuses it. Others may be cut, so that narrow old links work.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ IPV6_MTU_DISCOVER = 23
 PMTUDISC_DONT = 0
 """Without the bit, in fragments where need be; the same for both families (ip(7), ipv6(7))."""
 PMTUDISC_PROBE = 3
-"""With the bit, and without a look at what the system believes of the path."""
+"""With the bit, and regardless of the system's own path MTU."""
 
 
 class Fragmenting:
@@ -43,7 +43,7 @@ class Fragmenting:
         self._is_whole: bool | None = None
 
     def choose(self, longest_bytes: int) -> None:
-        """What leaves next is as long as that."""
+        """Set the bit for a datagram of that length."""
         is_whole = longest_bytes > DATAGRAM_BASE_BYTES
         if is_whole is self._is_whole:
             return

@@ -1,7 +1,7 @@
 """How many handshakes a node takes on: all, as long as few come; under load a share for each host.
 
-Whoever knows a node's public key can make it compute shared secrets. Below ``CONNECTS_PER_SECOND`` that costs little,
-and nobody is asked for anything. Above it, a connect must show that its sender gets what is sent to its address
+A stranger who knows a node's public key can make it compute shared secrets. Below ``CONNECTS_PER_SECOND`` that costs
+little, and no proof is asked for. Above it, a connect must prove that its sender receives at its address
 (``cookies``), and then each host has its own share, in a table whose size never changes: hosts that fall on the same
 place share one.
 
@@ -24,18 +24,18 @@ CONNECTS_PER_HOST = 20
 """A second for each host, and as many at once: a site behind one address connects in a moment, and the busiest host
 costs half a percent of a core. WireGuard takes as many."""
 PLACES = 1_024
-"""Of hosts: 8 KiB in all. Whoever wants to shut out one host must own others that fall on the same place."""
+"""Of hosts: 8 KiB in all. To shut out one host, an attacker must own others that fall on the same place."""
 _NETWORK_BITS = 64
-"""Whoever has one IPv6 address has all that begin with the same bits (RFC 4291, section 2.5.1)."""
+"""A host with one IPv6 address has all that begin with the same bits (RFC 4291, section 2.5.1)."""
 _PLACE_BYTES = 8
 """Of a mac: enough to choose a place evenly."""
 
 
 class Admission:
-    """Counts connects. A count is the moment at which it is back at nothing (ITU-T I.371, virtual scheduling).
+    """Counts connects. A count is the moment at which it is back at zero (ITU-T I.371, virtual scheduling).
 
     Args:
-        secret: random, so that nobody can tell which hosts fall on the same place.
+        secret: random, so that nobody can know which hosts fall on the same place.
     """
 
     __slots__ = ("_all_ns", "_hosts_ns", "_secret")
@@ -46,7 +46,7 @@ class Admission:
         self._hosts_ns = [0] * PLACES
 
     def is_loaded(self, now_ns: int) -> bool:
-        """Whether this connect is more than is taken without a question; if not, it is counted."""
+        """Whether this connect needs a proof, as too many come; if not, it is counted."""
         after_ns = _after(self._all_ns, CONNECTS_PER_SECOND, now_ns)
         self._all_ns = after_ns or self._all_ns
         return after_ns is None

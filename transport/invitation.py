@@ -16,7 +16,7 @@ from triack.transport.cookies import Entropy
 __all__ = ["LIFE_NS", "SECRET_BYTES", "Invitation", "decode_code"]
 
 SECRET_BYTES = 16
-"""128 bits: nobody guesses it, also not with a recorded enrolment and all the time in the world."""
+"""128 bits: nobody guesses it, even with a recorded enrolment and unlimited time."""
 LIFE_NS = 3_600 * SECOND
 """Long enough to walk over to the other machine, short enough that a forgotten code opens nothing tomorrow."""
 _CHECKSUM_BYTES = 4
@@ -24,12 +24,12 @@ _CHECKSUM_BYTES = 4
 _CODE_LETTERS = (SECRET_BYTES + _CHECKSUM_BYTES) * 8 // 5
 """Five bits each."""
 _GROUP_LETTERS = 4
-"""What people read out at once."""
+"""As much as people read out at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """Lets whoever knows its secret enrol, once.
+    """Lets one node that knows its secret enrol.
 
     Attributes:
         secret: 16 random bytes; no text that is made of an invitation shows them, but for ``code``.
@@ -46,7 +46,7 @@ class Invitation:
 
     @property
     def code(self) -> str:
-        """What the other node has to be told."""
+        """The text to give to the other node."""
         letters = b32encode(self.secret + _checksum(self.secret)).decode().lower()
         return "-".join(letters[at : at + _GROUP_LETTERS] for at in range(0, _CODE_LETTERS, _GROUP_LETTERS))
 
@@ -55,14 +55,14 @@ def decode_code(text: object) -> bytes:
     """Return the secret of a code; capitals, spaces and hyphens do not count.
 
     Raises:
-        UsageError: says what is wrong without repeating any of it.
+        UsageError: names the fault without repeating any of the text.
     """
     if not isinstance(text, str):
         raise UsageError("read a code: it is text")
     letters = "".join(text.upper().replace("-", " ").split())
     try:
         raw = b32decode(letters) if len(letters) == _CODE_LETTERS else b""
-    except ValueError:  # also for what is not ASCII
+    except ValueError:  # also for text that is not ASCII
         raw = b""
     if not raw:
         raise UsageError(f"read a code: it has {_CODE_LETTERS} letters a-z and digits 2-7")

@@ -20,7 +20,7 @@ Filter = Callable[[bytes, str, str], Iterable[bytes]]
 
 
 class MemoryNetwork:
-    """Named endpoints that reach each other, and a hook to make the way between them bad.
+    """Named endpoints that reach each other, and a hook to disturb the path between them.
 
     Args:
         filter: called for every datagram on its way; without one everything arrives.
@@ -77,7 +77,7 @@ class MemoryEndpoint:
         self._is_closed = False
 
     async def send(self, datagrams: list[bytes], to: str) -> None:
-        """Hand each datagram to its receiver at once; what cannot arrive is counted in ``drops``."""
+        """Hand each datagram to its receiver at once; lost ones are counted in ``drops``."""
         for datagram in datagrams:
             if self._is_closed:
                 self.drops[DropReason.CLOSED] += 1
@@ -102,7 +102,7 @@ class MemoryEndpoint:
         return await self.inbox.take()
 
     async def close(self) -> None:
-        """Leave the network; whoever waits in :meth:`receive` gets its error."""
+        """Leave the network; a caller that waits in :meth:`receive` gets its error."""
         if not self._is_closed:
             self._is_closed = True
             self.inbox.close()

@@ -1,9 +1,9 @@
 """Noise handshakes, as the Noise Protocol Framework has them, revision 34 (noiseprotocol.org): IK, IKpsk2 and XX.
 
 A handshake is two or three messages. Each side writes and reads them in turn, and has afterwards the same hash of all
-that was said and two keys, one for each direction, that nobody else can know.
+messages and two keys, one for each direction, that nobody else can know.
 
-Pure: the ephemeral keys are arguments. What cannot be read changes nothing, and is a ``ProtocolError``, whatever the
+Pure: the ephemeral keys are arguments. An unreadable message changes nothing, and raises a ``ProtocolError`` for each
 cause: a tag, a point of low order (the shared secret would be zero, RFC 7748 section 6.1), or a static key that the
 caller does not admit.
 """
@@ -40,13 +40,13 @@ __all__ = [
 KEY_BYTES = 32
 """Of X25519 (RFC 7748), of both ciphers (section 12 of the specification), and of a psk (section 9)."""
 TAG_BYTES = 16
-"""What sealing adds, with both ciphers (section 12)."""
+"""Added by sealing, with both ciphers (section 12)."""
 NONCE_MAX = 2**64 - 1
 """No message has it: it makes the next key (section 4.2, REKEY)."""
 
 
 class Aead(Protocol):
-    """What both ciphers do."""
+    """The protocol of both ciphers."""
 
     def encrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes:
         """Seal."""
@@ -110,7 +110,7 @@ class KeyPair(NamedTuple):
 
 
 class Pattern(Enum):
-    """Who sends which key when: section 7.5, and 9.4 for the psk. In IK the initiator knows the responder's static key.
+    """The order of keys in the messages (sections 7.5, and 9.4 for the psk). In IK the initiator knows the other's key.
 
     The value is the name, the words (the specification's tokens) of each message, and whether there is a psk.
     """
@@ -126,7 +126,7 @@ class Pattern(Enum):
 
 
 class _Transcript:
-    """What both sides have in common so far: the specification's SymmetricState and its CipherState (section 5)."""
+    """The state that both sides share so far: the specification's SymmetricState and its CipherState (section 5)."""
 
     __slots__ = ("_chain", "_cipher", "_nonce", "_suite", "hash")
 
@@ -167,7 +167,7 @@ class _Transcript:
 
     @property
     def tag_bytes(self) -> int:
-        """How much longer what is sealed now gets."""
+        """How many bytes sealing adds now."""
         return 0 if self._cipher is None else TAG_BYTES
 
     def _use(self, key: bytes) -> None:
@@ -185,15 +185,15 @@ class Handshake:
         pattern: of its messages.
         suite: cipher and hash; both sides have the same.
         initiator: whether this side writes the first message.
-        prologue: what both sides must agree on without saying it.
-        static: this side's lasting key.
+        prologue: bytes on which both sides must agree without sending them.
+        static: this side's static key.
         remote_static: the other's, when it is known beforehand: the initiator's in IK.
         psk: 32 bytes that both sides know, in IKpsk2.
 
     Attributes:
         remote_static: the other side's lasting public key, empty until it is known. When the message that carried it
             has been read, the other side has proved that it is its own.
-        psk: may be set later, as a responder knows whose it is when it has read who calls.
+        psk: may be set later, as a responder knows which one when it has read the caller's key.
     """
 
     __slots__ = (
@@ -239,14 +239,14 @@ class Handshake:
 
     @property
     def hash(self) -> bytes:
-        """Of all that was said; once finished, the same at both sides and nowhere else (section 11.2)."""
+        """Of all messages; once finished, the same at both sides and nowhere else (section 11.2)."""
         return self._transcript.hash
 
     def write(self, payload: bytes, ephemeral: bytes = b"") -> bytes:
         """Return the next message.
 
         Args:
-            payload: what it carries.
+            payload: its content.
             ephemeral: 32 random bytes that are used nowhere else, for a message that begins a side's part.
 
         Raises:
@@ -262,12 +262,12 @@ class Handshake:
             admit: called with the other's static key as soon as it can be read, before it is used; it may raise.
 
         Raises:
-            ProtocolError: ``too-short`` or ``bad-tag``, or what ``admit`` raised; nothing has changed then.
+            ProtocolError: ``too-short`` or ``bad-tag``, or the error of ``admit``; nothing has changed then.
         """
         return self._attempt(self._read, message, admit)
 
     def split(self) -> tuple[bytes, bytes]:
-        """The two keys, once finished: for what the initiator seals, and for what the responder seals."""
+        """The two keys, once finished: the initiator seals with the first, the responder with the second."""
         assert self.is_finished
         return self._transcript.split()
 

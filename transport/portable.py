@@ -21,7 +21,7 @@ RECEIVE_BYTES = 64 * 1024
 """Room for any datagram. asyncio makes a buffer for each that comes; its own size, 256 KiB, is so large that the C
 library of Linux gets it from the system, and gives it back, each time: two page faults a datagram."""
 STALE_ERRORS_MAX = 64
-"""Errors of earlier datagrams that are passed over before one is sent; more do not pile up between two sendings."""
+"""Errors of earlier datagrams that are skipped before one is sent; more do not pile up between two sendings."""
 
 
 class PortableSocket:
@@ -37,7 +37,7 @@ class PortableSocket:
         self.sockname: SocketAddress = stream.sockname
         self._stream = stream
         self._fragmenting = Fragmenting(sock)
-        # Whether all that was sent has left; asyncio keeps what the system does not take.
+        # Whether all datagrams have left; asyncio keeps those that the system does not take.
         self._drained = stream._drained  # noqa: SLF001 - it shows no other way
         self._drops = drops
         self._on_arrived = on_arrived
@@ -62,7 +62,7 @@ class PortableSocket:
     async def send(
         self, datagrams: list[bytes], sockaddr: SocketAddress, leaving_from: Sequence[Ancillary] = ()
     ) -> None:
-        """Send each once, in order; what cannot leave is counted. asyncio sends from where the system chooses."""
+        """Send each once, in order; datagrams that cannot leave are counted. The system chooses the local address."""
         assert not leaving_from  # nobody has been told of another address
         for datagram in datagrams:
             await self._send_one(datagram, sockaddr)
@@ -70,7 +70,7 @@ class PortableSocket:
     async def _send_one(self, datagram: bytes, sockaddr: SocketAddress) -> None:
         # asyncio-dgram raises the errors of earlier datagrams before it sends this one: try again after each.
         for _ in range(STALE_ERRORS_MAX):
-            if not self._drained.is_set():  # others have waited for that
+            if not self._drained.is_set():  # other senders have waited for that
                 self._drops[DropReason.SEND_OVERFLOW] += 1
                 return
             self._fragmenting.choose(len(datagram))
@@ -87,7 +87,7 @@ class PortableSocket:
             return
 
     async def _pump(self) -> None:
-        """Pass on what asyncio-dgram queues, without a bound of its own."""
+        """Pass on the datagrams that asyncio-dgram queues without a bound."""
         while True:
             try:
                 data, sockaddr = await self._stream.recv()

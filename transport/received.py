@@ -1,7 +1,7 @@
-"""What an endpoint has received and nobody has taken yet: bounded in datagrams and in bytes, and shared by its sources.
+"""Datagrams that an endpoint has received and nobody has taken yet: bounded in number and bytes, shared by sources.
 
-Whose a datagram is says ``Inbox.source_of``, which its owner sets: an address may be anybody's. When there is no room
-for another one, it is the source with most of them that loses one.
+``Inbox.source_of``, which its owner sets, says whose a datagram is: an address may be anybody's. When there is no room
+for another datagram, the source with most of them loses one.
 """
 
 import asyncio
@@ -17,13 +17,14 @@ from triack.transport.wakeup import Wakeup
 __all__ = ["BURST_BYTES_MAX", "BURST_MAX", "Inbox", "Received", "SourceOf", "Trouble", "same_for_all", "tell_nobody"]
 
 COALESCE_MAX = 64
-"""Datagrams that are waited for when more keep coming; as many rounds of the loop take less than a millisecond."""
+"""How many datagrams a burst may gather while more keep coming; that many rounds of the loop take less than a
+millisecond."""
 BACKLOG_MAX = 8_192
 """Datagrams that wait for the node: the windows of more than a hundred peers."""
 BACKLOG_BYTES_MAX = 64 * 1024 * 1024
-"""The same in bytes, for datagrams as large as streams carry."""
+"""The same in bytes, for datagrams as large as TCP connections carry."""
 STREAM_MAX = 1_024
-"""Datagrams of one source that are read from its streams before those have to wait: it takes no room from others."""
+"""Datagrams of one source that are read from its TCP connections before those have to wait: others keep their room."""
 STREAM_BYTES_MAX = 4 * 1024 * 1024
 """The same in bytes: a window of the largest datagrams."""
 
@@ -31,22 +32,22 @@ STREAM_BYTES_MAX = 4 * 1024 * 1024
 Trouble = Callable[[str, str], None]
 """Takes an address that cannot be reached for now, and why."""
 SourceOf = Callable[[bytes], Hashable]
-"""Says whose a datagram is, as far as that shows; None is nobody's."""
+"""Returns whose a datagram is, as far as that is visible; None is nobody's."""
 
 
 def tell_nobody(_address: str, _cause: str) -> None:
-    """The trouble of an endpoint before anyone asked for it."""
+    """The handler of trouble before another one is set."""
 
 
 def same_for_all(_datagram: bytes) -> Hashable:
-    """The source of every datagram before anyone tells them apart."""
+    """The source of every datagram before ``source_of`` is set."""
     return None
 
 
 class Inbox:
-    """The hand-over from whoever reads the wire to whoever calls ``receive``.
+    """The hand-over from the transport's reader to the caller of ``receive``.
 
-    A datagram transport offers and lets the excess be dropped; a stream offers and then waits for room.
+    A datagram transport offers and lets the excess be dropped; a TCP connection offers and then waits for room.
 
     Attributes:
         source_of: whose a datagram is.
@@ -65,11 +66,11 @@ class Inbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for another datagram, unless one goes."""
+        """Whether there is no room for another datagram, unless one is dropped."""
         return self._turns.count >= BACKLOG_MAX or self._turns.held_bytes >= BACKLOG_BYTES_MAX
 
     def offer(self, data: bytes, sender: str) -> None:
-        """Add a datagram; count it as dropped when the backlog is full, or when it is empty and so means nothing."""
+        """Add a datagram; count it as dropped when the backlog is full, or when it is empty and so has no meaning."""
         if not data:
             self._drops[DropReason.EMPTY] += 1
             return
@@ -81,7 +82,7 @@ class Inbox:
         self._add(source, [Received(data, sender)], len(data))
 
     def offer_burst(self, datagrams: list[bytes], sender: str) -> None:
-        """Add what came together, as ``offer`` does one by one."""
+        """Add datagrams that came together, as ``offer`` does one by one."""
         size_bytes, turns, source = sum(map(len, datagrams)), self._turns, self.source_of(datagrams[0])
         has_room = turns.count + len(datagrams) <= BACKLOG_MAX and turns.held_bytes + size_bytes <= BACKLOG_BYTES_MAX
         if has_room and all(datagrams) and all(self.source_of(data) == source for data in datagrams[1:]):
@@ -95,7 +96,7 @@ class Inbox:
         self._arrived.set()
 
     async def offer_all(self, datagrams: Iterable[bytes], sender: str) -> None:
-        """Add all datagrams, waiting for room as often as it takes; for streams, which lose nothing."""
+        """Add all datagrams, waiting for room as often as it takes; for TCP connections, which lose nothing."""
         for data in datagrams:
             source = self.source_of(data)
             while not self._has_stream_room(source) and not self._closed:
@@ -107,7 +108,7 @@ class Inbox:
                 self._add(source, [Received(data, sender)], len(data))
 
     def _has_stream_room(self, source: Hashable) -> bool:
-        """Whether a stream may bring one more: who has nothing waiting always may, however much others have."""
+        """Whether a TCP connection may bring one more: a source with nothing waiting always may."""
         waiting, held_bytes = self._turns.waiting_of(source)
         return not waiting or not (self.is_full or waiting >= STREAM_MAX or held_bytes >= STREAM_BYTES_MAX)
 
@@ -117,14 +118,14 @@ class Inbox:
         self._arrived.set()
 
     async def take(self, *, coalesce: bool = False) -> Burst:
-        """Wait until there is something, and return what has its turn: see ``Turns``.
+        """Wait until there are datagrams, and return those whose turn it is: see ``Turns``.
 
-        Others in the loop have theirs before, also when there is something already: whoever calls this again and again
-        works through no backlog in one go. Nothing is lost when the wait is cancelled.
+        Other tasks of the loop run before, also when there are some already: so a caller that calls this again and
+        again does not work through a backlog in one go. Nothing is lost when the wait is cancelled.
 
         Args:
             coalesce: first let the rest of a burst come in. asyncio reads one UDP datagram in a round of the loop,
-                and whoever handles a burst does much of its work once for all of it.
+                and the handler of a burst does much of its work once for all of it.
 
         Raises:
             TransportError: the endpoint is closed.
@@ -144,7 +145,7 @@ class Inbox:
             busy_ns = await self._let_others()
 
     async def _let_others(self) -> int:
-        """Let others in the loop have their turn. Returns how long they took."""
+        """Let other tasks of the loop run. Returns how long they took."""
         began_ns = self._now_ns()
         await asyncio.sleep(0)
         return self._now_ns() - began_ns
@@ -161,11 +162,11 @@ class Inbox:
             await asyncio.sleep(0)
 
     def charge(self, source: Hashable, cost_ns: int) -> None:
-        """What was taken of a source has cost so much of the processor."""
+        """Charge a source for the processor time of the datagrams that were taken from it."""
         self._turns.charge(source, cost_ns)
 
     def close(self) -> None:
-        """Wake everyone who waits; what was not taken is forgotten."""
+        """Wake all waiting callers; datagrams that were not taken are forgotten."""
         self._closed = True
         self._turns.clear()
         self._arrived.set()

@@ -1,14 +1,14 @@
 """Which counters of a direction have come, so that no datagram is taken twice (RFC 4303, section 3.4.3; RFC 6479).
 
-The window ends at the greatest counter that was taken, and never goes back: what is older than the window counts as
+The window ends at the greatest counter that was taken, and never goes back: counters older than the window count as
 seen.
 """
 
 __all__ = ["WINDOW", "ReplayWindow"]
 
 WINDOW = 8_192
-"""Counters that can be told apart: more than a path reorders by. A bit each takes 1 KiB for a direction that loses, and
-nothing for one that does not."""
+"""Counters that are remembered: more than a path reorders by. A bit each takes 1 KiB for a direction with losses, and
+nothing for one without."""
 _ALL = (1 << WINDOW) - 1  # cuts to the window
 
 

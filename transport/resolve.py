@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 SocketAddress: TypeAlias = tuple[Any, ...]
-"""What the socket module takes and gives for IPv4 (host, port) and IPv6 (host, port, flow, scope)."""
+"""Addresses of the socket module: IPv4 (host, port) and IPv6 (host, port, flow, scope)."""
 
 ADDRESSES_MAX = 8
 """Of one name: trying more of them, one after the other, takes longer than a connect waits."""
@@ -34,7 +34,7 @@ ADDRESSES_MAX = 8
 _IPV4_PARTS = 2
 """Host and port."""
 _IPV4_MAPPED = "::ffff:"
-"""How a socket for both families writes an IPv4 address (RFC 4291, section 2.5.5.2)."""
+"""The prefix of an IPv4 address on a socket for both families (RFC 4291, section 2.5.5.2)."""
 
 
 def address_of(scheme: str, sockaddr: SocketAddress) -> str:
@@ -136,7 +136,7 @@ def cannot(operation: str, address: Address, error: OSError) -> TransportError:
 
 
 def cause_of(error: OSError) -> str:
-    """What the system says, as the end of a sentence."""
+    """The system's reason, as the end of a sentence."""
     # The resolver and TLS number their errors differently, and asyncio adds text of its own to those of bind.
     if isinstance(error, ssl.SSLCertVerificationError):
         cause = f"its certificate was not accepted: {error.verify_message}"

@@ -1,7 +1,7 @@
 """Where the addresses are that an endpoint sends to: numbers at once, names by a lookup in the background.
 
-A name may have several addresses, and its host may move. Of several, one that has been heard from is kept; else the
-next one is tried after a second. Every minute the name is looked up again, and what it has now has to be heard anew.
+A name may have several addresses, and its host may move. Of several, one that has answered is kept; else the next one
+is tried after a second. Every minute the name is looked up again, and its addresses have to answer anew.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ __all__ = ["ROUTES_MAX", "Routes"]
 ROUTES_MAX = 4_096
 """Remembered addresses, each way: anyone can send from any address, so there must be an end to it."""
 NAME_LIFETIME_SECONDS = 60.0
-"""After so long a name is looked up again, as its host may have moved; resolvers do not tell us its TTL."""
+"""After this time a name is looked up again, as its host may have moved; resolvers do not return its TTL."""
 TRY_SECONDS = 1.0
 """A second connect has been sent by then (``session/protocol/opening.py``); and a connect has time for several
 addresses."""
@@ -60,13 +60,13 @@ class Routes:
 
     @property
     def tasks(self) -> list["asyncio.Task[None]"]:
-        """The lookups that are under way, for whoever closes the endpoint."""
+        """The lookups that are under way, for the closing of the endpoint."""
         return list(self._pending.values())
 
-    # ---- whoever is heard
+    # ---- receiving
 
     def name_of(self, sockaddr: SocketAddress) -> str:
-        """The address of whoever sent something from there."""
+        """The address of a sender at that socket address."""
         return self._names.get(sockaddr) or self._name(sockaddr)
 
     def _name(self, sockaddr: SocketAddress) -> str:
@@ -75,7 +75,7 @@ class Routes:
         name = self._names[sockaddr] = address_of(self._scheme, sockaddr)
         return name
 
-    # ---- whoever is sent to
+    # ---- sending
 
     def find(self, to: str) -> SocketAddress | None:
         """Return where ``to`` is; None when it is being looked up, which ``on_lookup`` ends.
@@ -131,7 +131,7 @@ class Routes:
             self._take(to, await lookup(address))
         except OSError as error:
             problem = error
-            if (route := self._routes.get(to)) is not None:  # what was true a minute ago is the best we have
+            if (route := self._routes.get(to)) is not None:  # the last result is the best we have
                 route.expires_at_seconds = asyncio.get_running_loop().time() + NAME_LIFETIME_SECONDS
                 route.look_at_seconds = min(route.look_at_seconds, route.expires_at_seconds)
         finally:

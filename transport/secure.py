@@ -5,15 +5,15 @@
     RETRY     header 20, cookie 16, mac 16
     others    header 20, sealed payload + 16
 
-The initiator knows the responder's public key, and says its own under it; both have to be in the other's directory.
-Each connect is a handshake of its own with fresh keys, so one that is lost or late costs nothing but itself. The
-prologue binds protocol, version, suite, kind of transport and the connect's header; other headers are associated data,
-or under the mac.
+The initiator knows the responder's public key, and sends its own encrypted to it; both have to be in the other's
+directory. Each connect is a handshake of its own with fresh keys, so one that is lost or late costs nothing but itself.
+The prologue binds protocol, version, suite, kind of transport and the connect's header; other headers are associated
+data, or under the mac.
 
-A stranger gets no answer at all. A connect is looked at cheapest first: its length, the mac that shows that the sender
-knows our public key, under load the mac that shows that it is where it says; only then is a shared secret computed.
-Whoever takes the connect may ask for the second mac at any time. A connect is never shorter than what answers it, and
-one datagram at most does.
+A stranger gets no answer at all. A connect is checked cheapest first: its length, the mac that shows that the sender
+knows our public key, under load the mac that proves its address; only then is a shared secret computed. The caller of
+``answer`` may ask for the second mac at any time. A connect is never shorter than its answer, and it has one answer at
+most.
 
     who dials    CALLING --accept opened--> CALLED --data sealed--> TALKING
                  a later accept takes the place of an earlier one until data is sealed; none does afterwards
@@ -22,7 +22,7 @@ one datagram at most does.
 Of a channel that rests only the keys are kept, and in a child that the process forks no channel can be used:
 ``warm_channels``.
 
-Pure, but for what ``entropy`` gives: the clock is an argument.
+Pure, but for ``entropy``: the clock is an argument.
 """
 
 from collections import OrderedDict
@@ -49,11 +49,11 @@ CONNECT_BYTES = 1_200
 ATTEMPTS_MAX = 32
 """Connects whose accept is still opened, the newest ones: all that leave within ten seconds, and then some."""
 RETRY_PAUSE_NS = 1 * SECOND
-"""Between two requests to prove an address that are obeyed: each costs a whole connect, and who sees our connects, and
-knows the key that we dial, could ask again and again."""
+"""Between two obeyed requests to prove an address: each costs a whole connect, and an attacker who sees our connects,
+and knows the key that we dial, could ask again and again."""
 _LENGTH = Struct("!H")
 _CONNECT_ADDS = HEADER_BYTES + 2 * KEY_BYTES + 2 * TAG_BYTES + _LENGTH.size + 2 * MAC_BYTES
-"""What a connect has beside its hello and the zeros that make it long enough."""
+"""Bytes of a connect beside its hello and the zeros that make it long enough."""
 _RETRY_BYTES = HEADER_BYTES + 2 * MAC_BYTES  # header, cookie, mac
 _NO_COOKIE = bytes(MAC_BYTES)
 """In the place of a cookie's mac, as long as there is no cookie."""
@@ -69,7 +69,7 @@ _CONNECT, _ACCEPT, _RETRY, _DATA, _CHALLENGE, _RESPONSE = (
 
 
 class _MacKeys(NamedTuple):
-    """What is made of a public key to show that one knows it."""
+    """The keys made of a public key, to show that one knows it."""
 
     hello: bytes
     retry: bytes
@@ -87,7 +87,7 @@ class _Own(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """With which key to call whom: both sides may have several, while old ones are exchanged for new ones."""
+    """The pair of keys of a call: both sides may have several, while old ones are exchanged for new ones."""
 
     own: _Own
     peer_key: bytes
@@ -110,7 +110,7 @@ class SecureChannels:
 
     Args:
         keys: this node's private keys, 32 bytes each: the first is called with, and all answer.
-        directory: whom to trust, and by which keys.
+        directory: the trusted peers, with their keys.
         entropy: gives random bytes for ephemeral keys and cookies.
         suite: cipher and hash; a node with another one is a stranger.
     """
@@ -188,7 +188,7 @@ class SecureChannels:
             raise ProtocolError(DropReason.BAD_MAC)
         if not self._admission.is_loaded(now_ns):
             answer = self._agree(own, datagram, sender)
-            # Only for whoever is trusted: of a stranger nothing is kept, not even a secret for its cookie.
+            # Only for trusted peers: nothing is kept of a stranger, not even a secret for its cookie.
             proved = self._has_proved(said, sender, now_ns)
             return answer if proved else answer._replace(retry=self._retry(own, header, shown, sender, now_ns))
         if not self._has_proved(said, sender, now_ns):
@@ -198,12 +198,12 @@ class SecureChannels:
         return self._agree(own, datagram, sender)
 
     def _has_proved(self, said: bytes, sender: str, now_ns: int) -> bool:
-        """Whether a connect shows that its sender gets what is sent to its address."""
+        """Whether a connect proves that its sender receives at its address."""
         named, shown = said[:-MAC_BYTES], said[-MAC_BYTES:]
         return shown != _NO_COOKIE and self._cookies.fits(sender, named, shown, now_ns)
 
     def _retry(self, own: _Own, header: Header, shown: bytes, sender: str, now_ns: int) -> bytes:
-        """What asks the sender of a connect to send it again, with a cookie."""
+        """The request to send a connect again, with a cookie."""
         said = Header(_RETRY, header.connection_id, header.counter).encode() + self._cookies.make(sender, now_ns)
         return said + mac(own.macs.retry, said + shown)
 
@@ -227,7 +227,7 @@ class SecureChannels:
 
 
 class _Secured:
-    """What both ends do once there are keys."""
+    """The channel of either end once there are keys."""
 
     __slots__ = ("__weakref__", "_entropy", "_is_warm", "_opening", "_sealing", "_suite", "_warm", "peer", "peer_key")
 
@@ -284,7 +284,7 @@ class _Secured:
         raise ProtocolError(DropReason.UNEXPECTED_ACCEPT, header.kind.name)
 
     def _refuse(self, what: str, why: str) -> UsageError:
-        """What cannot be sealed."""
+        """The error for a datagram that cannot be sealed."""
         why = "the session is that of the parent process" if self._warm.has_ended else why
         return UsageError(f"seal {what}: {why}")
 
@@ -294,7 +294,7 @@ class _Secured:
 
 
 class _Caller(_Secured):
-    """The channel of who dials."""
+    """The channel of the initiator."""
 
     __slots__ = (
         "_attempts",
@@ -323,7 +323,7 @@ class _Caller(_Secured):
         self._is_talking = False
 
     def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes, now_ns: int) -> bytes:
-        """Return the whole datagram. Raises UsageError for what cannot be sealed in this state."""
+        """Return the whole datagram. Raises UsageError if it cannot be sealed in this state."""
         if kind is _CONNECT:
             return self._connect(connection_id, counter, payload, now_ns)
         if self._sealing is None or not (self._is_warm or self._warm_up()):
@@ -346,7 +346,7 @@ class _Caller(_Secured):
         if self._warm.has_ended or self._is_talking or counter in self._attempts:
             raise self._refuse(f"CONNECT {counter}", "data has been sealed, or a connect of that number")
         header = Header(_CONNECT, connection_id, counter).encode()
-        # Whoever does not answer may not know this key yet, or have lost that one: the next connect has others.
+        # A silent peer may not know this key yet, or have lost that one: the next connect has others.
         choice = self._choices[self._turn % len(self._choices)]
         handshake = Handshake(
             Pattern.IKPSK2,
@@ -403,7 +403,7 @@ class _Caller(_Secured):
 
 
 class _Answerer(_Secured):
-    """The channel of who is called: made from a connect, and good for one accept."""
+    """The channel of the acceptor: made from a connect, and good for one accept."""
 
     __slots__ = ("_connect_bytes", "_handshake")
 
@@ -415,7 +415,7 @@ class _Answerer(_Secured):
         self._connect_bytes = connect_bytes
 
     def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes, now_ns: int) -> bytes:
-        """Return the whole datagram. Raises UsageError for what cannot be sealed in this state."""
+        """Return the whole datagram. Raises UsageError if it cannot be sealed in this state."""
         if kind is _ACCEPT:
             return self._accept(connection_id, counter, payload, now_ns)
         if self._sealing is None or not (self._is_warm or self._warm_up()):
@@ -437,7 +437,7 @@ class _Answerer(_Secured):
 
 
 def _prologue(scheme: str, header: bytes) -> bytes:
-    """What both ends agree on without saying it; the suite is in the handshake's name, the version in the header."""
+    """The unsent agreement of both ends; the suite is in the handshake's name, the version in the header."""
     return b"Triack " + scheme.encode() + b" " + header
 
 

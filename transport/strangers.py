@@ -1,8 +1,8 @@
-"""Accepted connections that nobody has vouched for: so many from one host, so many in all, and the newest stay.
+"""Accepted connections that nobody has vouched for: limited for one host and in all, and the newest stay.
 
-A stranger keeps a place only until others need it, so whoever knocks is always let in, and has as long as it takes the
-rest of the world to knock as often as there are places. Of a host with its share full, its own oldest goes; of all, the
-oldest of the host that has the most.
+A stranger keeps a place only until others need it: a new connection is always accepted, and stays until as many newer
+ones have come as there are places. If a host's share is full, its own oldest goes; if all places are full, the oldest
+of the host that has the most.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Strangers(Generic[T]):
-    """Who is waiting for someone to vouch for it, the oldest first."""
+    """Connections that wait for a session to vouch for them, the oldest first."""
 
     __slots__ = ("_by_host", "_host_of")
 
@@ -43,7 +43,7 @@ class Strangers(Generic[T]):
         return stranger in self._host_of
 
     def admit(self, stranger: T, host: str) -> T | None:
-        """Take one in. Returns who has to go for it, and is forgotten here."""
+        """Add one. Returns the connection that has to go for it, and is forgotten here."""
         self._host_of[stranger] = host
         neighbours = self._by_host.setdefault(host, {})
         neighbours[stranger] = None
@@ -56,7 +56,7 @@ class Strangers(Generic[T]):
         return oldest
 
     def forget(self, stranger: T) -> None:
-        """Someone vouched for it, or it has ended. Nothing happens if it is not here."""
+        """A session vouched for it, or it has ended. Nothing happens if it is not here."""
         host = self._host_of.pop(stranger, None)
         if host is not None:
             neighbours = self._by_host[host]

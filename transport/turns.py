@@ -1,15 +1,15 @@
 """Whose datagrams are taken next, when many wait: each source has its turn of processor time.
 
-Promise: while others wait, nobody is served who has had ``AHEAD_NS`` more of the processor than the one that has had
-least; and of one source there is only a turn in each burst. So a source whose datagrams cost much, or come without end,
-waits for its own datagrams, and the others hardly do. This is fair queueing by measured cost, as Linux schedules
+Promise: while others wait, a source that has had ``AHEAD_NS`` more of the processor than the one with least is not
+served; and each burst has only one turn of a source. So a source whose datagrams cost much, or come without end, waits
+for its own datagrams, and the others hardly do. This is fair queueing by measured cost, as Linux schedules
 processes (its virtual run time) and routers flows (RFC 8290, section 4.2, deficit round robin).
 
-That holds when a source is the only one that waits, too, as long as others were served just before and the process is
-busy, with what they have sent as a rule: then it gets one share of the time among them. When the process has nothing
-else to do, nobody waits.
+That also holds for a source that waits alone, as long as others were served just before and the process is busy,
+usually with their datagrams: then it gets one share of the time among them. When the process has nothing else to do, no
+source waits.
 
-A source that comes back after a rest begins where the one with least is, so that nobody saves up.
+A source that comes back after a rest begins where the one with least is, so that no source saves up time.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ BURST_MAX = 512
 BURST_BYTES_MAX = 512 * 1024
 """The same in bytes: less than a node lets wait for its disk before it lets a burst wait."""
 TURN_DATAGRAMS = 64
-"""Of one source in a burst, when it is not the only one: a window, and what one call of the system brings."""
+"""Of one source in a burst, when it is not the only one: a window, and the result of one call of the system."""
 TURN_BYTES = 128 * 1024
 """The same in bytes: a few of the largest datagrams, so that large ones are not handed out one by one."""
 AHEAD_NS = 1 * MS
@@ -33,9 +33,9 @@ AHEAD_NS = 1 * MS
 IDLE_NS = MS // 5
 """A round of the event loop that takes no longer had nothing else to do."""
 LATELY_NS = 100 * MS
-"""Whoever was served since then is likely to have more to say soon: longer than most round trips."""
+"""A source that was served since then is likely to send more soon: longer than most round trips."""
 SOURCES_MAX = 1_024
-"""Sources at rest that are remembered: a rest ends what is held against them anyway."""
+"""Sources at rest that are remembered: a rest clears their account anyway."""
 
 
 class Received(NamedTuple):
@@ -46,10 +46,10 @@ class Received(NamedTuple):
 
 
 class Burst(list[Received]):
-    """What is handed out at once.
+    """Datagrams that are handed out at once.
 
     Attributes:
-        turns: of whom it is, in order: the source, and how many datagrams it has.
+        turns: in order, each source and how many of the datagrams are its.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Burst(list[Received]):
 
 
 class _Source:
-    """What waits of one source, and what it has cost so far."""
+    """The waiting datagrams of one source, and its cost so far."""
 
     __slots__ = ("held_bytes", "items", "served_ns", "spent_ns")
 
@@ -97,7 +97,7 @@ class Turns:
         return (0, 0) if its is None else (len(its.items), its.held_bytes)
 
     def add(self, source: Hashable, items: list[Received], size_bytes: int) -> None:
-        """More of a source."""
+        """Add datagrams of a source."""
         its = self._waiting.get(source)
         if its is None:
             its = self._waiting[source] = self._enter(source)
@@ -130,21 +130,21 @@ class Turns:
         return True
 
     def add_behind(self, last: Received) -> None:
-        """Add what has to come after all that its sender has sent."""
+        """Add an element that has to come after all datagrams of its sender."""
         sources = [
             source for source, its in self._waiting.items() if any(item.sender == last.sender for item in its.items)
         ]
         self.add(sources[-1] if sources else None, [last], 0)
 
     def take(self, now_ns: int, busy_ns: int = 0) -> Burst:
-        """The next burst; there must be something. Who had a turn and has more comes last in the next one.
+        """The next burst; there must be datagrams. A source that had a turn and has more comes last in the next one.
 
         Args:
             now_ns: the clock.
             busy_ns: how long everything else in the process has kept the processor since the last call.
 
         Returns:
-            Nothing when whoever waits is ahead, and the processor was wanted by others: ask again after those.
+            An empty burst when the waiting source is ahead, and others wanted the processor: ask again after those.
         """
         burst, floor_ns = Burst(), self._raise_floor(now_ns, busy_ns)
         waiting = self._waiting
@@ -157,24 +157,25 @@ class Turns:
                 break
             self._take_turn(burst, source, its, most, most_bytes)
             its.served_ns = now_ns
-        # Who has had least gets the room that is left: many datagrams that cost little are no more than few that do.
+        # The source with least gets the room that is left: many cheap datagrams may cost no more than few expensive
+        # ones.
         for source, its in list(waiting.items()):
             if its.spent_ns == floor_ns and len(burst) < BURST_MAX and burst.size_bytes < BURST_BYTES_MAX:
                 self._take_turn(burst, source, its, BURST_MAX - len(burst), BURST_BYTES_MAX - burst.size_bytes)
         return burst
 
     def _raise_floor(self, now_ns: int, busy_ns: int) -> int:
-        """How much of the processor everybody may have had by now."""
+        """How much of the processor each source may have had by now."""
         waiting = self._waiting
         if busy_ns >= IDLE_NS and len(waiting) == 1 and (others := self._others(now_ns, waiting)):
-            # What else is done is for those who wait for nothing at this moment, and will be back.
+            # Other work is for sources that wait for nothing at this moment, and will be back.
             self._floor_ns += busy_ns // others
         else:
             self._floor_ns = max(self._floor_ns, min([its.spent_ns for its in waiting.values()]))
         return self._floor_ns
 
     def _others(self, now_ns: int, waiting: dict[Hashable, _Source]) -> int:
-        """How many were served lately, and wait for nothing now."""
+        """How many sources were served lately, and wait for nothing now."""
         since_ns = now_ns - LATELY_NS
         return sum(its.served_ns > since_ns and source not in waiting for source, its in self._known.items())
 
@@ -198,13 +199,13 @@ class Turns:
             self._waiting[source] = its
 
     def charge(self, source: Hashable, cost_ns: int) -> None:
-        """So much of the processor went into a turn of a source."""
+        """Charge a source for the processor time of a turn."""
         its = self._known.get(source)
         if its is not None:
             its.spent_ns += cost_ns
 
     def clear(self) -> None:
-        """Forget what waits."""
+        """Forget all waiting datagrams."""
         self._known.clear()
         self._waiting.clear()
         self.count = self.held_bytes = 0

@@ -5,8 +5,8 @@ so that a slow resolver stops nobody (``routes.py``).
 
 A node that listens at all addresses answers from the one that was called (``called.py``).
 
-What the socket that listens cannot reach goes through another one, opened when it is first needed: one for each family
-of addresses, so that a node that listens on IPv4, on this machine alone, or not at all, reaches everyone.
+Datagrams that the listening socket cannot send go through another one, opened when it is first needed: one for each
+family of addresses, so that a node that listens on IPv4, on this machine alone, or not at all, reaches everyone.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ WAITING_MAX = 256
 """Datagrams that wait for one lookup: a few windows; the rest is lost, and comes again."""
 
 _NO_SUCH_FAMILY = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
-"""What a machine without IPv6 says."""
+"""The error of a machine without IPv6."""
 
 _ANY: dict[int, SocketAddress] = {socket.AF_INET: ("0.0.0.0", 0), socket.AF_INET6: ("::", 0, 0, 0)}  # noqa: S104
 _LOOPBACK: dict[int, SocketAddress] = {socket.AF_INET: ("127.0.0.1", 0), socket.AF_INET6: ("::1", 0, 0, 0)}
@@ -58,7 +58,7 @@ _Socket: TypeAlias = BatchedSocket | PortableSocket
 
 
 class _Way(NamedTuple):
-    """The socket to send from, the receiver's address as that writes it, and from which address if that matters."""
+    """The socket to send from, the receiver's address in its form, and the local address if that matters."""
 
     sock: _Socket
     sockaddr: SocketAddress
@@ -73,7 +73,7 @@ class _NoWay(NamedTuple):
 
 
 class UdpEndpoint:
-    """The socket that listens, if asked for, and those for what it cannot reach. Make it with :meth:`open`.
+    """The listening socket, if there is one, and those for addresses that it cannot reach. Make it with :meth:`open`.
 
     Drops are counted as ``too-large``, ``unresolved``, ``wrong-family``, ``not-loopback``, ``cannot-send``,
     ``send-overflow``, ``send-error``, ``closed``, ``receive-error``, ``receive-overflow`` and ``empty``.
@@ -131,7 +131,7 @@ class UdpEndpoint:
     # ---- sending
 
     async def send(self, datagrams: list[bytes], to: str) -> None:
-        """Send each datagram once, best effort; what cannot leave is counted in ``drops``.
+        """Send each datagram once, best effort; those that cannot leave are counted in ``drops``.
 
         Raises:
             AddressError: ``to`` is not the address of a UDP endpoint.
@@ -223,7 +223,7 @@ class UdpEndpoint:
         self.inbox.offer_burst(datagrams, sender)
 
     async def close(self) -> None:
-        """Close the sockets; whoever waits in :meth:`receive` gets its error."""
+        """Close the sockets; a caller that waits in :meth:`receive` gets its error."""
         self._is_closed = True
         self.inbox.close()
         for sock in (self._listening, *self._outgoing.values()):
@@ -240,13 +240,13 @@ def _bound(sockaddr: SocketAddress) -> socket.socket:
     """A socket that is bound there. Raises OSError."""
     sock = bound(socket.SOCK_DGRAM, sockaddr)
     for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-        with contextlib.suppress(OSError):  # a smaller buffer only loses more
+        with contextlib.suppress(OSError):  # a smaller buffer only loses more datagrams
             sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER_BYTES)
     return sock
 
 
 def _way_from(sock: _Socket, sockaddr: SocketAddress, called: str) -> _Way | None:
-    """How a socket that listens reaches an address, if it does, and from where."""
+    """How a listening socket reaches an address, if it does, and from which local address."""
     here = sock.sockname
     leaving_from = tuple(answer_from(called, family_of(here), sockaddr))
     if family_of(here) != family_of(sockaddr):

@@ -1,4 +1,4 @@
-"""What one task waits for, and everybody else sets.
+"""An event that one task waits for, and all others set.
 
 It is ``asyncio.Event`` for a single waiter, without that one's list of waiters: a message that is alone on its way
 makes every task of a node wait for something, and go on, once or twice.
@@ -23,13 +23,13 @@ class Wakeup:
         self._sleeper: asyncio.Future[None] | None = None
 
     def set(self) -> None:
-        """Let the one who waits go on, and who comes next not wait at all."""
+        """Let the waiting task go on, and the next one not wait at all."""
         self.is_set = True
         if self._sleeper is not None and not self._sleeper.done():
             self._sleeper.set_result(None)
 
     def clear(self) -> None:
-        """Who comes next waits."""
+        """The next task waits."""
         self.is_set = False
 
     async def wait(self) -> None:

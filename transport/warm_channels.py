@@ -1,13 +1,13 @@
 """Which channels have their ciphers at hand, and which have only their keys.
 
-A cipher of OpenSSL takes 2.6 KiB, and each channel has two; the key of 32 bytes it is made of in a microsecond. So only
-so many channels keep what they have made: when one more begins to talk, the one that began longest ago has to make its
-ciphers anew when it talks next.
+A cipher of OpenSSL takes 2.6 KiB, and each channel has two; it is made of a key of 32 bytes in a microsecond. So only a
+limited number of channels keep their ciphers: when one more begins to talk, the one that began longest ago has to make
+its ciphers anew when it talks next.
 
     COLD --seals | opens--> WARM --as many began later | the process is a forked child--> COLD
 
 In a child that the process forks every channel is cold, and stays so: two that seal with the same keys and counters
-give all away (``forking``).
+reveal everything (``forking``).
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ turn of one costs it two microseconds."""
 
 
 class Cooling(Protocol):
-    """What makes ciphers."""
+    """An object that makes ciphers."""
 
     def cool(self) -> None:
         """Drop them, and ask before the next are made."""
