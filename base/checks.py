@@ -88,7 +88,7 @@ def _fields(kind: type[Any]) -> tuple[Field[Any], ...]:
 def check_most(queue: str, most: object) -> None:
     """Raises UsageError when that is no number of messages."""
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise UsageError(f"receive from {queue}: at most so many messages must be a whole number above 0, not {most!r}")
+        raise UsageError(f"receive from {queue}: the number of messages must be a whole number above 0, not {most!r}")
 
 
 def _check_seconds(what: str, seconds: object, *, zero: bool) -> None:

@@ -175,7 +175,7 @@ SETTINGS: Final = (
     "seq_resend_79_ns",
     "seq_resend_10_ns",
 )
-"""What a node says of its settings when it starts; logs of older nodes lack them."""
+"""The settings that a node records when it starts; logs of older nodes lack them."""
 
 POLICY: Final = (
     "ack_share",

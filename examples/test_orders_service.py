@@ -21,7 +21,7 @@ def start(world: World, count: int, pause: float = 0.0) -> list[str]:
 
 
 def invoices(count: int) -> list[str]:
-    """What the ledger says in the end."""
+    """The content of the ledger in the end."""
     return [f"invoice {number + 1}: order {number}" for number in range(count)]
 
 

@@ -215,7 +215,7 @@ class WriteAheadLog:
 
 
 def log_size_bytes(page_bytes: int, pages: int) -> int:
-    """The size of a log with so many pages."""
+    """The size of a log with that many pages."""
     return HEADER_BYTES + pages * (FRAME_BYTES + page_bytes)
 
 

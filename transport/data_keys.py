@@ -48,7 +48,7 @@ AHEAD_MAX = 64
 """Epochs that a peer may have gone on unheard: two hours in which everything was lost."""
 FORGERIES_MAX = 1 << 20
 """Datagrams with a bad tag on one connection: far below the 2^36 that RFC 9001 (section 6.6) allows the weaker of our
-two ciphers, ChaCha20-Poly1305, and no honest path damages so many."""
+two ciphers, ChaCha20-Poly1305, and no honest path damages that many."""
 _EPOCHS = 1 << 16
 """Of the header's 16 bits."""
 _EPOCH_MASK = _EPOCHS - 1  # cuts a number to those bits

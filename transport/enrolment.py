@@ -78,7 +78,7 @@ _NO_COOKIE = bytes(MAC_BYTES)
 _ID_BYTES = 8
 """Of a connection id."""
 _CLIENT, _SERVER = b"triack enrol client", b"triack enrol server"
-"""Whose proof it is: neither can be shown as the other's."""
+"""The side of a proof: neither proof can be shown as the other's."""
 _LENGTH = Struct("!H")
 
 

@@ -63,7 +63,7 @@ class PortableSocket:
         self, datagrams: list[bytes], sockaddr: SocketAddress, leaving_from: Sequence[Ancillary] = ()
     ) -> None:
         """Send each once, in order; datagrams that cannot leave are counted. The system chooses the local address."""
-        assert not leaving_from  # nobody has been told of another address
+        assert not leaving_from  # no caller knows another address
         for datagram in datagrams:
             await self._send_one(datagram, sockaddr)
 

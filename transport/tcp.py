@@ -46,7 +46,7 @@ NEXT_ADDRESS_SECONDS = 0.25
 ACCEPT_PAUSE_SECONDS = 0.05
 """When the system has no file descriptor left, one has to come free first."""
 CLOSE_TIMEOUT_SECONDS = 1.0
-"""What was written gets so long to leave; it would come again in another session."""
+"""Written bytes get this long to leave; they would come again in another session."""
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 """There is no file descriptor, or no memory, for one connection more."""
@@ -304,7 +304,7 @@ class TcpEndpoint:
     async def close(self) -> None:
         """Stop listening, give what was sent a moment to leave, and close every connection.
 
-        Whoever waits in :meth:`receive` gets its error.
+        A caller that waits in :meth:`receive` gets its error.
         """
         self._is_closed = True
         self.inbox.close()
@@ -325,7 +325,7 @@ class TcpEndpoint:
 
 
 async def _accepted(listening: socket.socket) -> tuple[socket.socket, SocketAddress]:
-    """The next connection. Whoever is cancelled has taken none, which ``loop.sock_accept`` does not promise.
+    """The next connection. A cancelled call has taken none, which ``loop.sock_accept`` does not promise.
 
     Raises:
         OSError: there can be none now.

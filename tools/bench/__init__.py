@@ -1,1 +1,1 @@
-"""``triack bench``: how fast it is, on real sockets and disks, beside what others would use instead."""
+"""``triack bench``: how fast Triack is, on real sockets and disks, beside other systems."""

@@ -1,6 +1,6 @@
-"""The two applications of a run: the one that sends, and the one that looks at what arrives.
+"""The two applications of a run: the one that sends, and the one that checks the arrivals.
 
-They are the same for every system: what differs is behind ``Outlet`` and ``Inlet``.
+They are the same for every system: the differences are behind ``Outlet`` and ``Inlet``.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from triack.tools.bench.work import RING, Work, index_of, make_ring, stamp_of, s
 __all__ = ["BUCKETS_PER_DECADE", "Facts", "Inlet", "Outlet", "Sink", "Source"]
 
 Facts = dict[str, Any]
-"""What a process can say of its end, as JSON."""
+"""The facts of a process about its end, as JSON."""
 
 BUCKETS_PER_DECADE = 20
 """Of the histogram: neighbours differ by 12 %, which is finer than two runs do."""
 EARLY_S = 0.000_3
-"""A sleep ends late by about so much; the rest of the wait is given to others in turns of the loop."""
+"""A sleep ends late by about this much; other tasks of the loop get the rest of the wait."""
 NS = 1_000_000_000
 
 
@@ -37,14 +37,14 @@ class Outlet(ABC):
 
     @abstractmethod
     async def put(self, bodies: Sequence[bytes]) -> None:
-        """Hand messages over; waits when too much is on its way."""
+        """Hand messages over; waits when too much is in flight."""
 
     @abstractmethod
     async def settle(self) -> None:
         """Wait until everything put so far has come as far as the system can tell."""
 
     def facts(self) -> Facts:
-        """What can be said of this end by now."""
+        """The facts about this end by now."""
         return {}
 
     async def __aenter__(self) -> Self:
@@ -64,7 +64,7 @@ class Inlet(ABC):
         return
 
     def found(self) -> Facts:
-        """What the sender has to know: addresses, keys."""
+        """The facts that the sender needs: addresses, keys."""
         return {}
 
     @abstractmethod
@@ -72,7 +72,7 @@ class Inlet(ABC):
         """Hand everything that arrives to ``sink``, until cancelled."""
 
     def facts(self) -> Facts:
-        """What can be said of this end by now."""
+        """The facts about this end by now."""
         return {}
 
 
@@ -80,8 +80,8 @@ class Source:
     """The sending application.
 
     Args:
-        work: what to send.
-        outlet: where.
+        work: the messages to send.
+        outlet: the system that takes them.
 
     Attributes:
         sent: messages handed over so far.
@@ -156,10 +156,10 @@ class Sink:
     """The receiving application: every message is compared with the one that must come next.
 
     Args:
-        work: what is sent.
+        work: the messages that are sent.
 
     Attributes:
-        delivered: messages that were what one of those sent was.
+        delivered: messages that equal a sent one.
         missing: messages that had not come when a later one did.
         late: messages that came again, or behind a later one.
         corrupt: messages that nobody sent.
@@ -208,7 +208,7 @@ class Sink:
         self._at = (index + 1) % RING
 
     def progress(self) -> Facts:
-        """What was seen so far."""
+        """The results so far."""
         names = ("delivered", "missing", "late", "corrupt", "began_ns", "last_ns")
         return {name: getattr(self, name) for name in names}
 

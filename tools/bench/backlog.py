@@ -1,4 +1,4 @@
-"""T12: a million messages for a node that is away: what they cost in memory, and how fast they leave when it is back.
+"""T12: a million messages for a node that is away: their memory, and how fast they leave when it is back.
 
     python -m triack.tools.bench.backlog OPTIONS
 
@@ -27,10 +27,10 @@ from triack.tools.ports import free_port
 __all__ = ["FULL", "measure_backlog"]
 
 FULL = 1_000_000
-"""What the row asks for; fewer by default, as a million take a minute at each run."""
+"""The row's number; fewer by default, as a million take a minute at each run."""
 _MODULE = "triack.tools.bench.backlog"
 REST_S = 1.0
-"""What was begun is done after that."""
+"""Everything that was begun is done after that."""
 
 
 async def _fill(options: Report, stopping: asyncio.Event) -> None:

@@ -13,7 +13,7 @@ __all__ = ["work"]
 
 
 async def work(options: Report, stopping: asyncio.Event) -> None:
-    """Be what the options say: ``sender`` or ``receiver`` of a system."""
+    """Be the ``sender`` or ``receiver`` of a system, as the options say."""
     await (_send if options["role"] == "sender" else _receive)(options, stopping)
 
 

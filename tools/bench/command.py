@@ -41,7 +41,7 @@ __all__ = ["bench"]
 QUICK_RUNS = 1
 QUICK_SECONDS = 1.0
 QUICK_MESSAGES = {"T9": 300, "T12": 20_000}
-"""Sessions, and messages of the backlog: `--quick` looks whether every row works, in less than two minutes."""
+"""Sessions, and messages of the backlog: `--quick` checks whether every row works, in less than two minutes."""
 _COLOURS = {"goal": "green", "floor": "yellow", "below": "red"}
 
 
@@ -66,7 +66,7 @@ class _WindowType(click.IntRange):
     "--messages",
     type=click.IntRange(min=1),
     metavar="N",
-    help="So many in each run, in place of a time (T9: sessions; T12: the backlog).",
+    help="Number in each run, in place of a time (T9: sessions; T12: the backlog).",
 )
 @click.option("--insecure", is_flag=True, help="Without keys: nothing is encrypted. For comparison.")
 @click.option("--congestion", type=click.Choice(CONGESTION), help="How Triack shares the network.  [default: bbr]")
@@ -219,7 +219,7 @@ def _show_side_by_side(result: Result, console: Console) -> None:
 
 @contextmanager
 def _folder(data: Path | None) -> Iterator[Path]:
-    """Where the runs work; what they leave is removed."""
+    """Where the runs work; it is removed."""
     try:
         if data is not None:
             data.mkdir(parents=True, exist_ok=True)

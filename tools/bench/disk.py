@@ -6,15 +6,15 @@ __all__ = ["is_memory"]
 
 _MOUNTS = Path("/proc/self/mounts")
 _MEMORY = {"tmpfs", "ramfs"}
-"""File systems on which a sync reaches nothing that stays."""
+"""File systems in memory, where a sync makes nothing durable."""
 
 
 def is_memory(folder: Path, mounts: Path = _MOUNTS) -> bool:
-    """Whether what is written there is kept in memory only. False where the system does not tell.
+    """Whether a folder is in memory only. False where the system does not tell.
 
     Args:
         folder: which; it need not exist yet.
-        mounts: what is mounted where, as Linux tells it.
+        mounts: the mounts, as Linux lists them.
     """
     try:
         lines = [line.split() for line in mounts.read_text(encoding="utf-8").splitlines()]

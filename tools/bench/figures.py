@@ -1,4 +1,4 @@
-"""Figures: what several runs of a row gave, against its goal and against a peer."""
+"""Figures: the results of several runs of a row, against its goal and against a peer."""
 
 from dataclasses import dataclass, field
 from statistics import median
@@ -15,7 +15,7 @@ class Figure:
     """One figure of a row.
 
     Attributes:
-        goal: what it is, and what it has to reach.
+        goal: its meaning and target.
         values: of each run.
         versus_values: of each run of the peer, taken in turns.
     """
@@ -36,7 +36,7 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """How many times better than the peer: the median of what each pair of runs gave, as machines drift."""
+        """How many times better than the peer: the median of the ratios of each pair of runs, as machines drift."""
         pairs = [
             (theirs, ours) if self.goal.is_cost else (ours, theirs)
             for ours, theirs in zip(self.values, self.versus_values, strict=False)
@@ -46,7 +46,7 @@ class Figure:
 
     @property
     def standing(self) -> str:
-        """``goal``, ``floor`` or ``below`` of what is asked; "" where nothing is."""
+        """``goal``, ``floor`` or ``below``; "" where there is no target."""
         value, goal = self.median, self.goal
         if value is None or goal.goal is None or goal.floor is None:
             return ""
@@ -77,15 +77,15 @@ class Figure:
 
 @dataclass(slots=True)
 class Result:
-    """What was measured of a row.
+    """The measurements of a row.
 
     Attributes:
         row: which.
         figures: by the names of the row's goals.
         versus: the peer's name, or "".
-        verified: whether every run of Triack did what it is measured for; ``versus_verified`` the same of the peer.
-        guarantee: what the runs of Triack were seen to do; ``versus_guarantee`` those of the peer.
-        notes: what a reader has to know: flaws, another size than the row's, why it could not run.
+        verified: whether every run of Triack did the row's work; ``versus_verified`` the same of the peer.
+        guarantee: the observed guarantee of Triack's runs; ``versus_guarantee`` that of the peer's.
+        notes: for readers: flaws, another size than the row's, why it could not run.
         details: further facts of the last run.
         histograms: latencies of all runs together, by system: lower edge in ms to how many.
     """
@@ -122,7 +122,7 @@ class Result:
             self.notes.append(text)
 
     def handle(self, outcome: Outcome) -> None:
-        """Note what a run of Triack proved: the row has done so if every run has."""
+        """Note the proof of a run of Triack: the row is verified if every run is."""
         is_first = "messages" not in self.details
         self.verified = outcome.verified and (is_first or self.verified)
         self.note(outcome.flaw)

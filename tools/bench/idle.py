@@ -1,4 +1,4 @@
-"""T9: ten thousand sessions in one node in which nothing happens: what each costs in memory, all together in time.
+"""T9: ten thousand idle sessions in one node: the memory of each, and the processor time of all together.
 
     python -m triack.tools.bench.idle OPTIONS
 
@@ -45,9 +45,9 @@ __all__ = ["measure_idle"]
 
 _MODULE = "triack.tools.bench.idle"
 FULL = 10_000
-"""Sessions that the row asks for."""
+"""The row's number of sessions."""
 FIRST_HOST = IPv4Address("127.1.0.0")
-"""Each peer has an address of its own, as a node takes on only so many handshakes of one host at a time."""
+"""Each peer has an address of its own, as a node limits the handshakes of one host at a time."""
 OPENING_S = 0.005
 """Between two peers that begin: the node is asked to open sessions, not to bear a flood."""
 REST_S = 3.0
@@ -55,7 +55,7 @@ REST_S = 3.0
 READ_BYTES = 65_536
 """Any datagram."""
 OPEN_S_EACH = 0.05
-"""What opening a session may take before it is given up, on a busy machine."""
+"""How long opening a session may take before it is given up, on a busy machine."""
 NS = 1_000_000_000
 
 
@@ -136,12 +136,12 @@ class _Peer:
         )
 
     def begin(self) -> None:
-        """Say something, which opens a session."""
+        """Send something, which opens a session."""
         self.engine.submit(self.engine.outgoing_queue(self._address, QUEUE, Delivery.EXPRESS), b"x" * 16, 16)
         self.settle()
 
     def settle(self) -> int | None:
-        """Do what the engine wants. Returns when it wants to be asked again."""
+        """Do the engine's effects. Returns its next deadline."""
         engine, again = self.engine, True
         while again:
             again = False
@@ -156,7 +156,7 @@ class _Peer:
         return engine.next_deadline()
 
     def read(self) -> None:
-        """Take what came."""
+        """Take the arrived datagrams."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 datagram = self.socket.recv(READ_BYTES)
@@ -213,7 +213,7 @@ async def _work(options: Report, stopping: asyncio.Event) -> None:
 
 
 async def measure_idle(row: Row, options: Options, meter: Meter, result: Result) -> None:
-    """Open so many, let them be, look."""
+    """Open that many, leave them alone, measure."""
     why = missing()
     if why is not None:
         result.note(f"not run: {why}")

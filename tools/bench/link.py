@@ -1,4 +1,4 @@
-"""T8: what comes through a link that loses packets, and what TCP gets through the same link."""
+"""T8: the throughput of a link that loses packets, and that of TCP on the same link."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -56,7 +56,7 @@ def _controls() -> list[str]:
 def _handle(result: Result, system: str, outcome: Outcome) -> None:
     if system == "triack":
         result.handle(outcome)
-    elif outcome.delivered:  # on the worst links nothing may come in time, and nothing wrong has come then
+    elif outcome.delivered:  # on the worst links nothing may come in time, and then nothing wrong has come either
         result.versus_verified = bool(result.versus_verified and outcome.verified)
         result.versus_guarantee = outcome.guarantee
 
@@ -76,7 +76,7 @@ def _take(result: Result, percent: int, shares: dict[tuple[str, str], float]) ->
 
 
 def share(outcome: Outcome, plan: LinkPlan) -> float:
-    """How much of what the link lets through were bodies that were delivered, in percent."""
+    """The share of delivered bodies in the link's capacity after losses, in percent."""
     return 100 * outcome.goodput * BITS / (plan.rate_bps * (1 - plan.loss))
 
 

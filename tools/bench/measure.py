@@ -27,7 +27,7 @@ async def measure(row: Row, options: Options, meter: Meter) -> Result:
     Args:
         row: which.
         options: what the user chose.
-        meter: is told how far it is.
+        meter: receives the progress.
 
     Returns:
         The figures. A row that cannot run on this machine has none, and a note that says why.
@@ -53,7 +53,7 @@ def summed_up(name: str, outcome: Outcome) -> str:
 
 
 async def _transfer(row: Row, options: Options, meter: Meter, result: Result) -> None:
-    """As many messages as go through, or how long each takes: rows of two processes on loopback."""
+    """The throughput of messages, or the time of each: rows of two processes on loopback."""
     work, own = options.shaped(row.work), system_of("triack")
     peer = system_of(options.versus) if options.versus else None
     if peer is not None:
@@ -88,7 +88,7 @@ def _fresh(options: Options, name: str) -> Path:
 
 
 def _take(result: Result, name: str, outcome: Outcome) -> None:
-    """Add what a run gave to the figures."""
+    """Add the results of a run to the figures."""
     values = {"": outcome.rate}
     if outcome.latencies:
         values = {"p50": outcome.latencies["p50_ms"], "p99": outcome.latencies["p99_ms"]}

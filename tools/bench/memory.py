@@ -10,18 +10,18 @@ _STATM = Path("/proc/self/statm")
 
 
 def missing() -> str | None:
-    """Why memory cannot be told here, or None."""
+    """Why memory cannot be measured here, or None."""
     return None if _STATM.exists() else f"what a process has resident is read from {_STATM}, which is Linux's"
 
 
 def resident_bytes() -> int:
-    """What this process has resident, when everything that is garbage is gone."""
+    """The resident memory of this process, after a garbage collection."""
     gc.collect()
     return int(_STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def peak_bytes(pid: int) -> int:
-    """The most that a process has had resident since it began; 0 if it is over, or where that is not told."""
+    """The peak of a process's resident memory; 0 if it is over, or where the system does not tell."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

@@ -4,7 +4,7 @@
 
 enters new namespaces by ``unshare``, so it needs no privilege, and touches nothing outside them. The ends have a tunnel
 device each (tun); a thread takes every IP packet from one, keeps it for as long as the link would, and gives it to the
-other, unless it is lost. What runs over the link, UDP or TCP, is the kernel's own.
+other, unless it is lost. UDP and TCP over the link are the kernel's own.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ def missing() -> str | None:
 
 
 def wrapped() -> list[str]:
-    """What a command is put behind to run in namespaces of its own; all its processes end with it."""
+    """The prefix of a command that lets it run in namespaces of its own; all its processes end with it."""
     return [_program("unshare") or "unshare", "-r", "-n", "-p", "-f", "--kill-child"]
 
 
@@ -152,7 +152,7 @@ def _open_device(host: str, other: str) -> int:
 
 
 def _enter_another() -> None:
-    """Let this thread be in a new network namespace; what it has opened stays where it is."""
+    """Move this thread into a new network namespace; its open files stay in the old one."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNET):
         number = ctypes.get_errno()

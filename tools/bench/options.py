@@ -1,4 +1,4 @@
-"""What a user can choose for all rows."""
+"""The options of a user for all rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -22,9 +22,9 @@ class Options:
         messages: of each run in place of a time.
         insecure: without keys.
         versus: the peer to measure in turns, or "".
-        congestion: how Triack shares the network; None for what the row says.
-        datagram_bytes: the largest datagram; None for what the row says.
-        window: packets that may be unacknowledged, or ``"auto"``; None for what the row says.
+        congestion: how Triack shares the network; None for the row's own.
+        datagram_bytes: the largest datagram; None for the row's own.
+        window: packets that may be unacknowledged, or ``"auto"``; None for the row's own.
         quick: whether rows of many runs make only some of them.
         simulated: whether policies are compared on simulated links, and not on real nodes.
     """
@@ -55,15 +55,15 @@ class Options:
 
 
 def _nothing(*_told: object) -> None:
-    """Nobody looks."""
+    """Ignores the progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """Whom to tell how far it is.
+    """Receives the progress.
 
     Attributes:
-        begin: (what is run now, its work); called before each run.
+        begin: (name of the run, its work); called before each run.
         watch: gets the progress of that run.
         say: a line when a run is done.
     """

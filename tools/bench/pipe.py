@@ -16,7 +16,7 @@ class LinkPlan:
     Attributes:
         rate_bps: bits a second, headers of IP included.
         round_trip_ns: there and back, without queues.
-        queue_bytes: what may wait; what comes on top is lost.
+        queue_bytes: the longest queue; packets beyond it are lost.
         loss: share of the packets that is lost by chance, after they have taken their time on the link.
         seed: repeats the same chances.
     """
@@ -33,7 +33,7 @@ class Pipe:
 
     Args:
         plan: of the link.
-        random: decides what is lost.
+        random: decides the losses.
 
     Attributes:
         offered, passed, lost, overflowed: packets: that came, went on, were lost by chance, found the queue full.

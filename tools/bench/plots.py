@@ -35,7 +35,7 @@ Painter: TypeAlias = "Callable[[Axes, Result], None]"
 
 
 def draw(results: list[Result]) -> list[tuple[str, str]]:
-    """Every plot that the results have something for, as (title, SVG)."""
+    """Every plot for which there are results, as (title, SVG)."""
     plots = []
     for result in results:
         painters = _PAINTERS.get(result.row.kind, {}) if result.is_measured else {}
@@ -97,7 +97,7 @@ def _policies(axes: Axes, result: Result) -> None:
     for place, policy in enumerate(PRESETS):
         points = {median(link, policy, told): median(link, policy, rate) for link in POLICY_LINKS}
         _line(axes, points, policy, place)
-    axes.set(xscale="log", yscale="log", xlabel="milliseconds until half of the acks are told", ylabel="messages/s")
+    axes.set(xscale="log", yscale="log", xlabel="milliseconds until half of the acks are known", ylabel="messages/s")
     _finish(axes)
 
 
@@ -139,4 +139,4 @@ _PAINTERS: dict[str, dict[str, Painter]] = {
     "policies": {"": _policies},
     "growth": {"": _growth, "records that a processor judges in a second, all and one more": _growth_rates},
 }
-"""By the kind of a row: its plots by what they show, where that is not what the row does."""
+"""By the kind of a row: its plots by their titles, where these differ from the row."""

@@ -1,8 +1,8 @@
 """POLICIES, exactly: the acknowledgements of five systems on the same simulated links, side by side.
 
-What they differ in is when datagrams leave, and no processor decides that: so the nodes are whole, with their stores,
-and link, disks and clock are simulated. The figures are those of the protocols, the same on every machine, and on none
-of them how fast this one is. ``policy_nodes`` has the same over real sockets and disks.
+They differ in the times at which datagrams leave, and these do not depend on the processor: so the nodes are whole,
+with their stores, and link, disks and clock are simulated. The figures are those of the protocols, the same on every
+machine, and do not show the speed of this one. ``policy_nodes`` has the same over real sockets and disks.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ STREAM_MESSAGES = 2_000
 PACED_MESSAGES, PACED_EVERY_NS = 1_000, 10 * MS
 """A hundred a second, for several of the longest intervals."""
 QUICK_SHARE = 10
-"""``--quick`` sends one in so many."""
+"""``--quick`` sends one in this many."""
 BLOCKED_MESSAGES = 200
 """One after the other: each takes the same time."""
 HEADER_BYTES = 28
@@ -79,12 +79,12 @@ HEADER_BYTES = 28
 END_NS = 600 * SECOND
 """Every run is over long before: MSMQ gives a session up after 40 s."""
 DISK_NS = MS // 4
-"""What a commit takes: as the simulated disk has it, and good SSDs."""
+"""The time of a commit: that of the simulated disk, and of good SSDs."""
 QUEUE = "q"
 
 
 class Seen(NamedTuple):
-    """What runs showed, as far as it was looked for; ``again`` is None when no session was lost."""
+    """The results of runs, as far as they were measured; ``again`` is None when no session was lost."""
 
     rate: float = 0.0
     acks: float = 0.0
@@ -128,11 +128,11 @@ class _Run:
 
     @property
     def outgoing(self) -> OutgoingQueue:
-        """What the sender sends."""
+        """The sender's outgoing queue."""
         return self.sender.live.outgoing_queue(self.receiver.address, QUEUE, Delivery.TRANSACTIONAL)
 
     def send(self, messages: int) -> int:
-        """Send so many. Returns the ticket of the last."""
+        """Send that many. Returns the ticket of the last."""
         ticket = -1
         for _ in range(messages):
             self.bodies.append(b"%0*d" % (SIZE_BYTES, len(self.bodies)))
@@ -141,7 +141,7 @@ class _Run:
         return ticket
 
     def arrived(self) -> bool:
-        """Whether all that was sent is in its queue."""
+        """Whether all sent messages are in their queue."""
         mailbox = self.receiver.live.queues.mailboxes.get(QUEUE)
         return mailbox is not None and mailbox.length == len(self.bodies)
 
@@ -150,7 +150,7 @@ class _Run:
         self.world.run(END_NS, lambda: self.arrived() and not self.outgoing.busy)
 
     def read(self) -> list[bytes]:
-        """All that has arrived, in its order."""
+        """All arrived messages, in their order."""
         host, read = self.receiver, list[bytes]()
         mailbox = host.live.make_queue(QUEUE)
         for _ in range(END_NS // MS):
@@ -171,7 +171,7 @@ class _Run:
 @contextmanager
 def _run(settings: NodeSettings, plan: LinkPlan, disk_ns: int = DISK_NS) -> Iterator[_Run]:
     run = _Run(settings, plan, disk_ns)
-    # The session that all of it goes through is there before.
+    # The session is there before the measurement.
     run.send(1)
     run.settle()
     try:
@@ -184,7 +184,7 @@ def _run(settings: NodeSettings, plan: LinkPlan, disk_ns: int = DISK_NS) -> Iter
 
 
 def stream(settings: NodeSettings, plan: LinkPlan, messages: int = STREAM_MESSAGES) -> Seen:
-    """As fast as window and link let them go: messages a second, and datagrams of acks for each."""
+    """As fast as window and link allow: messages a second, and datagrams of acks for each."""
     with _run(settings, plan) as run:
         began_ns, before = run.world.now_ns, run.link.sent[run.receiver.address]
         run.send(messages)
@@ -195,7 +195,7 @@ def stream(settings: NodeSettings, plan: LinkPlan, messages: int = STREAM_MESSAG
 
 
 def pace(settings: NodeSettings, plan: LinkPlan, messages: int = PACED_MESSAGES) -> Seen:
-    """A hundred a second: when their sender is told of each, and how many bytes it holds until then."""
+    """A hundred a second: when their sender hears of each, and how many bytes it holds until then."""
     with _run(settings, plan) as run:
         trigger, outgoing = settings.ack_events, run.outgoing
         terms = None if trigger is None else terms_of(trigger, largest_window(settings))
@@ -296,7 +296,7 @@ async def measure_simulated(row: Row, options: Options, meter: Meter, result: Re
 
 
 def take(result: Result, link: str, policy: str, seen: Seen) -> None:
-    """Add to the figures what the runs of a policy on a link showed."""
+    """Add the results of a policy's runs on a link to the figures."""
     last = ceil(0.99 * len(seen.delays_ns)) - 1
     values = (
         seen.rate,

@@ -1,8 +1,8 @@
 """POLICIES: the acknowledgements of five systems side by side, over real sockets and disks.
 
 Each policy has two nodes, secured, with a store each, and a link between them: a relay on real sockets that keeps each
-datagram for as long as the link would, unless it loses it. What is paced, or waits for a timeout, runs for all
-policies at a time; what is to be fast runs alone. ``policies`` has the same on simulated links, exactly.
+datagram for as long as the link would, unless it loses it. Runs that are paced, or wait for a timeout, run for all
+policies at a time; fast ones run alone. ``policies`` has the same on simulated links, exactly.
 """
 
 import asyncio
@@ -48,9 +48,9 @@ LOST_MESSAGES = 100
 END_S = 60.0
 """Each wait is over long before: HornetQ gives a session up after 30 s."""
 LOOK_S = 0.005
-"""Between two looks at what nothing tells of."""
+"""Between two looks at a value without events."""
 CLOSE_S = 0.2
-"""What is still on its way at the end of a run was not asked for."""
+"""Messages in flight at the end of a run do not count."""
 DESTINATION = f"b/{QUEUE}"
 
 _Cell: TypeAlias = tuple[str, str]
@@ -65,7 +65,7 @@ class Way(Direction):
 
     Args:
         plan: of the link.
-        name: decides, with the plan's seed, what is lost.
+        name: decides the losses, with the plan's seed.
 
     Attributes:
         pipe: the link.
@@ -84,7 +84,7 @@ class Way(Direction):
         if arrives_ns is None or self.is_cut:
             self.counters.dropped += 1
         elif arrives_ns - now_ns < MS:
-            # Timers are not finer: what the relay itself takes is the round trip of a local network.
+            # Timers are not finer: the relay's own delay is the round trip of a local network.
             self._deliver(datagram, deliver)
         else:
             asyncio.get_running_loop().call_later((arrives_ns - now_ns) / SECOND, self._deliver, datagram, deliver)
@@ -92,7 +92,7 @@ class Way(Direction):
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A sender, a receiver, and the link between them: what goes there, and what comes back."""
+    """A sender, a receiver, and the link between them, in both directions."""
 
     sender: Node
     receiver: Node
@@ -139,7 +139,7 @@ async def _pair(settings: NodeSettings, plan: LinkPlan, folder: Path, *, log: bo
                 await sender.trust("b", receiver.key, relay.address)
                 await receiver.trust("a", sender.key)
                 pair = _Pair(sender, receiver, there, back)
-                # The session that all of it goes through is there before.
+                # The session is there before the measurement.
                 await sender.send(DESTINATION, b"opens")
                 await pair.read([b"opens"])
                 await pair.settle()
@@ -160,7 +160,7 @@ async def stream(
     *,
     turn: asyncio.Lock | None = None,
 ) -> tuple[float, float]:
-    """As fast as window and link let them go: messages a second, and datagrams of the receiver for each.
+    """As fast as window and link allow: messages a second, and datagrams of the receiver for each.
 
     ``turn`` is held while it sends, so that others which wait for acknowledgements can do that meanwhile.
     """
@@ -179,7 +179,7 @@ async def stream(
 async def pace(
     settings: NodeSettings, plan: LinkPlan, folder: Path, messages: int = PACED_MESSAGES
 ) -> tuple[tuple[int, ...], int]:
-    """A hundred a second: when their sender is told of each, in ns, and how many bytes it holds until then."""
+    """A hundred a second: when their sender hears of each, in ns, and how many bytes it holds until then."""
     bodies, sent_ns, delays_ns, held_bytes = _bodies(messages), list[int](), list[int](), 0
     async with _pair(settings, plan, folder) as pair:
 

@@ -1,4 +1,4 @@
-"""How much processor time a process has had, with all that it started, as the system counts it."""
+"""The processor time of a process and its children, as the system counts it."""
 
 import os
 from pathlib import Path
@@ -6,14 +6,14 @@ from pathlib import Path
 __all__ = ["processor_s"]
 
 _FIRST, _LAST = 11, 15
-"""Where behind a process's name its times are: its own in user and system mode, and those of children that are over."""
+"""The places of a process's times after its name: its own in user and system mode, and those of ended children."""
 
 
 def processor_s(pid: int) -> float:
-    """What a process and all its descendants have had of processors; 0 if it is over, or where that is not told.
+    """The processor time of a process and all its descendants; 0 if it is over, or where the system does not tell.
 
     Args:
-        pid: which process. What a descendant had is lost when it ends and nobody waits for it.
+        pid: which process. A descendant's time is lost when it ends and nobody waits for it.
     """
     folder = Path(f"/proc/{pid}")
     try:

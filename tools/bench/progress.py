@@ -20,7 +20,7 @@ PLAIN_S = 5.0
 
 
 class _Shown:
-    """What is run now, and how fast it goes."""
+    """The current run, and its speed."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -34,7 +34,7 @@ class _Shown:
         self.watch(Progress())
 
     def watch(self, progress: Progress) -> None:
-        """This is its progress."""
+        """Take its progress."""
         self._progress, self._at, self._delivered = progress, time.monotonic(), 0
 
     def say(self, line: str) -> None:

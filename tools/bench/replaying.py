@@ -1,8 +1,8 @@
 """T11 and its growth: how fast a replay on Spark judges the logs of a run, and of many like it.
 
 A run writes logs; copies of them, in which every node and every session has another id, are the logs of further pairs
-of nodes, and the same again and again those of one giant session. A replay of few and one of many tell what a record
-more costs, and the start of Spark is told apart.
+of nodes, and the same again and again those of one giant session. A replay of few logs and one of many show the cost of
+one more record, without the start of Spark.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ __all__ = ["copy_logs", "measure_growth", "measure_replay"]
 MASTER = "local[2]"
 """As the row has it."""
 RECORDS = 5_000_000
-"""As version 1 wrote them: the row asks for so many, or more."""
+"""As version 1 wrote them: the row's least number."""
 QUICK_RUNS = 2
-"""``--quick`` replays the logs of so many runs, and of one."""
+"""``--quick`` replays the logs of this many runs, and of one."""
 LOSS = 0.1
 """The share of datagrams that is lost each way."""
 LOSSY_SHARE = 4
-"""A run that loses takes so many times as long, or has one in so many messages: it makes less log in the same time."""
+"""A lossy run takes this many times as long, or has one in this many messages, as it makes less log in a time."""
 REPLAY_S = 1_800.0
 """For one replay."""
 LOOK_S = 0.1
@@ -63,7 +63,7 @@ class Made:
     records: int
 
     def times(self, records: int) -> int:
-        """The logs of how many runs have so many records, or more."""
+        """The number of runs whose logs have that many records, or more."""
         return max(QUICK_RUNS, -(-records // self.records))
 
 
@@ -129,7 +129,7 @@ async def measure_growth(row: Row, options: Options, meter: Meter, result: Resul
 
 
 def _tell_growth(what: str, name: str, told: Report, first: Report | None, meter: Meter, result: Result) -> Report:
-    """Tell a replay's rates, that of all its records and that of those beyond the first replay's, which is returned."""
+    """Report a replay's rates: of all its records, and of those beyond the first replay's, which is returned."""
     records, took_s, busy_s = told["all"], told["took_s"], told["processor_s"]
     driver_mib = round(told["driver_bytes"] / MIB)
     result.details |= {f"{name} records": records, f"{name} driver MiB": driver_mib}
@@ -166,7 +166,7 @@ async def _make(row: Row, form: str, options: Options, meter: Meter, result: Res
 
 
 def _pairs(made: Made, times: int) -> list[Path]:
-    """The logs of so many pairs of nodes."""
+    """The logs of that many pairs of nodes."""
     copies = [(number, made.logs.parent / f"logs-{number}") for number in range(1, times)]
     for number, folder in copies:
         if not folder.exists():
@@ -184,7 +184,7 @@ def _columns(made: Made, times: int) -> list[Path]:
 
 
 def _giant(made: Made, times: int) -> list[Path]:
-    """The logs of a session that took so many times as long."""
+    """The logs of a session that took that many times as long."""
     folder = made.logs.parent / f"giant-{times}"
     if not folder.exists():
         lengthen(made.logs, folder, times)
@@ -262,7 +262,7 @@ async def _replay(logs: list[Path]) -> Report:
 
 
 async def _watch(pid: int, seen: dict[str, float]) -> None:
-    """Note how much memory a process has had at most, and of processors; of one that has ended that cannot be asked."""
+    """Note the peak memory and processor time of a process while it runs; later the system does not tell."""
     while True:
         seen["driver_bytes"] = peak_bytes(pid) or seen["driver_bytes"]
         seen["processor_s"] = max(seen["processor_s"], processor_s(pid))

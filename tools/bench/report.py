@@ -25,7 +25,7 @@ def write_report(path: Path, results: list[Result]) -> None:
 
     Args:
         path: where; its folder is made.
-        results: what was measured.
+        results: the measurements.
 
     Raises:
         TriackError: it cannot be written.

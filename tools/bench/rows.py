@@ -1,4 +1,4 @@
-"""The rows of the table: what each does, and what it has to reach."""
+"""The rows of the table: their work and their goals."""
 
 from dataclasses import dataclass, field, replace
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 WINDOW = 1_024
-"""Packets: what a path of some milliseconds needs to be full. The default is MSMQ's, 64."""
+"""Packets: enough to fill a path of some milliseconds. The default is MSMQ's, 64."""
 STREAM_DATAGRAM_BYTES = 65_535
 """As large as a packet's length field lets it be."""
 MIB = 1024 * 1024
@@ -42,10 +42,10 @@ GROWN = (5, 10, 20, 50)
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure of a row, and what it has to reach.
+    """A figure of a row, and its target.
 
     Attributes:
-        name: what is measured, "" when the row says it.
+        name: the measured quantity, "" when the row names it.
         unit: of all numbers.
         goal, floor: to reach, and to keep in any case; None where there is none.
         is_cost: whether less is better.
@@ -68,9 +68,9 @@ class Row:
 
     Attributes:
         name: ``T1`` to ``T12``.
-        text: what is done.
-        goals: what is measured, the headline first.
-        work: of one run; what rows of another kind change of it, they say.
+        text: a description.
+        goals: the measured figures, the headline first.
+        work: of one run; rows of another kind change parts of it.
         kind: how it is measured: see ``measure``.
         versus: whether peers can do it; else why not.
         points: of a curve: the work of each, by the name of its goal.
@@ -89,7 +89,7 @@ _T1 = Work(window=WINDOW)
 LOSSES = (1, 5, 10, 30)
 """Percent of the packets, each way."""
 SHARE_LOSS_MAX, RATIO_LOSS_MIN = 10, 5
-"""Up to which the link is to be filled, and from which on TCP is to be left behind."""
+"""Losses up to which the link must be filled, and from which on Triack must be faster than TCP."""
 SIZES = (20, 100, 300, 1_024, 4_096, 16_384, 65_536)
 WINDOWS = (4, 16, 64, 256, 1_024, 4_096)
 
@@ -194,7 +194,7 @@ ROWS = {
 }
 
 POLICY_LINKS = ("LAN", "50 ms", "5 % loss")
-"""On which policies are compared; ``policies.LINKS`` has what they are."""
+"""The names of the links of policies; ``policies.LINKS`` has their values."""
 POLICY_METRICS = (
     Goal("rate", "msg/s", None, None),
     Goal("acks", "a message", None, None, is_cost=True),
@@ -203,18 +203,18 @@ POLICY_METRICS = (
     Goal("held", "KiB", None, None, is_cost=True),
     Goal("again", "messages", None, None, is_cost=True),
 )
-"""Of each policy on each link: what goes through as fast as it goes, and datagrams of acks for it; when the application
-is told of an ack at 100 messages a second, the most that is held until then, and what comes again after a lost session.
+"""Of each policy on each link: the throughput, and datagrams of acks for it; when the application hears of an ack at
+100 messages a second, the most that is held until then, and messages that come again after a lost session.
 """
 
 
 def policy_figure(link: str, policy: str, metric: Goal) -> str:
-    """What a figure of ``POLICIES`` is called."""
+    """The name of a figure of ``POLICIES``."""
     return f"{link}, {policy}: {metric.name}"
 
 
 def growth_figure(form: str, millions: int) -> str:
-    """What a figure of ``GROWTH`` is called."""
+    """The name of a figure of ``GROWTH``."""
     return f"{form}, {millions} million"
 
 
@@ -247,8 +247,8 @@ POLICIES = Row(
 CURVES = {
     row.name: row
     for row in (
-        _curve("SIZES", "T1 with messages of so many bytes", {size: replace(_T1, size=size) for size in SIZES}),
-        _curve("WINDOWS", "T1 with windows of so many packets", {size: replace(_T1, window=size) for size in WINDOWS}),
+        _curve("SIZES", "T1 by the size of messages in bytes", {size: replace(_T1, size=size) for size in SIZES}),
+        _curve("WINDOWS", "T1 by the window in packets", {size: replace(_T1, window=size) for size in WINDOWS}),
     )
 }
 

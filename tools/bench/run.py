@@ -1,4 +1,4 @@
-"""One run: two processes, what they report, and what that proves."""
+"""One run: two processes, their reports, and the proof in them."""
 
 import asyncio
 import contextlib
@@ -19,15 +19,15 @@ from triack.tools.demo.run import Child, make_key
 __all__ = ["CHILD", "Between", "Outcome", "Progress", "follow", "judge", "run_once"]
 
 QUIET_S = 3.0
-"""What has no guarantee and did not arrive for so long is lost."""
+"""A message without a guarantee that did not arrive for this long is lost."""
 STALLED_S = 60.0
 """Nothing moves any more."""
 LOOK_S = 0.02
 """Between two looks at how far the processes are."""
 AFTER_S = 0.25
-"""What comes again would come at the end, too: so long it is waited for."""
+"""How long a run waits for duplicates at its end."""
 CHILD = "triack.tools.bench.child"
-"""What every process of a run is."""
+"""The module of every process of a run."""
 
 Between = Callable[[Report], Awaitable[Report]]
 
@@ -38,12 +38,12 @@ class Progress:
 
     Attributes:
         sent, delivered: messages.
-        missing, late, corrupt: what the receiver saw of the wrong kind; see ``Sink``.
+        missing, late, corrupt: the receiver's wrong messages, by kind; see ``Sink``.
         first_ns, began_ns, last_ns: monotonic clock at the first call, the first delivery and the last one.
         sender_cpu_s, receiver_cpu_s: of each process; the processors' time, all threads.
-        sender_facts, receiver_facts: what each end says of itself.
+        sender_facts, receiver_facts: each end's facts.
         latencies: see ``Sink.latencies``.
-        done: whether the sender has sent everything, and heard of it what its system tells.
+        done: whether the sender has sent everything, and got all news that its system gives.
     """
 
     sent: int = 0
@@ -70,15 +70,15 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run did, and what it proved.
+    """The result of one run, and its proof.
 
     Attributes:
         seconds: from the first call that sent to the last delivery.
         rate: messages a second over that time.
         goodput: bytes of bodies a second.
         verified: whether everything that was sent came once and in order.
-        guarantee: what the run was seen to do, in words.
-        flaw: what it was seen not to do, or "".
+        guarantee: the observed guarantee, in words.
+        flaw: the observed fault, or "".
         cpu: shares of one core by process.
         facts: commits, datagrams, bytes and sizes, by end and name.
         latencies: see ``Sink.latencies``.
@@ -111,14 +111,14 @@ async def run_once(
     """Do the work once.
 
     Args:
-        system: what carries the messages.
-        work: what to send.
+        system: carries the messages.
+        work: the messages to send.
         folder: for data and logs of both ends; new.
         server: of the peer that needs one, as ``running`` gave it.
         watch: gets the progress before anything happens.
         host: where the receiver listens.
-        between: what lies between the two: gets what the receiver said of itself once that has started, and says what
-            the sender is to know of it.
+        between: stands between the two: gets the receiver's facts once it has started, and returns those for the
+            sender.
         congestion: TCP's congestion control, "" for the system's own.
 
     Raises:
@@ -149,7 +149,7 @@ async def run_once(
         broker_cpu_s = cpu_seconds(server["pid"]) - before_s if server else None
         if work.complete:
             await sender.finish(progress.handle)
-        else:  # what is still on its way was not asked for
+        else:  # messages in flight do not count
             await sender.end()
         await receiver.finish(progress.handle)
     return judge(work, progress, broker_cpu_s)
@@ -189,7 +189,7 @@ async def _over(work: Work, progress: Progress) -> None:
 
 
 def judge(work: Work, progress: Progress, broker_cpu_s: float | None = None) -> Outcome:
-    """What a finished run proved."""
+    """The verdict on a finished run."""
     seconds = max(1, progress.last_ns - progress.first_ns) / 1e9
     if not work.complete:  # a time in which nothing came at the end counts as well
         seconds = max(seconds, work.seconds)
@@ -225,7 +225,7 @@ def _flaw(work: Work, progress: Progress) -> str:
 
 
 def _guarantee(work: Work, progress: Progress) -> list[str]:
-    """What was seen, and no more than that."""
+    """The observed guarantee, and no more."""
     ends = (progress.sender_facts, progress.receiver_facts)
     synced = [bool(end.get("synced")) for end in ends]
     says = ["every message once, in order" if work.complete else "no gap, none twice, in order"]

@@ -67,7 +67,7 @@ SERVERS: dict[str, Callable[[int, Path], Command]] = {
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has used until now; 0 where the system does not tell."""
+    """The processor time of a process until now; 0 where the system does not tell."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     except OSError:
@@ -87,7 +87,7 @@ async def running(name: str, folder: Path) -> AsyncIterator[dict[str, Any]]:
         ``port`` and ``pid``; nothing for a peer that needs none.
 
     Raises:
-        TriackError: it did not start; with what it said.
+        TriackError: it did not start; with its output.
     """
     if name not in SERVERS:
         yield {}

@@ -1,6 +1,6 @@
-"""The log of a long run, made of that of a short one: what happened between begin and end, again and again.
+"""The log of a long run, made of that of a short one: the events between begin and end, again and again.
 
-At the end of a run everything has arrived and is acknowledged, as it was at its begin. So what lies between may follow
+At the end of a run everything has arrived and is acknowledged, as it was at its begin. So the events between may follow
 once more, with all numbers and times moved on, and the log is one that the two nodes might have written.
 """
 
@@ -19,9 +19,9 @@ Record = dict[str, Any]
 
 BEGINS = ("node_started", "start_before", "session_opened")
 ENDS = ("session_closed", "node_stopped")
-"""What begins a run is told in the first round, and what ends it in the last."""
+"""Events that begin a run are in the first round only, and those that end it in the last."""
 OWN = ("packet_sent", "ack_received", "store_ack_received")
-"""Events whose packets are numbered by the node that tells of them; in others it is the peer."""
+"""Events whose packets are numbered by the recording node; in others they are numbered by the peer."""
 NUMBERS = ("number", "previous", "first", "last")
 """Fields that count packets of a stream. Of the session's packets ``packet``, ``cumulative`` and ``ranges`` do."""
 PAUSE_NS = 1_000_000
@@ -31,12 +31,12 @@ BLOCK_RECORDS = 10_000
 
 
 def lengthen(logs: Path, to: Path, times: int) -> None:
-    """Write the logs of a run of two nodes, one session and one stream as those of one that took so many times as long.
+    """Write the logs of a run of two nodes, one session and one stream as those of a longer run.
 
     Args:
         logs: the folder that is read; all messages of its run were acknowledged.
         to: the folder that is made.
-        times: how often what happened is told.
+        times: how often the events are repeated.
     """
     to.mkdir(parents=True)
     runs = [list(read_records(log)) for log in find_logs([logs])]

@@ -41,7 +41,7 @@ def number(value: float | None) -> str:
 
 
 def machine() -> str:
-    """What was measured on, and with."""
+    """The machine and the versions of a measurement."""
     memory_gib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
     version = f"{triack.__version__}{' compiled' if is_compiled() else ''}"
@@ -121,7 +121,7 @@ def as_markdown(results: Iterable[Result]) -> str:
 
 
 def as_csv(results: Iterable[Result]) -> str:
-    """One line for each run of each figure: what a spreadsheet or a plot starts from."""
+    """One line for each run of each figure, for spreadsheets and plots."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("row", "figure", "unit", "goal", "floor", "system", "run", "value", "verified"))

@@ -1,4 +1,4 @@
-"""What one run does, and the messages it sends."""
+"""The work of one run, and the messages that it sends."""
 
 from dataclasses import asdict, dataclass
 from random import Random
@@ -10,16 +10,16 @@ from triack.session.protocol.settings import SessionSettings
 __all__ = ["HEAD_BYTES", "RING", "Mode", "Work", "index_of", "is_plain", "make_ring", "noise_of", "stamp_of", "stamped"]
 
 Mode = Literal["stream", "paced", "single"]
-"""As fast as it goes; so many a second, each with the time at which it was sent; one after the other."""
+"""As fast as possible; at a rate, each with the time at which it was sent; one after the other."""
 
 RING = 16_381
-"""So many different bodies, then the first again: making and comparing them costs next to nothing, and a slip of so
-many messages at once would show in the count. A prime, so that no batch or window fits into it."""
+"""The number of different bodies, after which the first comes again: making and comparing them costs next to nothing,
+and the loss of this many messages at once would show in the count. A prime, so that no batch or window fits into it."""
 _INDEX_BYTES = 4
 HEAD_BYTES = 12
 """The index of a body in the ring, and the nanosecond at which it was sent where that is measured."""
 _NOISE_BYTES = 16
-"""So many bytes of a body are not met by chance in what is encrypted."""
+"""This many bytes of a body do not occur by chance in encrypted data."""
 SEED = 11
 """Both ends make the same bodies."""
 
@@ -31,15 +31,15 @@ class Work:
     Attributes:
         size: bytes of a body.
         mode: how they are sent.
-        delivery: the class, for Triack; others do what they can.
+        delivery: the class, for Triack; other systems use their nearest.
         window: packets that may be unacknowledged; ``"auto"`` follows the path.
         transport: ``udp`` or ``tcp``.
         datagram_bytes: largest datagram on either.
         congestion: how Triack shares the network over UDP.
         rate: messages a second when paced.
         seconds: how long messages are sent.
-        messages: so many in place of a time; None for a time.
-        in_flight_bytes: no more is sent ahead of what has arrived.
+        messages: their number in place of a time; None for a time.
+        in_flight_bytes: the limit of sent bytes that have not arrived.
         log: whether a session log is written.
         insecure: without keys.
         complete: whether the run ends when everything has arrived, and not with the time.
@@ -75,7 +75,7 @@ class Work:
 
 
 def noise_of(size: int) -> bytes:
-    """What all bodies of that size end with."""
+    """The common end of all bodies of that size."""
     return Random(SEED).randbytes(size)[HEAD_BYTES:]
 
 

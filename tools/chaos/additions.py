@@ -1,9 +1,9 @@
-"""What seeds have got since they were drawn first.
+"""Additions to the plans of seeds since these were drawn first.
 
 Addresses of both transports, narrow paths, changing permissions, middle boxes that forget, second openers of a store,
 clocks that are set between two starts, messages that kill, dead letters beside little quotas, and many names.
 
-Each draws from a chance of its own, so that a seed does what it always did, and the addition besides.
+Each draws from a random stream of its own, so that a seed keeps its old plan, and gets the addition.
 """
 
 from dataclasses import replace
@@ -35,13 +35,13 @@ NARROWS_MAX = 2
 WANTED_BYTES = (1_200, 9_000, 32_000, 65_535)
 """Ends that do not agree are among them, and one that probes nothing."""
 CARRIED_BYTES = (0, 1_200, 1_300, 1_472, 5_000, 8_972, 40_000)
-"""0 for whatever comes; never less than the base."""
+"""0 for no limit; never less than the base."""
 HIDDEN_SHARE = 1 / 8
 """Of the plans over UDP: a block of 250 seeds has it nearly thirty times."""
 HIDES_MAX = 3
 """Times that a host goes behind a middle box."""
 FLOW_LIVES_MS = (100, 1_000, 5_000, 30_000)
-"""Shorter than a session's waits, as long, and what middle boxes of the world have."""
+"""Shorter than a session's waits, as long as they are, and those of real middle boxes."""
 WAVERING_SHARE = 1 / 12
 """Of the plans that can have it: a block of 250 seeds has it more than ten times."""
 WAVERS_MAX = 3
@@ -74,7 +74,7 @@ RETIRE_S = (0.01, 0.3, 3.0)
 
 
 def mix_transports(plan: Plan, random: Random) -> Plan:
-    """Who moves is looked for at addresses of both transports, and goes from one to the other."""
+    """Machines that move are looked for at addresses of both transports, and go from one to the other."""
     if not any(host.others for host in plan.hosts) or random.random() >= MIXED_SHARE:
         return plan
     hosts = tuple(replace(host, others=tuple(_either(other, random) for other in host.others)) for host in plan.hosts)
@@ -82,7 +82,7 @@ def mix_transports(plan: Plan, random: Random) -> Plan:
 
 
 def narrow(plan: Plan, random: Random) -> Plan:
-    """Paths that carry only so long datagrams, each way its own, and others later; and nodes that want longer ones."""
+    """Paths with a largest datagram, each way its own, which changes; and nodes that want longer ones."""
     if plan.hosts[0].address.startswith("tcp:") or random.random() >= NARROW_SHARE:
         return plan
     hosts = tuple(_wants(host, random.choice(WANTED_BYTES)) for host in plan.hosts)
@@ -98,7 +98,7 @@ def narrow(plan: Plan, random: Random) -> Plan:
 
 
 def hide(plan: Plan, random: Random) -> Plan:
-    """A host that nobody can call for a while: it is behind a middle box, which lets in what it has asked for."""
+    """A host that nobody can call for a while: it is behind a middle box, which lets in only answers."""
     if plan.hosts[0].address.startswith("tcp:") or random.random() >= HIDDEN_SHARE:
         return plan
     host = random.randrange(len(plan.hosts))
@@ -159,8 +159,8 @@ def visit(plan: Plan, random: Random) -> Plan:
 def set_clocks(plan: Plan, random: Random) -> Plan:
     """Machines without a battery: their clocks show 1970 or the time of day, and change with a start.
 
-    What is to reach its queue within an hour has to, as no run takes so long. No other clock jumps then: a machine that
-    was off, with a clock that may have been right, cannot know for how long.
+    A message with an hour to reach its queue has to arrive, as no run takes that long. No other clock jumps then: a
+    machine that was off, with a clock that may have been right, cannot know for how long.
     """
     is_read_in_time = any(stream.read_ms for stream in plan.streams)
     is_honest = not any(fault.kind in DISHONEST for fault in plan.faults)
@@ -207,13 +207,13 @@ def poison(plan: Plan, random: Random) -> Plan:
         max_redeliveries=random.choice([0, 1, 3]),
         redelivery=Redelivery(first_wait_s=random.choice([0, 0.05]), max_wait_s=0.2),
     )
-    # What fails for another reason must not die of it.
+    # A message that fails for another reason must not die of it.
     hosts[stream.receiver] = replace(receiver, settings=settings, failure_rate=0.0)
     return replace(plan, streams=tuple(streams), hosts=tuple(hosts))
 
 
 def fill_with_letters(plan: Plan, random: Random) -> Plan:
-    """A machine whose peers may have little in its queues, and where messages die: their letters are to stop nobody."""
+    """A machine whose peers may have little in its queues, and where messages die: letters must stop nobody."""
     ends = [stream.receiver for stream in plan.streams if stream.read_ms]
     if not ends or random.random() >= LETTERS_SHARE:
         return plan

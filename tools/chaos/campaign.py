@@ -18,13 +18,13 @@ from triack.tools.chaos.run import run_seed
 __all__ = ["Campaign", "Failure", "Report", "run_campaign"]
 
 CHUNK_SEEDS = 8
-"""Seeds for a worker at a time: against so many runs, handing them over costs nothing."""
+"""Seeds for a worker at a time: enough that handing them over costs nothing."""
 GC_THRESHOLD = 100_000
 """New objects between two looks for garbage in a worker: a world lives as long as its run, and most looks find none."""
 
 
 class Report(NamedTuple):
-    """What of one run is kept."""
+    """The part of one run that is kept."""
 
     seed: int
     violations: list[tuple[str, str]]
@@ -43,7 +43,7 @@ class Failure(NamedTuple):
 
 @dataclass(slots=True)
 class Campaign:
-    """What a campaign has come to.
+    """The results of a campaign.
 
     Attributes:
         seeds: how many ran.
@@ -111,7 +111,7 @@ def run_campaign(
     Args:
         first: the first seed.
         seeds: how many, or None for as many as there is time.
-        minutes: stop after so long.
+        minutes: stop after this time.
         jobs: processes; 0 for one per core.
         fail_fast: stop at the first seed that fails.
         progress: called after every run.

@@ -1,4 +1,4 @@
-"""``triack chaos``: break everything, check everything, and say what was seen."""
+"""``triack chaos``: break everything, check everything, and report the findings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXIT_FAIL = 1
 PLAIN_EVERY_S = 5.0
 """Where there is no terminal, a line now and then shows that it goes on."""
 SHOWN_FAILURES = 10
-"""Each is a line; what fails more often fails for one reason."""
+"""Each is a line; more failures than these usually have one cause."""
 
 _COUNT = click.IntRange(min=1)
 
@@ -41,7 +41,7 @@ _ALWAYS = {"--json", "-v"}
 
 @click.command()
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Run this one seed.")
-@click.option("--seeds", type=_COUNT, metavar="N", help=f"Run so many seeds.  [default: {SEEDS}]")
+@click.option("--seeds", type=_COUNT, metavar="N", help=f"Run this many seeds.  [default: {SEEDS}]")
 @click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, metavar="S", help="Where to start.")
 @click.option("--minutes", type=FloatRange(min=0, min_open=True), metavar="M", help="Stop after so long.")
 @click.option("--jobs", type=_COUNT, metavar="J", help="Processes.  [default: one per core]")
@@ -76,7 +76,7 @@ def chaos(
 
 
 def _check_options() -> None:
-    """Refuse what would be ignored. Raises UsageError."""
+    """Refuse options that would be ignored. Raises UsageError."""
     given = given_options()
     kind, allowed = ("--seed", _ONE) if "--seed" in given else ("a run of many seeds", _MANY)
     for option in given:

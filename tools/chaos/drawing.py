@@ -24,12 +24,12 @@ from triack.tools.sim.world import World
 __all__ = ["draw"]
 
 CUT_CHANCE = 0.3
-"""Of machines whose logs are cut: what they had done cannot be held against anybody, so most are judged in full."""
+"""Of machines whose logs are cut: their missing records accuse nobody, so most machines are judged in full."""
 INSECURE_CHANCE = 1 / 8
 """Nodes without keys are for one machine; enough that a few hundred seeds meet every fault without them, too."""
 
 _ENDS_S = (*[4] * 7, *[8] * 3, 16, 40)
-"""When faults end: what takes long to show needs few seeds, as these take most of what a campaign takes."""
+"""When faults end: long runs take most of a campaign's time, so few seeds have them."""
 _CRASHES = ("kill", "power-loss")
 _FAILURES = ("eio", "full", "short", "drop")
 _MESSAGES_PER_PACKET = (None, None, None, None, 1, 3)
@@ -54,7 +54,7 @@ class _Draw:
 
 
 def draw(seed: int) -> Plan:
-    """The plan of a seed; the same for ever."""
+    """The plan of a seed, which never changes."""
     world = World(seed)
     random = world.chance("plan")
     hosts = random.choice([2, 2, 2, 3])
@@ -87,7 +87,7 @@ def _with_logs(plan: Plan, random: Random) -> Plan:
 
 
 def _with_packets(plan: Plan, random: Random) -> Plan:
-    """The same plan, in which some machines put only so many messages into a packet."""
+    """The same plan, in which some machines limit the messages in a packet."""
     hosts = [
         replace(host, settings=replace(host.settings, messages_per_packet=random.choice(_MESSAGES_PER_PACKET)))
         for host in plan.hosts

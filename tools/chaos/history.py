@@ -1,19 +1,19 @@
-"""What the applications of a simulated world saw, and whether it is what they were promised.
+"""The observations of the applications of a simulated world, and whether they agree with the promises.
 
 Written apart from the world and from the product: it knows messages by stream and number, nothing of packets. The rules
 are those of section "What is promised" in docs/proof.md:
 
-- queue: what is handed out was sent, byte for byte;
+- queue: a message that is handed out was sent, byte for byte;
 - prefix: a transactional stream is handed out in order, without repetition and without a gap among what was accepted;
 - total queue: in the end everything accepted was handed out or is a dead letter;
-- in time: what has to be received by a time is handed out before it, or is a dead letter;
-- refusals: what its destination refuses is a dead letter, for a reason that the plan knows, and never handed out; only
-  an express message may have been taken by an earlier process there, and its letter says so;
-- poison: what kills its reader is handed out as often as it may be tried again, and then a dead letter, and nothing
-  else becomes one for that;
+- in time: a message with a time to be received is handed out before it, or is a dead letter;
+- refusals: a refused message is a dead letter, for a reason that the plan knows, and never handed out; only an express
+  message may have been taken by an earlier process there, and its letter says so;
+- poison: a message that kills its reader is handed out as often as it may be tried again, and then a dead letter, and
+  no other message becomes one for that;
 - unknown outcomes: a batch whose commit never returned is there as a whole or not at all, and never twice;
-- hand-over: what comes again was not acknowledged for good, and says so; a reader that keeps its position in the store
-  sees every message exactly once.
+- hand-over: a message that comes again was not durably acknowledged, and is marked; a reader that keeps its position in
+  the store sees every message exactly once.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ HEAD_BYTES = 14
 
 
 class Fate(IntEnum):
-    """What a sender knows of a message."""
+    """A sender's knowledge of a message."""
 
     UNKNOWN = 0
     ACCEPTED = 1
@@ -74,7 +74,7 @@ class StreamHistory:
         refused: those of them that were refused, and never reached their queue.
         excused: why not everything has to arrive; empty if it must.
         undone: numbers that were accepted in a state which the sender's machine has lost.
-        hands_back: whether its sender hands back what was on its way when a session was lost.
+        hands_back: whether its sender hands back messages in flight when a session is lost.
         read_by_ms: by number, when they have to be received, where that is limited.
         is_strict: whether repetition can be judged, which it cannot on a machine that was taken back.
         knows_kills: whether ``kills`` is complete, which it is not after a loss of power.
@@ -118,7 +118,7 @@ class History:
 
     Attributes:
         streams: by number.
-        violations: what was found, as (rule, sentence).
+        violations: the findings, as (rule, sentence).
     """
 
     def __init__(self, streams: list[StreamHistory]) -> None:
@@ -164,8 +164,8 @@ class History:
         Args:
             stream: its stream.
             number: its number in it.
-            body: what was handed out.
-            redelivered: whether the node said that it may have been handed out before.
+            body: the handed-out body.
+            redelivered: whether the node marked it as possibly handed out before.
             reader: the number that a transactional reader's store holds, or None for a reader that keeps none.
             at_ms: the reader's wall clock.
         """
@@ -185,7 +185,7 @@ class History:
             self._check_position(stream, number, reader)
         elif number in seen.handed and seen.durable and not redelivered and seen.is_strict:
             self._found("hand-over", stream, f"{number} comes again without a word")
-        # What was given back and has expired meanwhile comes no more.
+        # A message that was given back and has expired meanwhile comes no more.
         seen.returned = {other for other in seen.returned if not seen.is_late(other, at_ms)}
         if seen.ordered and seen.returned and number > min(seen.returned):
             self._found("hand-over", stream, f"{number} comes before {min(seen.returned)}, which was given back")
@@ -220,7 +220,7 @@ class History:
             self._found("poison", stream, f"{number} has killed {seen.kills[number]} times, and is handed out still")
 
     def lost_power(self, stream: int) -> None:
-        """The machine that reads a stream was without power: what it noted of messages in hand is gone."""
+        """The machine that reads a stream was without power: its notes of messages in hand are gone."""
         seen = self.streams[stream]
         seen.kills.clear()
         seen.knows_kills = False
@@ -241,7 +241,7 @@ class History:
         Args:
             stream: its stream.
             number: its number in it.
-            body: what was found.
+            body: the body of the letter.
             reason: why it is there.
             maybe_delivered: whether it may have been delivered as well, as far as its sender knows.
         """
@@ -273,7 +273,7 @@ class History:
         )
 
     def handed_out(self, stream: int) -> dict[int, int]:
-        """What was handed out so far, for ``take_back_reader``."""
+        """The numbers handed out so far, for ``take_back_reader``."""
         return dict(self.streams[stream].handed)
 
     def accepted_up_to(self, stream: int) -> int:
@@ -282,11 +282,11 @@ class History:
         return max((number for number, fate in fates.items() if fate is Fate.ACCEPTED), default=-1) + 1
 
     def take_back_reader(self, stream: int, handed: dict[int, int] | None) -> None:
-        """The reader's machine was taken back to an older state: what was done there since is open again.
+        """The reader's machine was taken back to an older state: everything since then is open again.
 
         Args:
-            stream: what it read.
-            handed: what was handed out in that older state, or None if nobody knows: any of it may come again.
+            stream: the stream that it read.
+            handed: the numbers handed out in that older state, or None if unknown: any of them may come again.
         """
         seen = self.streams[stream]
         seen.acknowledged.clear()
@@ -297,17 +297,17 @@ class History:
             seen.newest = max(handed, default=-1)
 
     def take_back_sender(self, stream: int, first: int) -> None:
-        """The sender's machine was taken back: nobody can know what it accepted since and had not sent yet.
+        """The sender's machine was taken back: nobody knows the messages that it accepted since and had not sent yet.
 
         Args:
-            stream: what it sent.
+            stream: the stream that it sent.
             first: the number after the last that it had accepted in the older state.
         """
         seen = self.streams[stream]
         seen.undone.update(number for number in seen.fates if number >= first)
 
     def doubt_last(self, stream: int) -> None:
-        """The sender's disk rots: damage to the last commit cannot be told from a crash in it."""
+        """The sender's disk rots: damage to the last commit looks the same as a crash in it."""
         for batch in reversed(self._batches):
             parts = [part for part in batch.parts if part.stream == stream]
             if parts and batch.fate is Fate.ACCEPTED:
@@ -329,7 +329,7 @@ class History:
         ]
 
     def finish(self) -> None:
-        """All faults are over and everything had time to arrive: what is missing now is lost."""
+        """All faults are over and everything had time to arrive: a missing message is lost."""
         for index, seen in enumerate(self.streams):
             missing = self.missing(index) if seen.durable and not seen.excused else []
             if missing:
@@ -366,7 +366,7 @@ def body_of(stream: int, number: int, size_bytes: int) -> bytes:
 
 
 def identify(body: bytes) -> tuple[int, int]:
-    """The stream and number that a body says; (-1, -1) when it says none."""
+    """The stream and number in a body; (-1, -1) when it has none."""
     try:
         stream, number, _ = body[:HEAD_BYTES].split(b":")
         return int(stream), int(number)

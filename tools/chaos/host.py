@@ -23,11 +23,11 @@ from triack.tools.sim.world import World
 __all__ = ["Host"]
 
 BACKLOG_DATAGRAMS = 512
-"""What the operating system keeps for a process that does not read."""
+"""The operating system's backlog for a process that does not read."""
 CLOSE_POLL_NS = 20 * MS
 """How often a node that is being closed looks whether it is done."""
 RETRY_NS = 500 * MS
-"""An operator who finds a node ended starts it again after so long."""
+"""An operator who finds a node ended starts it again after this time."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Crash:
     """How the next crash goes.
 
     Attributes:
-        power: whether the machine loses power: what was not synced may be gone.
+        power: whether the machine loses power: unsynced changes may be gone.
         down_ns: how long until it starts again.
         again: effects after which that start dies, too; -1 for not.
     """
@@ -47,7 +47,7 @@ class Crash:
 
 @dataclass(slots=True)
 class Pause:
-    """A process that stands still until a time, and what it does then; so many datagrams are among that."""
+    """A process that stands still until a time, and its waiting work, some of which are datagrams."""
 
     until_ns: int = 0
     backlog: int = 0
@@ -68,13 +68,13 @@ class Host(SimHost):
     Args:
         world: the clock.
         network: where it sends.
-        plan: who it is and how it behaves.
+        plan: its identity and behaviour.
         disk: its disk; a clone brings a copy.
         keys: its private keys; as ``SimHost`` has it.
 
     Attributes:
         lost: why it will never start again, when its store was found damaged.
-        state: what the application keeps in the store (``Node.recall``).
+        state: the application's values in the store (``Node.recall``).
         effects: of all its processes.
         on_power_loss: called when the power is gone, before anything starts again.
         ends: how processes ended, for the coverage of a campaign.
@@ -105,7 +105,7 @@ class Host(SimHost):
 
     @property
     def peer(self) -> Peer:
-        """What others have to know of it."""
+        """It as a peer of others."""
         return replace(super().peer, addresses=self.plan.addresses)
 
     # ---- the life of the process
@@ -144,7 +144,7 @@ class Host(SimHost):
         )
 
     def make_engine(self, content: StoreContent) -> Engine:
-        """The node; the application looks at what it had kept."""
+        """The node; the application reads the values that it had kept."""
         engine = super().make_engine(content)
         self.state = content.state
         return engine
@@ -203,7 +203,7 @@ class Host(SimHost):
         self.start()
 
     def pause(self, for_ns: int) -> None:
-        """The process stands still; what comes for it waits."""
+        """The process stands still; datagrams for it wait."""
         self._pause.until_ns = max(self._pause.until_ns, self.world.now_ns + for_ns)
 
     def stop(self, for_ns: int) -> None:
@@ -230,7 +230,7 @@ class Host(SimHost):
         if for_ns:
             self.world.at(for_ns, self.start)
 
-    # ---- what happens to the process
+    # ---- inputs of the process
 
     def act(self, action: Callable[[], object]) -> None:
         """Let the process do something when it does not stand still; it may die in the middle."""
@@ -246,7 +246,7 @@ class Host(SimHost):
             self.die()
 
     def _go_on(self) -> None:
-        """The pause may be over: do what has waited, in the order in which it came."""
+        """The pause may be over: do the waiting work, in the order in which it came."""
         waiting, self._pause.waiting = self._pause.waiting, []
         for action in waiting:
             self.act(action)
@@ -257,7 +257,7 @@ class Host(SimHost):
             super().receive(data, sender)
 
     def drain(self) -> None:
-        """What follows every input; then those wake who wait for messages that have come."""
+        """Called after every input; then readers that wait for messages wake."""
         super().drain()
         for queue in [queue for queue in self._sleepers if self.has_messages(queue)]:
             self._sleepers.pop(queue)()

@@ -1,4 +1,4 @@
-"""Machines and what they send to each other, as a seed draws them."""
+"""Machines and the streams between them, as a seed draws them."""
 
 from dataclasses import replace
 from random import Random
@@ -27,7 +27,7 @@ TRIGGERS = (
 """The policies of other systems, and one of each condition alone; two of nine ends have MSMQ's."""
 
 COUNTS = (*[10] * 6, *[20] * 4, 40, 120)
-"""Messages of a stream: most that can go wrong does so among ten, and some only beyond the largest window."""
+"""Messages of a stream: most faults show among ten, and some only beyond the largest window."""
 
 
 WINDOWS: tuple[int | Literal["auto"], ...] = (1, 2, 3, 8, 64, "auto", "auto")
@@ -92,7 +92,7 @@ def _draw_settings(random: Random) -> NodeSettings:
 
 
 def draw_streams(random: Random, hosts: int) -> tuple[StreamPlan, ...]:
-    """What so many machines send to each other."""
+    """The streams between that many machines."""
     streams = [draw_stream(random, 0, 1, "transactional")]
     if random.random() < 0.4:
         streams.append(draw_stream(random, 1, 0, "transactional"))
@@ -101,7 +101,7 @@ def draw_streams(random: Random, hosts: int) -> tuple[StreamPlan, ...]:
             sender, receiver = random.sample(range(hosts), 2)
             streams.append(draw_stream(random, sender, receiver, delivery))
     if random.random() < 0.35:
-        # What arrives at 1 is forwarded, received and sent in one transaction.
+        # Messages that arrive at 1 are forwarded: received and sent in one transaction.
         first = streams[0]
         streams.append(replace(first, sender=1, receiver=(hosts - 1) if hosts == 3 else 0, queue="fw", source=0))
     return tuple(

@@ -1,4 +1,4 @@
-"""What one seed does: every option and every fault, drawn before anything runs.
+"""The plan of one seed: every option and every fault, drawn before anything runs.
 
 A swarm: each seed first draws which kinds of fault are on at all and how strong, so that some seeds are all loss and
 some all crashes. The faults are an explicit list, so that a failing seed can be shrunk by leaving some of them out.
@@ -17,17 +17,17 @@ DISHONEST = ("lie", "rot", "old-copy", "clone")
 """Faults against which no single store can keep its promise; they must be noticed."""
 
 STRANGE = ("junk", "replay", "forge", "overtake")
-"""What strangers do: datagrams of no meaning, copies of others' datagrams, connects with a key that nobody trusts, and
-copies that come before what they are copies of."""
+"""The attacks of strangers: datagrams of no meaning, copies of others' datagrams, connects with a key that nobody
+trusts, and copies that come before their originals."""
 
 
 LASTING_MS = 3_600_000
-"""What lives for an hour outlives every run: only a clock that is set could end it."""
+"""A message that lives for an hour outlives every run: only a clock that is set could end it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that goes wrong at a time.
+    """A fault at a time.
 
     Attributes:
         at_ns: when, from the start.
@@ -137,13 +137,13 @@ class HostPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that a run of a seed depends on.
+    """Everything on which a run of a seed depends.
 
     Attributes:
-        seed: the rest of its chance.
-        hosts, streams: who is there and what they do.
+        seed: of all other randomness.
+        hosts, streams: the machines and their traffic.
         network: how bad it is until ``faults_end_ns``.
-        faults: what goes wrong, by time.
+        faults: all faults, by time.
         faults_end_ns: when the faults stop and everything must come to a good end.
         dead_path: a directed pair of hosts that never reach each other, not even after the faults stop.
         is_secure: whether the hosts have keys, and know each other by them.
@@ -159,7 +159,7 @@ class Plan:
     is_secure: bool = True
 
     def describe(self) -> dict[str, Any]:
-        """The options for people, without what is at its default."""
+        """The options for people, without defaults."""
         calm = asdict(Faults())
         network = {name: value for name, value in asdict(self.network).items() if value != calm[name]}
         kinds: dict[str, int] = {}

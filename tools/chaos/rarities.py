@@ -1,7 +1,7 @@
-"""What only some seeds have: more machines, moves, strangers, keys that change, revoked peers, queues full or unread.
+"""Features of only some seeds: more machines, moves, strangers, keys that change, revoked peers, queues full or unread.
 
-Each costs more than a seed has on average, and is rare enough that all of them together cost a little. What a plan has
-besides does not depend on them: they draw from a chance of their own.
+Each costs more than an average seed, and is rare enough that all of them together cost little. The rest of a plan does
+not depend on them: they draw from a random stream of their own.
 """
 
 from collections.abc import Callable
@@ -20,27 +20,27 @@ __all__ = ["add_rarities"]
 SHARE = 0.4
 """Of the seeds: a hundred of them meet each rarity several times."""
 NAMES = "abcde"
-"""A crowd has no more: each pair of them is a pair of everything."""
+"""A crowd has no more machines: each pair of them has its own streams and paths."""
 LIMITED_COUNT = 40
 """Messages of a stream to a queue with a quota: each of them may have to wait for a reader."""
 LIMITED_GAP_NS = 10 * MS
 """Between two looks of that reader."""
 HELD_FEW = 8
-"""Packets: whoever holds no more of those that came too early has no room for the rest of a large message."""
+"""Packets: a node that holds no more early packets has no room for the rest of a large message."""
 QUICK_TIER_S = 0.3
-"""What was refused for that is sent again by the tiers, a few packets each time; with 5 s that takes minutes."""
+"""Packets refused for that are resent by the tiers, a few each time; with 5 s that takes minutes."""
 SLOW_GAP_NS = 300 * MS
-"""Between two looks of a reader who is too late for some messages."""
+"""Between two looks of a reader that is too late for some messages."""
 LATE_NS = 50 * MS
-"""By how much the timers of its node are late: time enough for it to be handed what has expired."""
+"""By how much the timers of its node are late: enough for expired messages to be handed out."""
 CROWD_END_NS = 8 * SECOND
-"""A crowd has as much to do in this time as a pair in all of its."""
+"""A crowd has as much to do in this time as a pair in its whole run."""
 
 
 def add_rarities(plan: Plan, random: Random) -> Plan:
     """The same plan with some of them, or with none.
 
-    A store that is not what it should be comes with nothing else: whose fault a loss is would not be known.
+    A store with wrong content comes without them: the cause of a loss would be unclear.
     """
     if any(fault.kind in DISHONEST for fault in plan.faults) or random.random() >= SHARE:
         return plan
@@ -62,7 +62,7 @@ def _add(plan: Plan, faults: list[Fault]) -> Plan:
 
 
 def _crowd(plan: Plan, random: Random) -> Plan:
-    """Three to five machines; whoever there is sends to anyone."""
+    """Three to five machines; each may send to any other."""
     scheme = plan.hosts[0].address.partition(":")[0]
     names = NAMES[len(plan.hosts) : random.randint(3, len(NAMES))]
     hosts = (*plan.hosts, *(draw_host(random, name, scheme) for name in names))
@@ -91,7 +91,7 @@ def _move(plan: Plan, random: Random) -> Plan:
 
 
 def _strangers(plan: Plan, random: Random) -> Plan:
-    """Datagrams of those whom nobody knows."""
+    """Datagrams of strangers."""
     kinds = STRANGE if plan.is_secure else STRANGE[:1]
     faults = []
     for at_ns in _moments(plan, random, 4):
@@ -112,7 +112,7 @@ def _rotate(plan: Plan, random: Random) -> Plan:
 
 
 def _revoke(plan: Plan, random: Random) -> Plan:
-    """Peers that are trusted no more for a while, mostly those from whom something comes."""
+    """Peers that are not trusted for a while, mostly those that send."""
     faults = []
     for at_ns in _moments(plan, random, 3):
         stream = random.choice(plan.streams)
@@ -162,7 +162,7 @@ def _expire(plan: Plan, random: Random) -> Plan:
 
 
 def _hand_back(plan: Plan, random: Random) -> Plan:
-    """A machine that sends nothing again on another session, but hands it back."""
+    """A machine that resends nothing on another session, but hands it back."""
     hosts = list(plan.hosts)
     at = random.choice(plan.streams).sender
     settings = hosts[at].settings
@@ -184,6 +184,6 @@ def _forbid(plan: Plan, random: Random) -> Plan:
 Kind = Callable[[Plan, Random], Plan]
 
 _KINDS: tuple[Kind, ...] = (_crowd, _move, _strangers, _rotate, _revoke, _fill, _expire, _hand_back, _forbid)
-"""In an order in which each may change what those before it have made."""
+"""In an order in which each may change the results of those before it."""
 _PLAIN_KINDS: tuple[Kind, ...] = (_crowd, _strangers, _fill, _expire, _hand_back)
 """Without keys an address is a peer, and nobody is a stranger who can seal a datagram."""

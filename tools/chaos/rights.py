@@ -1,7 +1,7 @@
-"""Who may send to which queues of whom in a simulated world: taken away, given back, and watched.
+"""Permissions to send to queues in a simulated world: taken away, given back, and watched.
 
-Who forbids a peer a queue has nothing of it in that queue a second later, until it allows it again: what comes
-meanwhile is refused, and what comes afterwards is taken.
+When a host forbids a peer a queue, nothing of that peer comes into the queue from a second later on, until it is
+allowed again: messages are refused meanwhile, and taken afterwards.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from triack.tools.sim.world import World
 __all__ = ["FORBIDDEN_NS", "Rights", "records_of"]
 
 FORBIDDEN_NS = 1 * SECOND
-"""So long after a queue is forbidden, what was taken before is in it, and nothing more comes: as after a revocation."""
+"""This long after a queue is forbidden, earlier messages are in it, and no more come: as after a revocation."""
 
 
 @dataclass(slots=True)
@@ -32,13 +32,13 @@ class Spell:
 
 
 class Rights:
-    """What all hosts allow each other.
+    """The permissions that all hosts give each other.
 
     Args:
-        plan: who sends what, and what is forbidden for good.
+        plan: the streams, and those that are forbidden for good.
         hosts: the machines.
         world: the clock.
-        tell: called with the indices of a host and of another, when the first is to learn what the second may.
+        tell: called with the indices of a host and of another, when the first is to learn the second's permissions.
 
     Attributes:
         violations: what was found, as (rule, sentence).
@@ -55,7 +55,7 @@ class Rights:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Receiver and sender of what is forbidden for good."""
+        """Receiver and sender of each stream that is forbidden for good."""
         return sorted({(stream.receiver, stream.sender) for stream in self._plan.streams if stream.forbidden})
 
     def of(self, host: int, other: int) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ class Rights:
             self._tell(stream.receiver, stream.sender)
 
     def heal(self, history: History) -> None:
-        """What was forbidden for a while is allowed; what was sent so far may have been refused."""
+        """Streams that were forbidden for a while are allowed; earlier messages may have been refused."""
         self._sent = [max(seen.fates, default=-1) for seen in history.streams]
         for spell in self._spells:
             self._end(spell)
@@ -97,7 +97,7 @@ class Rights:
         """Nothing came into a queue that was forbidden; and the last message was not refused, as it was allowed again.
 
         Args:
-            history: what the applications saw.
+            history: the observations of the applications.
             late: the hosts that stood still for a while: they heard of nothing meanwhile.
         """
         for spell in self._spells:

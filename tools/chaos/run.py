@@ -35,23 +35,23 @@ SLICE_NS = 100 * MS
 CALM_DELAY_NS = 5 * MS
 """One way, when the faults are over: a window of one packet must still move within the 30 seconds."""
 REFUSALS = (*RejectReason, CloseReason.REVOKED)
-"""What the session logs are asked for: whether anybody was refused."""
+"""The records of refusals in the session logs."""
 EVENTS_MAX = 500_000
 """Ten times what a busy run takes."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run came to.
+    """The result of a run.
 
     Attributes:
-        plan: what was run.
+        plan: the plan that was run.
         violations: broken rules, as (rule, sentence); empty when all promises were kept.
         virtual_ns: how much time passed in the world.
         events: how many events it took.
         trace: 32 hex digits over everything that happened.
         logs: the session logs, by the name that their file would have.
-        seen: what happened, by kind, so that a campaign can say what it covered.
+        seen: events by kind, for the coverage of a campaign.
     """
 
     plan: Plan
@@ -114,7 +114,7 @@ class _Scene:
         self._random = self.world.chance("scene")
 
     def _lose_notes(self, index: int) -> None:
-        """A machine was without power: nobody knows what was in hand there."""
+        """A machine was without power: nobody knows which messages were in hand there."""
         for stream in self._read_at(index):
             self.work.history.lost_power(stream)
 
@@ -134,20 +134,20 @@ class _Scene:
         lasts = self.trust.heal(self.work.history)
         self._converge()
         if lasts:
-            # What a peer that was revoked did not get is not lost: it waits.
+            # Messages that a revoked peer did not get are not lost: they wait.
             self.trust.forgive()
             self._converge()
         self._judge()
 
     def _heal(self) -> None:
-        """Stop every fault, but for what is broken for good."""
+        """Stop every fault, except those that last for good."""
         self.network.faults = Faults(delay_ns=min(self.plan.network.delay_ns, CALM_DELAY_NS))
         self.network.heal()
         self._cut_dead_path()
         for host in self.hosts:
             host.heal()
         for clone in self.clones:
-            # The last messages go to the original: who meets but one of the two notices nothing.
+            # The last messages go to the original: a node that meets only one of the two notices nothing.
             clone.crash(0, power=False, down_ns=2 * (LIVENESS_NS + REST_NS), again=-1)
         self.work.finish()
 
@@ -271,7 +271,7 @@ class _Scene:
             self._break_path(fault)
 
     def _mishandle(self, host: Host, fault: Fault) -> None:
-        """What people do to a machine."""
+        """People's mistakes with a machine."""
         if fault.kind == "wall-jump":
             host.wall_offset_ns += fault.for_ns
         elif fault.kind == "clock-set":
@@ -319,10 +319,10 @@ class _Scene:
         self._cut_dead_path()
 
     def _deceive(self, fault: Fault) -> None:
-        """Faults of which a single store cannot know; from here on the host's data may be what it should not be."""
+        """Faults that a single store cannot notice; from here on the host's data may be wrong."""
         host = self.hosts[fault.host]
         self.tainted.add(fault.host)
-        # Before the last messages, which make every pair meet again: what nobody depends on, nobody can miss.
+        # Before the last messages, which make every pair meet again: only data on which a peer depends can be missed.
         for_ns = min(fault.for_ns, START_NS + self.plan.faults_end_ns - 1 - self.world.now_ns)
         if fault.kind == "lie":
             host.disk.faults.lies = 1.0
@@ -423,6 +423,6 @@ class _Scene:
         }
 
     def close(self) -> None:
-        """Give back what the disks hold."""
+        """Free the disks."""
         for host in [*self.hosts, *self.clones]:
             host.disk.close()

@@ -10,7 +10,7 @@ from triack.tools.sim.faults import Faults
 __all__ = ["shrink"]
 
 RUNS_MAX = 400
-"""Well within a minute or two; by then what is left hardly becomes smaller."""
+"""Well within a minute or two; by then the plan hardly becomes smaller."""
 
 
 def shrink(plan: Plan, fails: Callable[[Plan], bool], *, runs_max: int = RUNS_MAX) -> Plan:
@@ -18,7 +18,7 @@ def shrink(plan: Plan, fails: Callable[[Plan], bool], *, runs_max: int = RUNS_MA
 
     Args:
         plan: one that fails.
-        fails: runs a plan and says whether it fails in the way looked for.
+        fails: runs a plan and returns whether it fails in the same way.
         runs_max: how many plans are tried at most.
     """
     left = [runs_max]
@@ -73,7 +73,7 @@ def _calmer(plan: Plan) -> Iterator[Plan]:
 
 
 def _less_work(plan: Plan) -> Iterator[Plan]:
-    # No stream forwards what a later one brings, so the last one is never missed.
+    # No stream forwards messages of a later one, so the last one is never missed.
     last = len(plan.streams) - 1
     if last:
         faults = tuple(fault for fault in plan.faults if not (fault.kind == "forbid" and fault.after == last))

@@ -1,10 +1,10 @@
-"""Those whom no host of a simulated world knows: what they throw at hosts, and whether they get more than they should.
+"""Strangers to the hosts of a simulated world: their datagrams, and whether they get more than they should.
 
-They see all datagrams, and know every public key. With keys, what a stranger may get is a request to prove that it is
-where it says it is, and what a copy of a connect is answered with, which only its first sender can read: never what
-belongs to a session, and never more than three times what it sent. But when one has passed on a connect as its own and
-another the accept that it was answered with, they are the way between two hosts, as any router is: then a session may
-go by the address where that accept went (decision 17).
+They see all datagrams, and know every public key. With keys, a stranger may get a request to prove its address, and the
+answer to a copy of a connect, which only its first sender can read: never a datagram of a session, and never more than
+three times the bytes that it sent. But when one has relayed a connect as its own and another the accept that answers
+it, they are the path between two hosts, as any router is: then a session may use the address to which that accept was
+sent (decision 17).
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ __all__ = ["Strangers"]
 CAPTURED_MAX = 256
 """Datagrams that are kept for later: each a kilobyte, and of every kind some."""
 JUNK_MAX_BYTES = 1_400
-"""About what the largest datagrams of most hosts have."""
+"""About as large as the largest datagrams of most hosts."""
 OVERTAKE_CHANCE = 0.3
 """Of each datagram for the host in question: some of a window are overtaken, and others are not."""
 AMPLIFICATION = 3
@@ -38,8 +38,8 @@ class Strangers:
 
     Args:
         world: the clock.
-        network: what they see and use.
-        hosts: whom they attack.
+        network: the one that they see and use.
+        hosts: their targets.
 
     Attributes:
         violations: what was found, as (rule, sentence).
@@ -59,10 +59,10 @@ class Strangers:
         self._relays: set[str] = set()
         network.tap = self._see
 
-    # ---- what they do
+    # ---- attacks
 
     def attack(self, fault: Fault) -> None:
-        """Begin what a plan says."""
+        """Begin the attack of a plan."""
         victim = self._hosts[fault.host]
         address = f"{victim.address.partition(':')[0]}://stranger-{len(self._sent)}:1"
         self._sent[address] += 0
@@ -95,7 +95,7 @@ class Strangers:
     def _forger(self, victim: Host) -> "_Forger":
         return _Forger(victim, draw_key(self._world, f"stranger {len(self._sent)}"), self._random)
 
-    # ---- what they see
+    # ---- observation
 
     def _see(self, datagram: bytes, sender: str, to: str) -> None:
         if to in self._sent:
@@ -125,13 +125,13 @@ class Strangers:
             self.violations.append(("amplification", f"{sender} sent a stranger {self._got[to]} bytes"))
 
     def _has_session(self, sender: str, to: str) -> bool:
-        """Whether a host takes an address for that of a peer; one that has only sent a connect is told goodbye, too."""
+        """Whether a host takes an address for that of a peer; one that has only sent a connect gets a goodbye, too."""
         engines = [host.engine for host in self._hosts if host.address == sender]
         return any(one.known is not None for engine in engines if engine for one in engine.handshakes.at(to))
 
 
 class _Forger:
-    """Makes connects with a key that nobody trusts, by one who knows the public key of whom he calls."""
+    """Makes connects with a key that nobody trusts, for a stranger who knows the public key of the host."""
 
     def __init__(self, victim: Host, key: bytes, random: Random) -> None:
         self._random = random

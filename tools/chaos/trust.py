@@ -1,8 +1,8 @@
-"""Who trusts whom in a simulated world, with which keys and for which queues: changed while all run, and watched.
+"""Trust in a simulated world, with keys and permissions: changed while all run, and watched.
 
-A key is exchanged as docs/security.md says: its node answers by both, then the others learn the new one, then the old
-one goes, and nothing may suffer from it. Who revokes a peer has no session with it within a second, and nothing of it
-in a queue, until it is trusted again; what the peer accepted meanwhile waits there.
+A key is exchanged as docs/security.md says: its node answers with both, then the others learn the new one, then the old
+one goes, and no message may be lost. A host that revokes a peer has no session with it within a second, and no message
+of it in a queue, until it is trusted again; messages that the peer accepted meanwhile wait there.
 """
 
 from collections.abc import Callable
@@ -65,11 +65,11 @@ class Trust:
         self.rights = Rights(plan, hosts, world, self._tell_again)
         self._rotating: set[int] = set()
         self._spells: list[Spell] = []
-        # Who stands still does nothing within a second.
+        # A host that stands still does nothing within a second.
         self._late = {fault.host for fault in plan.faults if fault.kind == "pause"}
 
     def begin(self) -> None:
-        """What is forbidden is so from the start."""
+        """Apply the lasting prohibitions from the start."""
         for host, other in self.rights.pairs:
             self._tell(host, other)
 
@@ -147,7 +147,7 @@ class Trust:
         return self._spell(one, other) is not None or self._spell(other, one) is not None
 
     def heal(self, history: History) -> bool:
-        """Who was to be trusted again, or to be allowed something, is so. Returns whether anybody is still revoked."""
+        """Give trust and permissions back where planned. Returns whether anybody is still revoked."""
         self.rights.heal(history)
         for spell in self._spells:
             if not spell.lasts:

@@ -16,6 +16,6 @@ def judge_logs(logs: Mapping[str, bytes]) -> list[Violation]:
         logs: the records of each start of each node, by name, those of one node in the order of its starts.
 
     Returns:
-        What they violate. What is only late, as a process stood still and said so, is no violation.
+        Their violations. A late record of a process that stood still and recorded that is none.
     """
     return judge_records([record for log in logs.values() for record in parse_records(log)])

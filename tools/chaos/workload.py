@@ -30,7 +30,7 @@ READ_MOST = (1, 10, 1_000)
 PAIR_CHANCE = 0.2
 """How often a batch takes messages of another stream along, in the same commit."""
 LARGE_EVERY = 16
-"""One message in so many is large, in a stream that has large ones."""
+"""One message in this many is large, in a stream that has large ones."""
 LAST_GAP_NS = 300 * MS
 """The last messages leave at once, as the 30 seconds for their arrival have begun."""
 CLAIM_CHANCE = 0.3
@@ -152,7 +152,7 @@ class Reader:
         self._history = hist
 
     def begin(self) -> None:
-        """Read now and then, as long as something is there; whoever finds nothing sleeps until something comes."""
+        """Read now and then while there are messages; a reader that finds none sleeps until some come."""
         if self.host.has_messages(self._queue):
             self._wake()
         else:
@@ -170,7 +170,7 @@ class Reader:
     def _read(self, engine: Engine) -> None:
         mailbox = engine.make_queue(self._queue)
         taken: list[tuple[Lease, int]] = []
-        # What is taken together is in hand together: one message by itself kills no other.
+        # Messages that are taken together are in hand together; a single one kills no other.
         for _ in range(1 if self._poison else self._random.choice(READ_MOST)):
             if self._forward is not None and not self._has_room(engine):
                 break

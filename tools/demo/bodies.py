@@ -1,4 +1,4 @@
-"""What the demo sends: bodies that say which they are."""
+"""The bodies that the demo sends; each names its index."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""What the demo's processes share.
+"""Shared by the demo's processes.
 
 A child gets its options as JSON in its first argument, reports as JSON lines on standard output, and ends when its
 standard input does: also when its parent was killed.
@@ -19,7 +19,7 @@ __all__ = ["QUEUE", "RECEIVER", "SENDER", "Report", "run_child", "tell", "tell_r
 
 SENDER = "sender"
 RECEIVER = "receiver"
-"""What the nodes call themselves, and each other."""
+"""The names of the nodes, for themselves and each other."""
 QUEUE = "demo"
 """Where everything is sent."""
 

@@ -154,7 +154,7 @@ def demo(
     from triack.tools.replay.run import require_spark
 
     if engine == "spark":
-        # What is missing is said before the work.
+        # Missing libraries are reported before the work.
         require_spark()
     page = report or (keep or Path()) / REPORT_FILE
     plan = Plan(messages, size, loss, duplicate, reorder, seed, transport, timeout, insecure)

@@ -24,7 +24,7 @@ class Receiver:
         self.last_ns = 0
 
     def progress(self) -> Report:
-        """What was seen so far."""
+        """The results so far."""
         return {
             "delivered": self.delivered,
             "duplicates": self.duplicates,
@@ -79,7 +79,7 @@ async def _work(options: Report, stopping: asyncio.Event) -> None:
         listen=options["listen"],
         insecure=options["insecure"],
         queues=[QUEUE],
-        # The sender would come straight, past the relay, if it knew where.
+        # The sender would bypass the relay if it knew the address.
         announce="" if options["is_behind_relay"] else None,
     ) as node:
         if options["insecure"]:

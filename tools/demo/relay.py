@@ -33,14 +33,14 @@ BURST_MAX = 64  # datagrams read before other sockets have their turn
 READ_BYTES = 65_536
 SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 REORDER_NS = 5 * MS
-"""What is held back comes so much later at most: past a few thousand others."""
+"""A datagram that is held back comes at most this much later: past a few thousand others."""
 
 Deliver = Callable[[bytes], bool]
 
 
 @dataclass(slots=True)
 class Counters:
-    """What happened to the datagrams of one direction.
+    """The fates of the datagrams of one direction.
 
     Attributes:
         forwarded: those that went on, copies included.
@@ -56,7 +56,7 @@ class Counters:
 
 
 def rough(*, loss: float = 0.0, duplicate: float = 0.0, reorder: float = 0.0, corrupt: float = 0.0) -> Faults:
-    """What a relay adds to a network that has a delay of its own. Raises UsageError for a share that is none."""
+    """The faults that a relay adds to a network with a delay of its own. Raises UsageError for an invalid share."""
     return Faults(loss=loss, duplicate=duplicate, reorder=reorder, reorder_ns=REORDER_NS, corrupt=corrupt, delay_ns=0)
 
 
@@ -68,7 +68,7 @@ class Direction:
         seed: the same seed decides the same for the same datagrams.
 
     Attributes:
-        fates: decides what becomes of each datagram.
+        fates: decides the fate of each datagram.
     """
 
     def __init__(self, faults: Faults, seed: str) -> None:
@@ -77,7 +77,7 @@ class Direction:
         self.fates = Fates(lambda concern: Random(f"{seed} {concern}"))
 
     def pass_on(self, datagram: bytes, deliver: Deliver) -> None:
-        """Deliver what is left of a datagram, now or later."""
+        """Deliver the copies of a datagram, now or later."""
         arriving = self.fates.decide(self.faults, datagram)
         if not arriving:
             self.counters.dropped += 1
@@ -98,13 +98,13 @@ class Direction:
 
 
 class Relay:
-    """Passes on what comes to :attr:`address`, in the manner of a bad network.
+    """Passes datagrams to :attr:`address` on, in the manner of a bad network.
 
     Args:
         target: the address to relay to.
         listen: the address to listen at, of the same scheme; port 0 for any.
         faults: how bad each direction is; None for as good as the network itself.
-        seed: makes what happens in both directions repeatable.
+        seed: makes both directions repeatable.
 
     Raises:
         AddressError: an address that cannot be relayed.
@@ -149,7 +149,7 @@ class Relay:
         self.address = str(Address(self._listen.scheme, self._listen.host, port))
 
     async def close(self) -> None:
-        """Close every socket; what is held back is lost."""
+        """Close every socket; datagrams that are held back are lost."""
         if self._wire is not None:
             await self._wire.close()
 

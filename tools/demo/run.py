@@ -1,4 +1,4 @@
-"""Running the demo: two processes, the relay between them, and what they report."""
+"""Running the demo: two processes, the relay between them, and their reports."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ NS_PER_SECOND = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to send over which network."""
+    """The messages to send, and the network."""
 
     messages: int
     size: int
@@ -55,7 +55,7 @@ class Transfer:
         sent: messages that the sender's node has taken.
         ordered: messages with an order acknowledgement.
         delivered: different messages that the receiving application has seen.
-        duplicates, out_of_order, corrupt: what it saw of the wrong kind.
+        duplicates, out_of_order, corrupt: its wrong messages, by kind.
         first_ns, last_ns: monotonic clock at the first send and at the last delivery.
         relay: the relay's counters, by direction.
     """
@@ -105,7 +105,7 @@ class Child:
         return cls(process, name)
 
     async def next_report(self) -> Report | None:
-        """What it says next, None when it has ended well. Raises TriackError when it failed."""
+        """Its next report, None when it has ended well. Raises TriackError when it failed."""
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         report: Report | None = json.loads(line) if line else None
@@ -126,7 +126,7 @@ class Child:
             raise WaitTimeout(f"the {self.name} did not close within {END_S:g} s") from None
 
     async def end(self) -> None:
-        """End it, whatever it does."""
+        """End it in any state."""
         self._end_input()
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):

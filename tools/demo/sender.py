@@ -10,7 +10,7 @@ from triack.tools.demo.child import QUEUE, RECEIVER, SENDER, Report, run_child, 
 
 IN_FLIGHT_BYTES = 8 * 1024 * 1024
 MARK_MESSAGES = 500
-"""Every so many messages one is watched until it is ordered."""
+"""One of this many messages is watched until it is ordered."""
 
 
 class Sender:
@@ -32,7 +32,7 @@ class Sender:
         return {"sent": self.sent, "ordered": self.ordered}
 
     async def send(self, node: triack.Node) -> None:
-        """Send all, no more than the limit ahead of what is ordered."""
+        """Send all, at most the limit ahead of the ordered ones."""
         make = self._bodies.make
         step = min(MARK_MESSAGES, self._in_flight // 2)
         self.first_ns = time.monotonic_ns()

@@ -1,4 +1,4 @@
-"""What a node counts, for Prometheus, by way of its own client library: ``pip install 'triack[metrics]'``.
+"""The counts of a node, for Prometheus, through its own client library: ``pip install 'triack[metrics]'``.
 
 prometheus_client.REGISTRY.register(triack.metrics.NodeCollector(node))    # beside the service's own metrics
 

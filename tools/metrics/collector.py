@@ -17,7 +17,7 @@ from triack.node.shell.stats import LinkStats, NodeStats, OutgoingStats, QueueSt
 __all__ = ["FAMILIES", "LOOK_S", "NodeCollector"]
 
 LOOK_S = 5.0
-"""A node whose event loop does not answer for so long is not well: the scrape fails, which is what it is for."""
+"""A node whose event loop does not answer for this long is not well, and a failed scrape shows that."""
 
 Sample = tuple[tuple[str, ...], float]
 
@@ -46,7 +46,7 @@ class Family:
         return kind(f"triack_{self.name}", self.help, labels=self.labels)
 
     def filled(self, stats: NodeStats) -> Metric:
-        """Make the metric with what there is."""
+        """Make the metric with its values."""
         metric = self.empty()
         for labels, value in self.samples(stats):
             metric.add_metric(labels, value)
@@ -144,7 +144,7 @@ FAMILIES: Final = (
     _node("store_low", "1 when nothing new is accepted for the disk.", lambda it: it.store_low),
     _node("store_room_bytes", "How much more the disk takes.", lambda it: it.room_bytes),
 )
-"""Names are there to stay, as those of the stats are. docs/operations.md lists them; a test compares."""
+"""Names stay the same, as those of the stats do. docs/operations.md lists them; a test compares."""
 
 
 class NodeCollector(Collector):
@@ -170,7 +170,7 @@ class NodeCollector(Collector):
             raise UsageError(f"collect metrics of a {type(node).__name__}: wanted a node")
 
     def describe(self) -> Iterator[Metric]:
-        """Say what there will be, before the node is asked."""
+        """Describe the metrics, before the node is asked."""
         yield from (family.empty() for family in FAMILIES)
 
     def collect(self) -> Iterator[Metric]:

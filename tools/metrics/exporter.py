@@ -1,7 +1,7 @@
-"""A node's metrics over HTTP, for Prometheus to fetch: what ``triack serve --metrics`` does.
+"""A node's metrics over HTTP, for Prometheus to fetch, as ``triack serve --metrics`` serves them.
 
-Promise: a client costs the node a bounded share of its time, whatever it does. Connections are served in the node's own
-event loop, a few at a time, and each has a deadline; one that says nothing gives its place to the next. Pages are made
+Promise: any client costs the node a bounded share of its time. Connections are served in the node's own event loop, a
+few at a time, and each has a deadline; a silent one gives its place to the next. Pages are made
 by ``prometheus_client``, one at a time in one thread, and for a tenth of the time at most.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["exporting"]
 CONNECTIONS_MAX = 16
 """At a time: several monitors, each with one. Each takes a descriptor, of which a node needs some for its peers."""
 HEAD_BYTES_MAX = 8 * 1024
-"""What other servers take of a request, too; Prometheus sends some hundred bytes."""
+"""As other servers limit a request; Prometheus sends some hundred bytes."""
 REQUEST_S = 5.0
 """How long a request may take to come: it is one packet."""
 ANSWER_S = 10.0
@@ -42,7 +42,7 @@ _Page = tuple[str, list[tuple[str, str]], bytes]
 
 @asynccontextmanager
 async def exporting(node: triack.Node, place: str) -> AsyncIterator[str]:
-    """Serve the metrics of a node, in the clear and to whoever asks, as long as the block lasts.
+    """Serve the metrics of a node, in the clear and to every client, as long as the block lasts.
 
     Args:
         node: see ``NodeCollector``.
@@ -70,7 +70,7 @@ async def exporting(node: triack.Node, place: str) -> AsyncIterator[str]:
 
 
 class _Pages:
-    """What there is to fetch: the WSGI application of ``prometheus_client`` (PEP 3333), asked in a thread."""
+    """The pages: the WSGI application of ``prometheus_client`` (PEP 3333), called in a thread."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._application: Callable[..., list[bytes]] = make_wsgi_app(registry)
@@ -78,7 +78,7 @@ class _Pages:
         self._free_s = 0.0
 
     async def page(self, request: "_Request") -> _Page:
-        """The answer to a request; waits while others are answered, and as long again as ``SHARE`` says."""
+        """The answer to a request; waits while others are answered, and then for the time that ``SHARE`` demands."""
         async with self._turn:
             await asyncio.sleep(max(0.0, self._free_s - time.monotonic()))
             begun_s = time.monotonic()
@@ -116,7 +116,7 @@ class _Request:
 
     @classmethod
     def parse(cls, head: bytes) -> "_Request":
-        """Read it. Raises ValueError for what is none."""
+        """Read it. Raises ValueError if it is none."""
         first, *lines = head.decode("latin-1").split("\r\n")
         method, target, version = first.split(" ")
         if not version.startswith("HTTP/1."):

@@ -1,12 +1,12 @@
 """The disk of one simulated machine, in memory, with real SQLite on top of it.
 
-Promise: the same seed and the same calls leave the same bytes, whatever the hash seed or the garbage collector do.
+Promise: the same seed and the same calls leave the same bytes, with any hash seed and any garbage collection.
 
-What lies on it, and what fails, is in ``Medium``. As on Linux, the directory is synced by the first sync of a journal
-or write-ahead log just created, and by a deletion that asks for it; whether that sync of the directory worked is
-something SQLite never hears, except from a deletion.
+Its content and its failures are in ``Medium``. As on Linux, the directory is synced by the first sync of a journal
+or write-ahead log just created, and by a deletion that asks for it; SQLite never learns whether that sync of the
+directory worked, except from a deletion.
 
-What it does not know: locks between machines, the time, and reordering of syncs.
+It does not simulate locks between machines, time, and reordering of syncs.
 """
 
 from array import array
@@ -26,13 +26,13 @@ from triack.tools.sim.medium import Change, DiskFaults, FailAt, File, Medium, Pr
 __all__ = ["SECTOR_BYTES", "Change", "Disk", "DiskFaults", "FailAt", "Kept", "ProcessCrashed", "Snapshot", "sectors"]
 
 SECTOR_BYTES = 512
-"""What a disk writes as a whole or not at all."""
+"""A disk writes this much as a whole or not at all."""
 
 _names = count(1)
 
 
 class Kept(NamedTuple):
-    """What survives of ``Disk.unsynced[place]``: of a write the bytes from ``start`` to ``end``, of others all."""
+    """The surviving part of ``Disk.unsynced[place]``: of a write the bytes from ``start`` to ``end``, of others all."""
 
     place: int
     start: int = 0
@@ -49,7 +49,7 @@ class Snapshot(NamedTuple):
 
 
 class MemoryHands:
-    """What applications have in hand, noted in the memory of the machine: a killed process leaves it behind."""
+    """Messages in hand, noted in the memory of the machine: a killed process leaves the notes behind."""
 
     def __init__(self) -> None:
         self._words: array[int] | None = None
@@ -64,7 +64,7 @@ class MemoryHands:
         """See ``triack.store.hands_file.Hands``."""
 
     def freeze(self) -> None:
-        """The process is dead: what its objects still do when they are collected changes nothing."""
+        """The process is dead: later calls of its objects, as they are collected, change nothing."""
         self._words = None if self._words is None else self._words[:]
 
 
@@ -78,7 +78,7 @@ class Disk(Medium):
         vfs: the name for ``apsw.Connection(path, vfs=...)``; the same after ``kill`` and ``lose_power``.
         tears: whether a loss of power may leave a part of a write.
         boots: how often its machine was started.
-        free_bytes: what it says when it is asked for its free room; it takes all that is written nevertheless.
+        free_bytes: the free room that it reports; it takes all writes nevertheless.
     """
 
     def __init__(self, random: Random) -> None:
@@ -103,7 +103,7 @@ class Disk(Medium):
         return process
 
     def kill(self) -> None:
-        """The process is gone: its files are closed and its locks free; what it wrote stays visible."""
+        """The process is gone: its files are closed and its locks free; its writes stay visible."""
         for hands in self._hands.values():
             hands.freeze()
         self._process.end()
@@ -149,7 +149,7 @@ class Disk(Medium):
         self.kill()
 
     def hands_of(self, folder: Path | None) -> MemoryHands | None:
-        """What applications have in hand of the node whose data directory that is; None for one in memory."""
+        """The notes of messages in hand of the node with that data directory; None for one in memory."""
         return None if folder is None else self._hands.setdefault(folder, MemoryHands())
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ class Disk(Medium):
         self.visible, self.durable, self.unsynced = {}, {}, []
         apsw.randomness(0)
 
-    # ---- what a test may plan, look at and break
+    # ---- for tests: plan, look at and break
 
     def calm(self) -> None:
         """From now on nothing fails."""
@@ -196,7 +196,7 @@ class Disk(Medium):
         del file.visible[size_bytes:], file.durable[size_bytes:]
 
     def rot(self, bits: int) -> None:
-        """As many bits flip, anywhere on the disk."""
+        """Flip that many bits, anywhere on the disk."""
         files = sorted((path, file.visible) for path, file in self.visible.items() if file.visible)
         for _ in range(bits if files else 0):
             place = self.chance.randrange(sum(len(content) for _, content in files))

@@ -1,9 +1,8 @@
 """The simulated disk as SQLite sees it: one process's view of the file system, and its open files.
 
-A process that has crashed is dead: nothing that it still calls changes anything. What would have changed something
-raises ProcessCrashed; what SQLite does to close its files (reads, syncs and deletions) comes back empty-handed, as
-Python could only print an exception from there. End a process before its Connection objects go: those of a living one
-close orderly.
+A process that has crashed is dead: none of its calls changes anything. A call that would have changed something raises
+ProcessCrashed; SQLite's calls to close its files (reads, syncs and deletions) return without effect, as Python could
+only print an exception from there. End a process before its Connection objects go: those of a living one close orderly.
 """
 
 # ruff: noqa: N802 - the names are SQLite's
@@ -24,8 +23,8 @@ class Process(apsw.VFS):
     """The file system for one process.
 
     Args:
-        name: what SQLite calls it.
-        disk: what is on it.
+        name: SQLite's name for it.
+        disk: its disk.
 
     Attributes:
         dead: it has crashed or was killed.
@@ -57,7 +56,7 @@ class Process(apsw.VFS):
             self.disk.sync_directory(self)
 
     def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: ARG002
-        """Whether a file exists: who can see it may use it."""
+        """Whether a file exists: a visible file may be used."""
         return self.disk.exists(pathname)
 
     def xFullPathname(self, name: str) -> str:
@@ -81,11 +80,11 @@ class Process(apsw.VFS):
         return EPOCH_MS
 
     def xGetLastError(self) -> tuple[int, str | None]:
-        """Nothing more to say than the error itself."""
+        """No more detail than the error itself."""
         return 0, None
 
     def excepthook(self, *_: object) -> bool:
-        """What SQLite cannot report was a dead process closing its files."""
+        """The only errors that SQLite cannot report are of a dead process closing its files."""
         return True
 
 
@@ -159,7 +158,7 @@ class Handle:
         return False
 
     def xSectorSize(self) -> int:
-        """What a write may damage beside itself: no more than it would on any drive."""
+        """The neighbours that a write may damage: as on any drive."""
         return 512
 
     def xDeviceCharacteristics(self) -> int:
@@ -171,5 +170,5 @@ class Handle:
         self.xUnlock(0)
 
     def excepthook(self, *_: object) -> bool:
-        """What SQLite cannot report was a dead process closing its files."""
+        """The only errors that SQLite cannot report are of a dead process closing its files."""
         return True

@@ -1,4 +1,4 @@
-"""What a process does to the world outside of it, counted, so that it can be ended before any of it."""
+"""The effects of a process on the world outside, counted, so that it can be ended before any of them."""
 
 __all__ = ["Effects"]
 
@@ -8,7 +8,7 @@ class Effects:
 
     Attributes:
         count: effects so far.
-        left: a process ends when so many more have happened, before the next one; negative for never.
+        left: a process ends after this many more, before the next one; negative for never.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""How bad a network is, and what becomes of a datagram on it: the one record, and the one way to decide.
+"""How bad a network is, and the fate of a datagram on it: the one record, and the one way to decide.
 
 The simulated network asks it in virtual time, the relay of the demo in real time.
 """
@@ -20,12 +20,12 @@ SHARES = ("loss", "burst", "duplicate", "late_duplicate", "reorder", "spike", "c
 LEAST = {"burst_length": 1, "late_ns": 1, "spike_ns": 2}
 """The least values of other fields that have one above 0: a burst has a datagram, and a delay a moment to be drawn."""
 REORDER_DELAYS = 4
-"""What is held back without a time of its own is so for up to so many times the delay: past most of what follows."""
+"""Datagrams without a time of their own are held back for up to this many times the delay: past most that follow."""
 
 
 @dataclass(slots=True)
 class Faults:
-    """How bad a network is. Chances are per datagram; times in nanoseconds. What cannot be is refused when it is set.
+    """How bad a network is. Chances are per datagram; times in nanoseconds. Invalid values are refused.
 
     Attributes:
         loss: lost, each for itself.
@@ -63,12 +63,12 @@ class Faults:
 
 
 class Fates:
-    """Decides what becomes of datagrams.
+    """Decides the fates of datagrams.
 
-    Loss, copies, delays and damage draw from a chance each, so that more of one leaves the others as they were.
+    Loss, copies, delays and damage draw from a random stream each, so that more of one leaves the others unchanged.
 
     Args:
-        chance: makes a stream of chance for a concern.
+        chance: makes a random stream for a concern.
 
     Attributes:
         counts: datagrams by fate.
@@ -81,11 +81,11 @@ class Fates:
         self._bursting: set[object] = set()
 
     def decide(self, faults: Faults, datagram: bytes, path: object = None) -> list[tuple[int, bytes]]:
-        """What arrives of a datagram: each copy's delay in nanoseconds, and its bytes.
+        """The copies of a datagram that arrive: each one's delay in nanoseconds, and its bytes.
 
         Args:
             faults: how bad the network is now.
-            datagram: what was sent.
+            datagram: the sent bytes.
             path: where; each path has bursts of its own.
         """
         if faults.mtu_bytes and len(datagram) > faults.mtu_bytes:

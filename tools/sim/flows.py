@@ -1,9 +1,9 @@
 """A middle box of the simulated network: hosts behind it are seen elsewhere, and reached only by flows that it knows.
 
-It does what firewalls and address translators do for UDP (RFC 4787: address- and port-dependent mapping and filtering,
-refreshed by what leaves). A flow begins with the first datagram from a host behind it to an address outside. It lets in
-what comes from that address, until nothing has left by it for its life. What leaves later begins another flow, which is
-seen at another port.
+It acts like firewalls and address translators for UDP (RFC 4787: address- and port-dependent mapping and filtering,
+refreshed by outgoing datagrams). A flow begins with the first datagram from a host behind it to an address outside. It
+lets in datagrams from that address, until nothing has left by it for its life. A later datagram begins another flow,
+which is seen at another port.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ FIRST_PORT = 40_000
 
 @dataclass(slots=True)
 class _Flow:
-    """Who speaks with whom, and until when the middle box knows it."""
+    """The two ends of a flow, and until when the middle box knows it."""
 
     inside: str
     outside: str
@@ -25,7 +25,7 @@ class _Flow:
 
 
 class FlowTable:
-    """What all middle boxes of a world know."""
+    """The flows of all middle boxes of a world."""
 
     def __init__(self) -> None:
         self._lives_ns: dict[str, int] = {}
@@ -34,7 +34,7 @@ class FlowTable:
         self._ports = FIRST_PORT
 
     def hide(self, address: str, life_ns: int) -> None:
-        """Put a host behind a middle box that forgets flows after so long; 0 takes it out again."""
+        """Put a host behind a middle box that forgets flows after that time; 0 takes it out again."""
         if life_ns:
             self._lives_ns[address] = life_ns
         else:
@@ -54,12 +54,12 @@ class FlowTable:
         return flow.seen
 
     def home_of(self, to: str) -> str:
-        """Whose flow is seen at an address, whether it is still known or not; the address itself if it is no flow's."""
+        """The inside address of the flow seen at an address, even a forgotten one; else the address itself."""
         flow = self._by_seen.get(to)
         return to if flow is None else flow.inside
 
     def inside_of(self, to: str, sender: str, now_ns: int) -> str | None:
-        """To whom something goes that comes from outside: where there is no middle box, ``to`` itself; None: nobody."""
+        """The receiver of a datagram from outside: without a middle box, ``to`` itself; None: nobody."""
         flow = self._by_seen.get(to)
         if flow is None:
             return None if to in self._lives_ns else to

@@ -1,4 +1,4 @@
-"""A host drives an engine: it gives it inputs, and does what the engine says. All simulated ones are built on these.
+"""A host drives an engine: it gives it inputs, and does its effects. All simulated hosts are built on these.
 
 ``EngineHost`` does effects one after the other, as the engine orders them. ``SimHost`` does them in
 virtual time: on the simulated network, and with the real store on a simulated disk.
@@ -39,12 +39,12 @@ CHECKPOINT_PAGES = 100
 
 
 class EngineHost(ABC):
-    """Does what an engine says, in the engine's order. What sending and storing are is for others to say."""
+    """Does the effects of an engine, in the engine's order. Subclasses define sending and storing."""
 
     __slots__ = ()
 
     def follow(self, engine: Engine, now_ns: int) -> None:
-        """Do all that the engine wants done, in its order."""
+        """Do all effects of the engine, in its order."""
         for effect in engine.poll(now_ns):
             match effect:
                 case WriteRecords(data):
@@ -59,7 +59,7 @@ class EngineHost(ABC):
                     self.send_datagrams(address, datagrams)
 
     def finish(self, engine: Engine, error: TriackError, now_ns: int) -> None:
-        """Stop an engine for good, and do the last that follows."""
+        """Stop an engine for good, and do its last effects."""
         engine.stop(error, now_ns)
         self.follow(engine, now_ns)
         self.write_records(engine.finish(now_ns))
@@ -90,27 +90,27 @@ class SimHost(EngineHost):
     Args:
         world: the clock.
         network: where it sends.
-        name: what the node is called.
+        name: the node's name.
         address: where it listens.
         settings: of the node.
         queues: those that the node has; None for any.
         disk: its disk; a new one if it brings none.
-        keys: its private keys; if it brings none, it gets one of its own and joins those who know each other on its
-            network. Without any (an empty tuple) it speaks insecurely, and knows the others by address alone.
+        keys: its private keys; if it brings none, it gets one of its own and joins the hosts that know each other on
+            its network. Without any (an empty tuple) it speaks insecurely, and knows the others by address alone.
 
     Attributes:
-        identity: its keys, and whom it knows; with keys, that is all of its network.
+        identity: its keys, and its known peers; with keys, that is all of its network.
         engine: the node, or None while no process runs.
-        job: what the store has in hand.
+        job: the store's current job.
         records: the session log of each process, in order.
-        told: what its processes told the operator: rollbacks of stores.
+        told: its processes' messages to the operator: rollbacks of stores.
         listens: whether others may call it at its address; if not, it only sends from there, from the next start on.
         lives: how many processes were started.
         commit_ns: how long the disk takes for a job.
-        timer_slack_ns: a timer is late by up to so much.
-        burst_ns: so long what arrives is gathered, and then taken together; 0: each datagram as it comes.
-        wall_offset_ns: what its wall clock shows at virtual zero, from the next start on.
-        boots: how often its machine was started anew, and may have lost what was written to its session log.
+        timer_slack_ns: a timer is late by up to this.
+        burst_ns: how long datagrams are gathered, and then taken together; 0: each as it comes.
+        wall_offset_ns: its wall clock at virtual zero, from the next start on.
+        boots: how often its machine was started anew, and may have lost records of its session log.
     """
 
     timer_slack_ns = 0
@@ -151,11 +151,11 @@ class SimHost(EngineHost):
         self._timer_ns: int | None = None
         self._arrived: list[tuple[bytes, str]] = []
 
-    # ---- who it is, and whom it knows
+    # ---- its identity and its peers
 
     @property
     def peer(self) -> Peer:
-        """What others have to know of it."""
+        """It as a peer of others."""
         return Peer(self.name, keys=tuple(map(public_of, self.identity.keys)), addresses=(self.address,))
 
     @property
@@ -172,7 +172,7 @@ class SimHost(EngineHost):
         self._learn(lambda: self.identity.forget(name))
 
     def _learn(self, change: Callable[[], object]) -> None:
-        """It is written down at once; a process that stands still has not read it, and the next one reads it all."""
+        """Write it down at once; a process that stands still has not read it, and the next one reads it all."""
         self.identity.unread.append(change)
         if self.engine is None:
             self._read()
@@ -191,7 +191,7 @@ class SimHost(EngineHost):
     # ---- the life of the process
 
     def start(self) -> None:
-        """Start a process, which finds what the disk holds.
+        """Start a process on the content of the disk.
 
         Raises:
             TriackError: the store cannot be used.
@@ -212,7 +212,7 @@ class SimHost(EngineHost):
 
     @property
     def port(self) -> Port:
-        """Where what arrives for it goes, at whatever address."""
+        """The handler of datagrams for it, at any address."""
         return Port(self.receive, self.lose_path)
 
     def open_store(self) -> Store:
@@ -223,7 +223,7 @@ class SimHost(EngineHost):
         )
 
     def make_engine(self, content: StoreContent) -> Engine:
-        """The node, as it begins on what its store holds."""
+        """The node, as it begins on the content of its store."""
         reading = self.read_clock()
         content.jump = find_jump(ClockReading.unpack(content.clock), reading)
         return Engine(
@@ -242,7 +242,7 @@ class SimHost(EngineHost):
         )
 
     def read_clock(self, engine: Engine | None = None) -> ClockReading:
-        """What the clocks of its machine show; the node's is the system's when it begins."""
+        """The clocks of its machine; the node's is the system's when it begins."""
         now_ns = self.world.now_ns
         if self._up_since[0] != self.disk.boots:
             self._up_since = self.disk.boots, now_ns
@@ -252,11 +252,14 @@ class SimHost(EngineHost):
         return ClockReading(boots.to_bytes(BOOT_BYTES), now_ns - since_ns, system_ns, node_ns)
 
     def make_channels(self) -> Channels:
-        """What protects its datagrams."""
+        """The channels that protect its datagrams."""
         return self.identity.make_channels(Random(self.random.getrandbits(64)).randbytes)
 
     def end(self, end_disk: Callable[[], None] | None = None) -> None:
-        """The process is gone. Nothing in memory survives; on the disk, what ``end_disk`` leaves, or a kill."""
+        """The process is gone.
+
+        Nothing in memory survives; ``end_disk``, or a kill, decides what is left on the disk.
+        """
         self.network.detach(self.address)
         # The disk first: a store that is let go while its process lives would close in good order.
         (end_disk or self.disk.kill)()
@@ -264,10 +267,10 @@ class SimHost(EngineHost):
         self._timer_ns = None
         self._arrived.clear()
 
-    # ---- what happens to it
+    # ---- inputs
 
     def act(self, action: Callable[[], object]) -> None:
-        """Let the process do something, and everything that follows from it; nothing if there is none."""
+        """Let the process do something, with all its consequences; nothing if there is no process."""
         if self.engine is not None:
             action()
             self.drain()
@@ -298,7 +301,7 @@ class SimHost(EngineHost):
             self.live.handle_datagrams([data for data, _ in burst], sender, self.world.now_ns)
 
     def lose_path(self, address: str) -> None:
-        """A stream's peer is gone, behind all that has come from it."""
+        """The peer of a TCP connection is gone, after all its datagrams."""
 
         def lose() -> None:
             self._take_arrived()
@@ -318,17 +321,17 @@ class SimHost(EngineHost):
         assert self._store is not None
         return self._store
 
-    # ---- what it does
+    # ---- effects
 
     def drain(self) -> None:
-        """What follows every input."""
+        """Called after every input."""
         engine = self.engine
         if engine is not None:
             self.follow(engine, self.world.now_ns)
             self._arm(engine)
 
     def before_effect(self) -> None:
-        """Something is about to reach beyond the process."""
+        """An effect of the process is about to happen."""
 
     def write_records(self, records: bytes) -> None:
         """Append whole records to the log of the process."""
@@ -348,7 +351,7 @@ class SimHost(EngineHost):
         self.told.append(rollback)
 
     def start_job(self, job: Job) -> None:
-        """Do it when the disk has had its time."""
+        """Do it after the time of the disk."""
         if isinstance(job, GroupCommit):
             job.commit.clock = self.read_clock(self.live).pack()
         self.job = job
@@ -366,7 +369,7 @@ class SimHost(EngineHost):
             engine.handle_done(job, self.world.now_ns)
 
     def do_job(self, job: Job) -> None:
-        """Do what the store was asked for. Raises TriackError when it cannot."""
+        """Do a job of the store. Raises TriackError when it cannot."""
         if not isinstance(job, GroupCommit):
             self.store.read(job)
         elif job.commit:

@@ -1,7 +1,7 @@
-"""What is on a simulated disk, and what becomes of each call to it; whose calls they are is for others.
+"""The content of a simulated disk, and the outcome of each call to it; it does not know the callers.
 
-Each file has two contents: *visible* is what processes read, *durable* is what a loss of power leaves. A write, a
-truncation, a creation or a deletion changes what is visible at once and waits in ``unsynced``; a sync of the file makes
+Each file has two contents: processes read the *visible* one, a loss of power leaves the *durable* one. A write, a
+truncation, a creation or a deletion changes the visible one at once and waits in ``unsynced``; a sync of the file makes
 its changes durable, and a sync of the directory makes creations and deletions durable.
 """
 
@@ -90,7 +90,7 @@ class FailAt(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class File:
-    """One file: what processes see, and what a loss of power leaves."""
+    """One file, as processes see it and as a loss of power leaves it."""
 
     visible: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
@@ -139,7 +139,7 @@ class Medium:
         self.chance = random
         self._salts = Random(random.getrandbits(64))
 
-    # ---- what the file system calls
+    # ---- calls of the file system
 
     def random_bytes(self, size_bytes: int) -> bytes:
         """The next bytes of the disk's own source of chance, for SQLite."""
@@ -165,7 +165,7 @@ class Medium:
         return file, True
 
     def read(self, process: Life, path: str, file: File, size_bytes: int, offset: int) -> bytes:
-        """What is there, short at the end of the file."""
+        """The bytes there, fewer at the end of the file."""
         if self._call(process, "read", path, "", self.faults.read):
             raise _eio("read", path, apsw.SQLITE_IOERR_READ)
         return bytes(file.visible[offset : offset + size_bytes])
@@ -205,7 +205,7 @@ class Medium:
                 self.persist(change)
 
     def sync_directory(self, process: Life) -> None:
-        """Make creations and deletions durable. What failed stays to be done: that is the journal's work."""
+        """Make creations and deletions durable. After a failure they stay to be done: that is the journal's work."""
         if self._call(process, "sync", "directory", "sync", self.faults.sync):
             raise _eio("sync", "directory", apsw.SQLITE_IOERR_DIR_FSYNC)
         if not self._drawn(self.faults.lies):

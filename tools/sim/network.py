@@ -21,13 +21,13 @@ from triack.tools.sim.world import World
 __all__ = ["Network", "Port"]
 
 RETRANSMIT_NS = 200 * MS
-"""What a lost segment costs a stream."""
+"""The delay of a lost segment of a TCP connection."""
 STREAM_PATIENCE_NS = 5 * SECOND
-"""A stream that was cut for so long is gone."""
+"""A TCP connection that was cut for this long is gone."""
 REBOUND_PORT = 20_000
 """A rebound address is seen at ports above this one."""
 CALLING_PORT = 30_000
-"""Who calls an address of another transport is seen at ports above this one."""
+"""A caller of an address of another transport is seen at ports above this one."""
 
 Path = tuple[str, str]
 """The addresses of a sender and a receiver."""
@@ -84,7 +84,7 @@ class Network:
     # ---- who is there
 
     def attach(self, address: str, port: Port) -> None:
-        """Listen at an address, in place of whoever did before."""
+        """Listen at an address, in place of an earlier listener."""
         self._ports[address] = port
 
     def detach(self, address: str) -> None:

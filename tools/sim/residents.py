@@ -1,7 +1,7 @@
-"""Who lives in a simulated world: each node has keys, drawn from the world's chance, and all know each other.
+"""The nodes of a simulated world: each has keys, drawn from the world's randomness, and all know each other.
 
-A node that joins is known to all who are there, and knows them. Whom somebody trusts later is for tests and faults to
-change (``SimHost.know``, ``SimHost.forget``).
+All nodes know a node that joins, and it knows them. Later, tests and faults change trust (``SimHost.know``,
+``SimHost.forget``).
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Resident(Protocol):
 
     @property
     def peer(self) -> Peer:
-        """What others have to know of it."""
+        """It as a peer of others."""
 
     def know(self, peer: Peer) -> None:
         """There is another."""

@@ -16,9 +16,9 @@ __all__ = ["START_NS", "WALL_NS", "Livelock", "World"]
 START_NS = 1_000_000_000
 """Where the virtual clock starts."""
 WALL_NS = 1_700_000_000_000_000_000
-"""What a wall clock that was never set wrong shows at virtual zero."""
+"""The time of a right wall clock at virtual zero."""
 CANCELLED_MAX = 1_000
-"""So many cancelled events may stay in the heap before it is made anew."""
+"""This many cancelled events may stay in the heap before it is made anew."""
 
 
 class Livelock(Exception):

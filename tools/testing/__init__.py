@@ -36,7 +36,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # pytest imports this package wherever triack is installed; who does not simulate shall not wait for it.
+    # pytest imports this package wherever triack is installed; tests without a world must not wait for it.
     if name not in ("Machine", "Service", "World"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -5,7 +5,7 @@ from triack.testing.errors import PromiseBroken
 __all__ = ["check_logs"]
 
 FINDINGS_MAX = 5
-"""Findings in the error's text: the first ones say what happened, the others what followed from it."""
+"""Findings in the error's text: the first ones show the cause, the others its consequences."""
 
 
 def check_logs(logs: dict[str, bytes]) -> None:

@@ -19,7 +19,7 @@ from triack.transport.udp import MAX_DATAGRAM_BYTES
 __all__ = ["Links", "SimEndpoint"]
 
 FIRST_FREE_PORT = 49_152
-"""Where the ports begin that a system gives away itself (RFC 6335, section 6)."""
+"""The first of the ports that a system assigns itself (RFC 6335, section 6)."""
 LOOPBACK = "127.0.0.1"
 """All machines of a world share it, and with it tests use the addresses of a real machine."""
 
@@ -48,7 +48,7 @@ class Links:
     # ---- addresses
 
     def route(self, address: Address) -> str:
-        """What the network calls an address."""
+        """The network's name of an address."""
         if address.host not in self.hosts:
             return str(address)
         return str(Address(address.scheme, LOOPBACK, address.port))
@@ -91,7 +91,7 @@ class Links:
     # ---- ways
 
     def cut(self, sender: str, to: str) -> None:
-        """Lose everything from one machine to another, at all its addresses, those to come included."""
+        """Lose everything from one machine to another, at all its addresses, later ones included."""
         if (sender, to) not in self._cuts:
             self._cuts[sender, to] = None
             for path in self._paths((sender, to)):
@@ -120,7 +120,7 @@ class SimEndpoint:
         machine: the name of the one that it is on.
         scheme: the kind of address.
         listen: where to listen; None for anywhere.
-        take_effect: asked before each datagram: whether it is still sent.
+        take_effect: called before each datagram; returns whether it is still sent.
 
     Raises:
         TransportError: the address is in use.
@@ -164,7 +164,7 @@ class SimEndpoint:
         return route
 
     def vouch(self, address: str) -> None:
-        """There is a session with the peer at that address, which has nothing here that could be kept."""
+        """There is a session with the peer at that address; there is no connection to keep."""
 
     def release(self, address: str) -> None:
         """There is none any more."""
@@ -174,12 +174,12 @@ class SimEndpoint:
         return await self.inbox.take()
 
     async def close(self) -> None:
-        """Free the address, and wake who waits in ``receive``."""
+        """Free the address, and wake a caller that waits in ``receive``."""
         self.vanish()
         self.inbox.close()
 
     def vanish(self) -> None:
-        """Free the address; nobody is told."""
+        """Free the address without waking anybody."""
         if self._is_open:
             self._is_open = False
             self._links.detach(self._route)

@@ -1,4 +1,4 @@
-"""What a simulated world raises at the test."""
+"""The errors that a simulated world raises in the test."""
 
 from triack.base.errors import TriackError
 
@@ -10,7 +10,7 @@ class NothingHappens(TriackError):
 
 
 class TooMuchHappens(TriackError):
-    """The world goes round in circles: too many events, or time stands still."""
+    """The world does not come to an end: too many events, or time stands still."""
 
 
 class NotSimulated(TriackError, NotImplementedError):
@@ -18,7 +18,7 @@ class NotSimulated(TriackError, NotImplementedError):
 
 
 class MachineCrashed(TriackError):
-    """The machine crashed on which what was waited for ran."""
+    """The machine crashed on which the awaited work ran."""
 
 
 class ServiceDied(TriackError):

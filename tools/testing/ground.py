@@ -1,4 +1,4 @@
-"""What the parts of a simulated world stand on: time, the network and its addresses, the event loop, and the story."""
+"""The base of a simulated world's parts: time, the network and its addresses, the event loop, and the story."""
 
 import contextvars
 
@@ -14,21 +14,21 @@ __all__ = ["Ground"]
 
 
 class Ground:
-    """A world without what happens in it.
+    """A world without machines.
 
     Args:
-        seed: all of its chance.
-        max_events: after so many the test is taken to go round in circles.
+        seed: of all randomness.
+        max_events: after this many the test counts as endless.
 
     Attributes:
-        seed: what it was made with.
+        seed: the seed of the world.
         time: clock and events.
-        network: what carries the datagrams; ``network.counts`` tells what became of them.
+        network: carries the datagrams; ``network.counts`` counts their fates.
         links: the addresses of the machines.
         keyring: their keys.
         loop: the event loop of everything in it.
-        context: what belongs to no machine is made in this context.
-        told: what was done to the world, line by line.
+        context: tasks that belong to no machine are made in this context.
+        told: the changes to the world, line by line.
     """
 
     def __init__(self, seed: int, max_events: int) -> None:

@@ -1,4 +1,4 @@
-"""A simulated machine without what runs on it: its disk, its clock, its addresses."""
+"""A simulated machine without its processes: its disk, its clock, its addresses."""
 
 from triack.base.checks import LONGEST_LIFE_S, check_between
 from triack.base.clock import BOOT_BYTES
@@ -11,12 +11,12 @@ __all__ = ["Hardware"]
 
 
 class Hardware:
-    """What all processes of a machine share.
+    """The parts that all processes of a machine share.
 
     Attributes:
-        world: where it stands.
-        name: what it is called.
-        random: its chance.
+        world: its world.
+        name: its name.
+        random: its randomness.
         disk: its disk; ``disk.faults`` says how it misbehaves.
         logs_begun: how many session logs its processes have begun.
     """

@@ -1,4 +1,4 @@
-"""The keys of a world's machines, and what they know of each other.
+"""The keys of a world's machines, and which peers they know.
 
 Each machine has a key from the start, and is a peer of all others by its own name. Nodes beyond the first of a machine
 are peers of all others, too, each with a key and by a name of its own.
@@ -22,12 +22,12 @@ class _Member:
     """A node, or a machine that may run one.
 
     Attributes:
-        name: what the others call it.
+        name: the others' name for it.
         files: its keys and peers; they survive every crash.
         identity: its keys.
         address: where it listens, or empty.
         is_open: whether it was opened.
-        told: what it was told of the others, by name.
+        told: the peers that it was given, by name.
     """
 
     name: str
@@ -42,10 +42,10 @@ class Keyring:
     """The keys of all machines.
 
     Args:
-        chance: gives a stream of chance of its own for each key.
+        chance: gives a random stream of its own for each key.
 
     Attributes:
-        shares: whether nodes are told of each other; if not, they trust whom they are told to trust.
+        shares: whether nodes get each other's keys; if not, the test sets their trust.
     """
 
     def __init__(self, chance: Callable[[str], Random]) -> None:
@@ -68,7 +68,7 @@ class Keyring:
         return self._places[place].files
 
     def introduce(self, files: MemoryFiles, address: str) -> None:
-        """A node opens: it is told of all others, and all others that are open of it."""
+        """A node opens: it gets the keys of all others, and all open ones get its keys."""
         member = next(member for member in self._members.values() if member.files is files)
         member.address, member.is_open = address, True
         others = [other for other in self._members.values() if other is not member]
@@ -95,7 +95,7 @@ class Keyring:
 
 
 def _write(reader: _Member, news: list[_Member]) -> None:
-    """Let a member know others; whom it trusts no more since it was told of them, it has its reasons for."""
+    """Let a member know others; it keeps its own later changes of trust."""
 
     def edit(content: bytes | None) -> bytes:
         before = [] if content is None else decode_trust(content, reader.files.where(TRUST_FILE))

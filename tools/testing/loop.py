@@ -1,17 +1,17 @@
 """An asyncio event loop in virtual time.
 
 Nothing sleeps: when no task can go on, the next event of the world happens, or time jumps to the next timer. All runs
-in one thread and in one order, which depends on nothing but the world's seed: timers are integer nanoseconds, ties go
-by the order of planning, sets of tasks iterate in the order in which the tasks were made, and work for other threads
-is done as an event of its own.
+in one thread and in one order, which depends on nothing but the world's seed: timers are integer nanoseconds, ties are
+broken by the order of planning, sets of tasks iterate in the order in which the tasks were made, and work for other
+threads is an event of its own.
 
-A task belongs to the process in whose context it was made. Of a process that does not run, because it is paused or
-dead, nothing happens: what is due is held, until the process goes on.
+A task belongs to the process in whose context it was made. A process that is paused or dead does nothing: its due
+events are held until it goes on.
 
-What it does not know: real sockets, pipes, processes and threads. They are refused.
+Real sockets, pipes, processes and threads are refused.
 """
 
-# ruff: noqa: SLF001 - what asyncio wants every event loop to call has an underscore
+# ruff: noqa: SLF001 - asyncio's own names, which every event loop has to call, have an underscore
 
 import asyncio
 import contextvars
@@ -39,19 +39,19 @@ Context = dict[str, Any]
 TURNS_PER_INSTANT = 100_000
 """Far more than any service needs at one instant."""
 EVENTS_PER_COLLECTION = 50_000
-"""What the garbage collector ends, and when, must not depend on what else is in memory: it runs at fixed moments."""
+"""Garbage collection must not depend on other objects in memory, so it runs at fixed moments."""
 THREAD_NS = 1_000_000
 """The longest that a job for another thread takes."""
 CANCELS_MAX = 100
-"""A task that is cancelled so often and goes on is left alone."""
+"""A task that goes on after this many cancellations is left alone."""
 
 
 class Process:
-    """Something that tasks belong to, and that may stand still.
+    """The owner of tasks, which may stand still.
 
     Attributes:
         runs: whether its tasks go on.
-        held: what is due and waits for it.
+        held: due events that wait for it.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Process:
 
 
 PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("triack_process", default=None)
-"""The process that what is planned in this context belongs to."""
+"""The process to which events planned in this context belong."""
 
 
 class _Handle(asyncio.Handle):
@@ -118,12 +118,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     Args:
         time: the world's clock and events.
-        max_events: after so many the world is taken to go round in circles.
+        max_events: after this many the world counts as endless.
 
     Attributes:
         on_stuck: called when nothing will ever happen.
         on_too_much: called with the reason when too much happens.
-        reports: what nobody handled, as given to ``call_exception_handler``.
+        reports: unhandled errors, as given to ``call_exception_handler``.
         tasks: those that have not ended, in the order in which they were made.
     """
 
@@ -267,7 +267,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             )
 
     def _advance(self) -> None:
-        """Nothing can go on at this instant: tell who waits for that, or let the next thing happen."""
+        """Nothing can go on at this instant: wake those that wait for that, or run the next event."""
         if self._ending:
             self.stop()
             return
@@ -295,7 +295,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return bool(due)
 
     def check_inside(self, what: str) -> None:
-        """Raises NotSimulated in any other event loop: there, seconds pass as they do, and the world stands still."""
+        """Raises NotSimulated in any other event loop: there, real time passes, and the world stands still."""
         if asyncio._get_running_loop() is not self:
             raise NotSimulated(
                 f"{what}: this code runs in a real event loop, as that of triack.sync, of asyncio.run or of a plugin's "
@@ -304,13 +304,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             )
 
     async def progress(self) -> None:
-        """Wait until something more has happened and everything that follows from it at the same instant, too."""
+        """Wait until one more event has happened, and all its consequences at the same instant."""
         future = self.create_future()
         self._watching.append((self._time.events, future))
         await future
 
     def release(self, process: Process) -> None:
-        """A process goes on: what it missed happens now."""
+        """A process goes on: its held events happen now."""
         process.runs = True
         self._ready.extend(process.held)
         process.held.clear()
@@ -411,7 +411,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._task_factory = factory
 
     def get_task_factory(self) -> Any:
-        """What makes the tasks; None for the loop itself."""
+        """The factory of tasks; None for the loop itself."""
         return self._task_factory
 
     def run_in_executor(  # type: ignore[override]  # typeshed wants what asyncio does not promise
@@ -431,7 +431,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                     result = func(*args)
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # noqa: BLE001 - it is whoever waits that handles it
+            except BaseException as error:  # noqa: BLE001 - the waiting caller handles it
                 future.set_exception(error)
             else:
                 future.set_result(result)
@@ -479,11 +479,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._debug = enabled
 
     def set_exception_handler(self, handler: Any) -> None:
-        """Let ``handler(loop, context)`` see what nobody handled; None lets the test fail of it."""
+        """Let ``handler(loop, context)`` see unhandled errors; None lets the test fail."""
         self._exception_handler = handler
 
     def get_exception_handler(self) -> Any:
-        """What sees the errors that nobody handled."""
+        """The handler of unhandled errors."""
         return self._exception_handler
 
     def default_exception_handler(self, context: Context) -> None:

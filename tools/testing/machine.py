@@ -33,9 +33,9 @@ class Machine(Hardware):
     ``with machine:`` lets the nodes that the test itself opens run on it.
 
     Attributes:
-        name: what it is called.
+        name: its name.
         disk: its disk; ``disk.faults`` says how it misbehaves.
-        services: what runs on it, in the order of their start.
+        services: its services, in the order of their start.
     """
 
     def __init__(self, world: Ground, name: str) -> None:
@@ -109,7 +109,7 @@ class Machine(Hardware):
     async def stop(self, timeout: float = STOP_SECONDS) -> None:
         """End its services as an operator would: by their handler for SIGTERM, or else by cancelling them.
 
-        A machine is one process: a handler that one service has set is the only one that is told.
+        A machine is one process: if a service has set a handler, only that handler is called.
 
         Args:
             timeout: seconds that they may take.
@@ -166,7 +166,7 @@ class Machine(Hardware):
             raise UsageError(f"{what} on machine {self.name}: it is down; restart() starts it again")
 
     def crash(self) -> None:
-        """End all that runs on it at once, as ``kill -9`` does; what was written is still on the disk.
+        """End everything on it at once, as ``kill -9`` does; written bytes are still on the disk.
 
         No line of its services' code runs any more before the test is over, ``finally`` blocks included. Nothing
         happens if it is down.
@@ -175,14 +175,14 @@ class Machine(Hardware):
             self._die("crash", self.disk.kill)
 
     def lose_power(self) -> None:
-        """As ``crash``, and of what was not synced to the disk any part may be gone, in any order."""
+        """As ``crash``, and any part of the unsynced changes may be gone, in any order."""
         if self.is_up:
             self._die("power loss", self.disk.lose_power)
         else:
             self.disk.lose_power()
 
     def crash_after(self, effects: int | None, *, power: bool = False) -> None:
-        """Crash, or lose power, when so many more effects have happened: before the next one does. None: not any more.
+        """Crash, or lose power, after this many more effects, before the next one. None: not any more.
 
         An effect is a datagram sent, a change of the disk or a sync, or records added to the session log. To try each
         possible moment, run the test with 0, 1, 2, ... until it ends with the machine still up.
@@ -215,7 +215,7 @@ class Machine(Hardware):
             self.works.append(service.start(self._process))
 
     def pause(self) -> None:
-        """Stop it in its tracks; what arrives waits, and what falls due is late."""
+        """Let it stand still; datagrams wait, and timers are late."""
         self._check_up("pause")
         self.world.tell(f"{self.name}: pause")
         self._process.runs = False

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["triack_world"]
 
 FIXTURE = "triack_world"
-"""What a test asks for to run in a simulated world."""
+"""The fixture of tests that run in a simulated world."""
 MARKED_FOR_ASYNCIO = "The test .* is marked with '@pytest.mark.asyncio' but it is not an async function"
-"""What pytest-asyncio says of a coroutine test that runs in a world, when a whole file is marked as its own."""
+"""pytest-asyncio's warning about a coroutine test that runs in a world, when a whole file is marked as its own."""
 MARKER = "triack(seed=0, seeds=1, check=True, max_events=200000, trust=True): how the simulated world of a test is made"
 """As pytest lists it."""
 SETTINGS: dict[str, type[Any]] = {"seed": int, "seeds": int, "check": bool, "max_events": int, "trust": bool}
-"""What it takes."""
+"""Its options."""
 LEAST = {"seed": 0, "seeds": 1, "max_events": 1}
-"""The least of its numbers that means anything."""
+"""The least valid values of its numbers."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make a test of each seed, if there are several. Whoever names a seed alone wants to see that one again."""
+    """Make a test of each seed, if there are several. A seed that is named alone runs once."""
     if FIXTURE not in metafunc.fixturenames:
         return
     count = _settings(metafunc.definition).get("seeds", 1)
@@ -68,7 +68,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _settings(item: pytest.Item | pytest.Function) -> dict[str, Any]:
-    """What the marker says. A word of it that nobody knows would be one that is not heard."""
+    """The options of the marker. An unknown one is an error."""
     marker = item.get_closest_marker("triack")
     if marker is None:
         return {}
@@ -137,7 +137,7 @@ def _in_world(item: pytest.Function, test: Callable[..., Any]) -> Callable[..., 
         if _settings(item).get("check", True):
             world.check()
 
-    # What asyncio's own marker of coroutine functions looks at, if a decorator has set it.
+    # The attribute of asyncio's own marker of coroutine functions, if a decorator has set it.
     run.__dict__.pop("_is_coroutine_marker", None)
     return run
 

@@ -1,7 +1,7 @@
-"""One process of a simulated machine, from its start to its crash: what its nodes run on, and what its tasks belong to.
+"""One process of a simulated machine, from its start to its crash: platform of its nodes, owner of its tasks.
 
-When it dies, all its effects end at once: no datagram leaves any more, nothing reaches the disk, no record the session
-log, no task goes on. A job that the disk has in hand is done by then, or not, or in part.
+When it dies, all its effects end at once: no datagram leaves, nothing reaches the disk, no record reaches the session
+log, no task goes on. The disk's current job is done by then, or not, or in part.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ T = TypeVar("T")
 CHECKPOINT_PAGES = 100
 """Fewer than on a real disk, so that short tests see checkpoints, too."""
 EFFECTS_OF_A_JOB = 24
-"""A commit that is cut off gets at most so far."""
+"""A commit that is cut off has at most this many effects."""
 
 
 class SimStore(Store):
@@ -79,7 +79,7 @@ class SimWorker:
         self._is_closed = False
 
     def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
-        """Begin a job, or queue it; of a dead process none ever ends."""
+        """Begin a job, or queue it; a dead process finishes none."""
         if self._is_closed:
             raise RuntimeError("cannot start a job after the worker was closed")
         future: asyncio.Future[T] = self._loop.create_future()
@@ -118,7 +118,7 @@ class SimWorker:
             self._jobs.clear()
             self._process.on_end()
             return
-        except Exception as error:  # noqa: BLE001 - it is whoever waits that handles it
+        except Exception as error:  # noqa: BLE001 - the waiting caller handles it
             if not future.done():
                 future.set_exception(error)
         else:
@@ -127,7 +127,7 @@ class SimWorker:
         self._jobs.popleft()
 
     def die(self) -> None:
-        """The process dies: the job in hand is done, or not, or in part."""
+        """The process dies: the current job is done, or not, or in part."""
         process, disk = self._process, self._process.machine.disk
         fate = process.machine.random.randrange(3)
         left = process.machine.random.randrange(EFFECTS_OF_A_JOB)
@@ -145,14 +145,14 @@ class SimWorker:
         self._jobs.clear()
 
     def close(self) -> None:
-        """End, after what was begun."""
+        """End after the jobs that were begun."""
         self._is_closed = True
         while self._jobs and not self._process.is_dead:
             self._do_first()
 
 
 class SimProcess(Process, real.Platform):
-    """What the nodes of a simulated machine are given as their machine.
+    """The platform of the nodes of a simulated machine.
 
     Args:
         machine: where it runs.
@@ -160,8 +160,8 @@ class SimProcess(Process, real.Platform):
 
     Attributes:
         is_dead: whether it has crashed, or the world has ended.
-        context: what belongs to it is made in this context.
-        effects: what it does to the outside, until one of them ends it.
+        context: its tasks are made in this context.
+        effects: its effects on the outside, until one of them ends it.
         logs: the session logs of its nodes.
         nodes: its nodes by name, each with what gives its counters.
     """
@@ -184,7 +184,7 @@ class SimProcess(Process, real.Platform):
         self._stores: list[SimStore] = []
         machine.disk.on_effect = self._before_disk_effect
 
-    # ---- what a node asks of its machine
+    # ---- the platform of a node
 
     def monotonic_ns(self) -> int:
         """The world's clock."""
@@ -223,7 +223,7 @@ class SimProcess(Process, real.Platform):
         return endpoint
 
     def boot(self) -> str:
-        """What names this boot: session logs survive every loss of power, so that it is always the same."""
+        """The id of this boot: session logs survive every loss of power, so that it is always the same."""
         return "simulated"
 
     def open_store(self, data: Path | None) -> Store:
@@ -253,7 +253,7 @@ class SimProcess(Process, real.Platform):
         return self.logs[-1]
 
     def note_node(self, name: str, look: Callable[[], NodeStats]) -> None:
-        """Keep it for whoever asks why nothing arrives; a node that was opened again takes its own place."""
+        """Keep it for descriptions of the world; a node that was opened again replaces itself."""
         self.nodes[name] = look
 
     # ---- effects
@@ -263,7 +263,7 @@ class SimProcess(Process, real.Platform):
         self.machine.world.time.note(self.machine.name, what)
 
     def take_effect(self) -> bool:
-        """Whether something that reaches beyond this process happens: not when it is dead, nor when it dies of it."""
+        """Whether an effect of this process happens: not when it is dead, nor when it dies just before it."""
         if not self.is_dead and self.effects.end_process():
             self.on_end()
         return not self.is_dead
@@ -274,10 +274,10 @@ class SimProcess(Process, real.Platform):
             raise ProcessCrashed
 
     def die(self, end_disk: Callable[[], None]) -> None:
-        """End all effects, now and for ever.
+        """End all effects, now and for good.
 
         Args:
-            end_disk: what becomes of the disk, after a job that it had in hand.
+            end_disk: changes the disk, after its current job.
         """
         self.runs, self.is_dead = False, True
         for endpoint in self._endpoints:
@@ -293,7 +293,7 @@ class Nowhere(real.Platform):
     """The machine of code that runs in a simulated world, but on none of its machines."""
 
     def worker(self) -> Worker:
-        """Refused, before anything else is asked for: raises UsageError."""
+        """Refused, before any other call: raises UsageError."""
         raise UsageError(
             "open a node: this code runs on no machine of the simulated world; start it with machine.start(...) or "
             "machine.run(...), or open the node inside `with machine:`"

@@ -51,7 +51,7 @@ class Work:
 
     @property
     def error(self) -> BaseException | None:
-        """What it ended with, if it ended with an error."""
+        """Its error, if it ended with one."""
         if not self.outcome.done() or self.outcome.cancelled():
             return None
         return self.outcome.exception()
@@ -88,7 +88,7 @@ class Service:
 
     @property
     def error(self) -> BaseException | None:
-        """What it ended with, or None; to look is to notice."""
+        """Its error, or None; to look is to notice."""
         self.work.noticed = True
         return self.work.error
 

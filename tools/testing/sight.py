@@ -1,4 +1,4 @@
-"""What the nodes of a simulated world have in hand, for whoever asks why something does not happen."""
+"""The state of the nodes of a simulated world, to explain why something does not happen."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ __all__ = ["describe_nodes"]
 
 
 def describe_nodes(machines: Iterable[Machine]) -> list[str]:
-    """A line for each node that runs: its queues, its sessions, and what is on its way."""
+    """A line for each node that runs: its queues, its sessions, and its messages on their way."""
     running = [machine for machine in machines if machine.is_up]
     return [
         f"{name} on {machine.name}: {_describe(look())}" for machine in running for name, look in machine.nodes.items()

@@ -30,30 +30,30 @@ __all__ = ["World"]
 T = TypeVar("T")
 
 MAX_EVENTS = 200_000
-"""Far more than a test of services takes: what comes so far, after a minute of a core, goes round in circles."""
+"""Far more than a test of services takes: a test with more, after a minute of a core, does not end."""
 TOLD_MAX = 50
-"""The end of a long story is what explains a failure."""
+"""The end of a long story explains a failure."""
 UNTIL_SECONDS = 60.0
 """Twice the time in which everything arrives after the last fault (promise L5)."""
 YOUNG = 1
-"""The garbage collector's generations with what a world has made: none of it was promoted while the world ran."""
+"""The garbage collector's generations with a world's objects: none was promoted while the world ran."""
 LIBRARY = ("asyncio", "triack")
-"""Where a task waits is said in terms of code outside of these."""
+"""The place where a task waits is named in code outside of these."""
 
 
 class World(Ground):
     """Machines, the network between them, and virtual time.
 
     Args:
-        seed: all of its chance; the same seed and the same test give the same run.
-        max_events: after so many the test is taken to go round in circles.
+        seed: of all randomness; the same seed and the same test give the same run.
+        max_events: after this many the test counts as endless.
         trust: whether its nodes trust each other from the start: the first of each machine by the machine's name, other
             ones by their own. False leaves that to them.
 
     Attributes:
-        seed: what it was made with.
+        seed: the seed of the world.
         loop: the event loop of everything in it.
-        network: what carries the datagrams; ``network.counts`` tells what became of them.
+        network: carries the datagrams; ``network.counts`` counts their fates.
     """
 
     def __init__(self, seed: int = 0, *, max_events: int = MAX_EVENTS, trust: bool = True) -> None:
@@ -75,8 +75,8 @@ class World(Ground):
         """Run a coroutine in this world's time, and return its result.
 
         Raises:
-            NothingHappens: it waits for what will never happen.
-            TooMuchHappens: it goes round in circles.
+            NothingHappens: it waits for an event that will never happen.
+            TooMuchHappens: it does not come to an end.
         """
         __tracebackhide__ = True
         self._test = self.loop.create_task(test, name="the test", context=self.context.copy())
@@ -120,7 +120,7 @@ class World(Ground):
         return list(self._machines.values())
 
     def chance(self, name: str) -> Random:
-        """A stream of chance of its own, from the world's seed, for whatever the test wants to draw."""
+        """A random stream of its own, from the world's seed, for the random choices of a test."""
         return self.time.chance(f"user {name}")
 
     # ---- time
@@ -137,14 +137,14 @@ class World(Ground):
         await asyncio.sleep(seconds)
 
     async def until(self, holds: Callable[[], object], timeout: float = UNTIL_SECONDS) -> None:
-        """Wait until ``holds()`` is true; it is asked whenever something has happened.
+        """Wait until ``holds()`` is true; it is called after every event.
 
         Args:
-            holds: what to wait for.
+            holds: the condition.
             timeout: the longest wait, in seconds.
 
         Raises:
-            WaitTimeout: it is still not true; with what each node has in hand.
+            WaitTimeout: it is still not true; with the state of each node.
             UsageError: the timeout is no number of seconds, or this is no function, or an async one.
         """
         check_timeout("until", timeout)
@@ -170,10 +170,10 @@ class World(Ground):
         return self.network.faults
 
     def set_loss(self, share: float) -> None:
-        """Lose this share of all datagrams, 0 to 1. A stream (``tcp://``) loses nothing, but is late.
+        """Lose this share of all datagrams, 0 to 1. A TCP connection loses nothing, but is late.
 
         Raises:
-            UsageError: the share is not between 0 and 1; so do the methods below for what cannot be.
+            UsageError: the share is not between 0 and 1; so do the methods below for invalid values.
         """
         self._set(loss=share)
 
@@ -197,7 +197,7 @@ class World(Ground):
             self.tell(f"network: {name} {value:g}")
 
     def cut(self, one: Machine | str, *others: Machine | str, one_way: bool = False) -> None:
-        """Part a machine from others, or from all: nothing arrives. ``one_way``: only what it sends is lost.
+        """Part a machine from others, or from all: nothing arrives. ``one_way``: only its own datagrams are lost.
 
         Raises:
             UsageError: there is no machine of that name.
@@ -207,7 +207,7 @@ class World(Ground):
             self.links.cut(sender, to)
 
     def clog(self, one: Machine | str, *others: Machine | str, one_way: bool = False) -> None:
-        """As ``cut``, but what is sent is held, and arrives all at once after ``heal``. Raises UsageError, too."""
+        """As ``cut``, but datagrams are held, and arrive all at once after ``heal``. Raises UsageError, too."""
         for sender, to in self._ways(one, others, one_way=one_way):
             self.tell(f"network: clog {sender} -> {to}")
             self.links.clog(sender, to)
@@ -238,7 +238,7 @@ class World(Ground):
 
         Raises:
             ServiceDied: with the error as its cause.
-            PromiseBroken: with what was found.
+            PromiseBroken: with the findings.
         """
         __tracebackhide__ = True
         self._is_checked = True
@@ -271,11 +271,11 @@ class World(Ground):
         return self._is_checked
 
     def close(self) -> None:
-        """End everything. What still ran is cancelled in a world in which nothing has any effect."""
+        """End everything. Running tasks are cancelled in a world in which nothing has any effect."""
         for machine in self.machines:
             machine.close()
         with warnings.catch_warnings():
-            # Coroutines that never got their turn are no mistake of the test's.
+            # Coroutines that never ran are no mistake of the test's.
             warnings.filterwarnings("ignore", r"coroutine '.*' was never awaited", RuntimeWarning)
             self.loop.wind_down(process for machine in self.machines for process in machine.processes)
             gc.collect(YOUNG)
@@ -288,7 +288,7 @@ class World(Ground):
         return self.time.trace
 
     def story(self) -> str:
-        """What was done to the world, for a test that failed."""
+        """The changes to the world, for a test that failed."""
         lines = self.told[-TOLD_MAX:] + [f"at the end: {line}" for line in describe_nodes(self.machines)]
         return "\n".join([f"seed {self.seed}, {self.now:.3f} s of virtual time, trace {self.trace}", *lines])
 

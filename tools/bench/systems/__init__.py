@@ -1,1 +1,1 @@
-"""What is measured: Triack, and each system beside it, behind the same two faces."""
+"""The measured systems: Triack, and each system beside it, behind the same two interfaces."""

@@ -49,7 +49,7 @@ class MosquittoOutlet(Outlet):
         await asyncio.gather(*(self._client.publish(_TOPIC, body, qos=QOS) for body in bodies))
 
     async def settle(self) -> None:
-        """What was put is at the broker already."""
+        """Does nothing: the broker has all messages already."""
 
 
 class MosquittoInlet(Inlet):

@@ -1,4 +1,4 @@
-"""NATS core: published to whoever listens at that moment, and forgotten."""
+"""NATS core: published to the listeners of that moment, and forgotten."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ __all__ = ["NatsInlet", "NatsOutlet"]
 
 _SUBJECT = "bench"
 PENDING_BYTES = 1024 * 1024 * 1024
-"""What the reader may have waiting: the server's own limit, and so never the client's, is what drops."""
+"""The reader's limit, above the server's: the server drops messages, and never the client."""
 
 
 class NatsOutlet(Outlet):

@@ -1,7 +1,7 @@
-"""What an expert writes by hand for exactly once, in order and synced: a table at each end, and TCP between them.
+"""An expert's own code for exactly once, in order and synced: a table at each end, and TCP between them.
 
 The sender commits a batch, then sends it; the receiver commits it with its position, then acknowledges; the sender
-deletes with its next commit. After a break the receiver says its position, and the sender goes on from there.
+deletes with its next commit. After a break the receiver sends its position, and the sender goes on from there.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class _Table:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._commit, first, bodies, done)
 
     def above(self, position: int) -> list[bytes]:
-        """What is kept beyond a position, in order."""
+        """The messages beyond a position, in order."""
         rows = self._db.execute("SELECT body FROM messages WHERE number > ? ORDER BY number", (position,))
         return [body for (body,) in rows]
 

@@ -22,7 +22,7 @@ __all__ = ["QUEUE", "RECEIVER", "SENDER", "Counting", "OwnInlet", "OwnOutlet", "
 
 SENDER, RECEIVER, QUEUE = "sender", "receiver", "bench"
 LOOK_FIRST, LOOK_EVERY = 16, 64
-"""The first bursts are searched for readable bodies, and of the others one in so many."""
+"""The first bursts are searched for readable bodies, and of the others one in this many."""
 _FULL = 2
 """``PRAGMA synchronous`` as SQLite tells it."""
 
@@ -38,7 +38,7 @@ class _Store(Store):
 
     @property
     def is_synced(self) -> bool:
-        """Whether SQLite was told to sync every commit, of a file on a disk."""
+        """Whether SQLite is set to sync every commit, of a file on a disk."""
         on_disk = not self.in_memory and not is_memory(Path(self.path))
         return on_disk and self._db.pragma("synchronous") == _FULL
 
@@ -84,7 +84,7 @@ class Counting(Platform):
         return endpoint
 
     def facts(self) -> Facts:
-        """What it has counted."""
+        """Its counts."""
         store = self._store
         return {
             "commits": store.commits if store is not None else 0,
@@ -112,7 +112,7 @@ def _log_bytes(log: str | None) -> int:
 
 
 class _End:
-    """What both ends have: a node."""
+    """Common to both ends: a node."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
@@ -144,7 +144,7 @@ class _End:
         await self._stack.aclose()
 
     def facts(self) -> Facts:
-        """What the node has done."""
+        """The counts of the node."""
         found = self._platform.facts()
         # Express messages are on no disk, whatever else the node writes there.
         is_kept = self.work.delivery != "express"
@@ -197,7 +197,7 @@ class OwnOutlet(Outlet):
         await self._node.flush()
 
     def facts(self) -> Facts:
-        """What the node has done."""
+        """The counts of the node."""
         return self._end.facts()
 
 
@@ -231,5 +231,5 @@ class OwnInlet(Inlet):
                 sink.take([message.body for message in await messages.get_many()])
 
     def facts(self) -> Facts:
-        """What the node has done."""
+        """The counts of the node."""
         return self._end.facts()

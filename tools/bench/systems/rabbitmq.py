@@ -44,7 +44,7 @@ class RabbitOutlet(Outlet):
         await asyncio.gather(*(self._exchange.publish(message, routing_key=_QUEUE) for message in messages))
 
     async def settle(self) -> None:
-        """What was put is at the broker already."""
+        """Does nothing: the broker has all messages already."""
 
 
 class RabbitInlet(Inlet):

@@ -42,10 +42,10 @@ class RedisOutlet(Outlet):
         await pipeline.execute()
 
     async def settle(self) -> None:
-        """What was put is at the broker already."""
+        """Does nothing: the broker has all messages already."""
 
     def facts(self) -> Facts:
-        """What the server said of its syncs."""
+        """The server's own counts of its syncs."""
         return {"synced": self._synced}
 
 
