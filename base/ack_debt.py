@@ -29,7 +29,7 @@ class AckState(IntEnum):
 
 
 class Cause(StrEnum):
-    """What happened. All but the first and the last make an ack due; the value is the log's ``trigger``."""
+    """An event. All but the first and the last make an ack due; the value is the log's ``trigger``."""
 
     ARRIVED = "arrived"
     COUNT = "count"

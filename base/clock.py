@@ -86,7 +86,7 @@ class ClockReading(NamedTuple):
 
     @classmethod
     def unpack(cls, data: bytes) -> "ClockReading | None":
-        """What ``pack`` has made; None of nothing. Raises ValueError for anything else."""
+        """Read the result of ``pack``; None for empty bytes. Raises ValueError for anything else."""
         try:
             return cls(*_STRUCT.unpack(data)) if data else None
         except StructError as cause:

@@ -58,7 +58,7 @@ class LineWriter:
         self._wall_offset_ns = wall_offset_ns
         self.written = 0
         self.at_ns = 0
-        # What every segment begins with, but the first.
+        # The beginning of every segment but the first.
         self._settings: Record = {}
         self._begun_ns: int | None = None
         self._size_bytes = 0

@@ -194,7 +194,7 @@ POLICY: Final = (
 """Also in force in a session, by agreement of both ends."""
 
 TERMS: Final = ("ack_at_once", "cleanup_interval_ns")
-"""What a session keeps to besides; logs of older nodes lack them."""
+"""Further terms of a session; logs of older nodes lack them."""
 
 LACKING: Final = {
     "node_started": SETTINGS,

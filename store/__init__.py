@@ -1,1 +1,1 @@
-"""What survives: the tables, SQLite underneath them, and recovery after an unclean end."""
+"""The durable state: the tables, SQLite underneath them, and recovery after an unclean end."""

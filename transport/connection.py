@@ -12,7 +12,7 @@ __all__ = ["Connection"]
 UNSENT_BYTES_MAX = 16 * 1024 * 1024
 """For each connection: a few windows of the largest datagrams; beyond that its reader has stopped reading."""
 ENTRY_BYTES = 64
-"""What keeping a datagram costs besides its bytes."""
+"""The memory of a kept datagram besides its bytes."""
 USER_TIMEOUT_MS = 30_000
 """RFC 5482: a host that vanished, or takes nothing, is noticed before the system's 15 minutes."""
 KEEPALIVE_IDLE_SECONDS = 60

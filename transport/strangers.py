@@ -66,7 +66,7 @@ class Strangers(Generic[T]):
 
 
 def host_of(sockaddr: SocketAddress) -> str:
-    """What counts as one host: an IPv4 address, or the network of an IPv6 address."""
+    """The key of one host: an IPv4 address, or the network of an IPv6 address."""
     ip = ip_address(sockaddr[0].partition("%")[0])
     if isinstance(ip, IPv6Address) and ip.ipv4_mapped is None:
         return f"{int(ip) >> IPV6_HOST_BITS:x}"

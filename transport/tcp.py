@@ -53,7 +53,7 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Tls:
-    """What connections are wrapped in.
+    """The TLS around connections.
 
     A program may put another context in the place of one while its node runs: connections that begin later take it.
 

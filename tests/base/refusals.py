@@ -1,4 +1,4 @@
-"""What every kind of settings refuses, for the tests of each."""
+"""Values that every kind of settings refuses, for the tests of each."""
 
 from dataclasses import fields
 

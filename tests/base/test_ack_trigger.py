@@ -1,4 +1,4 @@
-"""What a policy says of when an acknowledgement is due, and what of it is in force."""
+"""When a policy makes an acknowledgement due, and the terms in force."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""The error tree: what a user may catch, and what an error says."""
+"""The error tree: the errors that a user may catch, and their messages."""
 
 import pytest
 

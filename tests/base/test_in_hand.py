@@ -1,4 +1,4 @@
-"""The words in which a process notes what is in hand."""
+"""The words in which a process notes messages in hand."""
 
 from triack.base.in_hand import LEFT_AT, LIVE_AT, LIVE_WORDS, begin_words, read_marks
 

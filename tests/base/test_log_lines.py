@@ -1,4 +1,4 @@
-"""Lines say what records are, whatever is cut off behind them."""
+"""Lines become records again, wherever a segment is cut off."""
 
 import json
 from typing import Any

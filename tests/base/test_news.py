@@ -1,4 +1,4 @@
-"""What programs are told of links."""
+"""The events of links for programs."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""Whom a node knows, and what each may do."""
+"""The peers of a node, and their permissions."""
 
 from triack.base.peers import Directory, Peer
 

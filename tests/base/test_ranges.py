@@ -1,4 +1,4 @@
-"""A NumberSet is a set of numbers, told as a cumulative number and ranges."""
+"""A NumberSet is a set of numbers, kept as a cumulative number and ranges."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""The log's schema is what nodes really write: these events, exactly these fields, of these types."""
+"""The log's schema agrees with the records of real nodes: these events, exactly these fields, of these types."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a store survives has codes between nodes."""
+"""Degrees of survival have codes between nodes."""
 
 from triack.base.survival import SURVIVES
 

@@ -1,4 +1,4 @@
-"""A table says what follows what, and nothing else can happen."""
+"""A table has all transitions, and no other can happen."""
 
 from enum import Enum
 

@@ -1,4 +1,4 @@
-"""A stream that was told to wait: words count by their turn, and a probe leaves now and then."""
+"""A stream that is held: holds count by their turn, and a probe leaves now and then."""
 
 import pytest
 

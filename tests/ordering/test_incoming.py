@@ -1,4 +1,4 @@
-"""The receiving end of a sequence: every packet once, in order, for ever."""
+"""The receiving end of a sequence: every packet once, in order, at any time."""
 
 import pytest
 from hypothesis import given

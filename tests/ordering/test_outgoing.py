@@ -1,4 +1,4 @@
-"""The sending end of a stream: what goes out, in which order, and what frees it."""
+"""The sending end of a stream: which packets leave, in which order, and which acks free them."""
 
 import gc
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a destination has refused, until its origin has taken that."""
+"""The rejections of a destination, until its origin has confirmed them."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What sequences put into packets: everything correct reads back, everything else is a ProtocolError."""
+"""The content of packets: everything correct reads back, everything else is a ProtocolError."""
 
 from dataclasses import replace
 

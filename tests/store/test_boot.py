@@ -1,4 +1,4 @@
-"""What names a boot of the machine."""
+"""The id of a boot of the machine."""
 
 from pathlib import Path
 

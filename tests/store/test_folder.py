@@ -1,4 +1,4 @@
-"""Data directories: their names last, they are their owner's, and what cannot be used is named."""
+"""Data directories: their names are durable, they are their owner's alone, and errors name the fault."""
 
 import os
 from collections.abc import Callable

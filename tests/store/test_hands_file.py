@@ -1,4 +1,4 @@
-"""The file that says what was in hand, for the next process on the same system."""
+"""The file with the messages in hand, for the next process on the same system."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rows that show that they are what was written, and the sums that show that none is missing."""
+"""Rows that prove that they are unchanged, and the sums that show that none is missing."""
 
 import struct
 

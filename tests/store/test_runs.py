@@ -1,4 +1,4 @@
-"""Packets that follow each other as one row, and what is left of it."""
+"""Consecutive packets as one row, and the rest of a row after some are gone."""
 
 from pathlib import Path
 from random import Random

@@ -1,4 +1,4 @@
-"""The log that a process left behind: what was synced is found, what was not is no damage, and damage is named.
+"""The log that a process left behind: synced commits are found, unsynced ones are no damage, damage is named.
 
 The store is on the simulated disk, where power can be lost and each call can fail.
 """

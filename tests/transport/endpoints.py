@@ -1,4 +1,4 @@
-"""What tests of endpoints wait for."""
+"""Waits of the tests of endpoints."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

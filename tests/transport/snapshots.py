@@ -1,4 +1,4 @@
-"""What an object keeps, as plain data: to see that something changed nothing."""
+"""The state of an object as plain data, to check that a call changed nothing."""
 
 from collections.abc import Mapping
 

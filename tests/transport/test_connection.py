@@ -1,4 +1,4 @@
-"""What a connection holds for a peer that takes nothing, or little."""
+"""The backlog of a connection to a peer that takes nothing, or little."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""The don't-fragment bit: on what is longer than the base, and on nothing else; with the system's own sockets."""
+"""The don't-fragment bit: on datagrams longer than the base, and on no others; with the system's own sockets."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-"""The socket on asyncio-dgram; what it promises as an endpoint is in ``test_udp.py`` and ``test_endpoint.py``."""
+"""The socket on asyncio-dgram; its promises as an endpoint are in ``test_udp.py`` and ``test_endpoint.py``."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Two nodes that trust each other talk; what anyone else sends, changes or repeats counts for nothing."""
+"""Two nodes that trust each other talk; datagrams that others send, change or repeat have no effect."""
 
 from collections.abc import Callable
 from itertools import chain

@@ -1,4 +1,4 @@
-"""Whoever knocks is let in; whoever has waited longest goes."""
+"""A new connection is always accepted; the one that has waited longest goes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whose datagrams come next: each source has its turn of processor time, whatever others send."""
+"""Whose datagrams come next: each source has its turn of processor time, regardless of the others."""
 
 from triack.base.units import MS
 from triack.transport.turns import AHEAD_NS, BURST_MAX, SOURCES_MAX, TURN_BYTES, TURN_DATAGRAMS, Received, Turns

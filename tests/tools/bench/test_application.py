@@ -1,4 +1,4 @@
-"""The two applications: one sends exactly what is asked for, the other sees every mistake of what is between."""
+"""The two applications: one sends exactly the wanted messages, the other finds every mistake of the system between."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A process of a run is what its options say."""
+"""A process of a run follows its options."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""A folder in memory is told from one on a disk."""
+"""A folder in memory is distinguished from one on a disk."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What several runs say together."""
+"""The joint result of several runs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a process has resident."""
+"""The resident memory of a process."""
 
 import os
 import subprocess

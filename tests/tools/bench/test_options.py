@@ -1,4 +1,4 @@
-"""What a user chooses stands above what a row says."""
+"""A user's options take precedence over those of a row."""
 
 from pathlib import Path
 

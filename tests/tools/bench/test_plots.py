@@ -1,4 +1,4 @@
-"""The plots of a measurement, drawn of what there is."""
+"""The plots of a measurement, drawn from the results that there are."""
 
 from types import ModuleType
 

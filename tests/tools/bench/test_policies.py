@@ -1,4 +1,4 @@
-"""The five policies side by side, on small runs: what they are compared for, and HornetQ's arithmetic."""
+"""The five policies side by side, on small runs: the compared figures, and HornetQ's arithmetic."""
 
 from dataclasses import replace
 from pathlib import Path

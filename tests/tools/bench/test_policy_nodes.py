@@ -1,4 +1,4 @@
-"""The five policies side by side on real nodes, on small runs: what the link does, and what is counted."""
+"""The five policies side by side on real nodes, on small runs: the effects of the link, and the counts."""
 
 import asyncio
 import time

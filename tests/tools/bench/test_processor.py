@@ -1,4 +1,4 @@
-"""Processor time of a process and of what it started."""
+"""Processor time of a process and of its children."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""How far a measurement is: a line for each run, and what is run now."""
+"""How far a measurement is: a line for each run, and the current run."""
 
 import asyncio
 from io import StringIO

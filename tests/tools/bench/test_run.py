@@ -1,4 +1,4 @@
-"""One run says what it proved, and nothing else."""
+"""One run reports its proof, and nothing else."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Bodies that can be told apart, and made at no cost."""
+"""Bodies that are distinct, and made at no cost."""
 
 import pytest
 

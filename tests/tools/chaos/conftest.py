@@ -1,4 +1,4 @@
-"""What tests of chaos share."""
+"""Shared by the tests of chaos."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""What seeds have got since: each comes, to a share of them, and changes nothing else of a plan."""
+"""Additions to plans: each comes, to a share of the seeds, and changes nothing else of a plan."""
 
 from dataclasses import replace
 from random import Random

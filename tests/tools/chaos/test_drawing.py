@@ -1,4 +1,4 @@
-"""Plans: drawn once and for ever from their seed, different from each other, and wide enough together."""
+"""Plans: a seed always gives the same one, different from each other, and wide enough together."""
 
 from collections import Counter
 

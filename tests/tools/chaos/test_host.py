@@ -1,4 +1,4 @@
-"""One simulated machine: a store that it cannot use, and those who wait for its messages."""
+"""One simulated machine: a store that it cannot use, and readers that wait for its messages."""
 
 from dataclasses import replace
 

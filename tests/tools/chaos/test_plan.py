@@ -1,4 +1,4 @@
-"""Plans: what people are told of them."""
+"""Plans: their description for people."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Rarities: a share of the seeds has some, each of them comes, and what a plan has besides stays as it was."""
+"""Rarities: a share of the seeds has some, each of them comes, and the rest of a plan stays as it was."""
 
 from dataclasses import replace
 from random import Random

@@ -1,4 +1,4 @@
-"""Permissions that come and go: what is forbidden is refused, and whoever takes it all the same is found out."""
+"""Permissions that come and go: forbidden messages are refused, and a host that takes one is found."""
 
 from collections.abc import Callable
 from dataclasses import replace

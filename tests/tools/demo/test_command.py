@@ -1,4 +1,4 @@
-"""What a demo would miss at its end is said before it begins."""
+"""A demo reports missing libraries before it begins."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The receiver sees what a broken transport would do to an application."""
+"""The receiver finds the faults of a broken transport."""
 
 import asyncio
 import json

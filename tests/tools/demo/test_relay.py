@@ -1,4 +1,4 @@
-"""The relay damages what it should, repeatably, and nothing else."""
+"""The relay damages the planned datagrams, repeatably, and no others."""
 
 import asyncio
 import json

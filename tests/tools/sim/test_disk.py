@@ -1,4 +1,4 @@
-"""What a disk keeps when processes and machines end, how it is damaged and copied, and that a seed says it all."""
+"""A disk when processes and machines end, its damage and copies, and that all depends on the seed."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The one record of faults: each share does what it says, each for itself, and simulation and relay decide alike."""
+"""The one record of faults: each share has its effect, independently, and simulation and relay decide alike."""
 
 import asyncio
 from collections.abc import Callable

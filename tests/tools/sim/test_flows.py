@@ -1,4 +1,4 @@
-"""A middle box lets in what was asked for, from where it was asked, for as long as it remembers."""
+"""A middle box lets in answers from the address that was called, for as long as it remembers."""
 
 from triack.tools.sim.flows import FlowTable
 

@@ -1,4 +1,4 @@
-"""A host does what its engine says, in the engine's order; a crash before an effect does nothing of it."""
+"""A host does the effects of its engine, in the engine's order; a crash before an effect does nothing of it."""
 
 from collections.abc import Callable, Iterator
 from typing import cast

@@ -1,4 +1,4 @@
-"""What is on a disk: what is seen, what is durable, and each call that can fail does so as told."""
+"""The content of a disk: visible, durable, and each call that can fail fails as planned."""
 
 from collections.abc import Callable
 

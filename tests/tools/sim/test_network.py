@@ -1,4 +1,4 @@
-"""The simulated network does what it is told, and nothing else."""
+"""The simulated network follows its settings, and nothing else."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who joins knows all who are there, and is known to them, each by a key of its own."""
+"""A node that joins knows all others, and they know it, each by a key of its own."""
 
 from triack.base.peers import Directory, Peer
 from triack.tools.sim.residents import Residents, draw_key, public_of

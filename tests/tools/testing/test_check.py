@@ -1,4 +1,4 @@
-"""The session logs of a world are judged: what is broken is named, and who stood still is excused for being late."""
+"""The session logs of a world are judged: errors name the broken promise; a machine that stood still may be late."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a simulated world raises: public, of Triack's own kind, and told apart from what services raise."""
+"""The errors of a simulated world: public, of Triack's own kind, and distinct from those of services."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a world stands on: one clock for all, one story, and a context that belongs to no machine."""
+"""The ground of a world: one clock for all, one story, and a context that belongs to no machine."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What the processes of a machine share: a disk that fails as told, a clock that may be wrong, changing addresses."""
+"""The hardware of a machine: a disk that fails as planned, a clock that may be wrong, changing addresses."""
 
 import pytest
 

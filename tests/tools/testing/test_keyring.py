@@ -1,4 +1,4 @@
-"""Machines of a simulated world know each other, unless they are told not to."""
+"""Machines of a simulated world know each other, unless that is turned off."""
 
 from pathlib import Path
 from random import Random

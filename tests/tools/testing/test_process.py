@@ -1,4 +1,4 @@
-"""A simulated process: what it does to the outside, that it ends when it is told to, and that nothing follows then."""
+"""A simulated process: its effects on the outside, that it ends as planned, and that nothing follows then."""
 
 import asyncio
 from collections import Counter

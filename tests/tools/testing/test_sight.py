@@ -1,4 +1,4 @@
-"""A wait that fails says what the nodes have in hand."""
+"""A wait that fails lists the state of the nodes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The simulated world: its network, its time, what it checks by itself, and that a seed says it all."""
+"""The simulated world: its network, its time, its own checks, and that all depends on the seed."""
 
 import asyncio
 import os

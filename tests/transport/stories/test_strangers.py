@@ -1,4 +1,4 @@
-"""Who is not trusted gets silence and costs little; who comes with too many others proves first where it is."""
+"""A stranger gets silence and costs little; one that comes with too many others proves its address first."""
 
 from collections.abc import Callable
 from random import Random

@@ -1,4 +1,4 @@
-"""What there is beside Triack, and what to do when it is not installed."""
+"""The systems beside Triack, and the advice when one is not installed."""
 
 import importlib.util
 import shutil

@@ -1,4 +1,4 @@
-"""What goes on around a node's opening and closing, instant by instant: waits end, and directories are free."""
+"""Around a node's opening and closing, instant by instant: waits end, and directories are free."""
 
 import asyncio
 import contextlib
