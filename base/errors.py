@@ -26,7 +26,7 @@ TriackError
 ├── IdentityError             a key file or trust file that cannot be used
 ├── EnrolmentFailed           a one-time code that came to nothing
 ├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
-│   └── GapDetected           another node answers for a peer, without what was acknowledged before
+│ └── GapDetected another node answers for a peer, without the messages acknowledged before
 ├── TransportError            an endpoint that cannot be opened
 ├── ReplayError               a session log that cannot be read
 └── ChaosError                a chaos run that cannot be set up

@@ -117,14 +117,14 @@ class HoldReason(Reason):
     """Why a destination lets a stream wait."""
 
     QUEUE_FULL = "queue-full", "Its queue has reached its quota."
-    PEER_QUOTA = "peer-quota", "All that its origin has in the destination's queues has reached the quota of a peer."
+    PEER_QUOTA = "peer-quota", "Its origin's messages in the destination's queues have reached the quota of a peer."
     NODE_QUOTA = (
         "node-quota",
-        "The destination's queues have as much as they may, and its origin its share of that.",
+        "The destination's queues have reached their common quota, and its origin its share of that.",
     )
-    PEER_MEMORY = "peer-memory", "Its origin has as many express messages in the destination's memory as it may."
+    PEER_MEMORY = "peer-memory", "Its origin's express messages in the destination's memory have reached their limit."
     STORE_LOW = "store-low", "The disk of the destination has less room than its reserve."
-    STORE_BUSY = "store-busy", "As much as may be in memory waits for the disk of the destination."
+    STORE_BUSY = "store-busy", "Packets that wait for the destination's disk have reached their limit in memory."
     TOO_MANY_STREAMS = "too-many-streams", "The destination keeps as many streams of its origin as one peer may have."
     UNKNOWN = "unknown", "The destination has named a reason that this node does not know."
 

@@ -115,22 +115,22 @@ FIELDS: Final[dict[str, Field]] = {
     "idle_ack_delay_ns": Field(int, "nanoseconds that a packet may wait for its session ack"),
     "ack_threshold": Field(int, "packets after which a session ack is due; 0: no such limit"),
     "ack_share": Field(str, "share of the window after which a session ack is due, as `1/2`; empty: no such limit"),
-    "ack_count": Field(int, "packets after which one is due whatever the window is; 0: no such limit"),
+    "ack_count": Field(int, "packets after which one is due for any window; 0: no such limit"),
     "ack_bytes": Field(int, "bytes after which a session ack is due; 0: no such limit"),
     "store_ack_delay_ns": Field(int, "nanoseconds that a packet on the disk may wait for its store ack"),
     "store_ack_threshold": Field(int, "packets on the disk after which a store ack is due; 0: no such limit"),
     "store_ack_share": Field(str, "share of the window for store acks, as `1/2`; empty: no such limit"),
-    "store_ack_count": Field(int, "packets for store acks, whatever the window is; 0: no such limit"),
+    "store_ack_count": Field(int, "packets for store acks, for any window; 0: no such limit"),
     "store_ack_bytes": Field(int, "bytes on the disk after which a store ack is due; 0: no such limit"),
     "ack_timeout_max_ns": Field(int, "nanoseconds of silence after which one ends the session at the latest"),
     "store_ack_timeout_min_ns": Field(int, "nanoseconds before which no store ack timeout ends the session"),
     "store_ack_timeout_max_ns": Field(int, "nanoseconds after which one does at the latest"),
     "ack_at_once": Field(
-        str, "what makes a session ack due at once: of `gap`, `duplicate` and `request` those that do, in this order"
+        str, "the events that make a session ack due at once: those of `gap`, `duplicate` and `request`, in this order"
     ),
     "ack_idle_ns": Field(int, "nanoseconds since the last packet after which a session ack is due"),
     "cleanup_interval_ns": Field(int, "nanoseconds without a packet after which this end closes the session"),
-    "congestion": Field(str, "what bounds what is on its way: `newreno`, `bbr`, `stream` over TCP, `none` in memory"),
+    "congestion": Field(str, "the congestion control: `newreno`, `bbr`, `stream` over TCP, `none` in memory"),
     "unacked": Field(int, "packets sent and not session-acked"),
     "packet": Field(
         int,
@@ -151,7 +151,7 @@ FIELDS: Final[dict[str, Field]] = {
     "max_unacked_packet": Field(int, "packets, the largest window that the node opens a session with"),
     "ack_timeout_min_ns": Field(int, "nanoseconds of silence before which no ack timeout ends a session"),
     "seq_max_ack_delay_ns": Field(int, "nanoseconds that an order ack may wait for"),
-    "seq_resend_13_ns": Field(int, "nanoseconds before each of the resends 1 to 3 of what has no order ack"),
+    "seq_resend_13_ns": Field(int, "nanoseconds before each of the resends 1 to 3 of packets without an order ack"),
     "seq_resend_46_ns": Field(int, "the same for 4 to 6"),
     "seq_resend_79_ns": Field(int, "the same for 7 to 9"),
     "seq_resend_10_ns": Field(int, "the same from 10 on"),
@@ -218,19 +218,19 @@ EVENTS: Final[dict[str, Event]] = {
         ((), ("address",), ("survives",), ("address", "survives")),
     ),
     "node_continued": Event(
-        "the log of a start goes on in another segment, whose first record this is: what `node_started` said, again, "
-        "so that what begins here is judged by it",
+        "the log of a start goes on in another segment, whose first record this is: it repeats the settings of "
+        "`node_started`, by which the records of this segment are judged",
         ("name", *SETTINGS),
     ),
     "start_before": Event(
-        "behind `node_started`: what the node knows of the log of the start before. If that has fewer than `records`, "
+        "after `node_started`: the node's knowledge of the log of the start before. If that has fewer than `records`, "
         "or another `boot`, its end may be gone",
         ("records",),
         ((), ("boot",)),
     ),
     "woke_late": Event(
-        "the node comes to do at `at_ns` what was due at `since_ns`: its process was stopped, its machine suspended or "
-        "its event loop blocked. It has written nothing in between; what ended in that time is late, not broken",
+        "at `at_ns` the node does work that was due at `since_ns`: its process was stopped, its machine suspended or "
+        "its event loop blocked. It has written nothing in between; a limit that ended in that time is late, not broken",
         ("since_ns",),
     ),
     "node_stopped": Event("the node closed in good order; last record of an incarnation"),
@@ -303,7 +303,7 @@ EVENTS: Final[dict[str, Event]] = {
     "committed": Event(
         "incoming packets and the sequence's new position are on disk, in one transaction (express: entered the queue "
         "in memory). The range of a `transactional` commit passes numbers that its origin gave up: the `previous` of "
-        "what arrived names what it passes, and `count` counts what it holds",
+        "the arrived packets shows them, and `count` counts the messages that it holds",
         (*_PACKETS, "queue"),
     ),
     "rejected": Event("the ordering layer did not accept a packet", (*_STREAM, "number", "reason")),
@@ -316,8 +316,8 @@ EVENTS: Final[dict[str, Event]] = {
         ("origin", "lane", "sequence", "number"),
     ),
     "hold_received": Event(
-        "the destination of a stream has no room for more of it (`stop`), or has some again: of a durable stream, all "
-        "that waits for acknowledgements goes out again when it may",
+        "the destination of a stream has no room for more of it (`stop`), or has some again: all unacknowledged packets "
+        "of a durable stream go out again when they may",
         (*_STREAM, "stop"),
     ),
     "stream_ended": Event(
@@ -345,13 +345,13 @@ EVENTS: Final[dict[str, Event]] = {
         (*_STREAM, "queue", "number", "place", "counts", "redelivered"),
     ),
     "settled": Event(
-        "messages of one or more packets are done with: the commit that begins now takes them out of their queue for "
+        "messages of one or more packets are settled: the commit that begins now takes them out of their queue for "
         "good, as the application has acknowledged them, or they are dead letters or purged. A process that dies "
         "before it returns has them again. Of durable classes only",
         (*_STREAM, "queue", "number", "place", "counts"),
     ),
     "returned": Event(
-        "messages of one or more packets came back from the application, which is not done with them: they are handed "
+        "messages of one or more packets came back unsettled from the application: they are handed "
         "out again, perhaps after a wait, in which younger ones may pass",
         (*_STREAM, "queue", "number", "place", "counts"),
     ),
