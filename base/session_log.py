@@ -175,7 +175,7 @@ SETTINGS: Final = (
     "seq_resend_79_ns",
     "seq_resend_10_ns",
 )
-"""The settings that a node records when it starts; logs of older nodes lack them."""
+"""What a node says of its settings when it starts; logs of older nodes lack them."""
 
 POLICY: Final = (
     "ack_share",
@@ -194,7 +194,7 @@ POLICY: Final = (
 """Also in force in a session, by agreement of both ends."""
 
 TERMS: Final = ("ack_at_once", "cleanup_interval_ns")
-"""Further terms of a session; logs of older nodes lack them."""
+"""What a session keeps to besides; logs of older nodes lack them."""
 
 LACKING: Final = {
     "node_started": SETTINGS,
@@ -230,7 +230,7 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "woke_late": Event(
         "at `at_ns` the node does work that was due at `since_ns`: its process was stopped, its machine suspended or "
-        "its event loop blocked. It has written nothing in between; a limit that ended in that time is late, not broken",
+        "its event loop blocked. It has written nothing in between; a limit that ended then is late, not broken",
         ("since_ns",),
     ),
     "node_stopped": Event("the node closed in good order; last record of an incarnation"),
@@ -316,8 +316,8 @@ EVENTS: Final[dict[str, Event]] = {
         ("origin", "lane", "sequence", "number"),
     ),
     "hold_received": Event(
-        "the destination of a stream has no room for more of it (`stop`), or has some again: all unacknowledged packets "
-        "of a durable stream go out again when they may",
+        "the destination of a stream has no room for more of it (`stop`), or has some again: of a durable stream, all "
+        "that waits for acknowledgements goes out again when it may",
         (*_STREAM, "stop"),
     ),
     "stream_ended": Event(

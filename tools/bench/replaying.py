@@ -35,7 +35,7 @@ __all__ = ["copy_logs", "measure_growth", "measure_replay"]
 MASTER = "local[2]"
 """As the row has it."""
 RECORDS = 5_000_000
-"""As version 1 wrote them: the row's least number."""
+"""As version 1 wrote them: the row asks for so many, or more."""
 QUICK_RUNS = 2
 """``--quick`` replays the logs of this many runs, and of one."""
 LOSS = 0.1
