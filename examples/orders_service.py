@@ -1,7 +1,7 @@
 """An order service of three parts: a shop sends orders, a plant makes an invoice of each, an office keeps the ledger.
 
 No part looks for duplicates, counts attempts or saves its progress anywhere but in a transaction, and yet each order is
-invoiced exactly once, whatever crashes on the way. test_orders_service.py, beside this file, shows it.
+invoiced exactly once, after any crash on the way. test_orders_service.py, beside this file, shows it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ async def run_shop(data: Path, count: int, pause: float = 0.0) -> None:
                 await transaction.send("plant/orders", b"order %d" % number)
                 transaction.remember("sent", b"%d" % (number + 1))
             await asyncio.sleep(pause)
-        raise await node.failed()  # stay, until the disk fails: what the plant has not acknowledged goes out meanwhile
+        raise await node.failed()  # stay, until the disk fails: unacknowledged orders leave meanwhile
 
 
 async def run_plant(data: Path) -> None:

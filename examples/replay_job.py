@@ -1,4 +1,4 @@
-"""A job for spark-submit: judges session logs, wherever Spark can read them, and counts what they are made of.
+"""A job for spark-submit: judges session logs that Spark can read, and counts their records.
 
 spark-submit --master 'local[2]' examples/replay_job.py logs
 """

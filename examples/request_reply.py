@@ -1,4 +1,4 @@
-"""Request and reply: the one that asks listens nowhere, as behind a firewall, and gets its answers all the same."""
+"""Request and reply: the asking node listens nowhere, as behind a firewall, and still gets its answers."""
 
 import asyncio
 import tempfile

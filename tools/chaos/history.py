@@ -4,7 +4,7 @@ Written apart from the world and from the product: it knows messages by stream a
 are those of section "What is promised" in docs/proof.md:
 
 - queue: a message that is handed out was sent, byte for byte;
-- prefix: a transactional stream is handed out in order, without repetition and without a gap among what was accepted;
+- prefix: a transactional stream is handed out in order, without repetition and without a gap among accepted messages;
 - total queue: in the end everything accepted was handed out or is a dead letter;
 - in time: a message with a time to be received is handed out before it, or is a dead letter;
 - refusals: a refused message is a dead letter, for a reason that the plan knows, and never handed out; only an express

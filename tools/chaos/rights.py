@@ -41,7 +41,7 @@ class Rights:
         tell: called with the indices of a host and of another, when the first is to learn the second's permissions.
 
     Attributes:
-        violations: what was found, as (rule, sentence).
+        violations: the findings, as (rule, sentence).
     """
 
     def __init__(self, plan: Plan, hosts: list[Host], world: World, tell: Callable[[int, int], None]) -> None:

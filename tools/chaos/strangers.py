@@ -42,7 +42,7 @@ class Strangers:
         hosts: their targets.
 
     Attributes:
-        violations: what was found, as (rule, sentence).
+        violations: the findings, as (rule, sentence).
     """
 
     def __init__(self, world: World, network: Network, hosts: list[Host]) -> None:

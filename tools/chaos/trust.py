@@ -47,12 +47,12 @@ class Trust:
     """The operators of all hosts.
 
     Args:
-        plan: who is there, and what is forbidden.
+        plan: the machines, and the forbidden streams.
         hosts: the machines.
         world: the clock.
 
     Attributes:
-        violations: what was found, as (rule, sentence).
+        violations: the findings, as (rule, sentence).
         rights: who may send where.
     """
 

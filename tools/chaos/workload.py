@@ -264,14 +264,14 @@ class Workload:
             reader.begin()
 
     def finish(self) -> None:
-        """Everyone sends a last message, so that all who can talk do; what is read is still forwarded."""
+        """Every host sends a last message, so that each pair meets once more; read messages are still forwarded."""
         for sender in self.senders:
             sender.lift_limits()
         for sender in self._own:
             sender.finish()
 
     def read_dead_letters(self, host: Host) -> None:
-        """Tell the history what is in a host's dead-letter queue."""
+        """Report a host's dead letters to the history."""
         engine = host.engine
         if engine is not None and host.is_up:
             host.act(lambda: self._bury(engine, host.world.now_ns))

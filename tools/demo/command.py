@@ -147,8 +147,8 @@ def demo(
 
     Two nodes in two processes, with their default settings, keys, session logs and stores on disk; between them a relay
     that loses, doubles and reorders packets in both directions (none if all three shares are 0). The sender sends
-    transactional messages, up to 8 MiB ahead of what is acknowledged as ordered; the receiver checks number, order and
-    content of each. Then the session logs are replayed. Ends with 0 only if every promise was kept.
+    transactional messages, up to 8 MiB ahead of the last order ack; the receiver checks number, order and content of
+    each. Then the session logs are replayed. Ends with 0 only if every promise was kept.
     """
     from triack.tools.replay.report.report import make_way
     from triack.tools.replay.run import require_spark

@@ -1,11 +1,11 @@
 """The simulated network: every datagram meets its fate here.
 
 Datagram addresses (``udp:``) get all of it: loss, independent and in bursts, duplicates, also much later, other orders,
-jitter and spikes of delay, flipped bits, truncation, a largest datagram. Stream addresses (``tcp:``) keep order and
-lose nothing; loss only delays them, and a cut ends the path. Cuts and clogs are directed; a rebound host sends from
-another address than the one that it listens at, as behind a router that forgot it. So does one that speaks to an
-address of the other kind: it calls from a port of that kind, and is answered there as long as its process lives. A
-hidden host is behind a middle box, and is reached only by flows that it has begun and that are known still (``flows``).
+jitter and spikes of delay, flipped bits, truncation, a largest datagram. TCP connections (``tcp:``) keep order and lose
+nothing; loss only delays them, and a cut ends the path. Cuts and clogs are directed; a rebound host sends from another
+address than the one that it listens at, as behind a router that forgot it. So does one that speaks to an address of the
+other kind: it calls from a port of that kind, and is answered there as long as its process lives. A hidden host is
+behind a middle box, and is reached only by flows that it has begun and that are known still (``flows``).
 """
 
 from collections import deque
@@ -35,11 +35,11 @@ Path = tuple[str, str]
 
 @dataclass(slots=True)
 class Port:
-    """Somebody who listens at an address.
+    """A listener at an address.
 
     Attributes:
         receive: called with a datagram and its sender's address.
-        path_lost: called with the address of a stream peer that is gone.
+        path_lost: called with the address of a TCP peer that is gone.
     """
 
     receive: Callable[[bytes, str], None]
@@ -81,14 +81,14 @@ class Network:
         self._flows = FlowTable()
         self._streams: dict[Path, deque[tuple[int, bytes]]] = {}
 
-    # ---- who is there
+    # ---- listeners
 
     def attach(self, address: str, port: Port) -> None:
         """Listen at an address, in place of an earlier listener."""
         self._ports[address] = port
 
     def detach(self, address: str) -> None:
-        """Nobody listens there any more; stream peers learn it."""
+        """Nobody listens there any more; TCP peers learn it."""
         self._ports.pop(address, None)
         callers = [caller for caller, owner in self._called_by.items() if owner == address]
         for gone in (address, *callers):
@@ -99,7 +99,7 @@ class Network:
         for caller in callers:
             del self._called_by[caller], self._calls_from[address, _scheme(caller)]
 
-    # ---- what an operator or a fault does
+    # ---- operators and faults
 
     def cut(self, sender: str, to: str) -> None:
         """Lose everything from one address to another, until ``heal``."""
@@ -108,7 +108,7 @@ class Network:
             self.world.at(STREAM_PATIENCE_NS, lambda: self._give_up(sender, to, now_ns))
 
     def heal(self) -> None:
-        """End all cuts and clogs; what was clogged arrives, and what streams still hold."""
+        """End all cuts and clogs; held datagrams arrive, also those of TCP connections."""
         self._cuts.clear()
         for path in list(self._held):
             self.unclog(*path)
@@ -118,12 +118,12 @@ class Network:
         self._held.setdefault((sender, to), [])
 
     def unclog(self, sender: str, to: str) -> None:
-        """Let what was held go on, all at once."""
+        """Let held datagrams go on, all at once."""
         for datagram, path in self._held.pop((sender, to), []):
             self._transport(datagram, *path)
 
     def rebind(self, address: str) -> None:
-        """From now on this address is seen as another one; what is sent to the one seen before is lost."""
+        """From now on this address is seen as another one; datagrams to the one seen before are lost."""
         self._rebound += 1
         self._reached_at.pop(self._seen_as.get(address, ""), None)
         seen = f"{address.rpartition(':')[0]}:{REBOUND_PORT + self._rebound}"
@@ -131,11 +131,11 @@ class Network:
         self._reached_at[seen] = address
 
     def hide(self, address: str, life_ns: int) -> None:
-        """Put a host behind a middle box that forgets UDP flows after so long: nobody can call it. 0: take it out."""
+        """Put a host behind a middle box that forgets UDP flows after that time: nobody can call it. 0: take it out."""
         self._flows.hide(address, life_ns)
 
     def narrow(self, sender: str, to: str, most_bytes: int) -> None:
-        """Lose every longer datagram from one host to another, wherever they are, for good; 0 for none."""
+        """Lose every longer datagram from one host to another, at any address, for good; 0 for none."""
         self._narrow[_host(sender), _host(to)] = most_bytes
 
     # ---- datagrams
@@ -219,7 +219,7 @@ class Network:
             self._carry_on(path, stream)
 
     def _carry_on(self, path: Path, stream: deque[tuple[int, bytes]]) -> None:
-        """Bring the first datagram of a stream, then the next."""
+        """Deliver the first datagram of a TCP connection, then the next."""
 
         def arrive() -> None:
             if self._streams.get(path) is not stream:
@@ -236,14 +236,14 @@ class Network:
         self.world.at(at_ns - now_ns, arrive)
 
     def _break_off(self, address: str, other: str = "") -> None:
-        """The streams of an address, or those with one other, end with all that is in them."""
+        """The TCP connections of an address, or those with one other, end with all data in them."""
         for path in list(self._streams):
             ends = {*path, *(self._called_by.get(end, end) for end in path)}
             if address in ends and (not other or other in ends):
                 self.counts["broken-off"] += len(self._streams.pop(path))
 
     def _give_up(self, sender: str, to: str, cut_at_ns: int) -> None:
-        """A stream that is still cut ends, and what it held is lost."""
+        """A TCP connection that is still cut ends, and its data is lost."""
         if self._cuts.get((sender, to)) == cut_at_ns:
             self._held.pop((sender, to), None)
             self._break_off(sender, to)

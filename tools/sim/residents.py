@@ -34,18 +34,18 @@ class Resident(Protocol):
 
 
 class Identity:
-    """What makes a node itself, and whom it trusts: this outlives its processes.
+    """The identity of a node and its trust, which outlive its processes.
 
     Args:
         keys: its private keys; none for a node that speaks insecurely, and knows the others by address alone.
-        resides: whether it is to join those of its network; who has another's keys does not.
+        resides: whether it joins the nodes of its network; one with another's keys does not.
 
     Attributes:
         keys: the same; see ``use_keys``.
         resides: the same.
         directory: the peers that it knows by name.
         suite: cipher and hash of its next processes.
-        unread: changes of whom it trusts that no process has read yet.
+        unread: changes of its trust that no process has read yet.
     """
 
     def __init__(self, keys: tuple[bytes, ...], *, resides: bool) -> None:
@@ -57,7 +57,7 @@ class Identity:
         self._channels: SecureChannels | None = None
 
     def make_channels(self, entropy: Entropy) -> Channels:
-        """What protects the datagrams of a process that begins."""
+        """The channels of a process that begins."""
         if not self.keys:
             return InsecureChannels()
         self._channels = SecureChannels(self.keys, self.directory, entropy=entropy, suite=self.suite)

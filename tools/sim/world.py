@@ -1,8 +1,8 @@
-"""Virtual time: a clock, the events to come, chance by concern, and the trace that two runs of one seed share.
+"""Virtual time: a clock, the planned events, randomness by concern, and the trace that two runs of one seed share.
 
 Nothing here knows of nodes. Time is integer nanoseconds and moves from event to event; events of one instant happen
-in the order in which they were planned. Every concern (the network, a disk, the workload) draws from its own stream of
-chance, so that more draws in one shift none of the others.
+in the order in which they were planned. Every concern (the network, a disk, the workload) draws from its own random
+stream, so that more draws in one shift none of the others.
 """
 
 import hashlib
@@ -22,14 +22,14 @@ CANCELLED_MAX = 1_000
 
 
 class Livelock(Exception):
-    """More events than any run should take: something goes on without getting anywhere."""
+    """More events than any run should take: something runs without progress."""
 
 
 class World:
     """One simulated world.
 
     Args:
-        seed: all of its chance.
+        seed: of all randomness.
         start_ns: where its clock starts.
 
     Attributes:
@@ -49,7 +49,7 @@ class World:
         self._hash = hashlib.blake2b(digest_size=16)
 
     def chance(self, concern: str) -> Random:
-        """A stream of chance of its own for a concern; the same seed and name give the same stream."""
+        """The random stream of a concern; the same seed and name give the same stream."""
         return Random(hashlib.blake2b(f"{self.seed}/{concern}".encode(), digest_size=16).digest())
 
     def at(self, delay_ns: int, action: Callable[[], None]) -> int:
@@ -59,7 +59,7 @@ class World:
         return self._planned
 
     def cancel(self, number: int) -> None:
-        """An event that has not happened yet will not happen: no time passes for its sake, either."""
+        """Cancel a planned event: no time passes for its sake, either."""
         self._cancelled.add(number)
         if len(self._cancelled) > max(CANCELLED_MAX, len(self._heap) // 2):
             self._heap = [event for event in self._heap if event[1] not in self._cancelled]
@@ -73,7 +73,7 @@ class World:
         return self._heap[0][0] if self._heap else None
 
     def step(self) -> None:
-        """Let the next event happen, which there must be. Raises Livelock when there were too many."""
+        """Run the next event; there must be one. Raises Livelock when there were too many."""
         self.next_event_ns()
         self._happen()
 
@@ -97,7 +97,7 @@ class World:
         return until is not None and until()
 
     def note(self, who: str, what: bytes) -> None:
-        """Add to the trace: what somebody did, now."""
+        """Add an action at this moment to the trace."""
         self._hash.update(b"%d %b %d\n%b" % (self.now_ns, who.encode(), len(what), what))
 
     @property

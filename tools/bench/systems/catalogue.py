@@ -1,4 +1,4 @@
-"""The systems by name: what each is, what it needs, and what it promises as it is set up here."""
+"""The systems by name: a description, the requirements, and the promise of each as it is set up here."""
 
 import importlib
 import importlib.util
@@ -23,7 +23,7 @@ class System:
         name: on the command line.
         module: below this package; it has the two classes.
         outlet, inlet: their names.
-        promise: what the system promises, as it is set up here.
+        promise: of the system, as it is set up here.
         library: the Python module that it needs, or "".
         server: the program that it needs, or "".
         package: where that comes from.

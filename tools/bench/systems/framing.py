@@ -1,4 +1,4 @@
-"""How the two peers that are our own write batches of messages to a stream: what an expert would do by hand."""
+"""How our own two peers write batches of messages to a TCP connection, as an expert would by hand."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ _HEAD = Struct("!QII")
 POSITION = Struct("!Q")
 """An acknowledgement: everything up to this number."""
 STREAM_BYTES = 1024 * 1024
-"""What asyncio reads ahead."""
+"""The bytes that asyncio reads ahead."""
 
 
 def pack_batch(first: int, bodies: Sequence[bytes]) -> bytes:

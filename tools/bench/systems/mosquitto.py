@@ -67,6 +67,6 @@ class MosquittoInlet(Inlet):
         await self._client.__aexit__(None, None, None)
 
     async def run(self, sink: Sink) -> None:
-        """Take what comes."""
+        """Take the messages."""
         async for message in self._client.messages:
             sink.take([bytes(message.payload)])

@@ -13,7 +13,7 @@ __all__ = ["NatsInlet", "NatsOutlet"]
 
 _SUBJECT = "bench"
 PENDING_BYTES = 1024 * 1024 * 1024
-"""The reader's limit, above the server's: the server drops messages, and never the client."""
+"""The reader's limit. The server reaches its own first, so the server drops messages, and never the client."""
 
 
 class NatsOutlet(Outlet):
@@ -37,7 +37,7 @@ class NatsOutlet(Outlet):
         await asyncio.sleep(0)
 
     async def settle(self) -> None:
-        """Wait until the server has everything; nothing tells what has arrived."""
+        """Wait until the server has everything; arrivals at the reader are not reported."""
         await self._nats.flush()
 
 
@@ -64,6 +64,6 @@ class NatsInlet(Inlet):
             self._sink.take([message.data])
 
     async def run(self, sink: Sink) -> None:
-        """Take what comes."""
+        """Take the messages."""
         self._sink = sink
         await asyncio.Event().wait()

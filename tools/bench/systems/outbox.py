@@ -21,7 +21,7 @@ __all__ = ["OutboxInlet", "OutboxOutlet"]
 BATCH = 1_000
 """Messages of one commit: more of them gain little, and wait longer for each other."""
 _SYNCED = 2
-"""``PRAGMA synchronous`` as SQLite tells it: FULL, every commit is synced."""
+"""``PRAGMA synchronous`` as SQLite returns it: FULL, every commit is synced."""
 
 
 class _Table:

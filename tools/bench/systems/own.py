@@ -24,7 +24,7 @@ SENDER, RECEIVER, QUEUE = "sender", "receiver", "bench"
 LOOK_FIRST, LOOK_EVERY = 16, 64
 """The first bursts are searched for readable bodies, and of the others one in this many."""
 _FULL = 2
-"""``PRAGMA synchronous`` as SQLite tells it."""
+"""``PRAGMA synchronous`` as SQLite returns it."""
 
 
 class _Store(Store):
@@ -47,7 +47,7 @@ class Counting(Platform):
     """This machine, counting what a node has written to its disk and its sockets.
 
     Args:
-        noise: what bodies end with, to see whether they can be read on the wire.
+        noise: the end of all bodies, to check whether they can be read on the wire.
 
     Attributes:
         datagrams, bytes: sent, without the headers of IP and UDP.
@@ -97,7 +97,7 @@ class Counting(Platform):
 
 
 def settings_of(work: Work) -> triack.NodeSettings:
-    """Default settings but for what the row names."""
+    """Default settings, except those that the row names."""
     if work.transport == "tcp":
         session = triack.SessionSettings(max_unacked_packet=work.window)
         return triack.NodeSettings(session=session, stream_datagram_bytes=work.datagram_bytes)
@@ -123,7 +123,7 @@ class _End:
 
     async def open(self, name: str, **further: Any) -> triack.Node:
         """Open the node, until ``close``."""
-        if not self.work.complete:  # it is meant to end with messages on their way
+        if not self.work.complete:  # it ends with messages in flight on purpose
             logging.getLogger(operator_log.NAME).setLevel(logging.ERROR)
         token = PLATFORM.set(self._platform)
         try:
@@ -210,7 +210,7 @@ class OwnInlet(Inlet):
     async def __aenter__(self) -> Self:
         options, work = self._end.options, self._end.work
         listen = f"{work.transport}://{options.get('host', '127.0.0.1')}:{options.get('port', 0)}"
-        # The sender would come straight, past what lies between, if it knew where.
+        # The sender would bypass the link between them if it knew the address.
         announce = "" if options.get("is_behind") else None
         self._node = await self._end.open(RECEIVER, listen=listen, queues=[QUEUE], announce=announce)
         if not work.insecure:
@@ -225,7 +225,7 @@ class OwnInlet(Inlet):
         return {"address": self._node.address, "key": "" if self._end.work.insecure else self._node.key}
 
     async def run(self, sink: Sink) -> None:
-        """Hand messages to the application as they come: a list of what is there."""
+        """Hand messages to the application as they come, in lists."""
         async with self._node.receive(QUEUE) as messages:
             while True:
                 sink.take([message.body for message in await messages.get_many()])

@@ -11,7 +11,7 @@ from triack.tools.bench.work import Work
 __all__ = ["RedisInlet", "RedisOutlet"]
 
 BATCH = 1_000
-"""Messages of one round trip, and so of one sync: what its fastest users do."""
+"""Messages of one round trip, and so of one sync, as its fastest users send them."""
 WAIT_MS = 1_000
 """One call of a reader that finds nothing."""
 _STREAM, _GROUP, _FIELD = "bench", "readers", b"b"

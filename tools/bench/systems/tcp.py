@@ -1,4 +1,4 @@
-"""The bare minimum over TCP: batches in one write, an acknowledgement of what was received, nothing on a disk."""
+"""The bare minimum over TCP: batches in one write, an acknowledgement of received messages, nothing on a disk."""
 
 import asyncio
 import contextlib
@@ -17,14 +17,14 @@ BATCH_BYTES = 64 * 1024
 
 
 async def close(writer: asyncio.StreamWriter) -> None:
-    """Close a connection, whatever the other end did."""
+    """Close a connection in any state of the other end."""
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
 
 
 class TcpOutlet(Outlet):
-    """Sends, and waits only for acknowledgements of what was sent long ago."""
+    """Sends, and waits only for acknowledgements of messages sent long ago."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._work = Work(**options["work"])

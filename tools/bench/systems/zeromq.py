@@ -43,7 +43,7 @@ class ZmqOutlet(Outlet):
                 await self._socket.send(body)
 
     async def settle(self) -> None:
-        """Nothing tells what has arrived."""
+        """Does nothing: arrivals are not reported."""
 
 
 class ZmqInlet(Inlet):
