@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-__all__ = ["DURABLE", "FREED_BY", "LABELS", "Ack", "Delivery"]
+__all__ = ["DURABLE", "FREED_BY", "LABELS", "Ack", "Delivery", "Role"]
 
 
 class Delivery(IntEnum):
@@ -35,13 +35,25 @@ class Ack(IntEnum):
     """The packet was accepted once, in order, at its destination, and is on disk there ([MS-MQQB] 2.2.4)."""
 
 
-FREED_BY: dict[Delivery, Ack] = {
-    Delivery.EXPRESS: Ack.SESSION,
-    Delivery.RECOVERABLE: Ack.STORE,
-    Delivery.TRANSACTIONAL: Ack.ORDER,
+class Role(IntEnum):
+    """What a node is for a packet that it sends."""
+
+    ORIGIN = 0
+    """It has written the packet, and answers for it until the destination has it."""
+    TRANSIT = 1
+    """It passes the packet on, and answers for it until the next hop does."""
+
+
+FREED_BY: dict[tuple[Delivery, Role], Ack] = {
+    (Delivery.EXPRESS, Role.ORIGIN): Ack.SESSION,
+    (Delivery.RECOVERABLE, Role.ORIGIN): Ack.STORE,
+    (Delivery.TRANSACTIONAL, Role.ORIGIN): Ack.ORDER,
+    (Delivery.EXPRESS, Role.TRANSIT): Ack.SESSION,
+    (Delivery.RECOVERABLE, Role.TRANSIT): Ack.STORE,
+    (Delivery.TRANSACTIONAL, Role.TRANSIT): Ack.STORE,
 }
 """The acknowledgement that lets a sender forget a packet. No other one ever does ([MS-MQQB] 3.1.5.5 for the first two,
-3.1.1.6.2 for the third: a session ack never deletes what is transactional)."""
+3.1.1.6.2 for the third: a session ack never deletes what is transactional at its origin)."""
 
 DURABLE: frozenset[Delivery] = frozenset({Delivery.RECOVERABLE, Delivery.TRANSACTIONAL})
 """The classes that are on disk before they are sent, and before they are store-acknowledged."""

@@ -91,7 +91,9 @@ class Hold:
         if turn < self._turn:
             return
         self._turn = turn
-        self._again_at_ns = now_ns + self._wait_ns
+        if self.state is not HoldState.HELD:
+            # A destination that says stop once a second must not put the probe off without end.
+            self._again_at_ns = now_ns + self._wait_ns
         self._move(HoldEvent.STOP if stop else HoldEvent.GO)
 
     def handle_sent(self, now_ns: int) -> None:

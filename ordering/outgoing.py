@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
 
-from triack.base.delivery import FREED_BY, Ack, Delivery
+from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.ordering.hold import Hold, HoldState
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.slow_start import SlowStart
@@ -177,6 +177,10 @@ class OutgoingSequence:
         sequence: id of the sequence; only grows.
         next_number: number of the next packet.
         settings: tiers and how often to ask for an order ack.
+        role: what this node is for the packets.
+
+    Attributes:
+        freed_by: the ack that lets this node forget a packet.
     """
 
     __slots__ = (
@@ -187,6 +191,7 @@ class OutgoingSequence:
         "_whole",
         "delivery",
         "entries",
+        "freed_by",
         "hold",
         "next_number",
         "sequence",
@@ -194,8 +199,16 @@ class OutgoingSequence:
         "tier",
     )
 
-    def __init__(self, delivery: Delivery, sequence: int, next_number: int, settings: OrderSettings) -> None:
+    def __init__(
+        self,
+        delivery: Delivery,
+        sequence: int,
+        next_number: int,
+        settings: OrderSettings,
+        role: Role = Role.ORIGIN,
+    ) -> None:
         self.delivery = delivery
+        self.freed_by = FREED_BY[delivery, role]
         self.sequence = sequence
         self.next_number = next_number
         # Ordered: taking the first of a plain dictionary looks at every one that was freed before it.
@@ -245,7 +258,7 @@ class OutgoingSequence:
             entry.packet = number
         self.hold.handle_sent(now_ns)
         self.start.handle_sent()
-        if FREED_BY[self.delivery] is Ack.ORDER:
+        if self.freed_by is Ack.ORDER:
             self.tier.handle_sent(now_ns)
         return before
 
@@ -255,7 +268,7 @@ class OutgoingSequence:
         Returns:
             The packets that this frees.
         """
-        waits, frees = AFTER_SESSION_ACK.get(FREED_BY[self.delivery]), FREED_BY[self.delivery] is Ack.SESSION
+        waits, frees = AFTER_SESSION_ACK.get(self.freed_by), self.freed_by is Ack.SESSION
         taken = [entry for entry in entries if entry.state is not _REJECTED]
         for entry in taken:
             entry.received = True
@@ -268,11 +281,11 @@ class OutgoingSequence:
         stored = [entry for entry in entries if entry.state is not _REJECTED]
         for entry in stored:
             entry.received = entry.stored = True
-        return self._free(stored) if FREED_BY[self.delivery] is Ack.STORE else []
+        return self._free(stored) if self.freed_by is Ack.STORE else []
 
     def handle_order_ack(self, sequence: int, number: int, now_ns: int) -> list[Entry]:
         """The destination has everything up to ``number``. Returns the freed packets, in order."""
-        if sequence != self.sequence or FREED_BY[self.delivery] is not Ack.ORDER or number >= self.next_number:
+        if sequence != self.sequence or self.freed_by is not Ack.ORDER or number >= self.next_number:
             return []
         covered: list[Entry] = []
         for candidate in self.entries.values():
@@ -303,7 +316,7 @@ class OutgoingSequence:
         """
         stopped = self.hold.stops
         self.hold.handle_word(turn, now_ns, stop=stop)
-        if FREED_BY[self.delivery] is Ack.SESSION and not crowded:
+        if self.freed_by is Ack.SESSION and not crowded:
             # The destination takes those that were in flight, unless it had no place for their stream.
             if self.start.credit is not None and not self.hold.stops:
                 self.start.handle_room()
@@ -379,7 +392,7 @@ class OutgoingSequence:
             return
         self._drop(entry)
         self.start.handle_taken()
-        ordered = FREED_BY[self.delivery] is Ack.ORDER
+        ordered = self.freed_by is Ack.ORDER
         # The receiver holds the one after it until a packet comes that will never come.
         following = self._following(entry.number) if ordered else None
         if following is not None and following.state in _WAITING_FOR_ACKS:
@@ -423,7 +436,7 @@ class OutgoingSequence:
 
     def previous_of(self, entry: Entry) -> int:
         """The ``previous`` field of a packet that leaves now ([MS-MQMQ] 2.2.20.5)."""
-        if FREED_BY[self.delivery] is not Ack.ORDER:
+        if self.freed_by is not Ack.ORDER:
             # Everything up to it was freed or given up, so that the receiver may forget those packets.
             return next(iter(self.entries)) - 1
         if entry.number - 1 in self.entries:
@@ -438,13 +451,13 @@ class OutgoingSequence:
     def previous_of_run(self, run: list[Entry]) -> list[int]:
         """The same of packets whose numbers follow each other."""
         first = self.previous_of(run[0])
-        if FREED_BY[self.delivery] is not Ack.ORDER:
+        if self.freed_by is not Ack.ORDER:
             return [first] * len(run)
         return [first, *range(run[0].number, run[-1].number)]
 
     def poll_ask(self, entry: Entry) -> bool:
         """Whether a packet that leaves now should ask for an order ack."""
-        if FREED_BY[self.delivery] is not _ORDER:
+        if self.freed_by is not _ORDER:
             return False
         self._ask_in -= 1
         # A resent packet may have been accepted long ago, and acks show room: only an order ack can tell.

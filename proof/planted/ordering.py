@@ -5,7 +5,7 @@ from typing import Any
 from proof.planted.bug import Bugs, Patch
 from proof.planted.stories import LOST
 from proof.planted.worlds import EXPRESS, PLAIN, RECEIVER_DIES, RECOVERABLE
-from triack.base.delivery import FREED_BY, Ack, Delivery
+from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Outcome
 from triack.ordering.outgoing import Entry, OutgoingSequence
@@ -22,17 +22,17 @@ BUGS = Bugs()
 
 @BUGS.by_both("transactional messages are freed by the store ack", PLAIN, "accepted a2 of a1, a2")
 def _transactional_by_store_ack(patch: Patch) -> None:
-    patch.setitem(FREED_BY, Delivery.TRANSACTIONAL, Ack.STORE)
+    patch.setitem(FREED_BY, (Delivery.TRANSACTIONAL, Role.ORIGIN), Ack.STORE)
 
 
 @BUGS.by_search("transactional messages are freed by the session ack", PLAIN, "let go")
 def _transactional_by_session_ack(patch: Patch) -> None:
-    patch.setitem(FREED_BY, Delivery.TRANSACTIONAL, Ack.SESSION)
+    patch.setitem(FREED_BY, (Delivery.TRANSACTIONAL, Role.ORIGIN), Ack.SESSION)
 
 
 @BUGS.by_seeds("recoverable messages are freed by the session ack")
 def _recoverable_by_session_ack(patch: Patch) -> None:
-    patch.setitem(FREED_BY, Delivery.RECOVERABLE, Ack.SESSION)
+    patch.setitem(FREED_BY, (Delivery.RECOVERABLE, Role.ORIGIN), Ack.SESSION)
 
 
 # ---- the receiving end of a sequence
@@ -131,7 +131,7 @@ def _previous(patch: Patch) -> None:
 
     def too_low(self: OutgoingSequence, entry: Entry) -> int:
         previous = previous_of(self, entry)
-        follows = FREED_BY[self.delivery] is Ack.ORDER and entry.number - 1 in self.entries
+        follows = self.freed_by is Ack.ORDER and entry.number - 1 in self.entries
         return max(0, previous - 1) if follows else previous
 
     patch.setattr(OutgoingSequence, "previous_of", too_low)

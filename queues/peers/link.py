@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from triack.base.datagram import Channel, Header, Kind, Opened, counters_of, open_each
-from triack.base.delivery import FREED_BY, Ack, Delivery
+from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.base.errors import GapDetected, ProtocolError, RollbackDetected
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason
@@ -137,7 +137,7 @@ class Conversation:
 
     def withhold(self, delivery: Delivery, packet: int) -> None:
         """A packet of the session is refused. Where a session ack would free it, none does before its rejection."""
-        if FREED_BY[delivery] is Ack.SESSION:
+        if FREED_BY[delivery, Role.ORIGIN] is Ack.SESSION:
             self.session.answering.session_ack.handle_refused(packet)
 
     def handle_refused(self, numbers: tuple[int, ...]) -> None:

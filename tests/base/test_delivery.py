@@ -1,20 +1,26 @@
 """Classes and acknowledgements: the tables that everything else follows."""
 
-from triack.base.delivery import DURABLE, FREED_BY, Ack, Delivery
+from triack.base.delivery import DURABLE, FREED_BY, Ack, Delivery, Role
 
 
 def test_each_class_is_freed_by_the_ack_that_proves_as_much() -> None:
     """Arrival for what is in memory, the next hop's disk, or the destination's."""
-    assert FREED_BY == {
+    assert {delivery: FREED_BY[delivery, Role.ORIGIN] for delivery in Delivery} == {
         Delivery.EXPRESS: Ack.SESSION,
         Delivery.RECOVERABLE: Ack.STORE,
         Delivery.TRANSACTIONAL: Ack.ORDER,
     }
 
 
+def test_a_relay_answers_for_a_packet_until_the_next_hop_has_it() -> None:
+    """On its disk, if the class is durable. Only the origin waits for the destination."""
+    freed = {delivery: FREED_BY[delivery, Role.TRANSIT] for delivery in Delivery}
+    assert freed == {delivery: Ack.STORE if delivery in DURABLE else Ack.SESSION for delivery in Delivery}
+
+
 def test_what_is_freed_by_less_than_a_disk_is_not_durable() -> None:
     """And everything else is."""
-    assert {delivery for delivery in Delivery if FREED_BY[delivery] is not Ack.SESSION} == DURABLE
+    assert {delivery for delivery in Delivery if FREED_BY[delivery, Role.ORIGIN] is not Ack.SESSION} == DURABLE
 
 
 def test_codes_and_labels_stay() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from proof.search import stillness
-from triack.base.units import SECOND
+from triack.base.units import MS, SECOND
 from triack.ordering.hold import PROBE_NS, TRANSITIONS, Hold, HoldEvent, HoldState
 
 
@@ -69,6 +69,15 @@ def test_who_is_told_to_wait_again_and_again_asks_ever_more_rarely() -> None:
     hold.handle_word(11, SECOND, stop=False)
     hold.handle_word(12, SECOND, stop=True)
     assert hold.deadline_ns == SECOND + PROBE_NS
+
+
+def test_a_stop_that_is_said_again_does_not_put_the_probe_off() -> None:
+    """A destination may say so more often than it is asked."""
+    hold = held()
+    due_ns = hold.deadline_ns
+    for turn in range(11, 16):
+        hold.handle_word(turn, turn * MS, stop=True)
+    assert hold.deadline_ns == due_ns
 
 
 def test_how_often_it_has_asked_decides_nothing_but_the_wait() -> None:

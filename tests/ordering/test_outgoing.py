@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proof.search import stillness
 from tests.ordering.pair import make_entry
-from triack.base.delivery import DURABLE, FREED_BY, Ack, Delivery
+from triack.base.delivery import DURABLE, FREED_BY, Ack, Delivery, Role
 from triack.base.units import SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import AFTER_SESSION_ACK, TRANSITIONS, Entry, EntryEvent, EntryState, OutgoingSequence
@@ -71,7 +71,7 @@ def acknowledge(entry: Entry, out: OutgoingSequence, ack: Ack) -> bool:
 
 def test_the_table_names_one_ack_for_each_class() -> None:
     """Express by the session ack, recoverable by the store ack, transactional by the order ack."""
-    assert FREED_BY == {
+    assert {delivery: FREED_BY[delivery, Role.ORIGIN] for delivery in Delivery} == {
         Delivery.EXPRESS: Ack.SESSION,
         Delivery.RECOVERABLE: Ack.STORE,
         Delivery.TRANSACTIONAL: Ack.ORDER,
@@ -88,9 +88,9 @@ def test_each_ack_frees_only_its_class(delivery: Delivery, ack: Ack) -> None:
     out = make(1, delivery)
     entry = out.entries[1]
     send(out)
-    assert acknowledge(entry, out, ack) is (FREED_BY[delivery] is ack)
-    assert (1 in out.entries) is (FREED_BY[delivery] is not ack)
-    assert acknowledge(entry, out, FREED_BY[delivery]) is (FREED_BY[delivery] is not ack)
+    assert acknowledge(entry, out, ack) is (FREED_BY[delivery, Role.ORIGIN] is ack)
+    assert (1 in out.entries) is (FREED_BY[delivery, Role.ORIGIN] is not ack)
+    assert acknowledge(entry, out, FREED_BY[delivery, Role.ORIGIN]) is (FREED_BY[delivery, Role.ORIGIN] is not ack)
     assert not out.entries
     assert entry.state is EntryState.DONE
 
@@ -274,11 +274,11 @@ def test_previous_of_other_classes_is_their_floor(delivery: Delivery) -> None:
     """Nobody wants any number up to it any more, whatever the packet that says so."""
     out = make(5, delivery)
     assert send(out) == [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0)]
-    acknowledge(out.entries[3], out, FREED_BY[delivery])
+    acknowledge(out.entries[3], out, FREED_BY[delivery, Role.ORIGIN])
     assert out.previous_of(out.entries[5]) == 0
-    acknowledge(out.entries[1], out, FREED_BY[delivery])
+    acknowledge(out.entries[1], out, FREED_BY[delivery, Role.ORIGIN])
     assert out.previous_of(out.entries[5]) == 1
-    acknowledge(out.entries[2], out, FREED_BY[delivery])
+    acknowledge(out.entries[2], out, FREED_BY[delivery, Role.ORIGIN])
     assert out.previous_of(out.entries[5]) == 3
 
 
@@ -531,9 +531,9 @@ def make_large(delivery: Delivery = Delivery.TRANSACTIONAL) -> OutgoingSequence:
 
 def freed_by(out: OutgoingSequence, number: int) -> list[int]:
     """What the ack that frees the class frees when it covers a packet."""
-    if FREED_BY[out.delivery] is Ack.ORDER:
+    if out.freed_by is Ack.ORDER:
         return [entry.number for entry in out.handle_order_ack(5, number, 0)]
-    handle = out.handle_store_ack if FREED_BY[out.delivery] is Ack.STORE else out.handle_session_ack
+    handle = out.handle_store_ack if out.freed_by is Ack.STORE else out.handle_session_ack
     return [entry.number for entry in handle([out.entries[number]])]
 
 

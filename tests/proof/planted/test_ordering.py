@@ -6,7 +6,7 @@ from proof.planted.bug import Bug
 from proof.planted.catalogue import bug_named
 from proof.planted.ordering import BUGS
 from tests.proof.planted.changes import changes_of
-from triack.base.delivery import FREED_BY, Ack, Delivery
+from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.tiers import ResendTimer
 
@@ -31,4 +31,4 @@ def test_what_frees_a_packet_is_one_entry_of_the_table(monkeypatch: pytest.Monke
     """The others stay."""
     right = dict(FREED_BY)
     changes_of(bug_named("recoverable messages are freed by the session ack"), monkeypatch)
-    assert right | {Delivery.RECOVERABLE: Ack.SESSION} == FREED_BY
+    assert right | {(Delivery.RECOVERABLE, Role.ORIGIN): Ack.SESSION} == FREED_BY

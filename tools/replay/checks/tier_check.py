@@ -104,8 +104,12 @@ class Tiers:
             self._to_send = RangeSet()
 
     def handle_sent(self, record: Record) -> None:
-        """Packets left; the first one begins the wait."""
-        self._to_send.take(record["number"], record["number"] + record["packets"] - 1)
+        """Packets left; the first one begins the wait.
+
+        What a session repeats is still the earlier sending: what is to be sent again has not left with it.
+        """
+        if not record["resend"]:
+            self._to_send.take(record["number"], record["number"] + record["packets"] - 1)
         if not self._begun_ns:
             self._begun_ns = record["at_ns"]
 

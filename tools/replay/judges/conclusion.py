@@ -156,10 +156,13 @@ class World:
         mine = [it for it in self.openings if it.node == due.node and it.peer_name == due.peer]
         if len({it.peer for it in mine}) != 1:
             return False
-        for opening in mine:
-            for begin_ns, end_ns in opening.free if opening.incarnation == due.incarnation else ():
+        here = [opening for opening in mine if opening.incarnation == due.incarnation]
+        for opening in here:
+            # As long as an older session is open, its streams stay there: it may have no room, or no way to its peer.
+            older = [self._closed_ns(other) for other in here if other.opened_ns < opening.opened_ns]
+            for begin_ns, end_ns in opening.free:
                 until_ns = min(end_ns or self._closed_ns(opening), due.end_ns)
-                if until_ns - max(begin_ns, due.begin_ns) > UNSENT_NS + LATE_NS:
+                if until_ns - max(begin_ns, due.begin_ns, *older) > UNSENT_NS + LATE_NS:
                     return True
         return False
 

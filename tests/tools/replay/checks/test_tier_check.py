@@ -4,6 +4,9 @@ import pytest
 
 from tests.tools.replay.harmless import held_back_for_longer_than_its_tier
 from tests.tools.replay.judging import assert_found, breaking
+from triack.base.units import MS
+from triack.tools.replay.checks.findings import Output
+from triack.tools.replay.checks.tier_check import Tiers
 from triack.tools.replay.engines.local_engine import judge_records
 
 CHECKS = ("resend_tiers",)
@@ -21,3 +24,20 @@ def test_only_the_word_of_a_full_queue_excuses_a_wait() -> None:
     world.alpha.drop("hold_received", stop=True)
     world.alpha.drop("hold_received", stop=False)
     assert {found.check for found in judge_records(world.all_records())} == {"resend_tiers"}
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_what_a_session_repeats_is_still_to_be_sent_again(repeats: bool) -> None:
+    """The packet before it was removed, so it is to leave with another ``previous``; an ack speaks of the old one."""
+    out = Output()
+    tiers = Tiers("a", 1, out)
+    tiers.handle_settings({"seq_resend_13_ns": 300 * MS})
+    sent = {"node": "a", "incarnation": 1, "n": 1, "wall_ns": 0, "sequence": 1, "number": 13, "packets": 1}
+    tiers.handle_sent({**sent, "at_ns": 1, "resend": False})
+    tiers.handle_again(13)
+    tiers.handle_sent({**sent, "at_ns": 200 * MS, "resend": repeats})
+    tiers.handle_arrived({**sent, "at_ns": 280 * MS, "first": 13, "last": 13}, 13, 13)
+    tiers.handle_scheduled(
+        {**sent, "at_ns": 1_200 * MS, "first": 13, "last": 13, "attempt": 1, "interval_ns": 300 * MS}
+    )
+    assert [found.violation.check for found in out.findings] == ([] if repeats else ["resend_tiers"])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from triack.base.units import SECOND
 from triack.tools.replay.checks.findings import Due, Finding, Life, Opening, given
 from triack.tools.replay.judges.conclusion import Read, World, cover, decide, missing_logs, place, unfinished_logs
 from triack.tools.replay.judges.journal import Segment
@@ -17,6 +18,16 @@ OPENINGS = [
     Opening("a", 1, "b", "s2", 300, 0, "", 0),
     Opening("a", 3, "c", "s3", 0, 0, "", 0),
 ]
+
+
+@pytest.mark.parametrize("older_until_ns", [0, 2 * SECOND, 30 * SECOND])
+def test_a_session_has_room_for_what_no_older_one_has(older_until_ns: int) -> None:
+    """Streams stay in the older session as long as it is open, though it may have lost its peer."""
+    end_ns = 40 * SECOND
+    free = [Opening("a", 1, "b", "s2", 1 * SECOND, 0, "", 0, peer_name="b", free=[(1 * SECOND, 0)])]
+    older = [Opening("a", 1, "b", "s1", 1, older_until_ns, "ack-timeout", 0, peer_name="b")] if older_until_ns else []
+    world = World([Life("a", 1, 0, end_ns, True, "alpha", 10, True)], older + free)
+    assert world.holds(Due("room", "a", 1, "b", 2 * SECOND, end_ns)) == (older_until_ns < 30 * SECOND)
 
 
 @pytest.mark.parametrize(
