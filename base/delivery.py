@@ -36,7 +36,7 @@ class Ack(IntEnum):
 
 
 class Role(IntEnum):
-    """What a node is for a packet that it sends."""
+    """The role of a node for a packet that it sends."""
 
     ORIGIN = 0
     """It has written the packet, and answers for it until the destination has it."""
@@ -52,8 +52,8 @@ FREED_BY: dict[tuple[Delivery, Role], Ack] = {
     (Delivery.RECOVERABLE, Role.TRANSIT): Ack.STORE,
     (Delivery.TRANSACTIONAL, Role.TRANSIT): Ack.STORE,
 }
-"""The acknowledgement that lets a sender forget a packet. No other one ever does ([MS-MQQB] 3.1.5.5 for the first two,
-3.1.1.6.2 for the third: a session ack never deletes what is transactional at its origin)."""
+"""The acknowledgement that lets a sender forget a packet. No other one does ([MS-MQQB] 3.1.5.5 for the first two,
+3.1.1.6.2 for the third: a session ack never deletes a transactional packet at its origin)."""
 
 DURABLE: frozenset[Delivery] = frozenset({Delivery.RECOVERABLE, Delivery.TRANSACTIONAL})
 """The classes that are on disk before they are sent, and before they are store-acknowledged."""
