@@ -288,7 +288,7 @@ def held_and_given_up() -> World:
 def late_copy(world: World, number: int) -> dict[str, Any]:
     """What alpha sent as that number."""
     sent = world.alpha.all("packet_sent", number=number)[-1]
-    kept = ("session", "packet", "class", "size", "origin", "lane", "sequence", "number", "count", "previous")
+    kept = ("session", "packet", "class", "size", "origin", "lane", "sequence", "number", "counts", "previous")
     return {"cls" if name == "class" else name: sent[name] for name in kept}
 
 
@@ -333,6 +333,8 @@ def no_threshold() -> World:
     world = ready()
     for record in (*world.alpha.all("session_opened"), *world.beta.all("session_opened")):
         record.update(window=200, ack_threshold=0, ack_share="", store_ack_threshold=100)
+    for record in (world.alpha.records[0], world.beta.records[0]):
+        record.update(max_unacked_packet=200, ack_threshold=0)
     world.ack(world.send("express", world.queue("express", 150)), store=False)
     return world
 
@@ -341,11 +343,14 @@ def no_threshold() -> World:
 def expired_between_attempts() -> World:
     """What went out again expires; the next packet's first resend is attempt 1 again."""
     world = ready()
+    settle(world)
     numbers = world.queue(TX, 1)
     world.send(TX, numbers, lost=(1,))
+    world.clock.tick(30 * MS)
     scheduled(world, 1, 30 * MS)
     world.alpha.write("removed", cls=TX, **place(TX), first=1, last=1, count=PER_PACKET, reason="expired")
     world.send(TX, world.queue(TX, 1), lost=(2,))
+    world.clock.tick(30 * MS)
     scheduled(world, 1, 30 * MS, number=2)
     return world
 
@@ -354,12 +359,15 @@ def expired_between_attempts() -> World:
 def tiers_as_they_should_be() -> World:
     """Ten attempts over four tiers, then progress and the first tier again."""
     world = ready()
+    settle(world)
     arrived = world.send(TX, world.queue(TX, 2))
     world.ack(arrived, store=False)
     for attempt, wait in enumerate((30, 30, 30, 300, 300, 300, 900, 900, 900, 5000), start=1):
+        world.clock.tick(wait * MS)
         scheduled(world, attempt, wait * MS)
     world.commit(TX, range(1, 2))
     world.order_ack(1)
+    world.clock.tick(30 * MS)
     scheduled(world, 1, 30 * MS, number=2)
     return world
 
@@ -657,6 +665,7 @@ def retired() -> World:
     world.ack(arrived)
     world.order_ack(2)
     world.hand(TX, range(1, 2))
+    world.settle(TX, range(1, 2))
     end_stream(world, TX)
     restart_beta(world)
     world.hand(TX, range(2, 3))

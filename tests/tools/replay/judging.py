@@ -10,7 +10,6 @@ from tests.tools.replay.rule_faults import RULE_FAULTS, restarted
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.judges.judge import Judge
 from triack.tools.replay.log.schema import Verdict
-from triack.tools.replay.log.version1 import modernize
 
 PLANTED = (*FAULTS, *ACK_FAULTS, *RULE_FAULTS)
 
@@ -36,7 +35,7 @@ def verdict_of(world: World) -> Verdict:
     world.number()
     for log in (world.alpha, world.beta):
         for start in range(1, log.incarnation + 1):
-            judge.read(log.name, [modernize(record) for record in log.records if record["incarnation"] == start])
+            judge.read(log.name, [record for record in log.records if record["incarnation"] == start])
     return judge.finish()
 
 

@@ -89,8 +89,8 @@ class Answers:
         self._opened = record
 
     def _counts(self, what: str) -> bool:
-        """Whether the policy wants an ack at once for that; logs of older nodes do not say."""
-        return self._opened is not None and what in self._opened.get("ack_at_once", "").split()
+        """Whether the policy wants an ack at once for that."""
+        return self._opened is not None and what in self._opened["ack_at_once"].split()
 
     def handle_received(self, record: Record, *, gap: bool) -> None:
         """Packets arrived; ``gap``: they are not those behind the highest one so far."""
@@ -113,7 +113,7 @@ class Answers:
 
     def _judge_due(self, waiting: Waiting, record: Record, opened: Record, *, gap: bool) -> None:
         """See whether an ack is due with these packets, or what has come since it was."""
-        threshold, most_bytes = opened["ack_threshold"], opened.get("ack_bytes", 0)
+        threshold, most_bytes = opened["ack_threshold"], opened["ack_bytes"]
         if waiting.due_ns:
             if record["at_ns"] > waiting.seen_ns:
                 waiting.moments += 1
@@ -153,7 +153,7 @@ class Answers:
         if trigger in ("gap", "duplicate"):
             if trigger not in self._happened:
                 return f"an ack for a {trigger}, and there was none"
-            if opened is not None and "ack_at_once" in opened and not self._counts(trigger):
+            if opened is not None and not self._counts(trigger):
                 return f"an ack for a {trigger}, and at once are only {opened['ack_at_once'] or 'none'}"
         return "" if opened is None else self._judge_limit(trigger, waiting, record, opened)
 
@@ -162,7 +162,7 @@ class Answers:
         count, size = (waiting.count, waiting.size) if waiting is not None else (0, 0)
         if trigger == "count" and count < opened["ack_threshold"]:
             return f"an ack for its count, {count} of {opened['ack_threshold']}"
-        if trigger == "bytes" and size < opened.get("ack_bytes", 0):
+        if trigger == "bytes" and size < opened["ack_bytes"]:
             return f"an ack for its bytes, {size} of {opened['ack_bytes']}"
         if waiting is not None and count and trigger in ("delay", "idle"):
             since_ns = waiting.first_record["at_ns"] if trigger == "delay" else waiting.last_ns

@@ -45,6 +45,7 @@ class Tiers:
         self._stored = False
 
     def _wait_ns(self, attempt: int) -> int | None:
+        """The wait before an attempt; None where the log of the start begins without the node's settings."""
         name = next(name for last, name in TIERS if last is None or attempt <= last)
         return self._settings.get(name)
 
@@ -166,9 +167,7 @@ class Tiers:
             due = self._reset_elsewhere(record) if attempt == 1 else ()
             self._report(record, f"attempt {attempt} follows attempt {self._attempt}", *due, *self._begun_anew(record))
         wait_ns = self._wait_ns(attempt)
-        if wait_ns is None:
-            self._judge_claimed(record)
-        else:
+        if wait_ns is not None:
             if record["interval_ns"] != wait_ns:
                 self._report(record, f"attempt {attempt} after {record['interval_ns']} ns, its tier has {wait_ns} ns")
             self._judge_wait(record, wait_ns)
@@ -208,16 +207,6 @@ class Tiers:
             return ()
         peer, opened_ns = self._anew
         return (Due("opened_anew", record["node"], record["incarnation"], peer, opened_ns, opened_ns),)
-
-    def _judge_claimed(self, record: Record) -> None:
-        """Without settings in the log, as of old nodes, the waits can only be compared with each other."""
-        before, attempt = self._scheduled, record["attempt"]
-        if before is None or before["incarnation"] != record["incarnation"] or attempt != before["attempt"] + 1:
-            return
-        same = (attempt - 1) // 3 == (attempt - 2) // 3 or attempt > TIERS[2][0] + 1
-        waits = before["interval_ns"], record["interval_ns"]
-        if (same and waits[0] != waits[1]) or waits[1] < waits[0]:
-            self._report(record, f"attempt {attempt} after {waits[1]} ns, the one before after {waits[0]} ns")
 
     def _judge_missing(self, record: Record) -> None:
         """Report a wait that ended, with packets that waited for their order ack, and no resend."""

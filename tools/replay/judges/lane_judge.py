@@ -144,7 +144,6 @@ class LaneJudge:
         before = self._starts.get(node)
         self._starts[node] = start
         if before == start:
-            # In older logs only the first segment of a start tells the settings.
             known = self._lives[node]
             for name in SETTINGS:
                 if name in record and name in known and record[name] != known[name]:

@@ -257,11 +257,11 @@ class SessionJudge:
 
     def _judge_timeouts(self, end: End, record: Record) -> None:
         assert end.opened is not None
-        settings, said = {**end.life, **end.opened}, ""
+        said = ""
         if record["reason"] == "ack-timeout":
-            said = judge_timeout(end.silence, record, settings.get("ack_timeout_min_ns", 0), "ack")
+            said = judge_timeout(end.silence, record, end.opened["ack_timeout_min_ns"], "ack")
         elif record["reason"] == "store-ack-timeout":
-            said = judge_timeout(end.store_silence, record, settings.get("store_ack_timeout_min_ns", 0), "store ack")
+            said = judge_timeout(end.store_silence, record, end.opened["store_ack_timeout_min_ns"], "store ack")
         if said:
             self._report(record, "ack_timeout", said)
 
@@ -277,12 +277,11 @@ class SessionJudge:
         origin, lane = record["origin"], record["lane"]
         if end.opened is None or end.takes is None or (origin, lane) in end.takes:
             return
-        if "store_ack_delay_ns" in end.opened:
-            end.takes.add((origin, lane))
-            opened = end.opened
-            terms = {"threshold": opened["store_ack_threshold"], "most_bytes": opened.get("store_ack_bytes", 0)}
-            terms["delay_ns"] = opened["store_ack_delay_ns"]
-            self._fact("~taking", record, origin, lane, session=self._session, **terms)
+        opened = end.opened
+        end.takes.add((origin, lane))
+        terms = {"threshold": opened["store_ack_threshold"], "most_bytes": opened["store_ack_bytes"]}
+        terms["delay_ns"] = opened["store_ack_delay_ns"]
+        self._fact("~taking", record, origin, lane, session=self._session, **terms)
 
     def _end_taking(self, end: End, record: Record) -> None:
         for origin, lane in sorted(end.takes or ()):
@@ -476,8 +475,8 @@ class SessionJudge:
             end.store_silence.hear(record, acked=stored)
 
     def _judge_store_patience(self, end: End, left_ns: int | None, record: Record) -> None:
-        most_ns = (end.opened or {}).get("store_ack_timeout_max_ns")
-        if most_ns is not None and left_ns is not None:
+        if end.opened is not None and left_ns is not None:
+            most_ns = end.opened["store_ack_timeout_max_ns"]
             said = judge_store_patience(end.store_silence, left_ns, record, most_ns)
             if said:
                 since_ns = max(end.store_silence.since_ns, left_ns)
@@ -630,8 +629,8 @@ class SessionJudge:
 
     def _judge_silence(self, end: End, other: End | None) -> None:
         """An end that hears nothing does not wait for ever; which pings of a peer that asks have come is in no log."""
-        settings = end.opened or {}
-        if "ack_timeout_max_ns" not in settings or other is None or other.opened is None:
+        settings = end.opened
+        if settings is None or other is None or other.opened is None:
             return
         if other.silence.waiting or other.store_silence.waiting or other.silence.pings:
             return

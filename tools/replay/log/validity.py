@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from triack.base.log_lines import NS_MAX
 from triack.base.printable import printable
-from triack.base.session_log import COMMON, EVENTS, FIELDS, LACKING, SCHEMA_VERSION, Event
+from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION, Event
 from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, TRANSACTIONAL
-from triack.tools.replay.log.version1 import VERSION as VERSION_1
 
 Record = dict[str, Any]
 
@@ -167,8 +166,7 @@ def _packets_fault(record: Record) -> str:
 
 def _shape_fault(record: Record) -> str:
     if record.get("v", SCHEMA_VERSION) != SCHEMA_VERSION:
-        version = _shown(record["v"])
-        return f"has schema version {version}; this replay reads versions {VERSION_1} and {SCHEMA_VERSION}"
+        return f"has session log version {_shown(record['v'])}; this replay reads version {SCHEMA_VERSION} only"
     for name, field in COMMON.items():
         if type(record.get(name)) is not field.type:
             return f"is damaged: field {name!r} is missing or of the wrong type"
@@ -179,8 +177,8 @@ def _shape_fault(record: Record) -> str:
 
 def _fields_fault(record: Record, event: Event) -> str:
     name, cls = record["event"], record.get("class", EXPRESS)
-    wanted = set(event.fields) - set(LACKING.get(name, ()))
-    more = record.keys() - COMMON.keys() - set(event.fields)
+    wanted = set(event.fields)
+    more = record.keys() - COMMON.keys() - wanted
     if wanted - record.keys() or more not in map(set, event.variants):
         return printable(f"{name} with the fields {', '.join(sorted(record.keys() - COMMON.keys()))}")
     wrong = [field for field, value in record.items() if type(value) is not _FIELDS[field].type]

@@ -8,7 +8,6 @@ from tests.tools.replay.builder import healthy
 from triack.base.log_lines import NS_MAX
 from triack.base.session_log import COMMON, EVENTS, FIELDS
 from triack.tools.replay.log.validity import NUMBER_MAX, complaint
-from triack.tools.replay.log.version1 import modernize
 
 HALF = "a\ud800"
 
@@ -18,7 +17,7 @@ def sample(name: str) -> Any:
     field = (COMMON | FIELDS)[name]
     ids = {"node": "a" * 32, "origin": "b" * 32, "peer": "c" * 32, "session": "d" * 16, "class": "transactional"}
     values = {int: 1, bool: False, str: "text", list: [[1, 1]]}
-    return {"v": 2, **ids}.get(name, values[field.type])
+    return {"v": 3, **ids}.get(name, values[field.type])
 
 
 def records() -> list[dict[str, Any]]:
@@ -90,7 +89,7 @@ def test_a_class_is_one_of_three() -> None:
     """And a position is what its class has."""
     world = healthy()
     world.number()
-    recovered = modernize(world.beta.one("position_recovered"))
+    recovered = world.beta.one("position_recovered")
     assert complaint(recovered) == ""
     assert complaint({**recovered, "class": "magic"}) == "is damaged: unknown class 'magic'"
     assert complaint({**recovered, "class": "recoverable"}).endswith(
