@@ -307,9 +307,10 @@ EVENTS: Final[dict[str, Event]] = {
         ("origin", "lane", "sequence", "number"),
     ),
     "hold_received": Event(
-        "the destination of a stream has no room for more of it (`stop`), or has some again: of a durable stream, all "
-        "that waits for acknowledgements goes out again when it may",
+        "the destination of a stream has no room for more of it (`stop`), and says why (`reason`), or has some again: "
+        "of a durable stream, all that waits for acknowledgements goes out again when it may",
         (*_STREAM, "stop"),
+        ((), ("reason",)),
     ),
     "stream_ended": Event(
         "the origin ends a stream of which nothing is outstanding: nothing more is queued in it. A process that dies "
