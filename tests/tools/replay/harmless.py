@@ -645,7 +645,7 @@ def end_stream(world: World, cls: str) -> None:
     world.beta.write("stream_forgotten", cls=cls, **place(cls))
 
 
-def next_stream(world: World, deliver: Callable[[], None]) -> None:
+def next_stream(world: World, deliver: Callable[[], object]) -> None:
     """What is delivered is of the next streams in the same lanes."""
     before = [len(log.records) for log in (world.alpha, world.beta)]
     world.next = dict.fromkeys(CLASS_LANES, 1)
@@ -751,6 +751,33 @@ def ended_before_its_order_ack_was_due() -> World:
     end_stream(world, TX)
     world.clock.tick(2000 * MS)
     next_stream(world, lambda: world.deliver(TX, 1))
+    return world
+
+
+@harmless
+def forgotten_again_after_a_restart() -> World:
+    """Beta is killed before the commit that forgets a stream: its next start finds the stream, and is told again."""
+    world = ready()
+    world.deliver(TX, 2)
+    end_stream(world, TX)
+    world.alpha.write("session_closed", session=world.session, peer=BETA, peer_name="b", reason="superseded", unacked=0)
+    world.beta.start()
+    world.beta.write("position_recovered", cls=TX, **place(TX), number=2)
+    world.open()
+    world.beta.write("stream_forgotten", cls=TX, **place(TX))
+    next_stream(world, lambda: world.deliver(TX, 1))
+    return world
+
+
+@harmless
+def lanes_of_an_earlier_life() -> World:
+    """Alpha is killed. Its next life has express streams in the lanes of the first, of which beta was told no end."""
+    world = ready()
+    world.deliver("express", 2)
+    world.close()
+    world.alpha.start()
+    world.open()
+    next_stream(world, lambda: world.deliver("express", 1))
     return world
 
 

@@ -123,6 +123,8 @@ class Incoming:
         store_acks: judges when store acks leave.
         early_store_acks: those that nothing committed stands behind.
         holes: numbers that commits went past; what the origin had given up is no fault.
+        reused: (record, sequence) of what came in the lane of an express stream that was not forgotten; no fault when
+            its origin has started again meanwhile.
     """
 
     def __init__(self, node: str, origin: str, lane: int, out: Output) -> None:
@@ -136,11 +138,16 @@ class Incoming:
         self._ack_top = (0, 0)
         self._handed_at: dict[str, tuple[int, int, int]] = {}
         self._found: dict[int, RangeSet] | None = None
+        # The sequences of which something came, or was found on the disk, in this start and was not forgotten since;
+        # and the newest of all.
+        self._here: set[int] = set()
+        self._newest = 0
         self._life: Record = {}
         # The first commit that no order ack has covered, and the session peer that it came from.
         self._unanswered: Record | None = None
         self.early_store_acks: list[tuple[Record, Span]] = []
         self.holes: list[tuple[Record, int, int]] = []
+        self.reused: list[tuple[Record, int]] = []
 
     def _at(self, record: Record, check: str, evidence: str, *dues: Due, sequence: int, **more: int | str) -> None:
         self._out.report(
@@ -173,6 +180,7 @@ class Incoming:
         """A new start: what was on disk must be there again; express is gone."""
         self._end_recovery(record)
         self._found = {}
+        self._here.clear()
         self._unanswered = None
         self.store_acks.handle_started()
         for receiver in self.sequences.values():
@@ -233,6 +241,7 @@ class Incoming:
         receiver = self._sequence(record)
         receiver.cls = record["class"]
         receiver.forgotten, receiver.late = False, RangeSet()
+        self._here.add(record["sequence"])
         receiver.found_in = record["incarnation"]
         ordered = record["class"] == TRANSACTIONAL
         found = RangeSet()
@@ -269,6 +278,8 @@ class Incoming:
 
     def handle_received(self, record: Record) -> None:
         """Packets arrived."""
+        if record["sequence"] > self._newest:
+            self._judge_lane(record)
         receiver = self._sequence(record)
         self.store_acks.handle_record()
         receiver.cls = record["class"]
@@ -278,6 +289,8 @@ class Incoming:
         if receiver.forgotten:
             for span in receiver.arrived.missing(first, last):
                 receiver.late.add(*span)
+        else:
+            self._here.add(record["sequence"])
         if receiver.rejections or receiver.kept or receiver.arrived.overlap(first, last):
             self._receive_again(record, receiver)
             return
@@ -290,6 +303,17 @@ class Incoming:
             first += packets
         if receiver.cls != EXPRESS:
             self.store_acks.handle_run(record)
+
+    def _judge_lane(self, record: Record) -> None:
+        """See that the stream before was forgotten: an origin uses a lane again only when this node has said so."""
+        before = self.sequences.get(self._newest)
+        if before is not None and before.on_disk:
+            due = settled(self.node, before.found_in, record["incarnation"])
+            evidence = f"not forgotten, and stream {record['sequence']} came in its lane"
+            self._at(record, "claims", evidence, due, sequence=self._newest)
+        elif before is not None and before.express and self._newest in self._here:
+            self.reused.append((record, self._newest))
+        self._newest = record["sequence"]
 
     def _receive_again(self, record: Record, receiver: Receiver) -> None:
         """Packets arrived, some of which may have done so before."""
@@ -406,6 +430,12 @@ class Incoming:
     def handle_forgotten(self, record: Record) -> None:
         """Its origin has ended the stream: nothing of it is on the disk after the next commit, nor accepted again."""
         receiver = self._sequence(record)
+        # What is in the lane may be of an earlier life of its origin, which numbers express streams anew.
+        gone = {sequence for sequence in self._here if sequence <= record["sequence"]}
+        self._here -= gone
+        if not gone or self.node == self._origin:
+            evidence = "forgotten, and nothing of it had come or been found since the node started or forgot it"
+            self._at(record, "claims", evidence, sequence=record["sequence"])
         receiver.on_disk = RangeSet()
         receiver.forgotten = True
         # An origin that has ended its stream waits for no order ack: whatever was owed until now is owed no longer.

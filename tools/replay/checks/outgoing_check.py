@@ -78,8 +78,9 @@ class Outgoing:
         self._peer_name = ""
         self._held = False
         self._unsent: tuple[Record, int] | None = None
-        # The sequences that this start has ended.
+        # The sequences that this start has ended, and the last one that it put something into.
         self._ended: set[int] = set()
+        self._used: int | None = None
 
     @property
     def is_origin(self) -> bool:
@@ -145,6 +146,7 @@ class Outgoing:
         self._last_failed = None
         self._left.clear()
         self._ended.clear()
+        self._used = None
         self._tiers.handle_restart()
         for sender in self.sequences.values():
             if sender.cls == EXPRESS:
@@ -181,6 +183,7 @@ class Outgoing:
         """Packets were committed for sending."""
         if record["node"] != record["origin"]:
             self._at(record, "queue", "queued by another node", record["sequence"], number=record["first"])
+        self._judge_lane(record)
         sender, first, last = self._sequence(record), record["first"], record["last"]
         sender.cls, self._peer_name = record["class"], record["peer_name"]
         if record.get("recovered"):
@@ -331,7 +334,15 @@ class Outgoing:
         for first, last in sender.wanted:
             evidence = "its stream has ended, and it was neither acknowledged nor removed"
             self._at(record, "forgotten", evidence, sequence, number=first, last=last)
+        if sequence in self._ended:
+            self._at(record, "claims", "ended again", sequence)
         self._ended.add(sequence)
+
+    def _judge_lane(self, record: Record) -> None:
+        """See that a lane is used again only when the stream before has ended."""
+        before, self._used = self._used, record["sequence"]
+        if before is not None and before != self._used and before not in self._ended:
+            self._at(record, "claims", f"not ended, and its lane has stream {self._used}", before)
 
     # ---- sessions
 

@@ -379,6 +379,10 @@ class LaneJudge:
                     record = self._last[receiver.node]
                     dues = of_origin(self._origin, record)
                     self._at(record, "queue", "recovered but not queued", sequence, *dues, number=low, last=high)
+        for record, sequence in receiver.reused:
+            if 0 < self._stories[sequence].since == self._stories[record["sequence"]].since:
+                evidence = f"not forgotten, and stream {record['sequence']} of the same life came in its lane"
+                self._at(record, "claims", evidence, sequence)
         for record, first, last in receiver.holes:
             self._judge_hole(record, first, last, receiver.sequences[record["sequence"]])
         for record, (low, high) in receiver.early_store_acks:
