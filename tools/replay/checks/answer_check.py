@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from triack.tools.replay.checks.findings import EVER, LATE_MOMENTS, LATE_NS, Due, Output, Record, awake
+from triack.tools.replay.checks.findings import EVER, LATE_MOMENTS, LATE_NS, Due, Output, Record, SessionReporter, awake
 
 _TRIGGERS: Final = ("count", "bytes", "delay", "idle", "piggyback", "gap", "duplicate", "request")
 STILL_NS: Final = 250_000_000
@@ -66,7 +66,7 @@ class Waiting:
         return self.due_ns > 0 and (self.moments > LATE_MOMENTS or now_ns > self.limit_ns(opened))
 
 
-class Answers:
+class Answers(SessionReporter):
     """Judges the session acks that one end gives.
 
     Args:
@@ -74,11 +74,10 @@ class Answers:
         out: takes what is found.
     """
 
-    __slots__ = ("_happened", "_opened", "_out", "_session", "_waiting")
+    __slots__ = ("_happened", "_opened", "_waiting")
 
     def __init__(self, session: str, out: Output) -> None:
-        self._session = session
-        self._out = out
+        super().__init__(session, out)
         self._opened: Record | None = None
         self._waiting: Waiting | None = None
         # Which of gap and duplicate there was since the last ack.
@@ -217,9 +216,6 @@ class Answers:
         limit_ns, first = self._opened["idle_ack_delay_ns"], waiting.first_record
         due = awake(first, first["at_ns"], first["at_ns"] + limit_ns + LATE_NS, until_ns)
         self._report(first, "idle_delay", f"{what}, {_allowed(limit_ns)}", *dues, due, number=waiting.first)
-
-    def _report(self, record: Record, check: str, evidence: str, *dues: Due, **where: int) -> None:
-        self._out.report(record, check, evidence, *dues, session=self._session, **where)
 
 
 def _allowed(limit_ns: int) -> str:

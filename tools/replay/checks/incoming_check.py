@@ -13,10 +13,11 @@ from triack.tools.replay.checks.commits import Commits
 from triack.tools.replay.checks.findings import LATE_NS, Due, Output, Record, awake, given, of_origin, settled
 from triack.tools.replay.checks.runs import Carried, packets_of
 from triack.tools.replay.checks.settling import Settling
+from triack.tools.replay.checks.side import Side
 from triack.tools.replay.checks.store_ack_check import StoreAcks
-from triack.tools.replay.checks.weights import Weights
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER, REJECT_REASONS, TRANSACTIONAL
+from triack.tools.replay.log.weights import Weights
 
 DEAD_LETTER_LANE: Final = 0
 """Dead letters are put into their queue by their own node; they were in no stream."""
@@ -110,7 +111,7 @@ class Receiver:
         return any(previous < number < later for later, previous in self.previous.items())
 
 
-class Incoming:
+class Incoming(Side[Receiver]):
     """One node's receiving side of one lane.
 
     Args:
@@ -119,7 +120,6 @@ class Incoming:
         out: takes what is found.
 
     Attributes:
-        sequences: what is known of each.
         store_acks: judges when store acks leave.
         early_store_acks: those that nothing committed stands behind.
         holes: numbers that commits went past; what the origin had given up is no fault.
@@ -128,11 +128,7 @@ class Incoming:
     """
 
     def __init__(self, node: str, origin: str, lane: int, out: Output) -> None:
-        self.node = node
-        self._origin = origin
-        self._lane = lane
-        self._out = out
-        self.sequences: dict[int, Receiver] = {}
+        super().__init__(node, origin, lane, out)
         self.store_acks = StoreAcks(origin, lane, out)
         self._top = (-1, -1)
         self._ack_top = (0, 0)
@@ -142,17 +138,14 @@ class Incoming:
         # and the newest of all.
         self._here: set[int] = set()
         self._newest = 0
-        self._life: Record = {}
         # The first commit that no order ack has covered, and the session peer that it came from.
         self._unanswered: Record | None = None
         self.early_store_acks: list[tuple[Record, Span]] = []
         self.holes: list[tuple[Record, int, int]] = []
         self.reused: list[tuple[Record, int]] = []
 
-    def _at(self, record: Record, check: str, evidence: str, *dues: Due, sequence: int, **more: int | str) -> None:
-        self._out.report(
-            record, check, evidence, *dues, origin=self._origin, lane=self._lane, sequence=sequence, **more
-        )
+    def _begin(self) -> Receiver:
+        return Receiver()
 
     def _known(self, record: Record) -> Due:
         """What was committed in an earlier start is known if the log of that is given, and goes to its end.
@@ -162,13 +155,6 @@ class Incoming:
         """
         receiver, start = self._sequence(record), record["incarnation"]
         return settled(self.node, start if receiver.cls == EXPRESS else receiver.found_in, start)
-
-    def _sequence(self, record: Record) -> Receiver:
-        receiver = self.sequences.get(record["sequence"])
-        if receiver is None:
-            receiver = self.sequences[record["sequence"]] = Receiver()
-            receiver.cls = record.get("class", TRANSACTIONAL)
-        return receiver
 
     # ---- starts of the node
 
@@ -201,10 +187,6 @@ class Incoming:
                 for low, high in receiver.settled.missing(*span):
                     receiver.kept.update(dict.fromkeys(range(low, high + 1), 0))
 
-    def handle_other(self, record: Record) -> None:
-        """Any record that no start begins with: the node has said what it found."""
-        self._end_recovery(record)
-
     def _end_recovery(self, record: Record, *dues: Due) -> None:
         found, self._found = self._found, None
         if found is not None:
@@ -234,7 +216,7 @@ class Incoming:
             for first, last in receiver.on_disk:
                 for low, high in have.missing(first, last):
                     evidence = f"on disk before the restart, recovered {list(have) or 'nothing'}"
-                    self._at(record, "not_recovered", evidence, ends, *dues, sequence=sequence, number=low, last=high)
+                    self._at(record, "not_recovered", evidence, sequence, ends, *dues, number=low, last=high)
 
     def handle_recovered(self, record: Record) -> None:
         """What the node found on its disk."""
@@ -253,10 +235,10 @@ class Incoming:
         for span in found:
             receiver.recovered.add(*span)
         if self._found is not None and record["sequence"] in self._found:
-            self._at(record, "claims", "recovered twice in one start", sequence=record["sequence"])
+            self._at(record, "claims", "recovered twice in one start", record["sequence"])
         if self._found is None:
             evidence = "a position recovered, but not at a start"
-            self._at(record, "node_life", evidence, sequence=record["sequence"])
+            self._at(record, "node_life", evidence, record["sequence"])
         else:
             self._found[record["sequence"]] = found
         if ordered:
@@ -271,8 +253,7 @@ class Incoming:
         for first, last in found:
             for low, high in known.missing(first, last):
                 evidence = "found at a start, and had not arrived before"
-                where = {"sequence": record["sequence"], "number": low, "last": high}
-                self._at(record, "recovered_from_nowhere", evidence, due, **where)
+                self._at(record, "recovered_from_nowhere", evidence, record["sequence"], due, number=low, last=high)
 
     # ---- arrivals and commits
 
@@ -310,7 +291,7 @@ class Incoming:
         if before is not None and before.on_disk:
             due = settled(self.node, before.found_in, record["incarnation"])
             evidence = f"not forgotten, and stream {record['sequence']} came in its lane"
-            self._at(record, "claims", evidence, due, sequence=self._newest)
+            self._at(record, "claims", evidence, self._newest, due)
         elif before is not None and before.express and self._newest in self._here:
             self.reused.append((record, self._newest))
         self._newest = record["sequence"]
@@ -351,7 +332,7 @@ class Incoming:
         """A packet was refused: as a duplicate only if it is here already, or is held for those before it."""
         receiver, number = self._sequence(record), record["number"]
         for low, high in receiver.arrived.missing(number, number):
-            self._at(record, "rejected", "rejected but not arrived", sequence=record["sequence"], number=low, last=high)
+            self._at(record, "rejected", "rejected but not arrived", record["sequence"], number=low, last=high)
         reason, sequence = record["reason"], record["sequence"]
         before = receiver.rejections.get(number)
         receiver.rejections[number] = reason
@@ -360,14 +341,14 @@ class Incoming:
         after = before not in FOR_EVER or reason == "duplicate"
         held = after and before != reason and number in receiver.again
         if before is not None and not held:
-            self._at(record, "rejected", "rejected again, and did not arrive again", sequence=sequence, number=number)
+            self._at(record, "rejected", "rejected again, and did not arrive again", sequence, number=number)
         if number in receiver.kept:
             receiver.kept[number] -= 1
         elif number not in receiver.again:
             # Even as a duplicate: what comes behind a commit that went past it.
             receiver.kept[number] = 0
         if reason not in REJECT_REASONS:
-            self._at(record, "claims", f"unknown reason {reason!r}", sequence=sequence, number=number)
+            self._at(record, "claims", f"unknown reason {reason!r}", sequence, number=number)
         elif reason == "duplicate":
             self._out.count("duplicates_on_wire", 1)
             self._out.chart("duplicates", record["wall_ns"], 1)
@@ -375,9 +356,9 @@ class Incoming:
             unknown = number > receiver.top and number not in receiver.again and not receiver.passes_over(number)
             if record["class"] == TRANSACTIONAL and unknown:
                 evidence = "a duplicate of what was not accepted and came once"
-                self._at(record, "rejected", evidence, sequence=sequence, number=number)
+                self._at(record, "rejected", evidence, sequence, number=number)
         elif reason != "stale-sequence" and number in receiver.settled and record["class"] != EXPRESS:
-            self._at(record, "claims", f"{reason}, but it is on disk", sequence=sequence, number=number)
+            self._at(record, "claims", f"{reason}, but it is on disk", sequence, number=number)
         elif reason in PASSED:
             receiver.held_back.add(number, number)
         elif reason in FOR_EVER:
@@ -391,9 +372,9 @@ class Incoming:
         first, last = record["first"], record["last"]
         for low, high in receiver.late.overlap(first, last):
             evidence = "came after its stream was forgotten, and was committed"
-            self._at(record, "claims", evidence, sequence=sequence, number=low, last=high)
+            self._at(record, "claims", evidence, sequence, number=low, last=high)
         if last < first:
-            self._at(record, "claims", f"committed {first}..{last}", sequence=sequence, number=first)
+            self._at(record, "claims", f"committed {first}..{last}", sequence, number=first)
             return
         receiver.commits.note(receiver.committed, record)
         receiver.committed += 1
@@ -402,7 +383,7 @@ class Incoming:
         receiver.unarrived += [(record, span) for span in receiver.arrived.missing(first, last)]
         if record["class"] == EXPRESS:
             for low, high in receiver.express.overlap(first, last):
-                self._at(record, "express_twice", "entered the queue again", sequence=sequence, number=low, last=high)
+                self._at(record, "express_twice", "entered the queue again", sequence, number=low, last=high)
             receiver.express.add(first, last)
         elif record["class"] == TRANSACTIONAL:
             self._judge_place(record, receiver)
@@ -420,7 +401,7 @@ class Incoming:
         if (sequence, first) <= self._top:
             self._out.count("out_of_order", record["count"])
             evidence = f"committed {first}..{last} after {self._top[0]}/{self._top[1]}"
-            self._at(record, "order", evidence, sequence=sequence, number=first)
+            self._at(record, "order", evidence, sequence, number=first)
         if first > before + 1:
             self.holes.append((record, before + 1, first - 1))
         self._top = max(self._top, (sequence, last))
@@ -435,7 +416,7 @@ class Incoming:
         self._here -= gone
         if not gone or self.node == self._origin:
             evidence = "forgotten, and nothing of it had come or been found since the node started or forgot it"
-            self._at(record, "claims", evidence, sequence=record["sequence"])
+            self._at(record, "claims", evidence, record["sequence"])
         receiver.on_disk = RangeSet()
         receiver.forgotten = True
         # An origin that has ended its stream waits for no order ack: whatever was owed until now is owed no longer.
@@ -452,12 +433,12 @@ class Incoming:
         receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
         if number > receiver.top:
             evidence = f"order ack up to {number}, committed up to {receiver.top}"
-            self._at(record, "order_ack_before_commit", evidence, sequence=sequence, number=number)
+            self._at(record, "order_ack_before_commit", evidence, sequence, number=number)
         elif not receiver.forgotten:
             receiver.on_disk.add(1, number)
         if (sequence, number) < self._ack_top:
             evidence = f"order ack {number} follows {self._ack_top[1]}"
-            self._at(record, "ack_taken_back", evidence, sequence=sequence, number=number)
+            self._at(record, "ack_taken_back", evidence, sequence, number=number)
         self._ack_top = max(self._ack_top, (sequence, number))
         self._answer(record)
 
@@ -484,7 +465,7 @@ class Incoming:
             )
             evidence = f"order ack {what} {took_ns // 1_000_000} ms, {limit_ns // 1_000_000} ms are allowed"
             dues = due, awake(waiting, waiting["at_ns"], due.end_ns, now_ns)
-            self._at(waiting, "order_ack_late", evidence, *dues, sequence=waiting["sequence"], number=waiting["first"])
+            self._at(waiting, "order_ack_late", evidence, waiting["sequence"], *dues, number=waiting["first"])
 
     def handle_store_acked(self, record: Record) -> None:
         """A store ack left that covers packets of the lane."""
@@ -495,6 +476,14 @@ class Incoming:
         for span in receiver.settled.missing(record["first"], record["last"]):
             for unheld in receiver.held_back.missing(*span):
                 self.early_store_acks += [(record, early) for early in receiver.refused.missing(*unheld)]
+
+    def handle_taking(self, record: Record) -> None:
+        """A session brings packets of the lane: when store acks of them are due there."""
+        self.store_acks.handle_taking(record)
+
+    def handle_taken(self, record: Record) -> None:
+        """That session is over, or its log is."""
+        self.store_acks.handle_taken(record)
 
     # ---- handing out
 
@@ -507,7 +496,7 @@ class Incoming:
         last = number + sum(packets for packets, _ in record["counts"]) - 1
         for low, high in receiver.settled.missing(number, last):
             evidence = "handed out but not committed"
-            self._at(record, "queue", evidence, self._known(record), sequence=sequence, number=low, last=high)
+            self._at(record, "queue", evidence, sequence, self._known(record), number=low, last=high)
         if record["class"] != EXPRESS:
             self._judge_settled(record, receiver)
         first, place = number, record["place"]
@@ -556,7 +545,7 @@ class Incoming:
         if self._lane == DEAD_LETTER_LANE:
             return
         receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
-        place, at_ns, last = record["place"], record["at_ns"], number - 1
+        place, at_ns, start, last = record["place"], record["at_ns"], record["incarnation"], number - 1
         for packets, messages in record["counts"]:
             last = number + packets - 1
             if not place and self._are_whole(receiver, number, last, messages):
@@ -569,18 +558,17 @@ class Incoming:
                     before = receiver.settling.settle_messages(numbers, count, at_ns) or before
                     place = 0
             if before:
-                self._at(record, "claims", "settled, and was before", sequence=sequence, number=number, last=last)
+                self._at(record, "claims", "settled, and was before", sequence, number=number, last=last)
             number, place = last + 1, 0
         for low, high in receiver.settled.missing(record["number"], last):
-            where = {"sequence": sequence, "number": low, "last": high}
-            self._at(record, "queue", "settled but not committed", self._known(record), **where)
+            evidence = "settled but not committed"
+            self._at(record, "queue", evidence, sequence, self._known(record), number=low, last=high)
         taken = {each for removed in (receiver.out.removed, receiver.out.expired) for each in removed}
         for low, high in receiver.out.any.missing(record["number"], last):
             for each in range(low, high + 1):
                 if each not in taken:
-                    evidence, where = "settled, and never handed out, purged or expired", {"number": each}
-                    known = given(self.node, last=record["incarnation"])
-                    self._at(record, "claims", evidence, known, sequence=sequence, **where)
+                    evidence, known = "settled, and never handed out, purged or expired", given(self.node, last=start)
+                    self._at(record, "claims", evidence, sequence, known, number=each)
 
     def handle_returned(self, record: Record) -> None:
         """An application gave messages back."""
@@ -607,7 +595,7 @@ class Incoming:
         early_ns = record["receive_by_ms"] * 1_000_000 - record["wall_ns"]
         if early_ns > 0:
             evidence = f"expired {-(-early_ns // 1_000_000)} ms before their time to be received had ended"
-            self._at(record, "claims", evidence, sequence=record["sequence"], number=record["number"])
+            self._at(record, "claims", evidence, record["sequence"], number=record["number"])
         out = self._sequence(record).out
         self._remove(record, out.removed, out.expired)
 
@@ -617,7 +605,7 @@ class Incoming:
         spans = list(_messages_of(record))
         for low, high in receiver.settled.missing(spans[0][0], spans[-1][0]):
             evidence = f"{record['event']} but not committed"
-            self._at(record, "queue", evidence, self._known(record), sequence=sequence, number=low, last=high)
+            self._at(record, "queue", evidence, sequence, self._known(record), number=low, last=high)
         taken = receiver.out.taken
         for number, first, last in spans:
             if list(taken.get(number, RangeSet()).overlap(first, last)):
@@ -654,7 +642,7 @@ class Incoming:
         count = receiver.counts.get(number)
         if last < first or (count is not None and last >= max(count, 1)):
             evidence = f"messages {first}..{last} of a packet with {count}"
-            self._at(record, "claims", evidence, sequence=record["sequence"], number=number)
+            self._at(record, "claims", evidence, record["sequence"], number=number)
         return count
 
     def _judge_marks(self, record: Record, receiver: Receiver, number: int, first: int, last: int) -> None:
@@ -665,7 +653,7 @@ class Incoming:
             return
         marked = receiver.out.marked.get(number)
         if marked is not None and marked.overlap(first, last):
-            self._at(record, "unmarked", "handed out as new after a redelivery", sequence=sequence, number=number)
+            self._at(record, "unmarked", "handed out as new after a redelivery", sequence, number=number)
         if number in receiver.out.whole:
             again = last - first + 1
         else:
@@ -678,7 +666,7 @@ class Incoming:
         if again:
             self._out.count("duplicates_delivered", again)
             evidence = f"{counted(again, 'message')} handed out again without being marked"
-            self._at(record, "duplicates_delivered", evidence, sequence=sequence, number=number)
+            self._at(record, "duplicates_delivered", evidence, sequence, number=number)
 
     def _judge_handed_order(self, record: Record, last: int) -> None:
         before = self._handed_at.get(record["queue"])
@@ -737,13 +725,13 @@ class Incoming:
                 if receiver.cls == TRANSACTIONAL and commit.first < number < commit.last:
                     # Its origin may have given it up.
                     dues += of_origin(self._origin, commit.record(self.node))
-                self._at(commit.record(self.node), "not_handed", evidence, *dues, sequence=sequence, number=number)
+                self._at(commit.record(self.node), "not_handed", evidence, sequence, *dues, number=number)
 
     def _judge_lost_reads(self, sequence: int, receiver: Receiver) -> None:
         """Report what was in hands when its node died, and did not come again before what was never handed out."""
         for record, since, number in receiver.settling.lost():
             evidence = "in the hands of a reader when its node ended, and not handed out again before younger ones"
-            self._at(record, "not_handed", evidence, settled(self.node, since), sequence=sequence, number=number)
+            self._at(record, "not_handed", evidence, sequence, settled(self.node, since), number=number)
 
     def _unread(self, receiver: Receiver, first: int, last: int) -> Iterator[int]:
         """Yield the packets of which some message was neither handed out, purged nor expired."""

@@ -7,7 +7,7 @@ to send again passes without a record, so a resend may come a whole number of wa
 
 from __future__ import annotations
 
-from triack.tools.replay.checks.findings import LATE_NS, Due, Output, Record, awake
+from triack.tools.replay.checks.findings import LATE_NS, Due, LaneReporter, Output, Record, awake
 from triack.tools.replay.log.ranges import RangeSet
 
 TIERS = ((3, "seq_resend_13_ns"), (6, "seq_resend_46_ns"), (9, "seq_resend_79_ns"), (None, "seq_resend_10_ns"))
@@ -15,7 +15,7 @@ TIERS = ((3, "seq_resend_13_ns"), (6, "seq_resend_46_ns"), (9, "seq_resend_79_ns
 the sender, because a judge that asks the judged proves nothing."""
 
 
-class Tiers:
+class Tiers(LaneReporter):
     """Checks the resends of one lane at its origin.
 
     Args:
@@ -24,9 +24,7 @@ class Tiers:
     """
 
     def __init__(self, origin: str, lane: int, out: Output) -> None:
-        self._origin = origin
-        self._lane = lane
-        self._out = out
+        super().__init__(origin, lane, out)
         self._settings: Record = {}
         self._attempt = 0
         # The wait began between these two: a session may have taken a packet before it let it out.
@@ -222,10 +220,8 @@ class Tiers:
             self._report(self._arrived, evidence, *self._reset_elsewhere(record), due)
 
     def _report(self, record: Record, evidence: str, *dues: Due) -> None:
-        self._out.report(
-            record, "resend_tiers", evidence, *dues,
-            origin=self._origin, lane=self._lane, sequence=record["sequence"], number=record.get("attempt", 0),
-        )  # fmt: skip
+        number = record.get("attempt", 0)
+        self._at(record, "resend_tiers", evidence, record["sequence"], *dues, number=number)
 
     def finish(self) -> None:
         """Judge the wait that runs when the record ends."""

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from triack.base.printable import counted
 from triack.tools.replay.checks.answer_check import Answers
 from triack.tools.replay.checks.clock_check import Pair, arrivals_before, loses, pairs_of
-from triack.tools.replay.checks.findings import LATE_NS, UNSENT_NS, Due, Opening, Output, Record, awake
+from triack.tools.replay.checks.findings import LATE_NS, UNSENT_NS, Due, Opening, Output, Record, SessionReporter, awake
 from triack.tools.replay.checks.idle_check import Quiet, judge_close, judge_open
 from triack.tools.replay.checks.moments import Moments
 from triack.tools.replay.checks.path_check import PathSizes, judge_sizes
@@ -161,7 +161,7 @@ class End:
         return bool(self.unacked or self.store_silence.waiting or self.quiet.owed)
 
 
-class SessionJudge:
+class SessionJudge(SessionReporter):
     """Judges one session.
 
     Args:
@@ -170,8 +170,7 @@ class SessionJudge:
     """
 
     def __init__(self, session: str, out: Output) -> None:
-        self._session = session
-        self._out = out
+        super().__init__(session, out)
         self.ends: dict[str, End] = {}
 
     def see(self, record: Record) -> None:
@@ -200,9 +199,6 @@ class SessionJudge:
 
     def _new_end(self, incarnation: int) -> End:
         return End(incarnation, Answers(self._session, self._out), Window(self._session, self._out))
-
-    def _report(self, record: Record, check: str, evidence: str, *dues: Due, **where: int) -> None:
-        self._out.report(record, check, evidence, *dues, session=self._session, **where)
 
     # ---- begin and end
 
