@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from triack.base.units import MS
 from triack.tools.replay.checks.findings import EVER, LATE_MOMENTS, LATE_NS, Due, Output, Record, SessionReporter, awake
 
 _TRIGGERS: Final = ("count", "bytes", "delay", "idle", "piggyback", "gap", "duplicate", "request")
 STILL_NS: Final = 250_000_000
 """A process that does nothing at all for so long was kept from it by its machine: by a disk, or by others. What forgets
 an ack that is due at once gives it with the idle delay; within half of that it has not."""
-_MS: Final = 1_000_000
-"""Nanoseconds; evidence is told in milliseconds."""
 
 
 class Waiting:
@@ -67,12 +66,7 @@ class Waiting:
 
 
 class Answers(SessionReporter):
-    """Judges the session acks that one end gives.
-
-    Args:
-        session: which one.
-        out: takes what is found.
-    """
+    """Judges the session acks that one end gives."""
 
     __slots__ = ("_happened", "_opened", "_waiting")
 
@@ -136,13 +130,13 @@ class Answers(SessionReporter):
         if waiting is None or self._opened is None:
             return
         if waiting.is_late(record["at_ns"], self._opened):
-            then = f"an ack {(record['at_ns'] - waiting.due_ns) // _MS} ms later"
+            then = f"an ack {(record['at_ns'] - waiting.due_ns) // MS} ms later"
             self._report_due(waiting, record, then, record["at_ns"])
         if waiting.count:
             self._judge_quiet(waiting, record)
             waited_ns = record["at_ns"] - waiting.first_record["at_ns"]
             if waited_ns > self._opened["idle_ack_delay_ns"] + LATE_NS:
-                self._report_idle(waiting, f"acknowledged after {waited_ns // _MS} ms", record["at_ns"])
+                self._report_idle(waiting, f"acknowledged after {waited_ns // MS} ms", record["at_ns"])
 
     def _judge_trigger(self, waiting: Waiting | None, record: Record) -> str:
         """Return what is wrong with why an ack left, as it says itself; an empty string if nothing is."""
@@ -176,7 +170,7 @@ class Answers(SessionReporter):
         limit_ns = self._opened.get("ack_idle_ns") if self._opened is not None else None
         quiet_ns = record["at_ns"] - waiting.last_ns
         if limit_ns is not None and quiet_ns > limit_ns + LATE_NS:
-            evidence = f"no ack {quiet_ns // _MS} ms after the last packet, {_allowed(limit_ns)}"
+            evidence = f"no ack {quiet_ns // MS} ms after the last packet, {_allowed(limit_ns)}"
             due = awake(record, waiting.last_ns, waiting.last_ns + limit_ns + LATE_NS, record["at_ns"])
             self._report(waiting.first_record, "idle_delay", evidence, due, number=waiting.first)
 
@@ -219,4 +213,4 @@ class Answers(SessionReporter):
 
 
 def _allowed(limit_ns: int) -> str:
-    return f"{limit_ns // _MS} ms and {LATE_NS // _MS} ms for a busy machine are allowed"
+    return f"{limit_ns // MS} ms and {LATE_NS // MS} ms for a busy machine are allowed"

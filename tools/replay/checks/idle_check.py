@@ -7,10 +7,8 @@ as nothing else is on its way.
 
 from __future__ import annotations
 
+from triack.base.units import MS
 from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, Output, Record, awake
-
-MS = 1_000_000
-"""Nanoseconds; evidence is told in milliseconds."""
 
 
 class Quiet:

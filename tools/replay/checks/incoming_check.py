@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from triack.base.printable import counted
+from triack.base.units import MS
 from triack.tools.replay.checks.commits import Commits
 from triack.tools.replay.checks.findings import LATE_NS, Due, Output, Record, awake, given, of_origin, settled
 from triack.tools.replay.checks.runs import Carried, packets_of
@@ -113,11 +114,6 @@ class Receiver:
 
 class Incoming(Side[Receiver]):
     """One node's receiving side of one lane.
-
-    Args:
-        node: whose.
-        origin, lane: which lane.
-        out: takes what is found.
 
     Attributes:
         store_acks: judges when store acks leave.
@@ -463,7 +459,7 @@ class Incoming(Side[Receiver]):
             due = Due(
                 "open", self.node, waiting["incarnation"], peer, waiting["at_ns"], waiting["at_ns"] + limit_ns + LATE_NS
             )
-            evidence = f"order ack {what} {took_ns // 1_000_000} ms, {limit_ns // 1_000_000} ms are allowed"
+            evidence = f"order ack {what} {took_ns // MS} ms, {limit_ns // MS} ms are allowed"
             dues = due, awake(waiting, waiting["at_ns"], due.end_ns, now_ns)
             self._at(waiting, "order_ack_late", evidence, waiting["sequence"], *dues, number=waiting["first"])
 
@@ -592,9 +588,9 @@ class Incoming(Side[Receiver]):
         """Nobody received messages in time; if the node dies before that is on disk, they are there again."""
         if self._lane == DEAD_LETTER_LANE:
             return
-        early_ns = record["receive_by_ms"] * 1_000_000 - record["wall_ns"]
+        early_ns = record["receive_by_ms"] * MS - record["wall_ns"]
         if early_ns > 0:
-            evidence = f"expired {-(-early_ns // 1_000_000)} ms before their time to be received had ended"
+            evidence = f"expired {-(-early_ns // MS)} ms before their time to be received had ended"
             self._at(record, "claims", evidence, record["sequence"], number=record["number"])
         out = self._sequence(record).out
         self._remove(record, out.removed, out.expired)

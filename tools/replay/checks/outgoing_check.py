@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
+from triack.base.units import MS
 from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Output, Record, awake, settled
 from triack.tools.replay.checks.side import Side
 from triack.tools.replay.checks.tier_check import Tiers
@@ -47,13 +48,7 @@ class Sender:
 
 
 class Outgoing(Side[Sender]):
-    """One node's sending side of one lane.
-
-    Args:
-        node: whose.
-        origin, lane: which lane.
-        out: takes what is found.
-    """
+    """One node's sending side of one lane."""
 
     def __init__(self, node: str, origin: str, lane: int, out: Output) -> None:
         super().__init__(node, origin, lane, out)
@@ -111,7 +106,7 @@ class Outgoing(Side[Sender]):
         if until_ns - begin_ns > UNSENT_NS + LATE_NS:
             due = Due("room", self.node, record["incarnation"], self._peer_name, begin_ns, until_ns)
             dues = due, awake(record, begin_ns, begin_ns + UNSENT_NS + LATE_NS, until_ns)
-            evidence = f"queued, and not sent within {UNSENT_NS // 1_000_000} ms though a session had nothing to do"
+            evidence = f"queued, and not sent within {UNSENT_NS // MS} ms though a session had nothing to do"
             self._at(record, "unsent", evidence, record["sequence"], *dues, number=number)
 
     # ---- starts of the node

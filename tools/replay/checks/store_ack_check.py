@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 
 from triack.base.printable import counted
+from triack.base.units import MS
 from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, LaneReporter, Output, Record, awake
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import EXPRESS
 
-MS = 1_000_000
-"""Nanoseconds; evidence is told in milliseconds."""
 RUNS_MAX = 4_096
 """Records of which a debt knows the bytes until they are committed; what is refused never is."""
 
@@ -82,12 +81,7 @@ class Debt:
 
 
 class StoreAcks(LaneReporter):
-    """Judges the store acks of one node for one lane.
-
-    Args:
-        origin, lane: which lane.
-        out: takes what is found.
-    """
+    """Judges the store acks of one node for one lane."""
 
     def __init__(self, origin: str, lane: int, out: Output) -> None:
         super().__init__(origin, lane, out)

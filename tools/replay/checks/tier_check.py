@@ -16,12 +16,7 @@ the sender, because a judge that asks the judged proves nothing."""
 
 
 class Tiers(LaneReporter):
-    """Checks the resends of one lane at its origin.
-
-    Args:
-        origin, lane: which lane.
-        out: takes what is found.
-    """
+    """Checks the resends of one lane at its origin."""
 
     def __init__(self, origin: str, lane: int, out: Output) -> None:
         super().__init__(origin, lane, out)

@@ -13,12 +13,7 @@ __all__ = ["Window"]
 
 
 class Window(SessionReporter):
-    """The window of one end.
-
-    Args:
-        session: its id.
-        out: takes what is found.
-    """
+    """The window of one end of a session."""
 
     __slots__ = ("_agreed", "_early", "_in_force")
 

@@ -12,6 +12,7 @@ from itertools import islice, permutations
 from typing import ClassVar, Final
 
 from triack.base.printable import counted
+from triack.base.units import MS
 from triack.tools.replay.checks.answer_check import Answers
 from triack.tools.replay.checks.clock_check import Pair, arrivals_before, loses, pairs_of
 from triack.tools.replay.checks.findings import LATE_NS, UNSENT_NS, Due, Opening, Output, Record, SessionReporter, awake
@@ -162,12 +163,7 @@ class End:
 
 
 class SessionJudge(SessionReporter):
-    """Judges one session.
-
-    Args:
-        session: its id.
-        out: takes what is found.
-    """
+    """Judges one session."""
 
     def __init__(self, session: str, out: Output) -> None:
         super().__init__(session, out)
@@ -643,7 +639,7 @@ class SessionJudge(SessionReporter):
                 awake(settings, silence.counted_ns, over_ns),
                 *self._told({**settings, "n": end.last_n}, other),
             )
-            evidence = f"nothing heard any more, and open beyond {most_ns // 1_000_000} ms"
+            evidence = f"nothing heard any more, and open beyond {most_ns // MS} ms"
             self._report(settings, "silence", evidence, *dues)
 
     def _judge_clocks(self) -> None:
@@ -656,7 +652,7 @@ class SessionJudge(SessionReporter):
             assert opened is not None
             for pair, by_ns in islice(arrivals_before(out, back), 1):
                 at = {"n": pair.n, "wall_ns": opened["wall_ns"] + pair.came_ns - opened["at_ns"]}
-                evidence = f"arrived {by_ns // 1_000_000} ms before it left, by what went back around it"
+                evidence = f"arrived {by_ns // MS} ms before it left, by what went back around it"
                 self._report({**opened, **at}, "clocks", evidence)
             if (share := loses(out, back)) > 0:
                 self._report(opened, "clocks", f"its clock loses {share:.0%} of the time of its peer's")
