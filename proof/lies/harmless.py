@@ -400,6 +400,12 @@ HARMLESS: dict[str, Kind] = {
         "A ping more or less, sooner or later, in a session that did not end because nobody answered one.",
         lambda lie, log: lie.event == "ping_sent" and (lie.kind == "repeat" or not _times_out(lie, log)),
     ),
+    "held": Kind(
+        "Word of room names a lane and may be late, for a stream before it; it only excuses waits, and none was long.",
+        lambda lie, _: (
+            lie.event == "hold_received" and (lie.kind in ("drop", "repeat") or lie.field in ("lane", "sequence"))
+        ),
+    ),
     "not-told-yet": Kind(
         "A destination that has not heard of a stream's end: no later stream came in the lane of what it had taken.",
         lambda lie, log: (lie.event, lie.kind) == ("stream_forgotten", "drop") and not _is_reused(lie, log),
