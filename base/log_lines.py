@@ -136,7 +136,7 @@ class LineReader:
         self._groups: dict[int, Record] = {}
 
     def read(self, line: Record) -> Record:
-        """Return the record of a line of version 2, with all its fields.
+        """Return the record of a line, with all its fields.
 
         Args:
             line: the JSON object; it is the reader's from now on.

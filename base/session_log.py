@@ -1,4 +1,4 @@
-"""The session log's schema, version 2: every event, the fields of its records, and what each of them means.
+"""The session log's schema, version 3: every event, the fields of its records, and what each of them means.
 
 Pure data. ``queues/manager/recorder.py`` writes such records, ``tools/replay`` reads them, and ``make docs`` writes the
 tables of docs/session-log.md from here. All names are part of the file format: they stay as they are. How records
@@ -11,7 +11,6 @@ __all__ = [
     "COMMON",
     "EVENTS",
     "FIELDS",
-    "LACKING",
     "POLICY",
     "SCHEMA_VERSION",
     "SETTINGS",
@@ -22,8 +21,8 @@ __all__ = [
     "Field",
 ]
 
-SCHEMA_VERSION: Final = 2
-"""Written into the first record of a segment; readers know version 1 as well, and refuse any other one."""
+SCHEMA_VERSION: Final = 3
+"""Written into the first record of a segment. Readers refuse every other version."""
 
 
 class Field(NamedTuple):
@@ -53,7 +52,7 @@ class Event(NamedTuple):
 
 
 COMMON: Final[dict[str, Field]] = {
-    "v": Field(int, "schema version, 2"),
+    "v": Field(int, f"schema version, {SCHEMA_VERSION}"),
     "event": Field(str, "one of the events below"),
     "node": Field(str, "id of the recording node, 32 hex digits"),
     "incarnation": Field(int, "which start of the node on its data, from 1"),
@@ -175,7 +174,7 @@ SETTINGS: Final = (
     "seq_resend_79_ns",
     "seq_resend_10_ns",
 )
-"""What a node says of its settings when it starts; logs of older nodes lack them."""
+"""What a node says of its settings when it starts."""
 
 POLICY: Final = (
     "ack_share",
@@ -194,15 +193,7 @@ POLICY: Final = (
 """Also in force in a session, by agreement of both ends."""
 
 TERMS: Final = ("ack_at_once", "cleanup_interval_ns")
-"""What a session keeps to besides; logs of older nodes lack them."""
-
-LACKING: Final = {
-    "node_started": SETTINGS,
-    "node_continued": SETTINGS,
-    "session_opened": (*POLICY, *TERMS, "congestion"),
-    "store_ack_sent": ("trigger", "pending"),
-}
-"""What records of version 1 lack, by their event."""
+"""What a session keeps to besides."""
 
 _STREAM: Final = ("class", "origin", "lane", "sequence")
 _PACKETS: Final = (*_STREAM, "first", "last", "count")
@@ -316,9 +307,10 @@ EVENTS: Final[dict[str, Event]] = {
         ("origin", "lane", "sequence", "number"),
     ),
     "hold_received": Event(
-        "the destination of a stream has no room for more of it (`stop`), or has some again: of a durable stream, all "
-        "that waits for acknowledgements goes out again when it may",
+        "the destination of a stream has no room for more of it (`stop`), and says why (`reason`), or has some again: "
+        "of a durable stream, all that waits for acknowledgements goes out again when it may",
         (*_STREAM, "stop"),
+        ((), ("reason",)),
     ),
     "stream_ended": Event(
         "the origin ends a stream of which nothing is outstanding: nothing more is queued in it. A process that dies "

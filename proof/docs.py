@@ -40,8 +40,8 @@ sent to the origin, which moves the packet's messages to its dead-letter queue.
 
 ## Streams that wait for room
 
-`base/reasons.py`, `HoldReason`. The `reason` of `StreamHeld`, in the stats `outgoing[...].held` of the node that waits
-and `holds` of the one that has no room.
+`base/reasons.py`, `HoldReason`. The `reason` of `hold_received` in the session log and of `StreamHeld`; in the stats
+`outgoing[...].held` of the node that waits and `holds` of the one that has no room.
 
 {holds}
 

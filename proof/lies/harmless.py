@@ -159,6 +159,41 @@ def _place(record: Record) -> tuple[object, ...]:
     return *_stream(record), record["number"]
 
 
+def _is_reused(lie: Lie, log: Log) -> bool:
+    """Whether a node took something of a stream, and got packets of a later one that its origin put into the lane."""
+    node, truth = lie.start[0], lie.truth
+    in_lane = [it for some in log.values() for it in some if _lane(it) == _lane(truth)]
+    is_taken = any(
+        it["event"] == "committed" and it["node"] == node and _stream(it) == _stream(truth) for it in in_lane
+    )
+    later = {
+        it["sequence"]
+        for it in in_lane
+        if it["event"] == "packet_received" and it["node"] == node and it["sequence"] > truth["sequence"]
+        if truth["class"] != EXPRESS or it["incarnation"] == lie.start[1]
+    }
+    if truth["class"] == EXPRESS:
+        lives = {it["sequence"]: it["incarnation"] for it in in_lane if it["event"] == "queued"}
+        later = {sequence for sequence in later if lives[sequence] == lives[truth["sequence"]]}
+    return is_taken and bool(later)
+
+
+def _is_over(lie: Lie, log: Log) -> bool:
+    """Whether a destination has forgotten a stream, or its origin has put another one into its lane in that start."""
+    forgotten = any(
+        it["event"] == "stream_forgotten" and _stream(it) == _stream(lie.truth) for some in log.values() for it in some
+    )
+    mine = log[lie.start]
+    is_used = any(it["event"] in ("queued", "committed") and _stream(it) == _stream(lie.truth) for it in mine)
+    return forgotten or (
+        is_used and any(it["event"] == "queued" and _lane(it) == _lane(lie.truth) for it in mine[lie.at :])
+    )
+
+
+def _lane(record: Record) -> tuple[object, ...]:
+    return record.get("origin"), record.get("lane")
+
+
 def _times_out(lie: Lie, log: Log) -> bool:
     """Whether the session of a record, or of what is said instead, ended by its ack timeout."""
     sessions = {it.get("session") for it in (lie.truth, lie.said)} - {None}
@@ -364,6 +399,24 @@ HARMLESS: dict[str, Kind] = {
     "asked": Kind(
         "A ping more or less, sooner or later, in a session that did not end because nobody answered one.",
         lambda lie, log: lie.event == "ping_sent" and (lie.kind == "repeat" or not _times_out(lie, log)),
+    ),
+    "held": Kind(
+        "Word of room names a lane and may be late, for a stream before it; it only excuses waits, and none was long.",
+        lambda lie, _: (
+            lie.event == "hold_received" and (lie.kind in ("drop", "repeat") or lie.field in ("lane", "sequence"))
+        ),
+    ),
+    "not-told-yet": Kind(
+        "A destination that has not heard of a stream's end: no later stream came in the lane of what it had taken.",
+        lambda lie, log: (lie.event, lie.kind) == ("stream_forgotten", "drop") and not _is_reused(lie, log),
+    ),
+    "not-ended-yet": Kind(
+        "A stream that no destination has forgotten, and whose lane no other stream has, may end later, or never.",
+        lambda lie, log: (
+            lie.event == "stream_ended"
+            and (lie.kind == "drop" or lie.field in ("lane", "sequence"))
+            and not _is_over(lie, log)
+        ),
     ),
     "unknown-before": Kind(
         "Of a stream of which nothing was known to be on disk, nothing need be found there.",

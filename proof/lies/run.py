@@ -68,7 +68,10 @@ RIGHT: dict[str, set[str]] = {
     "position_recovered": {
         "order", "queue", "not_recovered", "recovered_from_nowhere", "claims", "node_life", "rejected", "lost",
     },
-    "queued": {"claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost"},
+    "queued": {
+        "claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost",
+        "close_without_full_resend",
+    },
     "rejected": {"rejected", "claims", "store_ack_before_commit", "order_ack_before_commit", "gaps"},
     "removed": {
         "claims", "queue", "previous", "forgotten", "close_without_full_resend", "gaps", "lost", "resend_tiers",

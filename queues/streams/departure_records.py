@@ -1,6 +1,7 @@
 """What the session log says of outgoing queues (docs/session-log.md). Formatting only."""
 
 from triack.base.delivery import Delivery
+from triack.base.reasons import HoldReason
 from triack.ordering.outgoing import Entry
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.given_up import GivenUp
@@ -76,10 +77,11 @@ class DepartureRecords:
         """The destination has a sequence up to ``number``."""
         self._record("order_ack_received", now_ns, origin=self._origin, lane=lane, sequence=sequence, number=number)
 
-    def hold(self, outgoing: OutgoingQueue, now_ns: int, *, stop: bool) -> None:
-        """The destination has no room for a stream, or has some again."""
+    def hold(self, outgoing: OutgoingQueue, now_ns: int, reason: HoldReason | None) -> None:
+        """The destination has no room for a stream, for this reason; None: it has room again."""
         said = {"lane": outgoing.lane, "sequence": outgoing.sequence.sequence, "class": outgoing.delivery.label}
-        self._record("hold_received", now_ns, origin=self._origin, **said, stop=stop)
+        why = {} if reason is None else {"reason": reason.value}
+        self._record("hold_received", now_ns, origin=self._origin, **said, stop=reason is not None, **why)
 
     def _write(self, event: str, outgoing: OutgoingQueue, first: int, last: int, now_ns: int, **more: object) -> None:
         self._record(

@@ -450,7 +450,7 @@ class Outbox:
             self.retirement.handle_crowded(outgoing.peer)
         elif not stop:
             self.retirement.handle_room(outgoing.peer)
-        self._records.hold(outgoing, now_ns, stop=stop)
+        self._records.hold(outgoing, now_ns, why if stop else None)
         sendings = outgoing.sequence.handle_word(turn, now_ns, stop=stop, crowded=crowded)
         if outgoing.sequence.hold.state is HoldState.GOING:
             self.holds.free(outgoing)

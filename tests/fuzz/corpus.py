@@ -184,7 +184,7 @@ def schedules() -> list[bytes]:
 
 
 def session_logs() -> list[bytes]:
-    line = {"v": 1, "node": "a", "incarnation": 1, "n": 1, "mono_ns": 5, "wall_ns": 6, "event": "opened"}
+    line = {"v": 3, "node": "a" * 32, "incarnation": 1, "n": 1, "at_ns": 5, "wall_ns": 6, "event": "node_stopped"}
     whole = json.dumps(line).encode() + b"\n"
     return [whole, whole + whole[:20], b"\n", b"[1]\n"]
 

@@ -26,16 +26,15 @@ from triack.tools.bench.work import Work
 from triack.tools.demo.child import Report
 from triack.tools.demo.relay import Relay, rough
 from triack.tools.replay.log.compact import compact
-from triack.tools.replay.log.files import find_logs, read_records
-from triack.tools.replay.log.version1 import count_records
+from triack.tools.replay.log.files import Record, find_logs, read_records
 from triack.tools.replay.run import missing_of_spark
 
-__all__ = ["copy_logs", "measure_growth", "measure_replay"]
+__all__ = ["copy_logs", "count_packets", "measure_growth", "measure_replay"]
 
 MASTER = "local[2]"
 """As the row has it."""
 RECORDS = 5_000_000
-"""As version 1 wrote them: the row asks for so many, or more."""
+"""One for each packet, see ``count_packets``: the row asks for this many, or more."""
 QUICK_RUNS = 2
 """``--quick`` replays the logs of this many runs, and of one."""
 LOSS = 0.1
@@ -56,7 +55,7 @@ class Made:
 
     Attributes:
         logs: their folder.
-        records: how many version 1 would have written for them.
+        records: how many they are with one for each packet.
     """
 
     logs: Path
@@ -79,7 +78,7 @@ async def measure_replay(row: Row, options: Options, meter: Meter, result: Resul
         lossy = await _make(row, LOSSY, options, meter, result)
         forms |= {PARQUET: (plain, _columns, times), GIANT: (plain, _giant, times)}
         forms |= {LOSSY: (lossy, _pairs, lossy.times(RECORDS))}
-    result.note("records as version 1 wrote them; what one more costs, beside it what all cost with Spark's start")
+    result.note("one record for each packet; what one more costs, beside it what all cost with Spark's start")
     for number in range(options.runs):
         for form, (made, many, count) in forms.items():
             name = f"{row.name} {form} {number + 1}/{options.runs}"
@@ -162,7 +161,19 @@ async def _make(row: Row, form: str, options: Options, meter: Meter, result: Res
     meter.begin(f"{row.name} {form}: a run to be replayed", work)
     result.handle(await _run(work, folder, LOSS if form == LOSSY else 0.0, meter))
     logs = folder / "logs"
-    return Made(logs, sum(count_records(record) for log in find_logs([logs]) for record in read_records(log)))
+    return Made(logs, sum(count_packets(record) for log in find_logs([logs]) for record in read_records(log)))
+
+
+def count_packets(record: Record) -> int:
+    """Return how many packets a record is about; 1 for a record of something else.
+
+    A record holds the packets of a burst, and how many those are depends on the machine. Counted by packets, the
+    records of one run are as many on each machine.
+    """
+    if record["event"] == "handed":
+        return sum(packets for packets, _ in record["counts"])
+    packets: int = record.get("packets", 1)
+    return packets
 
 
 def _pairs(made: Made, times: int) -> list[Path]:
@@ -219,7 +230,7 @@ def copy_logs(logs: Path, to: Path, number: int) -> None:
     to.mkdir(parents=True)
     for file in sorted(logs.iterdir()):
         content = file.read_bytes()
-        # An id is in few lines, but for version 1.
+        # An id is in few lines, as later lines refer to the first.
         for name in set(_IDS.findall(content)):
             other = sha256(b"%d " % number + name).hexdigest()[: len(name)].encode()
             content = content.replace(b'"%b"' % name, b'"%b"' % other)

@@ -37,7 +37,7 @@ MIB = 1024 * 1024
 PLAIN, PARQUET, LOSSY, GIANT = "clean", "clean, Parquet", "10 % loss", "one giant session"
 """Logs that are replayed: of many sessions and of one, as they were written and as columns."""
 GROWN = (5, 10, 20, 50)
-"""Millions of records, as version 1 wrote them."""
+"""Millions of records, one for each packet."""
 
 
 @dataclass(frozen=True, slots=True)

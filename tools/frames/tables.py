@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from triack.base.errors import ReplayError, UsageError
 from triack.base.printable import escaped
 from triack.base.session_log import COMMON, FIELDS
-from triack.tools.replay.engines.spark_engine import Found, deal_records, explain, judge_dealt, keep_found
+from triack.tools.replay.engines.spark_engine import Found, deal_records, judge_dealt, judging, keep_found
 from triack.tools.replay.engines.spark_files import list_files, tabulate_files
 from triack.tools.replay.log.columns import BATCH_RECORDS, SPARK_SCHEMA, pack
 from triack.tools.replay.log.files import Reading
@@ -32,7 +32,7 @@ _COLUMNS: Final = (*COMMON, *FIELDS, "file", "line")
 
 
 def load(spark: SparkSession, *paths: str) -> DataFrame:
-    """Return the records of session logs, of both versions and of Parquet files that were made of them.
+    """Return the records of session logs, and of Parquet files that were made of them.
 
     Args:
         spark: the Spark session; its workers need Triack and PyArrow.
@@ -88,15 +88,9 @@ def violations(records: DataFrame) -> DataFrame:
         UsageError: the table lacks columns.
         ReplayError: a log is damaged.
     """
-    kept: list[Any] = []
-    try:
+    with judging() as kept:
         found = Found(keep_found(_dealt(records), kept)).violations.where(f"standing = {BROKEN}").persist()
         found.count()
-    except Exception as error:
-        raise explain(error) from error
-    finally:
-        for frame in kept:
-            frame.unpersist()
     return found
 
 

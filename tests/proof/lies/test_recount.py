@@ -11,13 +11,12 @@ from tests.tools.replay.builder import CLASS_LANES, PER_PACKET, SEQUENCE, Record
 from tests.tools.replay.faults import TX, ready
 from triack.tools.replay.judges.judge import Judge
 from triack.tools.replay.log.files import parse_records
-from triack.tools.replay.log.version1 import modernize
 
 STREAM = {"class": TX, "origin": "a" * 32, "lane": CLASS_LANES[TX], "sequence": SEQUENCE}
 
 
 def lines(*records: Record) -> bytes:
-    return b"".join(json.dumps({"v": 2, "node": "b" * 32, "incarnation": 1, **it}).encode() + b"\n" for it in records)
+    return b"".join(json.dumps({"v": 3, "node": "b" * 32, "incarnation": 1, **it}).encode() + b"\n" for it in records)
 
 
 def commit_past(first: int, last: int, count: int, *arrivals: tuple[int, int]) -> bytes:
@@ -65,7 +64,7 @@ def test_the_judge_counts_the_same(arrived: int) -> None:
     world, judge = expired(arrived=arrived), Judge()
     world.number()
     for log in (world.alpha, world.beta):
-        judge.read(log.name, map(modernize, log.records))
+        judge.read(log.name, log.records)
     verdict, messages = judge.finish(), (6 + arrived) * PER_PACKET
     assert verdict.violations == {}
     assert (verdict.sent, verdict.delivered, verdict.pending) == (messages, messages, 0)
@@ -78,7 +77,7 @@ def test_a_commit_holds_what_arrived(messages: int) -> None:
     world.beta.one("committed")["count"] = messages * PER_PACKET
     world.number()
     for log in (world.alpha, world.beta):
-        judge.read(log.name, map(modernize, log.records))
+        judge.read(log.name, log.records)
     assert judge.finish().violations == {"claims": 1}
 
 

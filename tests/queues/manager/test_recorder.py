@@ -9,7 +9,7 @@ from tests.queues.bare import Bare, records, rest
 from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
-from triack.base.session_log import POLICY
+from triack.base.session_log import POLICY, SCHEMA_VERSION
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import Entry
@@ -121,7 +121,7 @@ def test_every_record_has_the_fields_that_the_schema_says(logs: list[list[dict[s
     """No event without its fields, no event that the schema does not know."""
     for record in logs[0] + logs[1]:
         assert {name: type(record[name]) for name in ALWAYS} == ALWAYS, record
-        assert record["v"] == 2
+        assert record["v"] == SCHEMA_VERSION
         assert set(record) >= FIELDS[record["event"]], record
         assert len(record["node"]) == 32
         if record["event"] == "position_recovered":

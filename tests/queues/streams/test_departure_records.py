@@ -3,7 +3,7 @@
 from tests.queues.outgoing import make_outgoing
 from tests.queues.records import Log
 from triack.base.delivery import Delivery
-from triack.base.reasons import DeadReason
+from triack.base.reasons import DeadReason, HoldReason
 from triack.ordering.outgoing import Entry
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.given_up import GivenUp
@@ -68,12 +68,15 @@ def test_a_resend_says_when_the_next_is_due() -> None:
 
 
 def test_the_word_of_a_full_queue_says_of_which_stream_it_is() -> None:
-    """And whether to stop."""
+    """And whether to stop, and then why."""
     outgoing, _ = filled(1)
     log = Log()
-    DepartureRecords(log, NODE).hold(outgoing, 7, stop=True)
+    records = DepartureRecords(log, NODE)
+    records.hold(outgoing, 7, HoldReason.PEER_QUOTA)
+    records.hold(outgoing, 8, None)
     stream = {"origin": NODE.hex(), "lane": outgoing.lane, "sequence": outgoing.sequence.sequence}
-    assert log == [{"event": "hold_received", "at": 7, **stream, "class": outgoing.delivery.label, "stop": True}]
+    held = {"event": "hold_received", **stream, "class": outgoing.delivery.label}
+    assert log == [{**held, "at": 7, "stop": True, "reason": "peer-quota"}, {**held, "at": 8, "stop": False}]
 
 
 def test_a_start_says_what_it_found_of_a_stream_to_a_queue_of_its_own() -> None:

@@ -10,7 +10,7 @@ from tests.tools.bench.measuring import measured
 from triack.tools.bench import replaying
 from triack.tools.bench.figures import Result
 from triack.tools.bench.options import Meter, Options
-from triack.tools.bench.replaying import Made, copy_logs
+from triack.tools.bench.replaying import Made, copy_logs, count_packets
 from triack.tools.bench.rows import rows_of
 from triack.tools.bench.run import run_once
 from triack.tools.bench.systems.catalogue import SYSTEMS
@@ -115,3 +115,9 @@ async def test_growth_tells_the_rates_apart(tmp_path: Path, monkeypatch: pytest.
     assert result.details["clean, 10 million a processor s"] == round(10_000_000 / 12.0)
     assert result.details["clean, 10 million more a processor s"] == 5_000_000 / 4
     assert "clean, 5 million more a processor s" not in result.details
+
+
+def test_records_are_counted_by_packets() -> None:
+    assert count_packets({"event": "packet_sent", "packets": 7}) == 7
+    assert count_packets({"event": "handed", "counts": [[3, 10], [1, 2]]}) == 4
+    assert count_packets({"event": "ack_sent"}) == 1

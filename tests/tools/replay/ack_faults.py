@@ -216,7 +216,7 @@ def resends_missing_after_an_idle_end(world: World) -> Expected:
 def sent(world: World, packet: int) -> dict[str, object]:
     """What alpha sent as that packet of the session."""
     record = world.alpha.one("packet_sent", packet=packet)
-    kept = ("session", "packet", "class", "size", "origin", "lane", "sequence", "number", "count", "previous")
+    kept = ("session", "packet", "class", "size", "origin", "lane", "sequence", "number", "counts", "previous")
     return {"cls" if name == "class" else name: record[name] for name in kept}
 
 

@@ -1,19 +1,17 @@
-"""Writes session logs of two nodes, so that tests can break one promise at a time.
-
-They are of version 1, whose records are of one packet each.
-"""
+"""Writes session logs of two nodes, so that tests can break one promise at a time. Each record is of one packet."""
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from triack.base.session_log import COMMON, EVENTS
+from triack.base.session_log import COMMON, EVENTS, SCHEMA_VERSION
 from triack.tools.replay.log.schema import Violation
 
 ALPHA = "a1" * 16
 BETA = "be" * 16
 MS = 1_000_000
+HOUR = 3_600_000 * MS
 PER_PACKET = 10
 CLASS_LANES = {"transactional": 1, "recoverable": 2, "express": 3}
 SEQUENCE = 5
@@ -44,7 +42,7 @@ class Log:
 
     def start(self, boot: str = "same") -> None:
         self.incarnation += 1
-        self.write("node_started", name=self.name)
+        self.write("node_started", name=self.name, **SETTINGS)
         self.write("start_before", records=0, boot=boot)
 
     def end(self) -> None:
@@ -55,9 +53,9 @@ class Log:
     def write(self, event: str, **fields: Any) -> Record:
         now = self.clock.tick()
         cls = {"class": fields.pop("cls")} if "cls" in fields else {}
-        common = {"v": 1, "event": event, "node": self.node, "incarnation": self.incarnation, "n": 0}
+        common = {"v": SCHEMA_VERSION, "event": event, "node": self.node, "incarnation": self.incarnation, "n": 0}
         times = {"at_ns": now, "wall_ns": 1_700_000_000_000_000_000 + now}
-        self.records.append({**common, **times, **cls, **fields})
+        self.records.append({**common, **times, **cls, **as_range(event, fields)})
         return self.records[-1]
 
     def stand_still(self, for_ns: int) -> Record:
@@ -117,12 +115,19 @@ def close_segments(directory: Path) -> None:
         path.rename(path.with_suffix(""))
 
 
+SETTINGS = {
+    "max_unacked_packet": 64, "idle_ack_delay_ns": 500 * MS, "ack_threshold": 32, "ack_timeout_min_ns": 2_000 * MS,
+    "seq_max_ack_delay_ns": 10_000 * MS, "seq_resend_13_ns": HOUR, "seq_resend_46_ns": 2 * HOUR,
+    "seq_resend_79_ns": 3 * HOUR, "seq_resend_10_ns": 4 * HOUR,
+}  # fmt: skip
+"""What both nodes say when they start: no order ack and no resend is due within the minutes of a story."""
+
 AGREED = {
     "ack_share": "1/2", "ack_count": 0, "store_ack_share": "1/2", "store_ack_count": 0,
     "ack_bytes": 0, "store_ack_delay_ns": 500 * MS, "store_ack_threshold": 32, "store_ack_bytes": 0,
     "ack_timeout_min_ns": 2000 * MS, "ack_timeout_max_ns": 120_000 * MS, "store_ack_timeout_min_ns": 10_000 * MS,
     "store_ack_timeout_max_ns": 120_000 * MS, "ack_at_once": "gap duplicate request",
-    "cleanup_interval_ns": 300_000 * MS,
+    "cleanup_interval_ns": 300_000 * MS, "congestion": "none",
 }  # fmt: skip
 """What both ends of a session have in force, beside what every story changes."""
 
@@ -208,6 +213,13 @@ class World:
                 redelivered=False,
             )  # fmt: skip
 
+    def settle(self, cls: str, numbers: range) -> None:
+        """The reader is done with packets."""
+        for number in numbers:
+            self.beta.write(
+                "settled", queue="orders", **place(cls), number=number, cls=cls, place=0, counts=[[1, PER_PACKET]]
+            )
+
     def ack(self, packets: list[int], *, store: bool = True) -> None:
         """Acknowledge session packets, which follow each other, by session ack and store ack."""
         self.acked += len(packets)
@@ -231,6 +243,8 @@ class World:
         if cls == "transactional":
             self.order_ack(numbers[-1])
         self.hand(cls, numbers)
+        if cls != "express":
+            self.settle(cls, numbers)
 
     def number(self, *, lacking: bool = False) -> None:
         """Give the records their serials; where records of alpha are lacking it has them already."""
@@ -264,14 +278,23 @@ def brief(findings: Iterable[Violation]) -> set[tuple[str, int, int, int]]:
     }
 
 
-OF_VERSION_1 = {"packet_sent": {"count"}, "packet_received": {"count"}, "handed": {"first", "last"}}
+def as_range(event: str, fields: Record) -> Record:
+    """The fields of a record about one packet as the log has them: a packet is a range of one."""
+    fields = dict(fields)
+    if event in ("packet_sent", "packet_received"):
+        fields["packets"] = 1
+        if "count" in fields:
+            fields["counts"] = [[1, fields.pop("count")]]
+    elif event == "handed":
+        first, last = fields.pop("first"), fields.pop("last")
+        fields |= {"place": first, "counts": [[1, last - first + 1]]}
+    return fields
 
 
 def fit(record: Record) -> Record:
     """A record without the fields that its event does not have."""
     event = EVENTS[record["event"]]
     kept = {*COMMON, *event.fields, *(name for group in event.variants for name in group)}
-    kept |= OF_VERSION_1.get(record["event"], set())
     return {name: value for name, value in record.items() if name in kept}
 
 
@@ -317,8 +340,9 @@ def healthy() -> World:
     world.commit("transactional", numbers[1:])
     world.ack(arrived)
     world.order_ack(12)
-    world.hand("transactional", range(9, 11))
-    world.hand("transactional", numbers[1:])
+    for handed in (range(9, 11), numbers[1:]):
+        world.hand("transactional", handed)
+        world.settle("transactional", handed)
     # Beta is killed between the commit of 13 and its record; alpha resends, beta knows the packet.
     numbers = world.queue("transactional", 1)
     world.send("transactional", numbers)

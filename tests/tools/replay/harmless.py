@@ -288,7 +288,7 @@ def held_and_given_up() -> World:
 def late_copy(world: World, number: int) -> dict[str, Any]:
     """What alpha sent as that number."""
     sent = world.alpha.all("packet_sent", number=number)[-1]
-    kept = ("session", "packet", "class", "size", "origin", "lane", "sequence", "number", "count", "previous")
+    kept = ("session", "packet", "class", "size", "origin", "lane", "sequence", "number", "counts", "previous")
     return {"cls" if name == "class" else name: sent[name] for name in kept}
 
 
@@ -333,6 +333,8 @@ def no_threshold() -> World:
     world = ready()
     for record in (*world.alpha.all("session_opened"), *world.beta.all("session_opened")):
         record.update(window=200, ack_threshold=0, ack_share="", store_ack_threshold=100)
+    for record in (world.alpha.records[0], world.beta.records[0]):
+        record.update(max_unacked_packet=200, ack_threshold=0)
     world.ack(world.send("express", world.queue("express", 150)), store=False)
     return world
 
@@ -341,11 +343,14 @@ def no_threshold() -> World:
 def expired_between_attempts() -> World:
     """What went out again expires; the next packet's first resend is attempt 1 again."""
     world = ready()
+    settle(world)
     numbers = world.queue(TX, 1)
     world.send(TX, numbers, lost=(1,))
+    world.clock.tick(30 * MS)
     scheduled(world, 1, 30 * MS)
     world.alpha.write("removed", cls=TX, **place(TX), first=1, last=1, count=PER_PACKET, reason="expired")
     world.send(TX, world.queue(TX, 1), lost=(2,))
+    world.clock.tick(30 * MS)
     scheduled(world, 1, 30 * MS, number=2)
     return world
 
@@ -354,12 +359,15 @@ def expired_between_attempts() -> World:
 def tiers_as_they_should_be() -> World:
     """Ten attempts over four tiers, then progress and the first tier again."""
     world = ready()
+    settle(world)
     arrived = world.send(TX, world.queue(TX, 2))
     world.ack(arrived, store=False)
     for attempt, wait in enumerate((30, 30, 30, 300, 300, 300, 900, 900, 900, 5000), start=1):
+        world.clock.tick(wait * MS)
         scheduled(world, attempt, wait * MS)
     world.commit(TX, range(1, 2))
     world.order_ack(1)
+    world.clock.tick(30 * MS)
     scheduled(world, 1, 30 * MS, number=2)
     return world
 
@@ -373,7 +381,7 @@ def held_back_for_longer_than_its_tier() -> World:
     arrived = world.send(TX, numbers)
     world.beta.write("rejected", cls=TX, **place(TX), number=1, reason="held-back")
     world.ack(arrived, store=False)
-    world.alpha.write("hold_received", cls=TX, **place(TX), stop=True)
+    world.alpha.write("hold_received", cls=TX, **place(TX), stop=True, reason="queue-full")
     world.clock.tick(10_000 * MS)
     world.alpha.write("hold_received", cls=TX, **place(TX), stop=False)
     arrived = world.send(TX, numbers)
@@ -392,7 +400,7 @@ def given_up_although_an_ack_of_it_came() -> World:
     arrived = world.send("recoverable", numbers)
     world.commit("recoverable", numbers)
     where = place("recoverable")
-    world.alpha.write("hold_received", cls="recoverable", **where, stop=True)
+    world.alpha.write("hold_received", cls="recoverable", **where, stop=True, reason="queue-full")
     world.ack(arrived)
     world.alpha.write("removed", cls="recoverable", **where, first=1, last=1, count=PER_PACKET, reason="expired")
     world.hand("recoverable", numbers)
@@ -637,7 +645,7 @@ def end_stream(world: World, cls: str) -> None:
     world.beta.write("stream_forgotten", cls=cls, **place(cls))
 
 
-def next_stream(world: World, deliver: Callable[[], None]) -> None:
+def next_stream(world: World, deliver: Callable[[], object]) -> None:
     """What is delivered is of the next streams in the same lanes."""
     before = [len(log.records) for log in (world.alpha, world.beta)]
     world.next = dict.fromkeys(CLASS_LANES, 1)
@@ -657,6 +665,7 @@ def retired() -> World:
     world.ack(arrived)
     world.order_ack(2)
     world.hand(TX, range(1, 2))
+    world.settle(TX, range(1, 2))
     end_stream(world, TX)
     restart_beta(world)
     world.hand(TX, range(2, 3))
@@ -742,6 +751,33 @@ def ended_before_its_order_ack_was_due() -> World:
     end_stream(world, TX)
     world.clock.tick(2000 * MS)
     next_stream(world, lambda: world.deliver(TX, 1))
+    return world
+
+
+@harmless
+def forgotten_again_after_a_restart() -> World:
+    """Beta is killed before the commit that forgets a stream: its next start finds the stream, and is told again."""
+    world = ready()
+    world.deliver(TX, 2)
+    end_stream(world, TX)
+    world.alpha.write("session_closed", session=world.session, peer=BETA, peer_name="b", reason="superseded", unacked=0)
+    world.beta.start()
+    world.beta.write("position_recovered", cls=TX, **place(TX), number=2)
+    world.open()
+    world.beta.write("stream_forgotten", cls=TX, **place(TX))
+    next_stream(world, lambda: world.deliver(TX, 1))
+    return world
+
+
+@harmless
+def lanes_of_an_earlier_life() -> World:
+    """Alpha is killed. Its next life has express streams in the lanes of the first, of which beta was told no end."""
+    world = ready()
+    world.deliver("express", 2)
+    world.close()
+    world.alpha.start()
+    world.open()
+    next_stream(world, lambda: world.deliver("express", 1))
     return world
 
 

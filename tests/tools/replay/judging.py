@@ -5,20 +5,20 @@ from itertools import chain
 
 from tests.tools.replay.ack_faults import ACK_FAULTS
 from tests.tools.replay.builder import World, brief
+from tests.tools.replay.end_faults import END_FAULTS
 from tests.tools.replay.faults import FAULTS, ready
 from tests.tools.replay.rule_faults import RULE_FAULTS, restarted
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.judges.judge import Judge
 from triack.tools.replay.log.schema import Verdict
-from triack.tools.replay.log.version1 import modernize
 
-PLANTED = (*FAULTS, *ACK_FAULTS, *RULE_FAULTS)
+PLANTED = (*FAULTS, *ACK_FAULTS, *END_FAULTS, *RULE_FAULTS)
 
 
 def plant(name: str) -> tuple[World, set[tuple[str, int, int, int]]]:
     """A world with a fault in it, and what must be found."""
     world = restarted() if name in RULE_FAULTS else ready()
-    expected = (FAULTS | ACK_FAULTS | RULE_FAULTS)[name](world)
+    expected = (FAULTS | ACK_FAULTS | END_FAULTS | RULE_FAULTS)[name](world)
     world.end()
     world.number(lacking=name == "records_missing")
     return world, expected
@@ -36,7 +36,7 @@ def verdict_of(world: World) -> Verdict:
     world.number()
     for log in (world.alpha, world.beta):
         for start in range(1, log.incarnation + 1):
-            judge.read(log.name, [modernize(record) for record in log.records if record["incarnation"] == start])
+            judge.read(log.name, [record for record in log.records if record["incarnation"] == start])
     return judge.finish()
 
 

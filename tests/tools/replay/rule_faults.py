@@ -392,7 +392,7 @@ def given_up_after_an_ack_that_counts(world: World) -> Expected:
     numbers = world.queue("recoverable", 1)
     world.send("recoverable", numbers)
     where = place("recoverable")
-    world.alpha.write("hold_received", cls="recoverable", **where, stop=True)
+    world.alpha.write("hold_received", cls="recoverable", **where, stop=True, reason="queue-full")
     world.close("idle")
     world.alpha.write("hold_received", cls="recoverable", **where, stop=False)
     world.open()
@@ -410,7 +410,7 @@ def given_up_twice_although_an_ack_of_it_came(world: World) -> Expected:
     numbers = world.queue(KEPT, 1)
     arrived = world.send(KEPT, numbers)
     world.commit(KEPT, numbers)
-    world.alpha.write("hold_received", cls=KEPT, **place(KEPT), stop=True)
+    world.alpha.write("hold_received", cls=KEPT, **place(KEPT), stop=True, reason="queue-full")
     world.ack(arrived)
     for _ in range(2):
         world.alpha.write("removed", cls=KEPT, **place(KEPT), first=1, last=1, count=PER_PACKET, reason="expired")

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from triack.tools.replay.checks.findings import EVER, LATE_MOMENTS, LATE_NS, Due, Output, Record, awake
+from triack.base.units import MS
+from triack.tools.replay.checks.findings import EVER, LATE_MOMENTS, LATE_NS, Due, Output, Record, SessionReporter, awake
 
 _TRIGGERS: Final = ("count", "bytes", "delay", "idle", "piggyback", "gap", "duplicate", "request")
 STILL_NS: Final = 250_000_000
 """A process that does nothing at all for so long was kept from it by its machine: by a disk, or by others. What forgets
 an ack that is due at once gives it with the idle delay; within half of that it has not."""
-_MS: Final = 1_000_000
-"""Nanoseconds; evidence is told in milliseconds."""
 
 
 class Waiting:
@@ -66,19 +65,13 @@ class Waiting:
         return self.due_ns > 0 and (self.moments > LATE_MOMENTS or now_ns > self.limit_ns(opened))
 
 
-class Answers:
-    """Judges the session acks that one end gives.
+class Answers(SessionReporter):
+    """Judges the session acks that one end gives."""
 
-    Args:
-        session: which one.
-        out: takes what is found.
-    """
-
-    __slots__ = ("_happened", "_opened", "_out", "_session", "_waiting")
+    __slots__ = ("_happened", "_opened", "_waiting")
 
     def __init__(self, session: str, out: Output) -> None:
-        self._session = session
-        self._out = out
+        super().__init__(session, out)
         self._opened: Record | None = None
         self._waiting: Waiting | None = None
         # Which of gap and duplicate there was since the last ack.
@@ -89,8 +82,8 @@ class Answers:
         self._opened = record
 
     def _counts(self, what: str) -> bool:
-        """Whether the policy wants an ack at once for that; logs of older nodes do not say."""
-        return self._opened is not None and what in self._opened.get("ack_at_once", "").split()
+        """Whether the policy wants an ack at once for that."""
+        return self._opened is not None and what in self._opened["ack_at_once"].split()
 
     def handle_received(self, record: Record, *, gap: bool) -> None:
         """Packets arrived; ``gap``: they are not those behind the highest one so far."""
@@ -113,7 +106,7 @@ class Answers:
 
     def _judge_due(self, waiting: Waiting, record: Record, opened: Record, *, gap: bool) -> None:
         """See whether an ack is due with these packets, or what has come since it was."""
-        threshold, most_bytes = opened["ack_threshold"], opened.get("ack_bytes", 0)
+        threshold, most_bytes = opened["ack_threshold"], opened["ack_bytes"]
         if waiting.due_ns:
             if record["at_ns"] > waiting.seen_ns:
                 waiting.moments += 1
@@ -137,13 +130,13 @@ class Answers:
         if waiting is None or self._opened is None:
             return
         if waiting.is_late(record["at_ns"], self._opened):
-            then = f"an ack {(record['at_ns'] - waiting.due_ns) // _MS} ms later"
+            then = f"an ack {(record['at_ns'] - waiting.due_ns) // MS} ms later"
             self._report_due(waiting, record, then, record["at_ns"])
         if waiting.count:
             self._judge_quiet(waiting, record)
             waited_ns = record["at_ns"] - waiting.first_record["at_ns"]
             if waited_ns > self._opened["idle_ack_delay_ns"] + LATE_NS:
-                self._report_idle(waiting, f"acknowledged after {waited_ns // _MS} ms", record["at_ns"])
+                self._report_idle(waiting, f"acknowledged after {waited_ns // MS} ms", record["at_ns"])
 
     def _judge_trigger(self, waiting: Waiting | None, record: Record) -> str:
         """Return what is wrong with why an ack left, as it says itself; an empty string if nothing is."""
@@ -153,7 +146,7 @@ class Answers:
         if trigger in ("gap", "duplicate"):
             if trigger not in self._happened:
                 return f"an ack for a {trigger}, and there was none"
-            if opened is not None and "ack_at_once" in opened and not self._counts(trigger):
+            if opened is not None and not self._counts(trigger):
                 return f"an ack for a {trigger}, and at once are only {opened['ack_at_once'] or 'none'}"
         return "" if opened is None else self._judge_limit(trigger, waiting, record, opened)
 
@@ -162,7 +155,7 @@ class Answers:
         count, size = (waiting.count, waiting.size) if waiting is not None else (0, 0)
         if trigger == "count" and count < opened["ack_threshold"]:
             return f"an ack for its count, {count} of {opened['ack_threshold']}"
-        if trigger == "bytes" and size < opened.get("ack_bytes", 0):
+        if trigger == "bytes" and size < opened["ack_bytes"]:
             return f"an ack for its bytes, {size} of {opened['ack_bytes']}"
         if waiting is not None and count and trigger in ("delay", "idle"):
             since_ns = waiting.first_record["at_ns"] if trigger == "delay" else waiting.last_ns
@@ -177,7 +170,7 @@ class Answers:
         limit_ns = self._opened.get("ack_idle_ns") if self._opened is not None else None
         quiet_ns = record["at_ns"] - waiting.last_ns
         if limit_ns is not None and quiet_ns > limit_ns + LATE_NS:
-            evidence = f"no ack {quiet_ns // _MS} ms after the last packet, {_allowed(limit_ns)}"
+            evidence = f"no ack {quiet_ns // MS} ms after the last packet, {_allowed(limit_ns)}"
             due = awake(record, waiting.last_ns, waiting.last_ns + limit_ns + LATE_NS, record["at_ns"])
             self._report(waiting.first_record, "idle_delay", evidence, due, number=waiting.first)
 
@@ -218,9 +211,6 @@ class Answers:
         due = awake(first, first["at_ns"], first["at_ns"] + limit_ns + LATE_NS, until_ns)
         self._report(first, "idle_delay", f"{what}, {_allowed(limit_ns)}", *dues, due, number=waiting.first)
 
-    def _report(self, record: Record, check: str, evidence: str, *dues: Due, **where: int) -> None:
-        self._out.report(record, check, evidence, *dues, session=self._session, **where)
-
 
 def _allowed(limit_ns: int) -> str:
-    return f"{limit_ns // _MS} ms and {LATE_NS // _MS} ms for a busy machine are allowed"
+    return f"{limit_ns // MS} ms and {LATE_NS // MS} ms for a busy machine are allowed"

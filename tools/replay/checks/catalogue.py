@@ -67,7 +67,7 @@ CHECKS: Final[dict[str, Check]] = {
         "What is committed is handed out, purged or expired before what is committed later in its lane is handed out.",
         "A message that stays behind for ever is lost to its reader, whatever the disk says.",
         "docs/guide.md, receiving",
-        "the packets left behind; older logs do not tell of a purge, which may be the cause",
+        "the packets left behind",
     ),
     "expired": Check(
         "What has expired in its queue is not handed out afterwards, in that life of the node.",

@@ -262,6 +262,45 @@ class Output:
         self.findings.append(Finding(violation, dues))
 
 
+class SessionReporter:
+    """Reports what is found about one session.
+
+    Args:
+        session: its id.
+        out: takes what is found.
+    """
+
+    __slots__ = ("_out", "_session")
+
+    def __init__(self, session: str, out: Output) -> None:
+        self._session = session
+        self._out = out
+
+    def _report(self, record: Record, check: str, evidence: str, *dues: Due, **where: int) -> None:
+        self._out.report(record, check, evidence, *dues, session=self._session, **where)
+
+
+class LaneReporter:
+    """Reports what is found about one lane.
+
+    Args:
+        origin, lane: which lane.
+        out: takes what is found.
+    """
+
+    __slots__ = ("_lane", "_origin", "_out")
+
+    def __init__(self, origin: str, lane: int, out: Output) -> None:
+        self._origin = origin
+        self._lane = lane
+        self._out = out
+
+    def _at(self, record: Record, check: str, evidence: str, sequence: int, *dues: Due, **more: int | str) -> None:
+        self._out.report(
+            record, check, evidence, *dues, origin=self._origin, lane=self._lane, sequence=sequence, **more
+        )
+
+
 def position(record: Record) -> tuple[int, int]:
     """What orders the records of a node."""
     return record["incarnation"], record["n"]

@@ -7,10 +7,8 @@ as nothing else is on its way.
 
 from __future__ import annotations
 
+from triack.base.units import MS
 from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, Output, Record, awake
-
-MS = 1_000_000
-"""Nanoseconds; evidence is told in milliseconds."""
 
 
 class Quiet:
@@ -29,35 +27,31 @@ class Quiet:
         self.free_ns = 0
         self.owed = 0
 
-    def over_ns(self, opened: Record) -> int | None:
-        """When the session is over at the latest if nothing happens; None if the log does not say."""
-        interval_ns = opened.get("cleanup_interval_ns")
-        return None if interval_ns is None else max(self.since_ns, self.free_ns) + interval_ns + LATE_NS
+    def over_ns(self, opened: Record) -> int:
+        """When the session is over at the latest if nothing happens."""
+        interval_ns: int = opened["cleanup_interval_ns"]
+        return max(self.since_ns, self.free_ns) + interval_ns + LATE_NS
 
     def awake(self, opened: Record, until_ns: int = EVER) -> Due:
         """Return the due that the end was awake while it had nothing to do, until it did something."""
-        return awake(opened, max(self.since_ns, self.free_ns), self.over_ns(opened) or EVER, until_ns)
+        return awake(opened, max(self.since_ns, self.free_ns), self.over_ns(opened), until_ns)
 
-    def is_over(self, opened: Record, closed: Record) -> bool | None:
-        """Whether the end had reason to close the session as idle; None if the log does not say."""
-        interval_ns = opened.get("cleanup_interval_ns")
-        return None if interval_ns is None else bool(closed["at_ns"] - self.since_ns >= interval_ns)
+    def is_over(self, opened: Record, closed: Record) -> bool:
+        """Whether the end had reason to close the session as idle."""
+        return bool(closed["at_ns"] - self.since_ns >= opened["cleanup_interval_ns"])
 
     def look(self, opened: Record, record: Record) -> str:
         """Return what is wrong with a session in which nothing waits and this happens; an empty string: nothing."""
-        over_ns = self.over_ns(opened)
-        if over_ns is None or record["at_ns"] <= over_ns:
+        if record["at_ns"] <= self.over_ns(opened):
             return ""
         return _told(opened, f"open for {(record['at_ns'] - self.since_ns) // MS} ms without a packet")
 
 
 def judge_open(session: str, opened: Record, quiet: Quiet, out: Output) -> None:
     """Judge a session that is open, and in which nothing waits, when the record ends."""
-    over_ns = quiet.over_ns(opened)
-    if over_ns is not None:
-        due = Due("log", opened["node"], opened["incarnation"], end_ns=over_ns)
-        evidence = _told(opened, "no packet any more, and open")
-        out.report(opened, "idle_open", evidence, due, quiet.awake(opened), session=session)
+    due = Due("log", opened["node"], opened["incarnation"], end_ns=quiet.over_ns(opened))
+    evidence = _told(opened, "no packet any more, and open")
+    out.report(opened, "idle_open", evidence, due, quiet.awake(opened), session=session)
 
 
 def judge_close(session: str, ends: list[tuple[Record, Record | None, Quiet]], out: Output, *dues: Due) -> None:

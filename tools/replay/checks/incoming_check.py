@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from triack.base.printable import counted
+from triack.base.units import MS
 from triack.tools.replay.checks.commits import Commits
 from triack.tools.replay.checks.findings import LATE_NS, Due, Output, Record, awake, given, of_origin, settled
 from triack.tools.replay.checks.runs import Carried, packets_of
 from triack.tools.replay.checks.settling import Settling
+from triack.tools.replay.checks.side import Side
 from triack.tools.replay.checks.store_ack_check import StoreAcks
-from triack.tools.replay.checks.weights import Weights
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER, REJECT_REASONS, TRANSACTIONAL
+from triack.tools.replay.log.weights import Weights
 
 DEAD_LETTER_LANE: Final = 0
 """Dead letters are put into their queue by their own node; they were in no stream."""
@@ -110,42 +112,36 @@ class Receiver:
         return any(previous < number < later for later, previous in self.previous.items())
 
 
-class Incoming:
+class Incoming(Side[Receiver]):
     """One node's receiving side of one lane.
 
-    Args:
-        node: whose.
-        origin, lane: which lane.
-        out: takes what is found.
-
     Attributes:
-        sequences: what is known of each.
         store_acks: judges when store acks leave.
         early_store_acks: those that nothing committed stands behind.
         holes: numbers that commits went past; what the origin had given up is no fault.
+        reused: (record, sequence) of what came in the lane of an express stream that was not forgotten; no fault when
+            its origin has started again meanwhile.
     """
 
     def __init__(self, node: str, origin: str, lane: int, out: Output) -> None:
-        self.node = node
-        self._origin = origin
-        self._lane = lane
-        self._out = out
-        self.sequences: dict[int, Receiver] = {}
+        super().__init__(node, origin, lane, out)
         self.store_acks = StoreAcks(origin, lane, out)
         self._top = (-1, -1)
         self._ack_top = (0, 0)
         self._handed_at: dict[str, tuple[int, int, int]] = {}
         self._found: dict[int, RangeSet] | None = None
-        self._life: Record = {}
+        # The sequences of which something came, or was found on the disk, in this start and was not forgotten since;
+        # and the newest of all.
+        self._here: set[int] = set()
+        self._newest = 0
         # The first commit that no order ack has covered, and the session peer that it came from.
         self._unanswered: Record | None = None
         self.early_store_acks: list[tuple[Record, Span]] = []
         self.holes: list[tuple[Record, int, int]] = []
+        self.reused: list[tuple[Record, int]] = []
 
-    def _at(self, record: Record, check: str, evidence: str, *dues: Due, sequence: int, **more: int | str) -> None:
-        self._out.report(
-            record, check, evidence, *dues, origin=self._origin, lane=self._lane, sequence=sequence, **more
-        )
+    def _begin(self) -> Receiver:
+        return Receiver()
 
     def _known(self, record: Record) -> Due:
         """What was committed in an earlier start is known if the log of that is given, and goes to its end.
@@ -155,13 +151,6 @@ class Incoming:
         """
         receiver, start = self._sequence(record), record["incarnation"]
         return settled(self.node, start if receiver.cls == EXPRESS else receiver.found_in, start)
-
-    def _sequence(self, record: Record) -> Receiver:
-        receiver = self.sequences.get(record["sequence"])
-        if receiver is None:
-            receiver = self.sequences[record["sequence"]] = Receiver()
-            receiver.cls = record.get("class", TRANSACTIONAL)
-        return receiver
 
     # ---- starts of the node
 
@@ -173,6 +162,7 @@ class Incoming:
         """A new start: what was on disk must be there again; express is gone."""
         self._end_recovery(record)
         self._found = {}
+        self._here.clear()
         self._unanswered = None
         self.store_acks.handle_started()
         for receiver in self.sequences.values():
@@ -192,10 +182,6 @@ class Incoming:
             for span in receiver.arrived:
                 for low, high in receiver.settled.missing(*span):
                     receiver.kept.update(dict.fromkeys(range(low, high + 1), 0))
-
-    def handle_other(self, record: Record) -> None:
-        """Any record that no start begins with: the node has said what it found."""
-        self._end_recovery(record)
 
     def _end_recovery(self, record: Record, *dues: Due) -> None:
         found, self._found = self._found, None
@@ -226,13 +212,14 @@ class Incoming:
             for first, last in receiver.on_disk:
                 for low, high in have.missing(first, last):
                     evidence = f"on disk before the restart, recovered {list(have) or 'nothing'}"
-                    self._at(record, "not_recovered", evidence, ends, *dues, sequence=sequence, number=low, last=high)
+                    self._at(record, "not_recovered", evidence, sequence, ends, *dues, number=low, last=high)
 
     def handle_recovered(self, record: Record) -> None:
         """What the node found on its disk."""
         receiver = self._sequence(record)
         receiver.cls = record["class"]
         receiver.forgotten, receiver.late = False, RangeSet()
+        self._here.add(record["sequence"])
         receiver.found_in = record["incarnation"]
         ordered = record["class"] == TRANSACTIONAL
         found = RangeSet()
@@ -244,10 +231,10 @@ class Incoming:
         for span in found:
             receiver.recovered.add(*span)
         if self._found is not None and record["sequence"] in self._found:
-            self._at(record, "claims", "recovered twice in one start", sequence=record["sequence"])
+            self._at(record, "claims", "recovered twice in one start", record["sequence"])
         if self._found is None:
             evidence = "a position recovered, but not at a start"
-            self._at(record, "node_life", evidence, sequence=record["sequence"])
+            self._at(record, "node_life", evidence, record["sequence"])
         else:
             self._found[record["sequence"]] = found
         if ordered:
@@ -262,13 +249,14 @@ class Incoming:
         for first, last in found:
             for low, high in known.missing(first, last):
                 evidence = "found at a start, and had not arrived before"
-                where = {"sequence": record["sequence"], "number": low, "last": high}
-                self._at(record, "recovered_from_nowhere", evidence, due, **where)
+                self._at(record, "recovered_from_nowhere", evidence, record["sequence"], due, number=low, last=high)
 
     # ---- arrivals and commits
 
     def handle_received(self, record: Record) -> None:
         """Packets arrived."""
+        if record["sequence"] > self._newest:
+            self._judge_lane(record)
         receiver = self._sequence(record)
         self.store_acks.handle_record()
         receiver.cls = record["class"]
@@ -278,6 +266,8 @@ class Incoming:
         if receiver.forgotten:
             for span in receiver.arrived.missing(first, last):
                 receiver.late.add(*span)
+        else:
+            self._here.add(record["sequence"])
         if receiver.rejections or receiver.kept or receiver.arrived.overlap(first, last):
             self._receive_again(record, receiver)
             return
@@ -290,6 +280,17 @@ class Incoming:
             first += packets
         if receiver.cls != EXPRESS:
             self.store_acks.handle_run(record)
+
+    def _judge_lane(self, record: Record) -> None:
+        """See that the stream before was forgotten: an origin uses a lane again only when this node has said so."""
+        before = self.sequences.get(self._newest)
+        if before is not None and before.on_disk:
+            due = settled(self.node, before.found_in, record["incarnation"])
+            evidence = f"not forgotten, and stream {record['sequence']} came in its lane"
+            self._at(record, "claims", evidence, self._newest, due)
+        elif before is not None and before.express and self._newest in self._here:
+            self.reused.append((record, self._newest))
+        self._newest = record["sequence"]
 
     def _receive_again(self, record: Record, receiver: Receiver) -> None:
         """Packets arrived, some of which may have done so before."""
@@ -327,7 +328,7 @@ class Incoming:
         """A packet was refused: as a duplicate only if it is here already, or is held for those before it."""
         receiver, number = self._sequence(record), record["number"]
         for low, high in receiver.arrived.missing(number, number):
-            self._at(record, "rejected", "rejected but not arrived", sequence=record["sequence"], number=low, last=high)
+            self._at(record, "rejected", "rejected but not arrived", record["sequence"], number=low, last=high)
         reason, sequence = record["reason"], record["sequence"]
         before = receiver.rejections.get(number)
         receiver.rejections[number] = reason
@@ -336,14 +337,14 @@ class Incoming:
         after = before not in FOR_EVER or reason == "duplicate"
         held = after and before != reason and number in receiver.again
         if before is not None and not held:
-            self._at(record, "rejected", "rejected again, and did not arrive again", sequence=sequence, number=number)
+            self._at(record, "rejected", "rejected again, and did not arrive again", sequence, number=number)
         if number in receiver.kept:
             receiver.kept[number] -= 1
         elif number not in receiver.again:
             # Even as a duplicate: what comes behind a commit that went past it.
             receiver.kept[number] = 0
         if reason not in REJECT_REASONS:
-            self._at(record, "claims", f"unknown reason {reason!r}", sequence=sequence, number=number)
+            self._at(record, "claims", f"unknown reason {reason!r}", sequence, number=number)
         elif reason == "duplicate":
             self._out.count("duplicates_on_wire", 1)
             self._out.chart("duplicates", record["wall_ns"], 1)
@@ -351,9 +352,9 @@ class Incoming:
             unknown = number > receiver.top and number not in receiver.again and not receiver.passes_over(number)
             if record["class"] == TRANSACTIONAL and unknown:
                 evidence = "a duplicate of what was not accepted and came once"
-                self._at(record, "rejected", evidence, sequence=sequence, number=number)
+                self._at(record, "rejected", evidence, sequence, number=number)
         elif reason != "stale-sequence" and number in receiver.settled and record["class"] != EXPRESS:
-            self._at(record, "claims", f"{reason}, but it is on disk", sequence=sequence, number=number)
+            self._at(record, "claims", f"{reason}, but it is on disk", sequence, number=number)
         elif reason in PASSED:
             receiver.held_back.add(number, number)
         elif reason in FOR_EVER:
@@ -367,9 +368,9 @@ class Incoming:
         first, last = record["first"], record["last"]
         for low, high in receiver.late.overlap(first, last):
             evidence = "came after its stream was forgotten, and was committed"
-            self._at(record, "claims", evidence, sequence=sequence, number=low, last=high)
+            self._at(record, "claims", evidence, sequence, number=low, last=high)
         if last < first:
-            self._at(record, "claims", f"committed {first}..{last}", sequence=sequence, number=first)
+            self._at(record, "claims", f"committed {first}..{last}", sequence, number=first)
             return
         receiver.commits.note(receiver.committed, record)
         receiver.committed += 1
@@ -378,7 +379,7 @@ class Incoming:
         receiver.unarrived += [(record, span) for span in receiver.arrived.missing(first, last)]
         if record["class"] == EXPRESS:
             for low, high in receiver.express.overlap(first, last):
-                self._at(record, "express_twice", "entered the queue again", sequence=sequence, number=low, last=high)
+                self._at(record, "express_twice", "entered the queue again", sequence, number=low, last=high)
             receiver.express.add(first, last)
         elif record["class"] == TRANSACTIONAL:
             self._judge_place(record, receiver)
@@ -396,7 +397,7 @@ class Incoming:
         if (sequence, first) <= self._top:
             self._out.count("out_of_order", record["count"])
             evidence = f"committed {first}..{last} after {self._top[0]}/{self._top[1]}"
-            self._at(record, "order", evidence, sequence=sequence, number=first)
+            self._at(record, "order", evidence, sequence, number=first)
         if first > before + 1:
             self.holes.append((record, before + 1, first - 1))
         self._top = max(self._top, (sequence, last))
@@ -406,6 +407,12 @@ class Incoming:
     def handle_forgotten(self, record: Record) -> None:
         """Its origin has ended the stream: nothing of it is on the disk after the next commit, nor accepted again."""
         receiver = self._sequence(record)
+        # What is in the lane may be of an earlier life of its origin, which numbers express streams anew.
+        gone = {sequence for sequence in self._here if sequence <= record["sequence"]}
+        self._here -= gone
+        if not gone or self.node == self._origin:
+            evidence = "forgotten, and nothing of it had come or been found since the node started or forgot it"
+            self._at(record, "claims", evidence, record["sequence"])
         receiver.on_disk = RangeSet()
         receiver.forgotten = True
         # An origin that has ended its stream waits for no order ack: whatever was owed until now is owed no longer.
@@ -422,12 +429,12 @@ class Incoming:
         receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
         if number > receiver.top:
             evidence = f"order ack up to {number}, committed up to {receiver.top}"
-            self._at(record, "order_ack_before_commit", evidence, sequence=sequence, number=number)
+            self._at(record, "order_ack_before_commit", evidence, sequence, number=number)
         elif not receiver.forgotten:
             receiver.on_disk.add(1, number)
         if (sequence, number) < self._ack_top:
             evidence = f"order ack {number} follows {self._ack_top[1]}"
-            self._at(record, "ack_taken_back", evidence, sequence=sequence, number=number)
+            self._at(record, "ack_taken_back", evidence, sequence, number=number)
         self._ack_top = max(self._ack_top, (sequence, number))
         self._answer(record)
 
@@ -452,9 +459,9 @@ class Incoming:
             due = Due(
                 "open", self.node, waiting["incarnation"], peer, waiting["at_ns"], waiting["at_ns"] + limit_ns + LATE_NS
             )
-            evidence = f"order ack {what} {took_ns // 1_000_000} ms, {limit_ns // 1_000_000} ms are allowed"
+            evidence = f"order ack {what} {took_ns // MS} ms, {limit_ns // MS} ms are allowed"
             dues = due, awake(waiting, waiting["at_ns"], due.end_ns, now_ns)
-            self._at(waiting, "order_ack_late", evidence, *dues, sequence=waiting["sequence"], number=waiting["first"])
+            self._at(waiting, "order_ack_late", evidence, waiting["sequence"], *dues, number=waiting["first"])
 
     def handle_store_acked(self, record: Record) -> None:
         """A store ack left that covers packets of the lane."""
@@ -465,6 +472,14 @@ class Incoming:
         for span in receiver.settled.missing(record["first"], record["last"]):
             for unheld in receiver.held_back.missing(*span):
                 self.early_store_acks += [(record, early) for early in receiver.refused.missing(*unheld)]
+
+    def handle_taking(self, record: Record) -> None:
+        """A session brings packets of the lane: when store acks of them are due there."""
+        self.store_acks.handle_taking(record)
+
+    def handle_taken(self, record: Record) -> None:
+        """That session is over, or its log is."""
+        self.store_acks.handle_taken(record)
 
     # ---- handing out
 
@@ -477,7 +492,7 @@ class Incoming:
         last = number + sum(packets for packets, _ in record["counts"]) - 1
         for low, high in receiver.settled.missing(number, last):
             evidence = "handed out but not committed"
-            self._at(record, "queue", evidence, self._known(record), sequence=sequence, number=low, last=high)
+            self._at(record, "queue", evidence, sequence, self._known(record), number=low, last=high)
         if record["class"] != EXPRESS:
             self._judge_settled(record, receiver)
         first, place = number, record["place"]
@@ -526,7 +541,7 @@ class Incoming:
         if self._lane == DEAD_LETTER_LANE:
             return
         receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
-        place, at_ns, last = record["place"], record["at_ns"], number - 1
+        place, at_ns, start, last = record["place"], record["at_ns"], record["incarnation"], number - 1
         for packets, messages in record["counts"]:
             last = number + packets - 1
             if not place and self._are_whole(receiver, number, last, messages):
@@ -539,18 +554,17 @@ class Incoming:
                     before = receiver.settling.settle_messages(numbers, count, at_ns) or before
                     place = 0
             if before:
-                self._at(record, "claims", "settled, and was before", sequence=sequence, number=number, last=last)
+                self._at(record, "claims", "settled, and was before", sequence, number=number, last=last)
             number, place = last + 1, 0
         for low, high in receiver.settled.missing(record["number"], last):
-            where = {"sequence": sequence, "number": low, "last": high}
-            self._at(record, "queue", "settled but not committed", self._known(record), **where)
+            evidence = "settled but not committed"
+            self._at(record, "queue", evidence, sequence, self._known(record), number=low, last=high)
         taken = {each for removed in (receiver.out.removed, receiver.out.expired) for each in removed}
         for low, high in receiver.out.any.missing(record["number"], last):
             for each in range(low, high + 1):
                 if each not in taken:
-                    evidence, where = "settled, and never handed out, purged or expired", {"number": each}
-                    known = given(self.node, last=record["incarnation"])
-                    self._at(record, "claims", evidence, known, sequence=sequence, **where)
+                    evidence, known = "settled, and never handed out, purged or expired", given(self.node, last=start)
+                    self._at(record, "claims", evidence, sequence, known, number=each)
 
     def handle_returned(self, record: Record) -> None:
         """An application gave messages back."""
@@ -574,10 +588,10 @@ class Incoming:
         """Nobody received messages in time; if the node dies before that is on disk, they are there again."""
         if self._lane == DEAD_LETTER_LANE:
             return
-        early_ns = record["receive_by_ms"] * 1_000_000 - record["wall_ns"]
+        early_ns = record["receive_by_ms"] * MS - record["wall_ns"]
         if early_ns > 0:
-            evidence = f"expired {-(-early_ns // 1_000_000)} ms before their time to be received had ended"
-            self._at(record, "claims", evidence, sequence=record["sequence"], number=record["number"])
+            evidence = f"expired {-(-early_ns // MS)} ms before their time to be received had ended"
+            self._at(record, "claims", evidence, record["sequence"], number=record["number"])
         out = self._sequence(record).out
         self._remove(record, out.removed, out.expired)
 
@@ -587,7 +601,7 @@ class Incoming:
         spans = list(_messages_of(record))
         for low, high in receiver.settled.missing(spans[0][0], spans[-1][0]):
             evidence = f"{record['event']} but not committed"
-            self._at(record, "queue", evidence, self._known(record), sequence=sequence, number=low, last=high)
+            self._at(record, "queue", evidence, sequence, self._known(record), number=low, last=high)
         taken = receiver.out.taken
         for number, first, last in spans:
             if list(taken.get(number, RangeSet()).overlap(first, last)):
@@ -624,7 +638,7 @@ class Incoming:
         count = receiver.counts.get(number)
         if last < first or (count is not None and last >= max(count, 1)):
             evidence = f"messages {first}..{last} of a packet with {count}"
-            self._at(record, "claims", evidence, sequence=record["sequence"], number=number)
+            self._at(record, "claims", evidence, record["sequence"], number=number)
         return count
 
     def _judge_marks(self, record: Record, receiver: Receiver, number: int, first: int, last: int) -> None:
@@ -635,7 +649,7 @@ class Incoming:
             return
         marked = receiver.out.marked.get(number)
         if marked is not None and marked.overlap(first, last):
-            self._at(record, "unmarked", "handed out as new after a redelivery", sequence=sequence, number=number)
+            self._at(record, "unmarked", "handed out as new after a redelivery", sequence, number=number)
         if number in receiver.out.whole:
             again = last - first + 1
         else:
@@ -648,7 +662,7 @@ class Incoming:
         if again:
             self._out.count("duplicates_delivered", again)
             evidence = f"{counted(again, 'message')} handed out again without being marked"
-            self._at(record, "duplicates_delivered", evidence, sequence=sequence, number=number)
+            self._at(record, "duplicates_delivered", evidence, sequence, number=number)
 
     def _judge_handed_order(self, record: Record, last: int) -> None:
         before = self._handed_at.get(record["queue"])
@@ -707,13 +721,13 @@ class Incoming:
                 if receiver.cls == TRANSACTIONAL and commit.first < number < commit.last:
                     # Its origin may have given it up.
                     dues += of_origin(self._origin, commit.record(self.node))
-                self._at(commit.record(self.node), "not_handed", evidence, *dues, sequence=sequence, number=number)
+                self._at(commit.record(self.node), "not_handed", evidence, sequence, *dues, number=number)
 
     def _judge_lost_reads(self, sequence: int, receiver: Receiver) -> None:
         """Report what was in hands when its node died, and did not come again before what was never handed out."""
         for record, since, number in receiver.settling.lost():
             evidence = "in the hands of a reader when its node ended, and not handed out again before younger ones"
-            self._at(record, "not_handed", evidence, settled(self.node, since), sequence=sequence, number=number)
+            self._at(record, "not_handed", evidence, sequence, settled(self.node, since), number=number)
 
     def _unread(self, receiver: Receiver, first: int, last: int) -> Iterator[int]:
         """Yield the packets of which some message was neither handed out, purged nor expired."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final
 
+from triack.base.units import MS
 from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Output, Record, awake, settled
+from triack.tools.replay.checks.side import Side
 from triack.tools.replay.checks.tier_check import Tiers
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import EXPRESS, FAILURE_REASONS, RECOVERABLE, TRANSACTIONAL
@@ -45,23 +47,12 @@ class Sender:
         return any(taken)
 
 
-class Outgoing:
-    """One node's sending side of one lane.
-
-    Args:
-        node: whose.
-        origin, lane: which lane.
-        out: takes what is found.
-    """
+class Outgoing(Side[Sender]):
+    """One node's sending side of one lane."""
 
     def __init__(self, node: str, origin: str, lane: int, out: Output) -> None:
-        self._node = node
-        self._origin = origin
-        self._lane = lane
-        self._out = out
-        self.sequences: dict[int, Sender] = {}
+        super().__init__(node, origin, lane, out)
         self._tiers = Tiers(origin, lane, out)
-        self._life: Record = {}
         # The start before this one that told of the lane.
         self._before = 0
         # What the session in use has sent: session -> sequence -> numbers; the older ones are over.
@@ -78,25 +69,17 @@ class Outgoing:
         self._peer_name = ""
         self._held = False
         self._unsent: tuple[Record, int] | None = None
-        # The sequences that this start has ended.
+        # The sequences that this start has ended, and the last one that it put something into.
         self._ended: set[int] = set()
+        self._used: int | None = None
 
     @property
     def is_origin(self) -> bool:
         """Whether these are the node's own messages."""
-        return self._node == self._origin
+        return self.node == self._origin
 
-    def _at(self, record: Record, check: str, evidence: str, sequence: int, *dues: Due, **more: int | str) -> None:
-        self._out.report(
-            record, check, evidence, *dues, origin=self._origin, lane=self._lane, sequence=sequence, **more
-        )
-
-    def _sequence(self, record: Record) -> Sender:
-        sender = self.sequences.get(record["sequence"])
-        if sender is None:
-            sender = self.sequences[record["sequence"]] = Sender()
-            sender.cls = record.get("class", TRANSACTIONAL)
-        return sender
+    def _begin(self) -> Sender:
+        return Sender()
 
     def look(self, record: Record) -> None:
         """See after a record of the origin whether something waits that nothing keeps from leaving."""
@@ -121,9 +104,9 @@ class Outgoing:
         record, number = self._unsent
         begin_ns = record["at_ns"]
         if until_ns - begin_ns > UNSENT_NS + LATE_NS:
-            due = Due("room", self._node, record["incarnation"], self._peer_name, begin_ns, until_ns)
+            due = Due("room", self.node, record["incarnation"], self._peer_name, begin_ns, until_ns)
             dues = due, awake(record, begin_ns, begin_ns + UNSENT_NS + LATE_NS, until_ns)
-            evidence = f"queued, and not sent within {UNSENT_NS // 1_000_000} ms though a session had nothing to do"
+            evidence = f"queued, and not sent within {UNSENT_NS // MS} ms though a session had nothing to do"
             self._at(record, "unsent", evidence, record["sequence"], *dues, number=number)
 
     # ---- starts of the node
@@ -145,20 +128,17 @@ class Outgoing:
         self._last_failed = None
         self._left.clear()
         self._ended.clear()
+        self._used = None
         self._tiers.handle_restart()
         for sender in self.sequences.values():
             if sender.cls == EXPRESS:
                 sender.wanted = RangeSet()
 
-    def handle_other(self, record: Record) -> None:
-        """Any record that no start begins with: the node has said what it found."""
-        self._end_recovery(record)
-
     def _end_recovery(self, record: Record) -> None:
         again, self._again = self._again, None
         if again is not None:
             # In a start that is missing it may have been acknowledged.
-            due = settled(self._node, self._before, record["incarnation"])
+            due = settled(self.node, self._before, record["incarnation"])
             self._judge_forgotten(record, again, {number: it.wanted for number, it in self.sequences.items()}, due)
 
     def _judge_forgotten(
@@ -181,6 +161,7 @@ class Outgoing:
         """Packets were committed for sending."""
         if record["node"] != record["origin"]:
             self._at(record, "queue", "queued by another node", record["sequence"], number=record["first"])
+        self._judge_lane(record)
         sender, first, last = self._sequence(record), record["first"], record["last"]
         sender.cls, self._peer_name = record["class"], record["peer_name"]
         if record.get("recovered"):
@@ -289,7 +270,7 @@ class Outgoing:
         sender, number = self._sequence(record), record["number"]
         if sender.queued and number > sender.queued.lasts[-1]:
             evidence = f"order ack of {number}, queued only up to {sender.queued.lasts[-1]}"
-            due = settled(self._node, last=record["incarnation"])
+            due = settled(self.node, last=record["incarnation"])
             self._at(record, "ack_unreceived", evidence, record["sequence"], due, number=number)
         sender.acked = max(sender.acked, number)
         freed = sender.wanted.take(1, number)
@@ -331,7 +312,15 @@ class Outgoing:
         for first, last in sender.wanted:
             evidence = "its stream has ended, and it was neither acknowledged nor removed"
             self._at(record, "forgotten", evidence, sequence, number=first, last=last)
+        if sequence in self._ended:
+            self._at(record, "claims", "ended again", sequence)
         self._ended.add(sequence)
+
+    def _judge_lane(self, record: Record) -> None:
+        """See that a lane is used again only when the stream before has ended."""
+        before, self._used = self._used, record["sequence"]
+        if before is not None and before != self._used and before not in self._ended:
+            self._at(record, "claims", f"not ended, and its lane has stream {self._used}", before)
 
     # ---- sessions
 
@@ -371,7 +360,7 @@ class Outgoing:
     def finish_start(self, later: Due) -> None:
         """A later start, if there is one, did not queue any of this again."""
         self._again = None
-        due = settled(self._node, self._life["incarnation"], later.end_ns)
+        due = settled(self.node, self._life["incarnation"], later.end_ns)
         self._judge_forgotten(self._life, {}, self._wanted(), later, due)
 
     def _wanted(self) -> dict[int, RangeSet]:
@@ -390,10 +379,10 @@ class Outgoing:
         if self._life:
             wanted, start = self._wanted(), self._life["incarnation"]
             if self._again is not None:
-                due = settled(self._node, self._before, start)
+                due = settled(self.node, self._before, start)
                 self._judge_forgotten(self._life, self._again, wanted, later, due)
             later = later._replace(incarnation=later.incarnation + 1)
-            self._judge_forgotten(self._life, {}, wanted, later, settled(self._node, start))
+            self._judge_forgotten(self._life, {}, wanted, later, settled(self.node, start))
         for number, sender in self.sequences.items():
             self._judge_skipped(number, sender)
         self._judge_left_behind()
@@ -426,7 +415,7 @@ class Outgoing:
                 for low, high in self._left[sequence].overlap(first, last):
                     # Express packets are gone with the process that had them.
                     again = "reopened_alive" if sender.cls == EXPRESS else "reopened"
-                    start = self._node, closed["incarnation"]
+                    start = self.node, closed["incarnation"]
                     dues = Due(again, *start, closed["peer"], closed["at_ns"], RESEND_LATE_NS), settled(*start)
                     evidence = "unacknowledged when its session ended, and not sent by the next one"
                     self._at(

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from triack.base.session_log import POLICY
 from triack.tools.replay.checks.findings import Output, Record
 
 AGREED: Final = (
@@ -23,10 +22,10 @@ AGREED: Final = (
     "store_ack_share",
     "store_ack_count",
     "store_ack_bytes",
+    "ack_at_once",
+    "ack_idle_ns",
 )
 """What is the same at both ends. Delays may follow the round trip, of which each end has its own measure."""
-AT_ONCE: Final = ("ack_at_once", "ack_idle_ns")
-"""The same is true of these; logs of older nodes lack both."""
 BOUNDS: Final = (("idle_ack_delay_ns", "ack_timeout_min_ns"), ("store_ack_delay_ns", "store_ack_timeout_min_ns"))
 """Each delay, and the timeout of which it is at most the half ([MS-MQQB] 3.1.2.5)."""
 
@@ -42,12 +41,10 @@ def judge_policy(session: str, ends: Mapping[str, End], out: Output) -> None:
     """Judge what is in force at both ends of a session."""
     for end in ends.values():
         opened = end.opened
-        if opened is None or not opened.keys() >= set(POLICY):
+        if opened is None:
             continue
         peer = ends.get(opened["peer"])
         other = peer.opened if peer is not None else None
-        if other is not None and not other.keys() >= set(POLICY):
-            other = None
         _judge_delays(session, opened, other or opened, out)
         for ack in ("ack", "store_ack"):
             _judge_threshold(session, opened, ack, opened[f"{ack}_threshold"], opened["window"], out)
@@ -88,8 +85,7 @@ def _judge_stated(session: str, opened: Record, life: Record, out: Output) -> No
 
 
 def _judge_agreed(session: str, opened: Record, other: Record, out: Output) -> None:
-    names = (*AGREED, *AT_ONCE) if "ack_at_once" in opened and "ack_at_once" in other else AGREED
-    for name in names:
+    for name in AGREED:
         if opened.get(name) != other.get(name):
             evidence = f"{name} {opened.get(name)}, and {other.get(name)} at the other end"
             out.report(opened, "policy", evidence, session=session)

@@ -83,7 +83,7 @@ class Settling:
         again: what was in the hand when a start ended, and was not handed out since.
     """
 
-    __slots__ = ("_batch", "_batch_ns", "_lost", "_passed", "_since", "_told", "again", "done", "hand")
+    __slots__ = ("_batch", "_batch_ns", "_lost", "_passed", "_since", "again", "done", "hand")
 
     def __init__(self) -> None:
         self.done = Messages()
@@ -94,8 +94,6 @@ class Settling:
         self._passed: Record | None = None
         self._since = 0
         self._lost: list[tuple[Record, int, int]] = []
-        # Whether anything was ever said to be settled: older nodes do not tell.
-        self._told = False
         # The last commit that was to settle something: when it began, and what.
         self._batch_ns = 0
         self._batch: list[tuple[Span, Numbers | None, int | None]] = []
@@ -140,7 +138,7 @@ class Settling:
     def lost(self) -> Iterator[tuple[Record, int, int]]:
         """Yield what was passed over: the record with which it was, the start that had it, and the packet."""
         yield from self._lost
-        if self._passed is not None and self._told:
+        if self._passed is not None:
             for number in self.again.numbers():
                 yield self._passed, self._since, number
 
@@ -172,7 +170,6 @@ class Settling:
 
     def _begin(self, at_ns: int) -> None:
         """Another commit begins: the one before it has returned."""
-        self._told = True
         if at_ns != self._batch_ns:
             self._batch.clear()
             self._batch_ns = at_ns

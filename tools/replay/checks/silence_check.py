@@ -10,10 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
+from triack.base.units import MS
 from triack.tools.replay.checks.findings import LATE_NS, Record
 
-MS: Final = 1_000_000
-"""Nanoseconds; evidence is told in milliseconds."""
 LEFT_MAX: Final = 4096
 """Bursts of a session whose times are known; of older ones that still wait nothing is said."""
 

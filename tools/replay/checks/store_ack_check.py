@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 
 from triack.base.printable import counted
-from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, Output, Record, awake
+from triack.base.units import MS
+from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, LaneReporter, Output, Record, awake
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import EXPRESS
 
-MS = 1_000_000
-"""Nanoseconds; evidence is told in milliseconds."""
 RUNS_MAX = 4_096
 """Records of which a debt knows the bytes until they are committed; what is refused never is."""
 
@@ -81,18 +80,11 @@ class Debt:
         return sum(run[2] for run in touched if any(low <= run[0] and run[1] <= high for low, high in taken))
 
 
-class StoreAcks:
-    """Judges the store acks of one node for one lane.
-
-    Args:
-        origin, lane: which lane.
-        out: takes what is found.
-    """
+class StoreAcks(LaneReporter):
+    """Judges the store acks of one node for one lane."""
 
     def __init__(self, origin: str, lane: int, out: Output) -> None:
-        self._origin = origin
-        self._lane = lane
-        self._out = out
+        super().__init__(origin, lane, out)
         # By session.
         self._debts: dict[str, Debt] = {}
         # What the last record brought in a session of which nothing is known as yet: sequence, first and last.
@@ -170,10 +162,8 @@ class StoreAcks:
             f"store ack of {counted(debt.packets, 'packet')} {what}, "
             f"{(debt.due_ns - debt.first['at_ns']) // MS} ms and {LATE_NS // MS} ms for a busy machine are allowed"
         )
-        where = {"origin": self._origin, "lane": self._lane, "sequence": debt.first["sequence"]}
-        self._out.report(
-            debt.first, "store_ack_late", evidence, *dues, session=session, number=debt.first["first"], **where
-        )
+        first, where = debt.first, {"session": session, "number": debt.first["first"]}
+        self._at(first, "store_ack_late", evidence, first["sequence"], *dues, **where)
 
     def finish(self) -> None:
         """Judge what is owed when the record ends; more of it may follow."""

@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Final
 
 from triack.tools.replay.checks.findings import EVER, Record
-from triack.tools.replay.checks.weights import Weights
 from triack.tools.replay.log.ranges import RangeSet, Span, Tally
 from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
+from triack.tools.replay.log.weights import Weights
 
 Counted = tuple[int, int, int]
 """A range and its messages."""

@@ -7,7 +7,7 @@ to send again passes without a record, so a resend may come a whole number of wa
 
 from __future__ import annotations
 
-from triack.tools.replay.checks.findings import LATE_NS, Due, Output, Record, awake
+from triack.tools.replay.checks.findings import LATE_NS, Due, LaneReporter, Output, Record, awake
 from triack.tools.replay.log.ranges import RangeSet
 
 TIERS = ((3, "seq_resend_13_ns"), (6, "seq_resend_46_ns"), (9, "seq_resend_79_ns"), (None, "seq_resend_10_ns"))
@@ -15,18 +15,11 @@ TIERS = ((3, "seq_resend_13_ns"), (6, "seq_resend_46_ns"), (9, "seq_resend_79_ns
 the sender, because a judge that asks the judged proves nothing."""
 
 
-class Tiers:
-    """Checks the resends of one lane at its origin.
-
-    Args:
-        origin, lane: which lane.
-        out: takes what is found.
-    """
+class Tiers(LaneReporter):
+    """Checks the resends of one lane at its origin."""
 
     def __init__(self, origin: str, lane: int, out: Output) -> None:
-        self._origin = origin
-        self._lane = lane
-        self._out = out
+        super().__init__(origin, lane, out)
         self._settings: Record = {}
         self._attempt = 0
         # The wait began between these two: a session may have taken a packet before it let it out.
@@ -45,6 +38,7 @@ class Tiers:
         self._stored = False
 
     def _wait_ns(self, attempt: int) -> int | None:
+        """The wait before an attempt; None where the log of the start begins without the node's settings."""
         name = next(name for last, name in TIERS if last is None or attempt <= last)
         return self._settings.get(name)
 
@@ -170,9 +164,7 @@ class Tiers:
             due = self._reset_elsewhere(record) if attempt == 1 else ()
             self._report(record, f"attempt {attempt} follows attempt {self._attempt}", *due, *self._begun_anew(record))
         wait_ns = self._wait_ns(attempt)
-        if wait_ns is None:
-            self._judge_claimed(record)
-        else:
+        if wait_ns is not None:
             if record["interval_ns"] != wait_ns:
                 self._report(record, f"attempt {attempt} after {record['interval_ns']} ns, its tier has {wait_ns} ns")
             self._judge_wait(record, wait_ns)
@@ -213,16 +205,6 @@ class Tiers:
         peer, opened_ns = self._anew
         return (Due("opened_anew", record["node"], record["incarnation"], peer, opened_ns, opened_ns),)
 
-    def _judge_claimed(self, record: Record) -> None:
-        """Without settings in the log, as of old nodes, the waits can only be compared with each other."""
-        before, attempt = self._scheduled, record["attempt"]
-        if before is None or before["incarnation"] != record["incarnation"] or attempt != before["attempt"] + 1:
-            return
-        same = (attempt - 1) // 3 == (attempt - 2) // 3 or attempt > TIERS[2][0] + 1
-        waits = before["interval_ns"], record["interval_ns"]
-        if (same and waits[0] != waits[1]) or waits[1] < waits[0]:
-            self._report(record, f"attempt {attempt} after {waits[1]} ns, the one before after {waits[0]} ns")
-
     def _judge_missing(self, record: Record) -> None:
         """Report a wait that ended, with packets that waited for their order ack, and no resend."""
         wait_ns = self._wait_ns(self._attempt + 1)
@@ -237,10 +219,8 @@ class Tiers:
             self._report(self._arrived, evidence, *self._reset_elsewhere(record), due)
 
     def _report(self, record: Record, evidence: str, *dues: Due) -> None:
-        self._out.report(
-            record, "resend_tiers", evidence, *dues,
-            origin=self._origin, lane=self._lane, sequence=record["sequence"], number=record.get("attempt", 0),
-        )  # fmt: skip
+        number = record.get("attempt", 0)
+        self._at(record, "resend_tiers", evidence, record["sequence"], *dues, number=number)
 
     def finish(self) -> None:
         """Judge the wait that runs when the record ends."""

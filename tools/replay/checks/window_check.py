@@ -7,24 +7,18 @@ window before it uses it.
 from __future__ import annotations
 
 from triack.base.printable import counted
-from triack.tools.replay.checks.findings import Output, Record
+from triack.tools.replay.checks.findings import Output, Record, SessionReporter
 
 __all__ = ["Window"]
 
 
-class Window:
-    """The window of one end.
+class Window(SessionReporter):
+    """The window of one end of a session."""
 
-    Args:
-        session: its id.
-        out: takes what is found.
-    """
-
-    __slots__ = ("_agreed", "_early", "_in_force", "_out", "_session")
+    __slots__ = ("_agreed", "_early", "_in_force")
 
     def __init__(self, session: str, out: Output) -> None:
-        self._session = session
-        self._out = out
+        super().__init__(session, out)
         self._agreed: int | None = None
         self._in_force = 0
         # Sends before the window is known: (record, first and last packet, unacknowledged with them).
@@ -63,6 +57,3 @@ class Window:
             unacked = counted(record["unacked"], "packet")
             evidence = f"{unacked} unacknowledged when it closed, the window is {self._in_force}"
             self._report(record, "window", evidence)
-
-    def _report(self, record: Record, check: str, evidence: str, **where: int) -> None:
-        self._out.report(record, check, evidence, session=self._session, **where)

@@ -21,7 +21,7 @@ from triack.node.files.ownership import open_plain, users_of
 
 State = TypeVar("State")
 
-_LAYOUT: Final = 6
+_LAYOUT: Final = 7
 """What is kept, and in which files; goes up when that changes within a version."""
 _HEAD: Final = f"triack replay checkpoint, version {__version__}, layout {_LAYOUT}\n".encode()
 """Another version may have other judges: what they had judged is judged again."""

@@ -19,7 +19,6 @@ from triack.tools.replay.log.files import LogFile, Reading, Record
 from triack.tools.replay.log.listing import Listing
 from triack.tools.replay.log.schema import Verdict, Violation
 from triack.tools.replay.log.validity import complaint
-from triack.tools.replay.log.version1 import modernize
 
 SAID_RECORDS: Final = 20_000
 """How far it is, is told every so many records: a few times a second."""
@@ -79,7 +78,7 @@ def verdict_on(records: Iterable[Record]) -> Verdict:
     """Return the verdict on records in memory.
 
     Args:
-        records: those of all nodes, of any version, each node's in the order in which it wrote them.
+        records: those of all nodes, each node's in the order in which it wrote them.
 
     Raises:
         ReplayError: one is not as the schema says.
@@ -104,7 +103,6 @@ def _judged(segments: Callable[[], Iterable[tuple[str, int, Iterable[Record]]]])
 
 
 def _checked(record: Record) -> Record:
-    record = modernize(record)
     if said := complaint(record):
         raise ReplayError(f"record {record.get('n')} of node {record.get('node')} {said}")
     return record

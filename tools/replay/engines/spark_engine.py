@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, astuple, fields
 from functools import partial
 from itertools import chain, groupby
@@ -433,9 +434,20 @@ def judge_dealt(
     Raises:
         ReplayError: a segment is there twice, or a record of a table is not as the schema says.
     """
+    with judging() as kept:
+        return conclude_found(Found(keep_found(dealt, kept)), listing or Listing(), kept, finish)
+
+
+@contextmanager
+def judging() -> Iterator[list[DataFrame]]:
+    """Yield a list for the tables that stay in Spark's cache until the judges are done. What fails says why in words.
+
+    Raises:
+        ReplayError: what ``explain`` makes of an error.
+    """
     kept: list[DataFrame] = []
     try:
-        return conclude_found(Found(keep_found(dealt, kept)), listing or Listing(), kept, finish)
+        yield kept
     except Exception as error:
         raise explain(error) from error
     finally:

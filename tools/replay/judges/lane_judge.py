@@ -18,6 +18,7 @@ from triack.tools.replay.checks.findings import (
     EVER,
     DisorderError,
     Due,
+    LaneReporter,
     Output,
     Record,
     given,
@@ -36,7 +37,7 @@ LEAVING: Final = ("handed", "settled", "returned", "purged", "expired")
 """What happens to messages that are in a queue, dead letters among them."""
 
 
-class LaneJudge:
+class LaneJudge(LaneReporter):
     """Judges one lane of one origin.
 
     Args:
@@ -46,10 +47,8 @@ class LaneJudge:
     """
 
     def __init__(self, origin: str, lane: int, out: Output, *, forgets: bool = False) -> None:
+        super().__init__(origin, lane, out)
         self._forgets = forgets
-        self._origin = origin
-        self._lane = lane
-        self._out = out
         self._senders: dict[str, Outgoing] = {}
         self._receivers: dict[str, Incoming] = {}
         self._stories: defaultdict[int, Story] = defaultdict(Story)
@@ -83,11 +82,6 @@ class LaneJudge:
         if node not in self._receivers:
             self._receivers[node] = Incoming(node, self._origin, self._lane, self._out)
         return self._receivers[node]
-
-    def _at(self, record: Record, check: str, evidence: str, sequence: int, *dues: Due, **more: int | str) -> None:
-        self._out.report(
-            record, check, evidence, *dues, origin=self._origin, lane=self._lane, sequence=sequence, **more
-        )
 
     def see(self, record: Record) -> None:
         """Look at the next record."""
@@ -144,7 +138,6 @@ class LaneJudge:
         before = self._starts.get(node)
         self._starts[node] = start
         if before == start:
-            # In older logs only the first segment of a start tells the settings.
             known = self._lives[node]
             for name in SETTINGS:
                 if name in record and name in known and record[name] != known[name]:
@@ -232,9 +225,6 @@ class LaneJudge:
             covered.add(first, last if record["incarnation"] > 1 else 0)
         self._receiver(record["node"]).handle_recovered(record)
 
-    def _on_rejected(self, record: Record) -> None:
-        self._receiver(record["node"]).handle_rejected(record)
-
     def _on_order_ack_sent(self, record: Record) -> None:
         self._order_acks[record["sequence"]].add(record["number"], record["number"])
         self._answered.setdefault((record["node"], record["peer"]), record)
@@ -258,9 +248,6 @@ class LaneJudge:
             self._at(record, "claims", evidence, record["sequence"])
         self._sender(record["node"]).handle_hold(record)
 
-    def _on_scheduled(self, record: Record) -> None:
-        self._sender(record["node"]).handle_scheduled(record)
-
     def _on_ended(self, record: Record) -> None:
         self._ended.add(record["sequence"])
         self._sender(record["node"]).handle_ended(record)
@@ -269,39 +256,12 @@ class LaneJudge:
         self._forgotten.setdefault(record["sequence"], record)
         self._receiver(record["node"]).handle_forgotten(record)
 
-    def _on_handed(self, record: Record) -> None:
-        self._receiver(record["node"]).handle_handed(record)
-
-    def _on_settled(self, record: Record) -> None:
-        self._receiver(record["node"]).handle_settled(record)
-
-    def _on_returned(self, record: Record) -> None:
-        self._receiver(record["node"]).handle_returned(record)
-
-    def _on_purged(self, record: Record) -> None:
-        self._receiver(record["node"]).handle_purged(record)
-
-    def _on_expired(self, record: Record) -> None:
-        self._receiver(record["node"]).handle_expired(record)
-
     # ---- what sessions tell
 
     def _on_freed(self, record: Record) -> None:
         if record["event"] == "~stored" and record["class"] == RECOVERABLE and record["node"] == self._origin:
             self._stories[record["sequence"]].store(record)
         self._sender(record["node"]).handle_freed(record)
-
-    def _on_store_acked(self, record: Record) -> None:
-        self._receiver(record["node"]).handle_store_acked(record)
-
-    def _on_taking(self, record: Record) -> None:
-        self._receiver(record["node"]).store_acks.handle_taking(record)
-
-    def _on_taken(self, record: Record) -> None:
-        self._receiver(record["node"]).store_acks.handle_taken(record)
-
-    def _on_closed(self, record: Record) -> None:
-        self._sender(record["node"]).handle_closed(record)
 
     def _on_carried(self, record: Record) -> None:
         self._hops.add((record["node"], record["peer"]))
@@ -380,6 +340,10 @@ class LaneJudge:
                     record = self._last[receiver.node]
                     dues = of_origin(self._origin, record)
                     self._at(record, "queue", "recovered but not queued", sequence, *dues, number=low, last=high)
+        for record, sequence in receiver.reused:
+            if 0 < self._stories[sequence].since == self._stories[record["sequence"]].since:
+                evidence = f"not forgotten, and stream {record['sequence']} of the same life came in its lane"
+                self._at(record, "claims", evidence, sequence)
         for record, first, last in receiver.holes:
             self._judge_hole(record, first, last, receiver.sequences[record["sequence"]])
         for record, (low, high) in receiver.early_store_acks:
@@ -559,6 +523,16 @@ class LaneJudge:
                 evidence = f"committed again; messages: {story.weigh_all([(first, last)])}"
                 self._at(self._last[node], "duplicates_delivered", evidence, sequence, number=first, last=last)
 
+    @staticmethod
+    def _to_receiver(handle: Callable[[Incoming, Record], None]) -> Callable[[LaneJudge, Record], None]:
+        """What only the receiving side of the record's node has to know."""
+        return lambda self, record: handle(self._receiver(record["node"]), record)
+
+    @staticmethod
+    def _to_sender(handle: Callable[[Outgoing, Record], None]) -> Callable[[LaneJudge, Record], None]:
+        """What only the sending side of the record's node has to know."""
+        return lambda self, record: handle(self._sender(record["node"]), record)
+
     _SEES: ClassVar[dict[str, Callable[[LaneJudge, Record], None]]] = {
         "queued": _on_queued,
         "removed": _on_removed,
@@ -566,23 +540,23 @@ class LaneJudge:
         "packet_received": _on_received,
         "committed": _on_committed,
         "position_recovered": _on_recovered,
-        "rejected": _on_rejected,
+        "rejected": _to_receiver(Incoming.handle_rejected),
         "order_ack_sent": _on_order_ack_sent,
         "order_ack_received": _on_order_ack_received,
         "hold_received": _on_hold,
-        "resend_scheduled": _on_scheduled,
+        "resend_scheduled": _to_sender(Outgoing.handle_scheduled),
         "stream_ended": _on_ended,
         "stream_forgotten": _on_forgotten,
-        "handed": _on_handed,
-        "settled": _on_settled,
-        "returned": _on_returned,
-        "purged": _on_purged,
-        "expired": _on_expired,
+        "handed": _to_receiver(Incoming.handle_handed),
+        "settled": _to_receiver(Incoming.handle_settled),
+        "returned": _to_receiver(Incoming.handle_returned),
+        "purged": _to_receiver(Incoming.handle_purged),
+        "expired": _to_receiver(Incoming.handle_expired),
         "~acked": _on_freed,
         "~stored": _on_freed,
-        "~store_acked": _on_store_acked,
-        "~taking": _on_taking,
-        "~taken": _on_taken,
-        "~closed": _on_closed,
+        "~store_acked": _to_receiver(Incoming.handle_store_acked),
+        "~taking": _to_receiver(Incoming.handle_taking),
+        "~taken": _to_receiver(Incoming.handle_taken),
+        "~closed": _to_sender(Outgoing.handle_closed),
         "~carried": _on_carried,
     }

@@ -12,9 +12,10 @@ from itertools import islice, permutations
 from typing import ClassVar, Final
 
 from triack.base.printable import counted
+from triack.base.units import MS
 from triack.tools.replay.checks.answer_check import Answers
 from triack.tools.replay.checks.clock_check import Pair, arrivals_before, loses, pairs_of
-from triack.tools.replay.checks.findings import LATE_NS, UNSENT_NS, Due, Opening, Output, Record, awake
+from triack.tools.replay.checks.findings import LATE_NS, UNSENT_NS, Due, Opening, Output, Record, SessionReporter, awake
 from triack.tools.replay.checks.idle_check import Quiet, judge_close, judge_open
 from triack.tools.replay.checks.moments import Moments
 from triack.tools.replay.checks.path_check import PathSizes, judge_sizes
@@ -161,17 +162,11 @@ class End:
         return bool(self.unacked or self.store_silence.waiting or self.quiet.owed)
 
 
-class SessionJudge:
-    """Judges one session.
-
-    Args:
-        session: its id.
-        out: takes what is found.
-    """
+class SessionJudge(SessionReporter):
+    """Judges one session."""
 
     def __init__(self, session: str, out: Output) -> None:
-        self._session = session
-        self._out = out
+        super().__init__(session, out)
         self.ends: dict[str, End] = {}
 
     def see(self, record: Record) -> None:
@@ -200,9 +195,6 @@ class SessionJudge:
 
     def _new_end(self, incarnation: int) -> End:
         return End(incarnation, Answers(self._session, self._out), Window(self._session, self._out))
-
-    def _report(self, record: Record, check: str, evidence: str, *dues: Due, **where: int) -> None:
-        self._out.report(record, check, evidence, *dues, session=self._session, **where)
 
     # ---- begin and end
 
@@ -257,11 +249,11 @@ class SessionJudge:
 
     def _judge_timeouts(self, end: End, record: Record) -> None:
         assert end.opened is not None
-        settings, said = {**end.life, **end.opened}, ""
+        said = ""
         if record["reason"] == "ack-timeout":
-            said = judge_timeout(end.silence, record, settings.get("ack_timeout_min_ns", 0), "ack")
+            said = judge_timeout(end.silence, record, end.opened["ack_timeout_min_ns"], "ack")
         elif record["reason"] == "store-ack-timeout":
-            said = judge_timeout(end.store_silence, record, settings.get("store_ack_timeout_min_ns", 0), "store ack")
+            said = judge_timeout(end.store_silence, record, end.opened["store_ack_timeout_min_ns"], "store ack")
         if said:
             self._report(record, "ack_timeout", said)
 
@@ -277,12 +269,11 @@ class SessionJudge:
         origin, lane = record["origin"], record["lane"]
         if end.opened is None or end.takes is None or (origin, lane) in end.takes:
             return
-        if "store_ack_delay_ns" in end.opened:
-            end.takes.add((origin, lane))
-            opened = end.opened
-            terms = {"threshold": opened["store_ack_threshold"], "most_bytes": opened.get("store_ack_bytes", 0)}
-            terms["delay_ns"] = opened["store_ack_delay_ns"]
-            self._fact("~taking", record, origin, lane, session=self._session, **terms)
+        opened = end.opened
+        end.takes.add((origin, lane))
+        terms = {"threshold": opened["store_ack_threshold"], "most_bytes": opened["store_ack_bytes"]}
+        terms["delay_ns"] = opened["store_ack_delay_ns"]
+        self._fact("~taking", record, origin, lane, session=self._session, **terms)
 
     def _end_taking(self, end: End, record: Record) -> None:
         for origin, lane in sorted(end.takes or ()):
@@ -476,8 +467,8 @@ class SessionJudge:
             end.store_silence.hear(record, acked=stored)
 
     def _judge_store_patience(self, end: End, left_ns: int | None, record: Record) -> None:
-        most_ns = (end.opened or {}).get("store_ack_timeout_max_ns")
-        if most_ns is not None and left_ns is not None:
+        if end.opened is not None and left_ns is not None:
+            most_ns = end.opened["store_ack_timeout_max_ns"]
             said = judge_store_patience(end.store_silence, left_ns, record, most_ns)
             if said:
                 since_ns = max(end.store_silence.since_ns, left_ns)
@@ -630,8 +621,8 @@ class SessionJudge:
 
     def _judge_silence(self, end: End, other: End | None) -> None:
         """An end that hears nothing does not wait for ever; which pings of a peer that asks have come is in no log."""
-        settings = end.opened or {}
-        if "ack_timeout_max_ns" not in settings or other is None or other.opened is None:
+        settings = end.opened
+        if settings is None or other is None or other.opened is None:
             return
         if other.silence.waiting or other.store_silence.waiting or other.silence.pings:
             return
@@ -648,7 +639,7 @@ class SessionJudge:
                 awake(settings, silence.counted_ns, over_ns),
                 *self._told({**settings, "n": end.last_n}, other),
             )
-            evidence = f"nothing heard any more, and open beyond {most_ns // 1_000_000} ms"
+            evidence = f"nothing heard any more, and open beyond {most_ns // MS} ms"
             self._report(settings, "silence", evidence, *dues)
 
     def _judge_clocks(self) -> None:
@@ -661,7 +652,7 @@ class SessionJudge:
             assert opened is not None
             for pair, by_ns in islice(arrivals_before(out, back), 1):
                 at = {"n": pair.n, "wall_ns": opened["wall_ns"] + pair.came_ns - opened["at_ns"]}
-                evidence = f"arrived {by_ns // 1_000_000} ms before it left, by what went back around it"
+                evidence = f"arrived {by_ns // MS} ms before it left, by what went back around it"
                 self._report({**opened, **at}, "clocks", evidence)
             if (share := loses(out, back)) > 0:
                 self._report(opened, "clocks", f"its clock loses {share:.0%} of the time of its peer's")

@@ -42,7 +42,7 @@ def pack(records: list[Record]) -> pa.RecordBatch:
     """Return records as columns.
 
     Args:
-        records: as today's version has them.
+        records: of one version, with all their fields.
 
     Raises:
         ReplayError: a number that no column holds.

@@ -21,7 +21,6 @@ from triack.base.log_lines import LineReader
 from triack.base.session_log import SCHEMA_VERSION
 from triack.tools.replay.log.listing import PARQUET_SUFFIX, Listed, Listing, begins_segment, by_either_name, list_logs
 from triack.tools.replay.log.validity import SHAPES_MAX, Values, complaint
-from triack.tools.replay.log.version1 import modernize
 
 if TYPE_CHECKING:
     from triack.tools.replay.log.columns import Columns
@@ -30,7 +29,7 @@ UNREADABLE: Final = (ValueError, RecursionError)
 """What Python makes of a line that is no JSON, or is nested too deeply."""
 
 BEGINNING: Final = ("node_started", "node_continued")
-"""With one of these a segment begins; one of version 1 that goes on, with any event."""
+"""With one of these a segment begins."""
 
 BLOCK_LINES: Final = 512
 """Lines that are parsed together."""
@@ -100,7 +99,7 @@ _NO_RECORD: Final[Record] = {"node": "", "incarnation": 0, "n": 0, "wall_ns": 0}
 
 
 def read_records(log: LogFile) -> Iterator[Record]:
-    """Yield the records of a file as today's version has them, without a torn last line.
+    """Yield the records of a file, without a torn last line.
 
     Raises:
         ReplayError: a line that does not parse, or is not as the schema says.
@@ -213,7 +212,7 @@ class Lines:
         return {**self.__dict__, "_sound": {}}
 
     def records(self, path: str | Path, lines: Iterable[bytes]) -> Iterator[Record]:
-        """Yield the records of the next lines, as today's version has them.
+        """Yield the records of the next lines.
 
         Args:
             path: their file, for what is said of damage.
@@ -328,7 +327,7 @@ class Tail:
         self._last = b""
 
     def read(self, until_bytes: int | None = None) -> Iterator[Record]:
-        """Return the records that were not read before, as today's version has them, without a torn last line.
+        """Return the records that were not read before, without a torn last line.
 
         Args:
             until_bytes: no line that ends behind so much of the file; None for all of it.
@@ -377,14 +376,14 @@ whose it is, or a time of its own: each such line is judged as a whole."""
 
 
 def _record_of(line: Any, reader: LineReader) -> Any:
-    """Return the record of a line of any version; what is none is left to ``complaint``."""
+    """Return the record of a line. A line of another version, or that is no object, stays: ``complaint`` refuses it."""
     if type(line) is not dict or line.get("v", SCHEMA_VERSION) != SCHEMA_VERSION:
-        return modernize(line) if type(line) is dict else line
+        return line
     return reader.read(line)
 
 
 def parse_records(log: bytes) -> list[Record]:
-    """Return the records of a log in memory, as today's version has them, without a torn last line.
+    """Return the records of a log in memory, without a torn last line.
 
     All lines at once take a third of the time that they take one by one, but the error does not say which one it is.
 

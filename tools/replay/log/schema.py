@@ -49,6 +49,17 @@ FOR_EVER: Final = tuple(
     reason for reason in REJECT_REASONS if reason not in ("duplicate", "stale-sequence", "hold-full", "held-back")
 )
 """Those with which it is done: it is never accepted."""
+HOLD_REASONS: Final = (
+    "queue-full",
+    "peer-quota",
+    "node-quota",
+    "peer-memory",
+    "store-low",
+    "store-busy",
+    "too-many-streams",
+    "unknown",
+)
+"""Why a destination may have no room for a stream."""
 
 
 _ID: Final = re.compile(r"\b[0-9a-f]{32}\b")

@@ -7,15 +7,14 @@ damaged line nor one that somebody wrote to do harm has more for a judge, a term
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any, Final
 
 from triack.base.log_lines import NS_MAX
 from triack.base.printable import printable
-from triack.base.session_log import COMMON, EVENTS, FIELDS, LACKING, SCHEMA_VERSION, Event
-from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, TRANSACTIONAL
-from triack.tools.replay.log.version1 import VERSION as VERSION_1
+from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION, Event
+from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, HOLD_REASONS, TRANSACTIONAL
 
 Record = dict[str, Any]
 
@@ -54,7 +53,7 @@ class Values:
         names: the fields that are judged; others were judged before.
     """
 
-    __slots__ = ("_counted", "_has_deadline", "_lists", "_numbers", "_numbers_of", "_ranged", "_texts")
+    __slots__ = ("_has_deadline", "_lists", "_numbers", "_numbers_of", "_ranged", "_texts", "_whole_fault")
 
     def __init__(self, names: Iterable[str]) -> None:
         known = [name for name in names if name in _FIELDS]
@@ -64,9 +63,14 @@ class Values:
         # One more than there are, so that what is returned is a tuple also for a single one.
         self._numbers_of = itemgetter(*self._numbers, self._numbers[0]) if self._numbers else None
         self._lists = [name for name in known if name in _LISTS]
-        self._counted = not _COUNTED.isdisjoint(known)
         self._has_deadline = "receive_by_ms" in known
         self._ranged = "first" in known and "last" in known
+        # What several fields say together.
+        self._whole_fault: Callable[[Record], str] | None = None
+        if not _COUNTED.isdisjoint(known):
+            self._whole_fault = _packets_fault
+        elif "stop" in known:
+            self._whole_fault = _hold_fault
 
     def fault(self, record: Record) -> str:
         """Return what is wrong with the values of a record, or an empty string."""
@@ -84,7 +88,7 @@ class Values:
         for name in self._lists:
             if said := _list_fault(name, record[name]):
                 return said
-        return _packets_fault(record) if self._counted else ""
+        return "" if self._whole_fault is None else self._whole_fault(record)
 
 
 def complaint(record: Any) -> str:
@@ -151,6 +155,15 @@ def _list_fault(name: str, pairs: list[Any]) -> str:
     return ""
 
 
+def _hold_fault(record: Record) -> str:
+    """A destination that has no room names the reason, and only then."""
+    if not record["stop"]:
+        return "is damaged: a reason why there is room" if "reason" in record else ""
+    if record.get("reason") in HOLD_REASONS:
+        return ""
+    return f"is damaged: no room for a stream, and why is {_shown(record.get('reason'))}"
+
+
 def _packets_fault(record: Record) -> str:
     """Of packets there are as many as the record has."""
     if (counts := record.get("counts")) is not None:
@@ -167,8 +180,7 @@ def _packets_fault(record: Record) -> str:
 
 def _shape_fault(record: Record) -> str:
     if record.get("v", SCHEMA_VERSION) != SCHEMA_VERSION:
-        version = _shown(record["v"])
-        return f"has schema version {version}; this replay reads versions {VERSION_1} and {SCHEMA_VERSION}"
+        return f"has session log version {_shown(record['v'])}; this replay reads version {SCHEMA_VERSION} only"
     for name, field in COMMON.items():
         if type(record.get(name)) is not field.type:
             return f"is damaged: field {name!r} is missing or of the wrong type"
@@ -179,8 +191,8 @@ def _shape_fault(record: Record) -> str:
 
 def _fields_fault(record: Record, event: Event) -> str:
     name, cls = record["event"], record.get("class", EXPRESS)
-    wanted = set(event.fields) - set(LACKING.get(name, ()))
-    more = record.keys() - COMMON.keys() - set(event.fields)
+    wanted = set(event.fields)
+    more = record.keys() - COMMON.keys() - wanted
     if wanted - record.keys() or more not in map(set, event.variants):
         return printable(f"{name} with the fields {', '.join(sorted(record.keys() - COMMON.keys()))}")
     wrong = [field for field, value in record.items() if type(value) is not _FIELDS[field].type]

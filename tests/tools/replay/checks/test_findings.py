@@ -1,6 +1,8 @@
 """What judges hand on."""
 
 from triack.tools.replay.checks.findings import Due, Output
+from triack.tools.replay.checks.incoming_check import Incoming
+from triack.tools.replay.checks.window_check import Window
 
 
 def test_a_finding_names_the_record_that_shows_it() -> None:
@@ -21,3 +23,23 @@ def test_numbers_add_up_and_times_span() -> None:
         out.begin(wall_ns)
         out.end(wall_ns)
     assert (out.numbers, out.begin_ns, out.end_ns) == ({"sent": 17}, 3, 9)
+
+
+def test_a_finding_names_the_session_or_the_lane_that_its_judge_looks_at() -> None:
+    out = Output()
+    record = {
+        "node": "n",
+        "incarnation": 2,
+        "n": 7,
+        "wall_ns": 99,
+        "sequence": 5,
+        "number": 6,
+        "window": 3,
+        "peer": "o",
+    }
+    Window("s", out).handle_changed(record, 0)
+    Incoming("n", "o", 4, out).handle_order_ack(record)
+    told = [found.violation for found in out.findings]
+    assert [(it.check, it.session, it.origin, it.lane, it.sequence) for it in told] == [
+        ("silent_end", "s", "", -1, -1), ("order_ack_before_commit", "", "o", 4, 5),
+    ]  # fmt: skip

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.tools.replay.judging import assert_found, breaking
-from triack.tools.replay.checks.silence_check import MS, Silence, judge_patience, judge_timeout
+from triack.base.units import MS
+from triack.tools.replay.checks.silence_check import Silence, judge_patience, judge_timeout
 
 
 @pytest.mark.parametrize("name", breaking("silence", "store_silence", "ack_timeout"))

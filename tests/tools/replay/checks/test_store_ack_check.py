@@ -3,8 +3,9 @@
 import pytest
 
 from tests.tools.replay.judging import assert_found, breaking
+from triack.base.units import MS
 from triack.tools.replay.checks.findings import Output, Record
-from triack.tools.replay.checks.store_ack_check import MS, RUNS_MAX, Debt, StoreAcks
+from triack.tools.replay.checks.store_ack_check import RUNS_MAX, Debt, StoreAcks
 
 
 @pytest.mark.parametrize("name", breaking("store_ack_late"))

@@ -11,7 +11,6 @@ from triack.base.errors import ReplayError
 from triack.tools.replay.engines import checkpoint
 from triack.tools.replay.engines.checkpoint import load, save
 from triack.tools.replay.judges.judge import Judge
-from triack.tools.replay.log.version1 import modernize
 
 
 def judged() -> Judge:
@@ -19,7 +18,7 @@ def judged() -> Judge:
     world = healthy()
     world.number()
     for log in (world.alpha, world.beta):
-        judge.read(log.name, map(modernize, log.records))
+        judge.read(log.name, log.records)
     return judge
 
 

@@ -9,7 +9,6 @@ from triack.tools.replay.checks.findings import DisorderError
 from triack.tools.replay.engines.checkpoint import freeze, revive
 from triack.tools.replay.engines.standing import Growing, Standing
 from triack.tools.replay.judges.conclusion import Read
-from triack.tools.replay.log.version1 import modernize
 
 
 def test_a_segment_is_read_on_from_where_it_was(tmp_path: Path) -> None:
@@ -45,7 +44,7 @@ def test_a_session_takes_the_records_of_a_node_in_their_order() -> None:
     world = healthy()
     world.number()
     session = world.alpha.one("session_opened")["session"]
-    mine = [modernize(record) for record in world.alpha.records if record.get("session") == session]
+    mine = [record for record in world.alpha.records if record.get("session") == session]
     standing = Standing(("session", session), forgets=True)
     standing.see(mine[:3])
     standing = revive(freeze(standing), Standing)

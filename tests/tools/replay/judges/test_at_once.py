@@ -11,7 +11,6 @@ from triack.tools.replay.judges.at_once import AtOnce
 from triack.tools.replay.judges.journal import Journal, Unit
 from triack.tools.replay.judges.judge import order_of
 from triack.tools.replay.judges.parting import Part
-from triack.tools.replay.log.version1 import modernize
 
 Parts = dict[Unit, dict[str, Part]]
 
@@ -80,7 +79,7 @@ def assert_alike(name: str, size: int, parts: Parts) -> None:
 def test_a_log_out_of_order_is_not_judged_where_it_is_read() -> None:
     world = HARMLESS["healthy"]()
     world.number()
-    records = [modernize(record) for record in world.alpha.records if record["incarnation"] == 1]
+    records = [record for record in world.alpha.records if record["incarnation"] == 1]
     for wrong in ([records[1], records[0]], [records[0], {**records[1], "node": "ff" * 16}]):
         with pytest.raises(DisorderError):
             list(AtOnce(Journal("", Output())).read(wrong))

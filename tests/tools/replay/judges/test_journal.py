@@ -7,7 +7,6 @@ from tests.tools.replay.judging import assert_found, breaking
 from triack.base.errors import ReplayError
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.judges.journal import Journal, Segment, join_segments
-from triack.tools.replay.log.version1 import modernize
 
 CHECKS = (
     "clock",
@@ -29,7 +28,7 @@ def test_records_go_to_who_judges_them() -> None:
     world.ack(world.send("express", world.queue("express", 1)), store=False)
     world.number()
     journal = Journal("here", out)
-    dealt = [(unit[0], record["event"]) for unit, record in journal.read(map(modernize, world.alpha.records))]
+    dealt = [(unit[0], record["event"]) for unit, record in journal.read(world.alpha.records)]
     assert dealt == [
         ("session", "life"), ("session", "session_opened"), ("lane", "life"), ("lane", "queued"),
         ("session", "packet_sent"), ("lane", "packet_sent"), ("session", "ack_received"),
@@ -43,7 +42,7 @@ def test_records_go_to_who_judges_them() -> None:
 def test_what_begins_in_a_later_segment_is_judged_by_the_settings() -> None:
     """A segment that goes on says them again; it does so first, and never otherwise."""
     out = Output()
-    common = {"v": 2, "node": "n", "incarnation": 1, "at_ns": 5, "wall_ns": 6}
+    common = {"v": 3, "node": "n", "incarnation": 1, "at_ns": 5, "wall_ns": 6}
     again = {**common, "event": "node_continued", "n": 7, "name": "alpha", "seq_resend_13_ns": 30}
     acked = {**common, "event": "order_ack_received", "n": 8, "origin": "n", "lane": 1, "sequence": 1, "number": 1}
     (_, life), _ = Journal("", out).read([again, acked])

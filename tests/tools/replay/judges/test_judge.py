@@ -8,7 +8,6 @@ from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import plant, verdict_of
 from tests.tools.replay.rule_faults import restarted
 from triack.tools.replay.judges.judge import Judge, order_of
-from triack.tools.replay.log.version1 import modernize
 
 
 @pytest.mark.parametrize("name", HARMLESS)
@@ -71,5 +70,5 @@ def test_judging_changes_nothing() -> None:
     world, _ = plant("lost_transactional")
     judge = Judge()
     for log in (world.alpha, world.beta):
-        judge.read(log.name, map(modernize, log.records))
+        judge.read(log.name, log.records)
     assert judge.finish() == judge.finish()

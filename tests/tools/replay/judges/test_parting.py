@@ -13,7 +13,6 @@ from triack.tools.replay.engines.checkpoint import freeze, revive
 from triack.tools.replay.judges.journal import Journal, Unit
 from triack.tools.replay.judges.judge import judge_unit, order_of
 from triack.tools.replay.judges.parting import Part
-from triack.tools.replay.log.version1 import modernize
 
 Units = dict[Unit, list[Record]]
 
@@ -22,7 +21,7 @@ def segments_of(world: World, size: int = 1 << 30) -> Iterator[list[Record]]:
     """The records of each start, cut into segments as a node cuts them."""
     for log in (world.alpha, world.beta):
         for start in range(1, log.incarnation + 1):
-            records = [modernize(record) for record in log.records if record["incarnation"] == start]
+            records = [record for record in log.records if record["incarnation"] == start]
             yield from (records[begin : begin + size] for begin in range(0, len(records), size))
 
 

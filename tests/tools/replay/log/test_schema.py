@@ -4,9 +4,16 @@ import json
 
 import pytest
 
-from triack.base.reasons import RejectReason
+from triack.base.reasons import HoldReason, RejectReason
 from triack.session.protocol.states import FAILURES, CloseReason
-from triack.tools.replay.log.schema import CLOSE_REASONS, FAILURE_REASONS, REJECT_REASONS, Verdict, Violation
+from triack.tools.replay.log.schema import (
+    CLOSE_REASONS,
+    FAILURE_REASONS,
+    HOLD_REASONS,
+    REJECT_REASONS,
+    Verdict,
+    Violation,
+)
 
 
 def test_failures_are_what_the_sessions_call_so() -> None:
@@ -47,6 +54,7 @@ def test_reasons_are_those_of_the_machines() -> None:
     """Replay has lists of its own, as a judge should; they must be the same."""
     assert sorted(CLOSE_REASONS) == sorted(reason.value for reason in CloseReason)
     assert sorted(REJECT_REASONS) == sorted(reason.value for reason in RejectReason)
+    assert sorted(HOLD_REASONS) == sorted(reason.value for reason in HoldReason)
 
 
 def test_the_evidence_does_not_tell_findings_apart() -> None:

@@ -8,7 +8,6 @@ from tests.tools.replay.builder import healthy
 from triack.base.log_lines import NS_MAX
 from triack.base.session_log import COMMON, EVENTS, FIELDS
 from triack.tools.replay.log.validity import NUMBER_MAX, complaint
-from triack.tools.replay.log.version1 import modernize
 
 HALF = "a\ud800"
 
@@ -18,13 +17,19 @@ def sample(name: str) -> Any:
     field = (COMMON | FIELDS)[name]
     ids = {"node": "a" * 32, "origin": "b" * 32, "peer": "c" * 32, "session": "d" * 16, "class": "transactional"}
     values = {int: 1, bool: False, str: "text", list: [[1, 1]]}
-    return {"v": 2, **ids}.get(name, values[field.type])
+    return {"v": 3, **ids}.get(name, values[field.type])
+
+
+def held(more: tuple[str, ...], name: str) -> dict[str, Any]:
+    """What a record of a stream that is held says: a reason, if it is held."""
+    why = {"reason": "queue-full"} if more else {}
+    return {"stop": bool(more), **why} if name == "hold_received" else {}
 
 
 def records() -> list[dict[str, Any]]:
     """One of each event, in each of its forms."""
     return [
-        {**{name: sample(name) for name in (*COMMON, *event.fields, *more)}, "event": name}
+        {**{name: sample(name) for name in (*COMMON, *event.fields, *more)}, "event": name, **held(more, name)}
         for name, event in EVENTS.items()
         for more in event.variants
         if (name, more) != ("position_recovered", ("ranges",))
@@ -90,9 +95,24 @@ def test_a_class_is_one_of_three() -> None:
     """And a position is what its class has."""
     world = healthy()
     world.number()
-    recovered = modernize(world.beta.one("position_recovered"))
+    recovered = world.beta.one("position_recovered")
     assert complaint(recovered) == ""
     assert complaint({**recovered, "class": "magic"}) == "is damaged: unknown class 'magic'"
     assert complaint({**recovered, "class": "recoverable"}).endswith(
         "a position of class 'recoverable' that is not one"
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"stop": True, "reason": "peer-quota"}, ""),
+        ({"stop": False}, ""),
+        ({"stop": True, "reason": "no-mood"}, "is damaged: no room for a stream, and why is 'no-mood'"),
+        ({"stop": True}, "is damaged: no room for a stream, and why is None"),
+        ({"stop": False, "reason": "peer-quota"}, "is damaged: a reason why there is room"),
+    ],
+)
+def test_a_destination_without_room_says_why(fields: dict[str, object], said: str) -> None:
+    hold = next(record for record in records() if record["event"] == "hold_received" and "reason" not in record)
+    assert complaint({**hold, **fields}) == said

@@ -79,6 +79,19 @@ def test_a_stream_of_which_no_later_start_tells(silent: int, boot: str, expected
     assert verdict_of(world).violations == expected
 
 
+def test_the_end_of_a_cut_log_may_say_that_a_stream_was_forgotten() -> None:
+    """The next stream in its lane comes to beta's second start. Where the first log is whole, it has to say so."""
+    world = ready()
+    world.deliver(TX, 2)
+    end_stream(world, TX)
+    restart_beta(world)
+    next_stream(world, lambda: world.deliver(TX, 1))
+    cut(world.beta, 1, kept_before(world, "stream_forgotten"))
+    assert (verdict_of(world).verdict, verdict_of(world).violations) == ("incomplete", {})
+    world.beta.all("start_before")[1].update(boot="same")
+    assert verdict_of(world).violations == {"claims": 1, "not_recovered": 1}
+
+
 def found(world: World, number: int) -> None:
     """Beta's next start finds a position."""
     world.beta.write("position_recovered", cls=TX, **place(TX), number=number)

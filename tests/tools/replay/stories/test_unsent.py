@@ -56,7 +56,7 @@ def full(world: World) -> None:
 
 def held(world: World) -> None:
     """The destination has said that it has no room."""
-    world.alpha.write("hold_received", **place(TX), cls=TX, stop=True)
+    world.alpha.write("hold_received", **place(TX), cls=TX, stop=True, reason="queue-full")
     world.queue(TX, 1)
     world.clock.tick(LONG_NS)
 

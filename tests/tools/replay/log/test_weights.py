@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triack.tools.replay.checks.weights import Weights
+from triack.tools.replay.log.weights import Weights
 
 PUT = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 8), st.integers(0, 3)), max_size=40)
 

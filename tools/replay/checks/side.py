@@ -1,0 +1,59 @@
+"""What the two sides of a lane have in common: a node, its settings, and what it knows of each sequence."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, Protocol, TypeVar
+
+from triack.tools.replay.checks.findings import LaneReporter, Output, Record
+from triack.tools.replay.log.schema import TRANSACTIONAL
+
+__all__ = ["Side"]
+
+
+class Sequence(Protocol):
+    """What a side knows of one sequence."""
+
+    cls: str
+
+
+Known = TypeVar("Known", bound=Sequence)
+
+
+class Side(LaneReporter, ABC, Generic[Known]):
+    """One node's side of one lane.
+
+    Args:
+        node: whose.
+        origin, lane: which lane.
+        out: takes what is found.
+
+    Attributes:
+        node: as given.
+        sequences: what is known of each.
+    """
+
+    def __init__(self, node: str, origin: str, lane: int, out: Output) -> None:
+        super().__init__(origin, lane, out)
+        self.node = node
+        self.sequences: dict[int, Known] = {}
+        self._life: Record = {}
+
+    @abstractmethod
+    def _begin(self) -> Known:
+        """Return what is known of a sequence before its first record."""
+
+    def _sequence(self, record: Record) -> Known:
+        known = self.sequences.get(record["sequence"])
+        if known is None:
+            known = self.sequences[record["sequence"]] = self._begin()
+            known.cls = record.get("class", TRANSACTIONAL)
+        return known
+
+    def handle_other(self, record: Record) -> None:
+        """Any record that no start begins with: the node has said what it found."""
+        self._end_recovery(record)
+
+    @abstractmethod
+    def _end_recovery(self, record: Record) -> None:
+        """Judge what a start has found; the record shows that it has said all of it."""
