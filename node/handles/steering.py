@@ -202,8 +202,8 @@ class Steering:
             for outgoing, message in ways.values():
                 await self._port.wait_room((outgoing, message, len(message.body)))
             # No await from here to the commit's queueing: all of it is one disk transaction.
-            for lease in mailbox.withdraw({(place, index) for place, index in ways}):
-                outgoing, message = ways[lease.packet.place, lease.index]
+            for lease in mailbox.withdraw({sum(position) for position in ways}):
+                outgoing, message = ways[lease.packet.first_place, lease.index]
                 size_bytes = len(message.body) + MESSAGE_OVERHEAD_BYTES
                 self._engine.submit(self._engine.current(outgoing), message, size_bytes)
                 moved += 1
@@ -219,7 +219,7 @@ class Steering:
             return await self._purge_outgoing(where)
         purged = 0
         async for mailbox, page in self._pages(queue, ids):
-            purged += len(mailbox.withdraw({(it.position[0], it.position[1]) for it in page}))
+            purged += len(mailbox.withdraw({sum(it.position) for it in page}))
             await self._port.commit()
         return purged
 

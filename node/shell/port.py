@@ -517,6 +517,10 @@ class Port:
         """Where it is noted what is in hand, see ``InHand``."""
         return self._engine.in_hand.words
 
+    def cell_of(self, packet: QueuedPacket) -> int:
+        """Where in ``words`` a packet is noted, see ``InHand``; 0 for nowhere."""
+        return self._engine.in_hand.cells.get(packet, 0)
+
     def note_in_hand(self, packet: QueuedPacket, bits: int) -> None:
         """Messages are in the hands of an application of this process."""
         self._engine.in_hand.hold(packet, bits)

@@ -295,13 +295,12 @@ class Engine:
 
     def _why_dead(self, mailbox: Mailbox, run: Run) -> DeadReason | None:
         """Why the next message of a run is not handed out, or None."""
-        packet, index = run.packet, run.next
         try:
-            packet.open()
+            run.packet.open()
         except ProtocolError:
             return DeadReason.BAD_BODY
         # What was given back too often is dead since then; of deaths only the next start knows.
-        if packet.deaths_of(index) and self.queues.is_over(mailbox, packet.failures_of(index)):
+        if run.killed and self.queues.is_over(mailbox, run.failures_of(run.first)):
             return DeadReason.READER_DIED
         return None
 
@@ -319,11 +318,11 @@ class Engine:
         """
         drawn: list[tuple[Run, range]] = []
         while most > 0 and most_bytes > 0 and (run := self.open_run(mailbox, now_ns)) is not None:
-            killed = run.packet.deaths_of(run.next) > 0
+            killed = run.killed
             if killed and drawn:
                 break
             # What may have killed its reader comes by itself: others are not to die with it.
-            indices = run.draw_many(1 if killed else most)
+            indices = run.draw_many(most)
             drawn.append((run, indices))
             most = 0 if killed else most - len(indices)
             most_bytes -= run.size_of(indices)
