@@ -17,6 +17,7 @@ from triack.node.handles.message import absolute
 from triack.node.shell.driver import Driver
 from triack.node.shell.port import MESSAGE_OVERHEAD_BYTES, Port
 from triack.queues.mailboxes.mailbox import Mailbox
+from triack.queues.mailboxes.resolver import RemoteQueue
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.manager.browse import (
     BrowsedMessage,
@@ -145,8 +146,8 @@ class Steering:
             parsed = Destination.parse(queue)
         except UsageError:
             return queue
-        where = parsed.peer or str(parsed.address or "")
-        return f"{self._engine.peer_at(where)}/{parsed.queue}"
+        target = self._port.resolve(parsed)
+        return target.destination if isinstance(target, RemoteQueue) else queue
 
     # ---- steering
 

@@ -6,7 +6,7 @@ and when ``next_deadline`` has come, the host calls ``poll`` and does what it sa
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from triack.base.clock import WallClock
 from triack.base.commit import StoreContent
@@ -21,6 +21,8 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
 from triack.queues.mailboxes.quotas import Payer
 from triack.queues.mailboxes.redelivery import Return
+from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Resolver, Target
+from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs, Look
 from triack.queues.manager.link_news import News
@@ -104,6 +106,7 @@ class Engine:
         watching: who is told of acknowledgements.
         jobs: what the store has in hand, and the commit that fills.
         queues: the queues of this node.
+        resolver: finds what names of queues mean.
         wall: the time of day.
     """
 
@@ -132,6 +135,7 @@ class Engine:
         self.draining = False
         self.watching = Watching()
         self._channels, self._directory = channels, directory
+        self.resolver = Resolver(directory, address)
         self.wall = WallClock(wall_offset_ns)
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
         self._note_start({"name": name, **start_record(address, settings)}, content.records, boot, now_ns)
@@ -211,23 +215,23 @@ class Engine:
         """Where it is noted what applications have in hand."""
         return self.queues.in_hand
 
-    def peer_at(self, where: str) -> str:
-        """The peer that a name or an address means; empty for this node.
-
-        An address is that of a peer in the directory, or one of its own, called by that address.
-        """
-        there = self._directory.at(where) or self._directory.named(where)
-        if where == self.address or (there is not None and self.address in there.addresses):
-            return ""
-        return where if there is None else there.name
-
     def name_of(self, node_id: bytes) -> str:
         """What a node is called in destinations; empty for this node."""
         return "" if node_id == self.node_id else self.handshakes.name_of(node_id)
 
     def outgoing_queue(self, where: str, queue: str, delivery: Delivery) -> OutgoingQueue:
         """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
-        return self.outbox.outgoing_queue(self.peer_at(where), queue, delivery, self.jobs.group.commit)
+        return self.outgoing_to(self.resolver.resolve(where, queue), delivery)
+
+    def outgoing_to(self, target: Target, delivery: Delivery) -> OutgoingQueue:
+        """The outgoing queue to what a name means."""
+        match target:
+            case RemoteQueue(peer, queue):
+                return self.outbox.outgoing_queue(peer, queue, delivery, self.jobs.group.commit)
+            case LocalQueue() | SystemQueue():
+                return self.outbox.outgoing_queue("", target.name, delivery, self.jobs.group.commit)
+            case _:
+                assert_never(target)
 
     def current(self, outgoing: OutgoingQueue) -> OutgoingQueue:
         """The outgoing queue that leads where this one does, for those who have kept it while time passed."""
