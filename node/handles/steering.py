@@ -203,6 +203,7 @@ class Steering:
             for outgoing, message in ways.values():
                 await self._port.wait_room((outgoing, message, len(message.body)))
             # No await from here to the commit's queueing: all of it is one disk transaction.
+            # The position of a message is the first place of its packet, and its index there.
             for lease in mailbox.withdraw({sum(position) for position in ways}):
                 outgoing, message = ways[lease.packet.first_place, lease.index]
                 size_bytes = len(message.body) + MESSAGE_OVERHEAD_BYTES

@@ -570,3 +570,15 @@ def test_a_run_says_how_often_its_messages_had_failed() -> None:
     while (run := box.box.open_run(box.now_ms)) is not None:
         found.append((list(run.draw_many(9)), [run.failures_of(at) for at in range(3)], run.killed))
     assert found == [([0], [1, 1, 0], False), ([1], [1, 1, 0], True)]
+
+
+def test_what_was_taken_out_ahead_does_not_come_when_the_rest_is_acknowledged() -> None:
+    """The packet is done then, and still is the first one that waits."""
+    box = Box()
+    box.put(b"1", b"2")
+    box.put(b"3")
+    first = box.take()
+    assert first is not None
+    assert bodies(box.box.withdraw([2])) == [b"2"]
+    box.box.acknowledge(first)
+    assert bodies(box.take_all()) == [b"3"]

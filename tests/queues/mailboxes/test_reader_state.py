@@ -47,6 +47,23 @@ def test_what_is_done_is_a_few_ranges() -> None:
     assert (reader.done.cumulative, reader.done.ranges, reader.begun) == (64_000, [], {})
 
 
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 2**5 - 1)), max_size=12))
+def test_nothing_is_handed_out_that_is_done_or_was_handed_out(steps: list[tuple[bool, int]]) -> None:
+    """Whatever is acknowledged in between, all of a packet included; and in the end all has come that is not done."""
+    (packet, _), reader, out = packets(5, 2), ReaderState(), 0
+    for acks, bits in [*steps, *[(False, 0)] * 5]:
+        if acks:
+            reader.acknowledge(packet, bits)
+            continue
+        first, end = reader.next_waiting(packet)
+        new = (1 << end) - (1 << first)
+        assert not new & (reader.acked(packet) | out)
+        reader.next = packet.first_place + end
+        out |= new
+    assert reader.acked(packet) | out == 0b11111
+    assert reader.ahead(packet) == []
+
+
 def test_neighbours_that_wait_are_found_between_those_that_are_done() -> None:
     """None that was handed out comes again this way."""
     (packet,), reader = packets(6), ReaderState()
