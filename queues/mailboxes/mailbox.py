@@ -471,7 +471,7 @@ class Mailbox:
                     return None
                 back, index = found
                 failures = self._failures_in(back, index, index + 1)
-                return Run(back, index, index + 1, redelivered=True, setbacks=setbacks, failures=failures)
+                return Run(back, index, index + 1, setbacks, failures, redelivered=True)
         while (packet := self._line.first()) is not None:
             if not packet.pieces:
                 return None
@@ -481,7 +481,7 @@ class Mailbox:
                 self._line.drop_first()
             elif not setbacks.waits or (wait := setbacks.wait_of(reader.next, now_ms)) is None:
                 failures = self._failures_in(packet, first, end) if setbacks.failures else NO_FAILURES
-                return Run(packet, first, end, redelivered=packet.restored, setbacks=setbacks, failures=failures)
+                return Run(packet, first, end, setbacks, failures, redelivered=packet.restored)
             else:
                 # It has waited since before a restart.
                 reader.next += 1
@@ -502,13 +502,13 @@ class Mailbox:
         if run is None:
             return
         run.stop()
-        packet, reader = run.packet, self.reader
-        if packet.first_place + run.first < reader.next:
+        packet, reader, place = run.packet, self.reader, run.packet.first_place
+        if place + run.first < reader.next:
             # It was one that came back: the queue itself has been read beyond it.
             if run.next == run.first:
                 reader.returned.put(packet, run.first, None)
             return
-        reader.next = packet.first_place + run.next
+        reader.next = place + run.next
         if run.next == packet.count:
             self._line.drop_first()
 

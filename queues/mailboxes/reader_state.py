@@ -70,10 +70,11 @@ class ReaderState:
         place, count = packet.first_place, packet.count
         first = self.next - place if self.next > place else 0
         acked = self.begun.get(place, 0)
-        if not acked and place <= self._last_done and place in self.done:
-            return count, count  # the last of them were acknowledged before it was their turn
-        if not acked and not self._apart:
-            return first, count
+        if not acked:
+            if place <= self._last_done and place in self.done:
+                return count, count  # the last of them were acknowledged before it was their turn
+            if not self._apart:
+                return first, count
         rest = acked >> first
         while rest & 1:
             first, rest = first + 1, rest >> 1

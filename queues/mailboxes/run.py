@@ -26,9 +26,9 @@ class Run:
         packet: whose messages they are.
         first: the index of the first of them.
         end: the index behind the last of them.
-        redelivered: whether they may have been handed out before.
         setbacks: of the reader, by place.
         failures: how often messages had failed when the run began, by index; those are left out that had not.
+        redelivered: whether they may have been handed out before.
 
     Attributes:
         packet: whose messages they are.
@@ -45,10 +45,10 @@ class Run:
         packet: QueuedPacket,
         first: int,
         end: int,
-        *,
-        redelivered: bool,
         setbacks: Setbacks = NO_SETBACKS,
         failures: Mapping[int, int] = NO_FAILURES,
+        *,
+        redelivered: bool,
     ) -> None:
         self.packet = packet
         self.first = self.next = first
