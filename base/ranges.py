@@ -71,13 +71,12 @@ class NumberSet:
 
     def add_run(self, first: int, last: int) -> None:
         """Add neighbouring numbers, ``last`` included; those behind all others cost as much as one."""
-        if first != self.highest + 1:
-            for number in range(first, last + 1):
-                self.add(number)
-        elif self._firsts:
+        if first == self.cumulative + 1 and not self._firsts:
+            self.cumulative = last
+        elif first == self.highest + 1:
             self._lasts[-1] = last
         else:
-            self.cumulative = last
+            self.take_run(first, last)
 
     def take_run(self, first: int, last: int) -> list[range]:
         """Add neighbouring numbers, ``last`` included. Returns those that were not there, as ranges.

@@ -41,7 +41,6 @@ from triack.node.shell.platform import PLATFORM, Log
 from triack.node.shell.port import Port
 from triack.node.shell.stats import NodeStats
 from triack.node.shell.worker import Worker
-from triack.queues.mailboxes.system_queues import REPLY_QUEUE
 from triack.queues.manager.browse import BrowsedMessage
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings, Redelivery
@@ -179,8 +178,8 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             self._life.handle(LifeEvent.GIVEN_UP)
             raise
         self._life.handle(LifeEvent.STARTED)
-        if REPLY_QUEUE in self._port.queue_lengths() and not self._at_rest:
-            self._requests.start()  # answers to what earlier lives have asked
+        if not self._at_rest:
+            self._requests.resume()
         return self
 
     async def _open_at_last(self) -> Port:
@@ -234,8 +233,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
     def _make_requests(self, port: Port, driver: Driver, engine: Engine, endpoint: Endpoint | None) -> Requests:
         # Without keys nobody can tell who has asked, but for the address that a node says it has.
         address = self._announced(endpoint) if self._access.loopback_only else ""
-        reply_to = f"{address}/{REPLY_QUEUE}" if address else REPLY_QUEUE
-        return Requests(port, driver, self._platform.entropy, engine.drops, reply_to)
+        return Requests(port, driver, self._platform.entropy, engine.drops, address)
 
     async def _open_channels(self, worker: Worker, endpoint: Endpoint | None, content: StoreContent) -> Channels:
         platform, access = self._platform, self._access

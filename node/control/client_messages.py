@@ -15,7 +15,7 @@ from triack.node.control.control_frames import Header
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.message import Holder, Keeper, Message
 from triack.node.shell.outgoing_message import as_bytes, check_size
-from triack.queues.mailboxes.mailbox import Lease, QueuedPacket
+from triack.queues.mailboxes.mailbox import Lease, QueuedPacket, Run
 from triack.queues.packing import MAX_BODY_BYTES
 
 __all__ = ["ClientHolder", "frames_of", "message_of", "name_of"]
@@ -92,14 +92,7 @@ def message_of(header: Header, content: bytes, holder: Holder) -> Message:
         count=1,
         size_bytes=len(content),
         pieces=[content],
-        failures={0: header["failures"]},
     )
-    return Message(
-        packet.open().bodies[0],
-        str(header["queue"]),
-        packet,
-        0,
-        bool(header["redelivered"]),
-        holder,
-        lambda _origin: str(header["sender"]),
-    )
+    run = Run(packet, 0, 1, redelivered=bool(header["redelivered"]), failures={0: header["failures"]})
+    body, queue, sender = packet.open().bodies[0], str(header["queue"]), str(header["sender"])
+    return Message(body, queue, run, 0, holder, lambda _origin: sender)

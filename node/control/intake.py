@@ -18,6 +18,7 @@ from triack.node.control.host import Host
 from triack.node.handles.receipt import Receipt
 from triack.node.handles.transaction import Transaction
 from triack.node.shell.outgoing_message import MessageProperties
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.stages import Stage
 
 __all__ = ["Chunk", "Failure", "Intake", "add_failure"]
@@ -26,8 +27,6 @@ POLL_S = 0.05
 """How often packets of an earlier life of the process are looked at: nothing tells of them."""
 BACKLOG_CHUNKS = 256
 """Chunks of one producer that are not finished; at that many it waits, as their receipts are kept in memory."""
-DEAD_LETTERS = "dead-letter"
-"""The queue in which a node keeps what it could not deliver."""
 
 # First and last line, and why they will not arrive.
 Failure = tuple[int, int, str]
@@ -197,10 +196,10 @@ class Intake:
             return [(item.first, item.last, f"some may be among {lost} dead letters that found no room and are gone")]
         if dead <= 0:
             return []
-        return [(item.first, item.last, f"some may be among {dead} new messages in the queue {DEAD_LETTERS}")]
+        return [(item.first, item.last, f"some may be among {dead} new messages in the queue {DEAD_LETTER_QUEUE}")]
 
     def _count_dead_letters(self) -> int:
-        return self._port.queue_length(DEAD_LETTERS)
+        return self._port.queue_length(DEAD_LETTER_QUEUE)
 
 
 def add_failure(failures: list[Failure], new: Failure) -> None:

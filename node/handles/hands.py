@@ -107,8 +107,8 @@ class HeldRun(Held):
         self.run = run
         self.bits = 0
         self._bodies = run.packet.open().bodies
-        self._cell = run.packet.cell
-        self._words = hands.words if run.packet.cell else None
+        self._cell = hands.cell_of(run.packet)
+        self._words = hands.words if self._cell else None
         # When each message was drawn.
         self._since: dict[int, int] = {}
 
@@ -130,7 +130,7 @@ class HeldRun(Held):
             words[self._cell + index // WORD_BITS] |= 1 << index % WORD_BITS
         if hands.timeout_ns:
             hands.watch()
-        return Message(self._bodies[index], hands.queue, run.packet, index, run.redelivered, holder, hands.name_of)
+        return Message(self._bodies[index], hands.queue, run, index, holder, hands.name_of)
 
     def take_all(self) -> list[tuple[QueuedPacket, int]]:
         """What is held."""
@@ -183,11 +183,11 @@ class HeldList(Held):
         queue, name_of = hands.queue, hands.name_of
         messages: list[Message] = []
         for run, indices in drawn:
-            packet, redelivered = run.packet, run.redelivered
-            bodies, some = packet.open().bodies, bits_of(indices)
+            packet, some = run.packet, bits_of(indices)
+            bodies = packet.open().bodies
             bits[packet] = bits.get(packet, 0) | some
             hands.note(packet, some)
-            messages += [Message(bodies[at], queue, packet, at, redelivered, holder, name_of) for at in indices]
+            messages += [Message(bodies[at], queue, run, at, holder, name_of) for at in indices]
         if hands.timeout_ns:
             hands.watch()
         return messages
@@ -297,6 +297,10 @@ class Hands:
         """Where it is noted what is in hand; None when this process is not the reader's."""
         return self._port.words if self.reader.is_here else None
 
+    def cell_of(self, packet: QueuedPacket) -> int:
+        """Where in ``words`` a packet is noted; 0 for nowhere."""
+        return self._port.cell_of(packet)
+
     def check_home(self) -> None:
         """Raises UsageError in another event loop than the reader's."""
         check_home(self._whose, self.home)
@@ -319,7 +323,7 @@ class Hands:
 
     def note(self, packet: QueuedPacket, bits: int) -> None:
         """Messages are in these hands: note it where it outlives the process, if that is the reader's."""
-        if self.words is not None and packet.cell:
+        if self.words is not None:
             self._port.note_in_hand(packet, bits)
 
     def draw(self, most: int, most_bytes: int, keeper: Keeper | None) -> list[Message]:
@@ -364,7 +368,7 @@ class Hands:
     def _leases(self, taken: list[tuple[QueuedPacket, int]]) -> list[tuple[Mailbox, Lease]]:
         """Packets and bits as single messages."""
         held = [(packet, index) for packet, bits in taken for index in indices_of(bits)]
-        return [(self._mailbox, Lease(packet, index, packet.redelivered)) for packet, index in held]
+        return [(self._mailbox, Lease(packet, index, packet.restored)) for packet, index in held]
 
     def _helds(self) -> list[Held]:
         """All that holds anything, in order."""

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import UsageError
 from triack.node.shell.outgoing_message import MessageProperties
-from triack.queues.mailboxes.mailbox import Lease, QueuedPacket
+from triack.queues.mailboxes.mailbox import Lease, Run
 
 __all__ = ["Holder", "Keeper", "Message", "absolute", "way_back"]
 
@@ -37,25 +37,22 @@ class Message:
     Attributes:
         body: what was sent, at most 4 MiB.
         queue: the queue it was taken from.
-        redelivered: True when it may have been handed out before.
     """
 
-    __slots__ = ("_holder", "_index", "_name_of", "_packet", "body", "queue", "redelivered")
+    __slots__ = ("_holder", "_index", "_name_of", "_run", "body", "queue")
 
     def __init__(
         self,
         body: bytes,
         queue: str,
-        packet: QueuedPacket,
+        run: Run,
         index: int,
-        redelivered: bool,
         holder: Holder,
         name_of: Callable[[bytes], str],
     ) -> None:
         self.body = body
         self.queue = queue
-        self.redelivered = redelivered
-        self._packet = packet
+        self._run = run
         self._index = index
         self._holder = holder
         self._name_of = name_of
@@ -63,7 +60,12 @@ class Message:
     @property
     def lease(self) -> Lease:
         """What the queue knows it by; for the node's own parts."""
-        return Lease(self._packet, self._index, self.redelivered)
+        return self._run.lease(self._index)
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether it may have been handed out before."""
+        return self._run.redelivered
 
     def __repr__(self) -> str:
         return f"<Message {self.id} of queue {self.queue}, {len(self.body)} bytes>"
@@ -99,8 +101,7 @@ class Message:
 
     def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
         """The same message, with another who answers for it: made of the present one."""
-        packet, index, redelivered = self._packet, self._index, self.redelivered
-        return Message(self.body, self.queue, packet, index, redelivered, wrap(self._holder), self._name_of)
+        return Message(self.body, self.queue, self._run, self._index, wrap(self._holder), self._name_of)
 
     @property
     def id(self) -> str:
@@ -108,7 +109,7 @@ class Message:
 
         MSMQ names messages by the same two parts, the source queue manager and its MessageID ([MS-MQMQ] 2.2.19.2).
         """
-        packet = self._packet
+        packet = self._run.packet
         return f"{packet.origin.hex()}-{packet.open().first_ordinal + self._index}"
 
     @property
@@ -117,23 +118,23 @@ class Message:
 
         A node without a name here, which only one that runs without keys can speak to, is called by its id.
         """
-        return self._name_of(self._packet.origin)
+        return self._name_of(self._run.packet.origin)
 
     @property
     def sent_at(self) -> float:
         """When it was sent: wall clock of the sender, seconds since 1970, to the millisecond."""
-        return self._packet.open().sent_at_ms / 1_000
+        return self._run.packet.open().sent_at_ms / 1_000
 
     @property
     def receive_by(self) -> float | None:
         """When it must have been received, or its node lets it die: wall clock of the sender; None for any time."""
-        receive_by_ms = self._packet.open().receive_by_ms
+        receive_by_ms = self._run.packet.open().receive_by_ms
         return receive_by_ms / 1_000 if receive_by_ms else None
 
     @property
     def failures(self) -> int:
-        """How often it was given back as failed."""
-        return self._packet.failures_of(self._index)
+        """How often it was given back as failed; if it is done by now, as it was when it was handed out."""
+        return self._run.failures_of(self._index)
 
     @property
     def properties(self) -> dict[str, Any]:
@@ -142,7 +143,7 @@ class Message:
         In the dead-letter queue also ``dead_reason``, ``dead_destination`` and, if it was sent from here,
         ``dead_maybe_delivered``.
         """
-        properties = self._packet.open().properties
+        properties = self._run.packet.open().properties
         return dict(properties[self._index]) if properties is not None else {}
 
     @property

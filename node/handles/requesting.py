@@ -22,6 +22,7 @@ from triack.node.shell.driver import Driver
 from triack.node.shell.holding import Reader
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.node.shell.port import Port
+from triack.queues.mailboxes.system_queues import REPLY_QUEUE
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing
 from triack.queues.stages import STAGES
 
@@ -42,7 +43,7 @@ class Requests:
         driver: runs its engine.
         entropy: gives so many random bytes.
         drops: counts what is dropped, by reason.
-        reply_to: what the requests say of where answers go.
+        address: where the node says in its requests that it is; empty if those who answer know it.
     """
 
     def __init__(
@@ -51,15 +52,20 @@ class Requests:
         driver: Driver,
         entropy: Callable[[int], bytes],
         drops: Counter[DropReason],
-        reply_to: str,
+        address: str,
     ) -> None:
         self._port = port
         self._driver = driver
         self._entropy = entropy
         self._drops = drops
-        self._reply_to = reply_to
+        self._reply_to = f"{address}/{REPLY_QUEUE}" if address else REPLY_QUEUE
         self._open: dict[str, asyncio.Future[Message]] = {}
         self._started = False
+
+    def resume(self) -> None:
+        """Take answers to what earlier lives of the node have asked, if they asked for anything."""
+        if REPLY_QUEUE in self._port.queue_lengths():
+            self.start()
 
     def start(self) -> None:
         """Take answers from now on. A second call does nothing."""
@@ -67,7 +73,7 @@ class Requests:
             self._started = True
             # Nobody handles an answer here, so that no death of the process is its fault.
             reader = Reader("answers", is_here=False)
-            answers = Consumer(self._port, self._port.reply_queue(), "auto", None, reader=reader)
+            answers = Consumer(self._port, self._port.system_queue(REPLY_QUEUE), "auto", None, reader=reader)
             self._driver.start_task(self._take(answers), "triack-answers")
 
     async def _take(self, answers: Consumer) -> None:

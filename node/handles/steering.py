@@ -17,6 +17,7 @@ from triack.node.handles.message import absolute
 from triack.node.shell.driver import Driver
 from triack.node.shell.port import MESSAGE_OVERHEAD_BYTES, Port
 from triack.queues.mailboxes.mailbox import Mailbox
+from triack.queues.mailboxes.resolver import RemoteQueue
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.manager.browse import (
     BrowsedMessage,
@@ -145,8 +146,8 @@ class Steering:
             parsed = Destination.parse(queue)
         except UsageError:
             return queue
-        where = parsed.peer or str(parsed.address or "")
-        return f"{self._engine.peer_at(where)}/{parsed.queue}"
+        target = self._port.resolve(parsed)
+        return target.destination if isinstance(target, RemoteQueue) else queue
 
     # ---- steering
 
@@ -202,8 +203,9 @@ class Steering:
             for outgoing, message in ways.values():
                 await self._port.wait_room((outgoing, message, len(message.body)))
             # No await from here to the commit's queueing: all of it is one disk transaction.
-            for lease in mailbox.withdraw({(place, index) for place, index in ways}):
-                outgoing, message = ways[lease.packet.place, lease.index]
+            # The position of a message is the first place of its packet, and its index there.
+            for lease in mailbox.withdraw({sum(position) for position in ways}):
+                outgoing, message = ways[lease.packet.first_place, lease.index]
                 size_bytes = len(message.body) + MESSAGE_OVERHEAD_BYTES
                 self._engine.submit(self._engine.current(outgoing), message, size_bytes)
                 moved += 1
@@ -219,7 +221,7 @@ class Steering:
             return await self._purge_outgoing(where)
         purged = 0
         async for mailbox, page in self._pages(queue, ids):
-            purged += len(mailbox.withdraw({(it.position[0], it.position[1]) for it in page}))
+            purged += len(mailbox.withdraw({sum(it.position) for it in page}))
             await self._port.commit()
         return purged
 

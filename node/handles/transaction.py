@@ -181,18 +181,14 @@ class Transaction:
         taken: list[Message] = []
         size_bytes = 0
         while run is not None:
-            killed = run.packet.deaths_of(run.next) > 0
-            if killed and taken:
+            if run.killed and taken:
                 break  # what may have killed its reader comes by itself: others are not to die with it
-            drawn = run.draw_many(1 if killed else most - len(taken))
+            drawn = run.draw_many(most - len(taken))
             self._taken.add(step, mailbox, run, drawn)
-            bodies, packet, redelivered = run.packet.open().bodies, run.packet, run.redelivered
-            taken += [
-                Message(bodies[at], queue, packet, at, redelivered, ONLY_THE_TRANSACTION, self._port.name_of)
-                for at in drawn
-            ]
+            bodies = run.packet.open().bodies
+            taken += [Message(bodies[at], queue, run, at, ONLY_THE_TRANSACTION, self._port.name_of) for at in drawn]
             size_bytes += run.size_of(drawn)
-            enough = killed or len(taken) == most or size_bytes >= BATCH_BYTES
+            enough = run.killed or len(taken) == most or size_bytes >= BATCH_BYTES
             run = None if enough else self._port.open_run(mailbox)
         return taken
 

@@ -35,7 +35,7 @@ from triack.node.shell.enrolling import Enrolling
 from triack.node.shell.link_events import EventFeed
 from triack.node.shell.platform import Log, Platform
 from triack.node.shell.worker import Worker
-from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.mailboxes.system_queues import system_queue
 from triack.queues.manager.closing import Departure, count_by, left_behind, way_made
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.engine import Engine
@@ -253,11 +253,8 @@ class Driver:
                 log(f"gap found: {cause}; {then}", node=self._name, peer=peer)
             case QueueOverQuota(queue, messages, size_bytes):
                 why = f"queue {queue} is over its quota"
-                if queue == DEAD_LETTER_QUEUE:
-                    keeps = self.engine.settings.limits.dead_letters.when_full == "keep"
-                    why += (
-                        f": {'new letters are' if keeps else 'the oldest letters are'} lost until somebody reads them"
-                    )
+                if (system := system_queue(queue)) is not None:
+                    why += system.overflow(self.engine.settings.limits)
                 operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=size_bytes)
             case StreamsNearLimit(peer, streams, limit, incoming, is_full):
                 whose = "from" if incoming else "to"

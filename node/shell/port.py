@@ -8,7 +8,7 @@ import asyncio
 import weakref
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.checks import check_kind, check_timeout
@@ -41,7 +41,8 @@ from triack.node.shell.stats import NodeStats, gather
 from triack.queues.blocking import Blocking
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
 from triack.queues.mailboxes.redelivery import Return
-from triack.queues.mailboxes.system_queues import REPLY_QUEUE
+from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Target
+from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import Redelivery
@@ -172,17 +173,17 @@ class Port:
         return self._engine.current(outgoing)
 
     def _find_outgoing(self, destination: str, delivery: Delivery) -> OutgoingQueue:
-        where, queue = self.check_way(destination, delivery)
-        if not self._engine.peer_at(where):
-            self.mailbox(queue)
-        found = self._engine.outgoing_queue(where, queue, delivery)
+        target = self.check_way(destination, delivery)
+        if not isinstance(target, RemoteQueue):
+            self.mailbox(target.name)
+        found = self._engine.outgoing_to(target, delivery)
         if len(self._outgoing) >= DESTINATIONS_MAX:
             self._outgoing.clear()
         self._outgoing[(destination, delivery)] = found
         return found
 
-    def check_way(self, destination: object, delivery: object) -> tuple[str, str]:
-        """Where a destination is, and its queue there. Makes nothing; raises as ``outgoing_queue``."""
+    def check_way(self, destination: object, delivery: object) -> Target:
+        """What a destination means. Makes nothing; raises as ``outgoing_queue``."""
         if not isinstance(destination, str) or not isinstance(delivery, Delivery):
             raise UsageError(
                 f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
@@ -191,12 +192,21 @@ class Port:
         if parsed.peer is not None and not self._access.knows(parsed.peer):
             known = [peer.name for peer in self._access.directory]
             raise AddressError(f"send to {destination}: unknown peer {parsed.peer}; {what_else(parsed.peer, known)}")
-        where = parsed.peer or (str(parsed.address) if parsed.address is not None else "")
-        if self._engine.peer_at(where):
-            self._access.check_destination(destination, parsed)
-        elif parsed.queue not in self._engine.queues.mailboxes:
-            self._check_new(parsed.queue)
-        return where, parsed.queue
+        target = self.resolve(parsed)
+        match target:
+            case RemoteQueue():
+                self._access.check_destination(destination, parsed)
+            case LocalQueue() | SystemQueue():
+                if target.name not in self._engine.queues.mailboxes:
+                    self._check_new(target.name)
+            case _:
+                assert_never(target)
+        return target
+
+    def resolve(self, destination: Destination) -> Target:
+        """What a destination means on this node."""
+        where = destination.peer or (str(destination.address) if destination.address is not None else "")
+        return self._engine.resolver.resolve(where, destination.queue)
 
     def handle_directory_changed(self) -> None:
         """The node knows others than before."""
@@ -472,10 +482,10 @@ class Port:
             known = self._engine.queues.mailboxes
             raise QueueNotFound(f"queue {queue} does not exist on node {self.name}; {what_else(queue, known)}")
 
-    def reply_queue(self) -> Mailbox:
-        """The node's own queue for answers, made when there is none."""
+    def system_queue(self, name: str) -> Mailbox:
+        """One of the queues that the node has for itself, made when there is none."""
         self.check_alive()
-        return self._engine.make_queue(REPLY_QUEUE)
+        return self._engine.make_queue(name)
 
     def name_of(self, node_id: bytes) -> str:
         """What a node is called in destinations; empty for this node."""
@@ -516,6 +526,10 @@ class Port:
     def words(self) -> memoryview | None:
         """Where it is noted what is in hand, see ``InHand``."""
         return self._engine.in_hand.words
+
+    def cell_of(self, packet: QueuedPacket) -> int:
+        """Where in ``words`` a packet is noted, see ``InHand``; 0 for nowhere."""
+        return self._engine.in_hand.cells.get(packet, 0)
 
     def note_in_hand(self, packet: QueuedPacket, bits: int) -> None:
         """Messages are in the hands of an application of this process."""

@@ -17,6 +17,7 @@ from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket, Run
+from triack.queues.mailboxes.progress import Progress
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.recorder import Recorder
 from triack.queues.packing import Unpacked
@@ -193,7 +194,7 @@ def _whole_packet(patch: Patch) -> None:
 
     def greedy(self: Mailbox) -> tuple[list[QueuedPacket], list[int]]:
         changed, orphans = take_changes(self)
-        begun = [packet for packet in changed if packet.acked and not packet.done]
+        begun = [packet for packet in changed if self.reader.acked(packet) and not self.reader.is_done(packet)]
         return [packet for packet in changed if packet not in begun], orphans + [
             key for one in begun for key in one.keys
         ]
@@ -255,16 +256,19 @@ def _ended_by_clock(patch: Patch) -> None:
 
 @BUGS.by_seeds("what was acknowledged in a packet is forgotten by a restart")
 def _progress_forgotten(patch: Patch) -> None:
-    patch.setattr(QueuedPacket, "decode_progress", lambda self, progress, now_ms, moved_ms: None)
+    def forgetful(cls: type[Progress], progress: bytes, number: int, now_ms: int, moved_ms: int = 0) -> Progress:
+        return cls()
+
+    patch.setattr(Progress, "decode", classmethod(forgetful))
 
 
 @BUGS.by_both("messages come again after a restart without a word", READING, "not marked redelivered")
 def _not_marked(patch: Patch) -> None:
     put = Mailbox.put
 
-    def plain(self: Mailbox, packet: QueuedPacket, head: bytes) -> None:
-        packet.redelivered = False
-        put(self, packet, head)
+    def plain(self: Mailbox, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
+        packet.restored = False
+        put(self, packet, head, progress)
 
     patch.setattr(Mailbox, "put", plain)
 
@@ -317,7 +321,7 @@ def _comes_last(patch: Patch) -> None:
     def late(self: Mailbox, now_ms: int) -> Run | None:
         if self._line.first() is None:
             return next_run(self, now_ms)
-        returned = self._returned
+        returned = self.reader.returned
         coming, returned.coming = returned.coming, []
         run = next_run(self, now_ms)
         returned.coming = coming

@@ -99,7 +99,7 @@ class Expiry:
         while self._expired and self._expired[0][1].pieces and letters < LETTERS_MAX:
             mailbox, packet, indices = self._expired.popleft()
             letters += len(indices)
-            leases = [Lease(packet, index, packet.redelivered) for index in indices]
+            leases = [Lease(packet, index, packet.restored) for index in indices]
             # Before the commit: if the process dies right after it, nothing else would tell of them.
             for fields in handed_fields(mailbox.name, as_runs(leases)):
                 del fields["redelivered"]

@@ -26,12 +26,14 @@ class InHand:
 
     Attributes:
         words: as given, until the node ends.
+        cells: where in the words each packet is noted that has a cell.
     """
 
-    __slots__ = ("_end", "_free", "words")
+    __slots__ = ("_end", "_free", "cells", "words")
 
     def __init__(self, words: memoryview | None) -> None:
         self.words = words
+        self.cells: dict[QueuedPacket, int] = {}
         self._end = 0 if words is None else words[LIVE_AT]
         # Cells that were given back, by the words of each of their sets.
         self._free: dict[int, list[int]] = {}
@@ -39,7 +41,7 @@ class InHand:
     def open(self, packet: QueuedPacket) -> None:
         """Messages of a durable packet are about to be handed out: give it a cell, if it has none."""
         words = self.words
-        if packet.cell or words is None or not packet.keys:
+        if words is None or not packet.keys or packet in self.cells:
             return
         size = 1 << (-(-packet.count // WORD_BITS) - 1).bit_length()
         free = self._free.get(size)
@@ -53,25 +55,27 @@ class InHand:
         for word in range(at + CELL_HEAD, at + CELL_HEAD + 2 * size):
             words[word] = 0
         words[at] = packet.keys[0]  # last: until then a reader of the words passes the cell over
-        packet.cell = at + CELL_HEAD
+        self.cells[packet] = at + CELL_HEAD
 
     def close(self, packet: QueuedPacket) -> None:
         """A commit says that all of a packet is done: its cell is free."""
-        at, words = packet.cell - CELL_HEAD, self.words
-        if packet.cell and words is not None:
+        cell, words = self.cells.pop(packet, None), self.words
+        if cell is not None and words is not None:
+            at = cell - CELL_HEAD
             words[at] = 0
             self._free.setdefault(words[at + 1], []).append(at)
-            packet.cell = 0
 
     def hold(self, packet: QueuedPacket, bits: int) -> None:
         """Messages are in the hands of an application of this process."""
-        if packet.cell and self.words is not None:
-            self._change(self.words, packet.cell, bits)
+        cell = self.cells.get(packet)
+        if cell is not None and self.words is not None:
+            self._change(self.words, cell, bits)
 
     def let_go(self, packet: QueuedPacket, bits: int) -> None:
         """Messages are in nobody's hands any more, and come again."""
-        if packet.cell and self.words is not None:
-            self._change(self.words, packet.cell, bits, clear=True)
+        cell = self.cells.get(packet)
+        if cell is not None and self.words is not None:
+            self._change(self.words, cell, bits, clear=True)
 
     def settle(self, done: list[tuple[QueuedPacket, int]], is_safe: bool) -> None:
         """Messages of packets were acknowledged. ``is_safe``: all that was asked for before that is on the disk.
@@ -82,8 +86,8 @@ class InHand:
         if words is None:
             return
         for packet, bits in done:
-            cell = packet.cell
-            if not cell:
+            cell = self.cells.get(packet)
+            if cell is None:
                 continue
             if not is_safe:
                 self._change(words, cell, bits, clear=True)

@@ -96,11 +96,11 @@ class Line:
             for packet in packets:
                 self.append(packet)
             return
-        self._ready.update([(packet.place, packet) for packet in packets])
+        self._ready.update([(packet.first_place, packet) for packet in packets])
         self.count(size_bytes)
 
     def _enter(self, packet: QueuedPacket) -> None:
-        self._ready[packet.place] = packet
+        self._ready[packet.first_place] = packet
         self.count(_memory_of(packet))
         if packet.receive_by_ms:
             self._set_expiry(packet, packet.receive_by_ms)
@@ -125,24 +125,15 @@ class Line:
 
     def remove(self, packet: QueuedPacket) -> bool:
         """Let a packet wait no more. Returns whether it did."""
-        if self._ready.pop(packet.place, None) is None:
-            return self._shelf.remove(packet.place)
+        if self._ready.pop(packet.first_place, None) is None:
+            return self._shelf.remove(packet.first_place)
         self.count(-_memory_of(packet))
         return True
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
-        """Yield the packets from a place on. Whoever does something to them says so before; see ``keep``."""
-        return (packet for packet in chain(self._ready.values(), self._shelf.walk(place)) if packet.place >= place)
-
-    def keep(self, packet: QueuedPacket) -> None:
-        """Remember what is done to a packet that ``walk`` gave."""
-        self._shelf.keep(packet)
-
-    def remove_done(self) -> None:
-        """What was taken out is not to be handed out, nor fetched from the disk."""
-        for packet in [packet for packet in self._ready.values() if packet.done]:
-            self.remove(packet)
-        self._shelf.remove_done()
+        """Yield the packets that have a message of this place or a later one. They are only to be looked at."""
+        packets = chain(self._ready.values(), self._shelf.walk(place))
+        return (packet for packet in packets if packet.last_place >= place)
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
         """Packets that only the disk has and that have expired; they are to be removed. There may be more at once."""

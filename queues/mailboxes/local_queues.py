@@ -22,6 +22,7 @@ from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.line import Cache
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Notices, QueuedPacket
+from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import indices_of
 from triack.queues.mailboxes.quotas import Account, PayerOf
 from triack.queues.mailboxes.redelivery import Return, Wait, wait_after_death_ms, wait_ms
@@ -115,18 +116,20 @@ class LocalQueues:
                 count=1,
                 size_bytes=index.size_bytes,
                 pieces=[],
-                redelivered=True,
+                restored=True,
             )
+            progress: Progress | None = None
             if index.progress is not None:
-                packet.decode_progress(index.progress, turn.now_ms, jumps.by_ms)
+                progress = Progress.decode(index.progress, index.number, turn.now_ms, jumps.by_ms)
             is_left = index.key in content.left
             if is_left:
-                self._count_left(mailbox.name, packet, *content.left[index.key], turn.now_ms)
+                progress = progress or Progress()
+                self._count_left(mailbox.name, progress, *content.left[index.key], turn.now_ms)
                 self.notices.settles = True
-            if (is_left or index.progress) and (progress := packet.encode_progress()) != index.progress:
+            if progress is not None and (encoded := progress.encode()) != index.progress:
                 # What the clock would have made of a wait, it makes of it no more, nor for any further start.
-                turn.commit.progress[index.key] = progress
-            mailbox.put(packet, head_here(jumps.move_queued(index.head), turn.now_ms))
+                turn.commit.progress[index.key] = encoded
+            mailbox.put(packet, head_here(jumps.move_queued(index.head), turn.now_ms), progress)
         for mailbox in self.mailboxes.values():
             mailbox.restored = mailbox.length
         if self.notices.settles:
@@ -134,14 +137,14 @@ class LocalQueues:
         else:
             self.in_hand.forget_left()
 
-    def _count_left(self, queue: str, packet: QueuedPacket, held: int, acked: int, now_ms: int) -> None:
+    def _count_left(self, queue: str, progress: Progress, held: int, acked: int, now_ms: int) -> None:
         """The process that had messages of a packet in hand died: which of them are done, and which failed."""
-        packet.acked |= acked
-        redelivery = self._settings.redelivery_of(queue)
-        for index in indices_of(held & ~packet.acked):
-            length_ms = wait_after_death_ms(redelivery, packet.count_death(index))
+        progress.acked |= acked
+        redelivery, setbacks = self._settings.redelivery_of(queue), progress.setbacks
+        for index in indices_of(held & ~progress.acked):
+            length_ms = wait_after_death_ms(redelivery, setbacks.count_death(index))
             if length_ms:
-                packet.keep_back(index, Wait(now_ms + length_ms, length_ms, redelivery.keep_order))
+                setbacks.waits[index] = Wait(now_ms + length_ms, length_ms, redelivery.keep_order)
 
     def _handle_settled(self, error: Exception | None) -> None:
         """What the start before has left is on the disk: from here on messages are handed out."""
@@ -248,12 +251,12 @@ class LocalQueues:
         for mailbox in self.notices.dirty:
             changed, gone = mailbox.take_changes()
             for packet in changed:
-                if packet.done:
+                if mailbox.reader.is_done(packet):
                     gone += packet.keys
-                    if packet.cell:
+                    if packet in self.in_hand.cells:
                         group.local.settled.append(packet)
                 else:
-                    group.commit.progress[packet.keys[0]] = packet.encode_progress()
+                    group.commit.progress[packet.keys[0]] = mailbox.reader.progress_of(packet).encode()
             group.commit.message_deletes += as_ranges(sorted(gone))
         self.notices.dirty.clear()
         if self._removed:
@@ -337,7 +340,7 @@ class LocalQueues:
             properties = dict(content.properties[index]) if content.properties else {}
         except ProtocolError:
             body, ordinal, properties = b"".join(packet.pieces), packet.number, {}
-        properties.update(dead_reason=reason, dead_destination=mailbox.name, dead_attempts=packet.failures_of(index))
+        properties.update(dead_reason=reason, dead_destination=mailbox.name, dead_attempts=mailbox.failures_of(lease))
         mailbox.acknowledge(lease)
         self.put_dead_letter(Outgoing(body, properties), packet.origin, ordinal, turn)
 

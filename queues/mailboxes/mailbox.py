@@ -12,7 +12,7 @@ is given back with a ``Wait`` comes no earlier than that ends, and nothing young
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from heapq import merge as merge_sorted
 from itertools import groupby, islice, takewhile
 
@@ -24,11 +24,12 @@ from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.line import CACHE_BYTES, Cache, Line
 from triack.queues.mailboxes.partials import Partial, Partials, StreamKey
-from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, bits_of, indices_of, merge
+from triack.queues.mailboxes.progress import Progress
+from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, merge
 from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
+from triack.queues.mailboxes.reader_state import ReaderState
 from triack.queues.mailboxes.redelivery import Wait
-from triack.queues.mailboxes.returned import Returned
-from triack.queues.mailboxes.run import Run
+from triack.queues.mailboxes.run import NO_FAILURES, Run
 from triack.queues.node_settings import Quota
 from triack.queues.packing import count_of, fragment_range, receive_by_of, sent_at_of
 
@@ -132,7 +133,9 @@ class Mailbox:
         fetching: whether bodies are on their way from the store.
         listeners: called when there may be something to read.
         fill: what counts against its quota.
+        last_place: the place of the youngest message that was ever here, see ``reader_state``.
         partials: large messages that are not here as a whole.
+        reader: what was done with its messages.
     """
 
     __slots__ = (
@@ -140,13 +143,12 @@ class Mailbox:
         "_line",
         "_notices",
         "_orphans",
-        "_place",
-        "_returned",
         "_run",
         "_runs",
         "fetching",
         "fill",
         "is_apart",
+        "last_place",
         "left",
         "length",
         "listeners",
@@ -154,6 +156,7 @@ class Mailbox:
         "next_position",
         "partials",
         "queue_id",
+        "reader",
         "restored",
         "size_bytes",
     )
@@ -176,32 +179,33 @@ class Mailbox:
         self._changed: dict[int, QueuedPacket] = {}
         self._orphans: list[int] = []
         self._line = Line(notices.cache, self._set_deadline)
-        self._returned = Returned()
         self._run: Run | None = None
         self._runs: list[Run] = []
         self.partials = Partials()
-        self._place = 0
+        self.reader = ReaderState()
+        self.last_place = 0
         notices.idled[self] = None
 
     # ---- filling
 
-    def put(self, packet: QueuedPacket, head: bytes) -> None:
+    def put(self, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
         """Add a packet whose commit has returned (express: has arrived).
 
         Args:
             packet: one row.
             head: the first bytes of its body, enough to know what it is.
+            progress: what an earlier process did with its messages.
         """
         packet.sent_at_ms = sent_at_of(head)
         packet.receive_by_ms = receive_by_of(head)
-        self.charge(packet, head)
+        self.charge(packet, head, progress)
         fragment = fragment_range(head, packet.size_bytes)
         if packet.delivery == Delivery.TRANSACTIONAL:
             self._drop_overtaken(packet, fragment[0] if fragment else None)
         if fragment is None:
-            self._add(packet)
+            self._add(packet, progress)
         else:
-            self._put_fragment(packet, *fragment)
+            self._put_fragment(packet, fragment, progress)
 
     def put_all(self, packets: list[QueuedPacket], head: bytes | None) -> None:
         """Add packets as ``put`` does: one, with its ``head``, or with None those of ``charge_run``."""
@@ -211,17 +215,19 @@ class Mailbox:
             return
         if packets[0].delivery == Delivery.TRANSACTIONAL:
             self._drop_overtaken(packets[0], None)
-        for place, packet in enumerate(packets, self._place + 1):
-            packet.place = place
-        self._place += len(packets)
+        place = before = self.last_place
+        for packet in packets:
+            packet.first_place = place + 1
+            place += packet.count
+        self.last_place = place
         self._line.extend(packets)
-        self.length += sum([packet.count for packet in packets])
+        self.length += place - before
         self.size_bytes += sum([packet.size_bytes for packet in packets])
         self.wake()
 
     # ---- quotas
 
-    def charge(self, packet: QueuedPacket, head: bytes) -> None:
+    def charge(self, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
         """Count a packet that is to be put against the quotas; a large message as a whole, with its first packet."""
         if packet.charged_bytes:
             return
@@ -229,7 +235,7 @@ class Mailbox:
         fragment = fragment_range(head, packet.size_bytes)
         if fragment is None:
             packet.count = count_of(head)
-            self._count(packet, packet.count - packet.acked.bit_count(), packet.size_bytes)
+            self._count(packet, packet.count - (progress.acked.bit_count() if progress else 0), packet.size_bytes)
         elif not self.partials.expects(packet.origin, packet.lane, fragment[0]):
             ordinal, _, _, total_bytes = fragment
             self.partials.begin(packet, ordinal, total_bytes)
@@ -332,7 +338,10 @@ class Mailbox:
         if partial.overhead_bytes:
             self._notices.express.add(origin, -partial.overhead_bytes)
 
-    def _put_fragment(self, packet: QueuedPacket, ordinal: int, offset: int, length: int, total_bytes: int) -> None:
+    def _put_fragment(
+        self, packet: QueuedPacket, fragment: tuple[int, int, int, int], progress: Progress | None
+    ) -> None:
+        ordinal, offset, length, total_bytes = fragment
         stream = (packet.origin, packet.lane)
         partials = self.partials.of(stream)
         partial = partials.get(ordinal)
@@ -341,23 +350,28 @@ class Mailbox:
             self._orphans += packet.keys
             self._notices.dirty[self] = None
             return
-        partial.add(packet, offset, length)
+        partial.add(packet, offset, length, progress)
         self._keep_piece(partial, packet)
         if partial.is_whole:
             self._forget_pieces(self.partials.pop(stream, ordinal), packet.origin)
-            self._add(merge([partial.rows[at] for at in sorted(partial.rows)], partial.total_bytes))
+            if partial.progress is not None and partial.progress.acked:
+                self.fill.messages.add(-1)  # its first piece was counted before anything was known of its progress
+            self._add(merge([partial.rows[at] for at in sorted(partial.rows)], partial.total_bytes), partial.progress)
         elif packet.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
             self._drop_partials(stream, [next(iter(partials))])
             self._notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
 
-    def _add(self, packet: QueuedPacket) -> None:
-        self._place += 1
-        packet.place = self._place
-        self.length += packet.count - packet.acked.bit_count()
-        if packet.done:
-            self._note_change(packet)
-            self._release(packet, 0, packet.charged_bytes)
-            return
+    def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:
+        packet.first_place = self.last_place + 1
+        self.last_place += packet.count
+        self.length += packet.count
+        if progress is not None:
+            self.reader.restore(packet, progress)
+            self.length -= self.reader.acked(packet).bit_count()
+            if self.reader.is_done(packet):
+                self._note_change(packet)
+                self._release(packet, 0, packet.charged_bytes)
+                return
         self.size_bytes += packet.size_bytes
         self._line.append(packet)
         self.wake()
@@ -373,7 +387,7 @@ class Mailbox:
         run = self._run
         ahead = (it for it in self._line.walk(0) if run is None or run.packet is not it or run.next < it.count)
         first = next(ahead, None)
-        waiting = self._returned.oldest() + ([first] if first else [])
+        waiting = self.reader.returned.oldest() + ([first] if first else [])
         return min((packet.sent_at_ms for packet in waiting), default=None)
 
     def leave(self, listener: Callable[[], None]) -> None:
@@ -447,30 +461,40 @@ class Mailbox:
         return run
 
     def _next_run(self, now_ms: int) -> Run | None:
-        returned = self._returned
+        reader = self.reader
+        returned, setbacks = reader.returned, reader.setbacks
         if returned.coming or returned.passed:
             returned.handle_time(now_ms)
             self.set_resume(now_ms)
             if returned.coming:
-                found = returned.pop(now_ms)
-                return None if found is None else Run(found[0], found[1], found[1] + 1, redelivered=True)
+                if (found := returned.pop(now_ms)) is None:
+                    return None
+                back, index = found
+                failures = self._failures_in(back, index, index + 1)
+                return Run(back, index, index + 1, setbacks, failures, redelivered=True)
         while (packet := self._line.first()) is not None:
             if not packet.pieces:
                 return None
-            first, end = packet.next_waiting()
-            packet.next_index = first
+            first, end = reader.next_waiting(packet)
+            reader.next = packet.first_place + first
             if first == packet.count:
                 self._line.drop_first()
-            elif (wait := packet.wait_of(first, now_ms)) is None:
-                return Run(packet, first, end, redelivered=packet.redelivered)
+            elif not setbacks.waits or (wait := setbacks.wait_of(reader.next, now_ms)) is None:
+                failures = self._failures_in(packet, first, end) if setbacks.failures else NO_FAILURES
+                return Run(packet, first, end, setbacks, failures, redelivered=packet.restored)
             else:
                 # It has waited since before a restart.
-                packet.next_index = first + 1
-                self._returned.put(packet, first, wait)
+                reader.next += 1
+                returned.put(packet, first, wait)
                 self.set_resume(now_ms)
                 if wait.keep_order:
                     return None
         return None
+
+    def _failures_in(self, packet: QueuedPacket, first: int, end: int) -> Mapping[int, int]:
+        """How often neighbouring messages have failed, by index; those are left out that have not."""
+        failures, place = self.reader.setbacks.failures, packet.first_place
+        return {index: failures[place + index] for index in range(first, end) if place + index in failures}
 
     def end_run(self) -> None:
         """Let nobody draw from the open run any more; what was not drawn stays in the queue."""
@@ -478,13 +502,13 @@ class Mailbox:
         if run is None:
             return
         run.stop()
-        packet = run.packet
-        if run.first < packet.next_index:
-            # It was one that came back: the packet itself has been read beyond it.
+        packet, reader, place = run.packet, self.reader, run.packet.first_place
+        if place + run.first < reader.next:
+            # It was one that came back: the queue itself has been read beyond it.
             if run.next == run.first:
-                self._returned.put(packet, run.first, None)
+                reader.returned.put(packet, run.first, None)
             return
-        packet.next_index = run.next
+        reader.next = place + run.next
         if run.next == packet.count:
             self._line.drop_first()
 
@@ -513,14 +537,21 @@ class Mailbox:
     def _acknowledge(self, done: list[tuple[QueuedPacket, int]]) -> None:
         """The same for packets that count for the same account."""
         messages = packets = charged_bytes = 0
-        settled = self._notices.settled.setdefault(self, {})
+        notices = self._notices
+        settled = notices.settled.get(self)
+        if settled is None:
+            settled = notices.settled[self] = {}
+        reader = self.reader
+        begun, setbacks, changed = reader.begun, reader.setbacks, self._changed
         for packet, bits in done:
-            fresh = bits & ~packet.acked
+            fresh = reader.acknowledge(packet, bits)
             if not fresh:
                 continue
-            packet.acked |= fresh
             messages += fresh.bit_count()
-            if packet.done:
+            place = packet.first_place
+            if place not in begun:  # then it is done
+                if setbacks.failures or setbacks.waits:
+                    setbacks.forget(packet.places)
                 if packet.receive_by_ms:
                     self._set_deadline(packet, None)
                 self.size_bytes -= packet.size_bytes
@@ -528,8 +559,9 @@ class Mailbox:
                 packets += packet.charged_bytes > 0
             if packet.keys:
                 settled[packet] = settled.get(packet, 0) | fresh
-                if packet.place not in self._changed:
-                    self._note_change(packet)
+                if not changed:
+                    notices.dirty[self] = None
+                changed[place] = packet
         if messages:
             self.length -= messages
             self.left += messages
@@ -537,10 +569,14 @@ class Mailbox:
 
     def count_failure(self, lease: Lease, *, died: bool = False) -> int:
         """A message could not be processed. Returns how often that happened to it."""
-        packet, index = lease.packet, lease.index
-        failures = packet.count_death(index) if died else packet.count_failure(index)
-        self._note_change(packet)
+        setbacks = self.reader.setbacks
+        failures = setbacks.count_death(lease.place) if died else setbacks.count_failure(lease.place)
+        self._note_change(lease.packet)
         return failures
+
+    def failures_of(self, lease: Lease) -> int:
+        """How often a message was given back as failed, or its reader died; 0 when its packet is done."""
+        return self.reader.failures_of(lease.place)
 
     def give_back(self, lease: Lease, wait: Wait | None = None) -> None:
         """A message that is not acknowledged comes again, before anything younger.
@@ -550,82 +586,77 @@ class Mailbox:
             wait: what keeps it back from now on, and perhaps lets younger messages pass; durable with the next commit.
         """
         packet, index = lease.packet, lease.index
-        if packet.acked >> index & 1:
+        if self.reader.acked(packet) >> index & 1:
             return
         self.end_run()
         self._notices.in_hand.let_go(packet, 1 << index)
-        self._returned.put(packet, index, wait)
+        self.reader.returned.put(packet, index, wait)
         if packet.receive_by_ms:
             self._set_deadline(packet, packet.receive_by_ms)
         if wait is not None:
-            packet.keep_back(index, wait)
+            self.reader.setbacks.waits[lease.place] = wait
             self._note_change(packet)
             self.set_resume(wait.until_ms - wait.length_ms)
         self.wake()
 
     def take_returned(self, lease: Lease) -> bool:
         """Take a message out that came back and that nobody was handed since. Returns whether it is such a one."""
-        packet, index = lease.packet, lease.index
+        place, returned = lease.place, self.reader.returned
         self.end_run()
-        is_here = any(one is packet and at == index for _, at, one in self._returned.messages)
+        is_here = any(at == place for at, _ in returned.messages)
         if is_here:
-            self._returned.keep(lambda one, at: one is not packet or at != index)
+            returned.keep(lambda _, at: at != place)
         return is_here
 
     def set_resume(self, now_ms: int) -> None:
         """Let the listeners be told when the next wait ends."""
-        self._notices.resuming.set(self, self._returned.resume_ms(now_ms))
+        self._notices.resuming.set(self, self.reader.returned.resume_ms(now_ms))
 
     # ---- steering
 
-    @property
-    def last_place(self) -> int:
-        """The place of the youngest packet that was ever here."""
-        return self._place
-
-    def waiting(self, after: tuple[int, int] = (0, 0)) -> Iterator[tuple[QueuedPacket, int]]:
+    def waiting(self, after: int = 0) -> Iterator[tuple[QueuedPacket, int]]:
         """What waits here in nobody's hands, in order. Ends the open run.
 
         Args:
-            after: only what comes behind this place and index.
+            after: only what comes behind this place.
 
         Returns:
             Packets and indices; to be gone through before anything else happens to the queue.
         """
         self.end_run()
-        back = sorted(self._returned.messages)
-        waiting = (
-            (packet.place, index, packet)
-            for packet in self._line.walk(after[0])
-            for index in range(packet.next_index, packet.count)
-            if not packet.acked >> index & 1
+        back = sorted(self.reader.returned.messages)
+        ahead = (
+            (packet.first_place + index, packet)
+            for packet in self._line.walk(after)
+            for index in self.reader.ahead(packet)
         )
-        return ((packet, at) for place, at, packet in merge_sorted(back, waiting) if (place, at) > after)
+        return ((packet, at - packet.first_place) for at, packet in merge_sorted(back, ahead) if at > after)
 
-    def withdraw(self, wanted: Collection[tuple[int, int]]) -> list[Lease]:
-        """Take out for good what still waits of these places and indices, in order, as if it had been acknowledged."""
+    def withdraw(self, wanted: Collection[int]) -> list[Lease]:
+        """Take out for good what still waits of these places, in order, as if it had been acknowledged."""
         if not wanted:
             return []
-        (place, index), (last, _) = min(wanted), max(wanted)
-        found = takewhile(lambda one: one[0].place <= last, self.waiting((place, index - 1)))
-        taken = [Lease(packet, at, packet.redelivered) for packet, at in found if (packet.place, at) in wanted]
+        last = max(wanted)
+        leases = (Lease(packet, index, packet.restored) for packet, index in self.waiting(min(wanted) - 1))
+        taken = [lease for lease in takewhile(lambda one: one.place <= last, leases) if lease.place in wanted]
         self._notices.purged.append((self.name, taken))
-        for packet in {lease.packet: None for lease in taken}:
-            self._line.keep(packet)
         for lease in taken:
             self.acknowledge(lease)
-        self._forget_done()
+        self._forget_done(taken)
         return taken
 
     def drop_oldest(self, most: int) -> list[Lease]:
         """Take out for good the oldest messages that nobody has in hand. Returns them; none when there are none."""
         oldest = list(islice(self.waiting(), most))
-        return self.withdraw({(packet.place, index) for packet, index in oldest})
+        return self.withdraw({packet.first_place + index for packet, index in oldest})
 
-    def _forget_done(self) -> None:
+    def _forget_done(self, taken: list[Lease]) -> None:
         """What was taken out is not to be handed out, nor fetched from the disk."""
-        self._returned.keep(lambda packet, index: not packet.acked >> index & 1)
-        self._line.remove_done()
+        reader = self.reader
+        reader.returned.keep(lambda packet, place: not reader.acked(packet) >> (place - packet.first_place) & 1)
+        for packet in {lease.packet.first_place: lease.packet for lease in taken}.values():
+            if reader.is_done(packet):
+                self._line.remove(packet)
         self.wake()
 
     # ---- expiring
@@ -644,24 +675,24 @@ class Mailbox:
             The indices that nobody has: in no queue any more, until they are acknowledged as dead letters.
         """
         self.end_run()
-        expired = dict.fromkeys(packets, 0)
+        returned = self.reader.returned
+        expired: dict[QueuedPacket, list[int]] = {packet: [] for packet in packets}
         for packet in packets:
             if self._line.remove(packet):
-                expired[packet] = bits_of(range(packet.next_index, packet.count)) & ~packet.acked
-                packet.next_index = packet.count
-        for _, index, packet in self._returned.messages:
+                expired[packet] += self.reader.ahead(packet)
+        for place, packet in returned.messages:
             if packet in expired:
-                expired[packet] |= 1 << index
-        self._returned.keep(lambda packet, _: packet not in expired)
+                expired[packet].append(place - packet.first_place)
+        returned.keep(lambda packet, _: packet not in expired)
         self.wake()
-        return {packet: indices_of(bits) for packet, bits in expired.items()}
+        return {packet: sorted(indices) for packet, indices in expired.items()}
 
     # ---- what the next commit holds
 
     def _note_change(self, packet: QueuedPacket) -> None:
         if not self._changed:
             self._notices.dirty[self] = None
-        self._changed[packet.place] = packet
+        self._changed[packet.first_place] = packet
 
     def take_changes(self) -> tuple[list[QueuedPacket], list[int]]:
         """For the next commit, since the last call.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 
 __all__ = ["Partial", "Partials", "StreamKey"]
@@ -18,6 +19,7 @@ class Partial:
         total_bytes: of all of it.
         begun_by: the number of the packet that came first.
         rows: the pieces that are here, by their offset.
+        progress: what an earlier process did with the message; the store keeps it with the first piece.
         last_number: of its last packet, once that can be known; 0 before.
         cached_bytes: what it takes of the memory for bodies.
         overhead_bytes: what it takes beside that.
@@ -29,6 +31,7 @@ class Partial:
     last_number: int = 0
     cached_bytes: int = 0
     overhead_bytes: int = 0
+    progress: Progress | None = None
     _have_bytes: int = 0
 
     @property
@@ -36,11 +39,12 @@ class Partial:
         """Whether all pieces are here."""
         return self._have_bytes == self.total_bytes
 
-    def add(self, packet: QueuedPacket, offset: int, length: int) -> None:
+    def add(self, packet: QueuedPacket, offset: int, length: int, progress: Progress | None = None) -> None:
         """One more piece."""
         self.rows[offset] = packet
         self._have_bytes += length
         if offset == 0:
+            self.progress = progress
             self.last_number = packet.number - 1 - (-self.total_bytes // length)
         elif offset + length == self.total_bytes:
             self.last_number = packet.number

@@ -1,11 +1,8 @@
-"""A packet of messages in a queue of this node, and what has become of each of them."""
+"""A packet of messages in a queue of this node: what it holds. ``reader_state`` has what was done with it."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from triack.base.errors import StoreDamaged
-from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.packing import Unpacked, unpack_pieces
 
 __all__ = ["Lease", "QueuedPacket", "bits_of", "indices_of", "merge"]
@@ -15,21 +12,19 @@ __all__ = ["Lease", "QueuedPacket", "bits_of", "indices_of", "merge"]
 class QueuedPacket:
     """One packet of messages, or one large message of several packets.
 
+    From the moment at which it stands in a queue nothing of it changes, but for its body being in memory or not.
+
     Attributes:
         keys: store keys of its rows; empty for express.
         count: how many messages it holds.
         pieces: bodies of its rows; empty while only the disk has them.
-        next_index: the first message that was never handed out; while a run is open, where that run began.
-        acked: bit i is set when message i is done.
-        failures: how often message i was given back as failed, or its reader died; None as long as none was.
-        deaths: how many of those were deaths of its reader; None as long as none was.
-        waits: what keeps message i back, or did so last; None as long as nothing did.
-        redelivered: whether its messages may have been handed out before, in an earlier life of the process.
-        place: where it stands in the queue; nothing else in the queue has that number, ever.
+        restored: whether it comes from the store as the process found it: an earlier process may have handed out its
+            messages.
+        first_place: the place in the queue of its first message, see ``reader_state``; 0 before it has one.
         sent_at_ms: wall clock of its sender.
         receive_by_ms: wall clock at which what waits of it expires; 0 for never.
         charged_bytes: what it counts for in quotas; 0 while it does not.
-        cell: where it is noted which of its messages are in hand; 0 while nothing is, see ``InHand``.
+        content: its messages, once ``open`` was called.
     """
 
     keys: Sequence[int]
@@ -41,24 +36,22 @@ class QueuedPacket:
     count: int
     size_bytes: int
     pieces: Sequence[bytes]
-    next_index: int = 0
-    acked: int = 0
-    # Hardly any packet comes back, and two empty dictionaries for each of the others are work for the collector.
-    failures: dict[int, int] | None = None
-    deaths: dict[int, int] | None = None
-    waits: dict[int, Wait] | None = None
-    redelivered: bool = False
-    place: int = 0
+    restored: bool = False
+    first_place: int = 0
     content: Unpacked | None = None
     sent_at_ms: int = 0
     receive_by_ms: int = 0
     charged_bytes: int = 0
-    cell: int = 0
 
     @property
-    def done(self) -> bool:
-        """Whether every message is acknowledged."""
-        return self.acked == (1 << self.count) - 1
+    def last_place(self) -> int:
+        """The place in the queue of its last message."""
+        return self.first_place + self.count - 1
+
+    @property
+    def places(self) -> range:
+        """The places of its messages."""
+        return range(self.first_place, self.first_place + self.count)
 
     def has_expired(self, now_ms: int) -> bool:
         """Whether nobody is to be handed its messages any more."""
@@ -70,67 +63,6 @@ class QueuedPacket:
             self.content = unpack_pieces(self.pieces)
         return self.content
 
-    def encode_progress(self) -> bytes:
-        """What must survive a restart of a packet that is partly done."""
-        return json.dumps([hex(self.acked), self.failures or {}, self.deaths or {}, self.waits or {}]).encode()
-
-    def decode_progress(self, progress: bytes, now_ms: int, moved_ms: int = 0) -> None:
-        """Take what ``encode_progress`` wrote, before the clock was moved. Raises StoreDamaged."""
-        try:
-            acked, failures, deaths, waits = json.loads(progress)
-            self.acked = int(acked, 16)
-            self.failures = {int(index): times for index, times in failures.items()}
-            self.deaths = {int(index): times for index, times in deaths.items()}
-            self.waits = {int(index): Wait(*wait).after_restart(now_ms, moved_ms) for index, wait in waits.items()}
-        except (ValueError, TypeError, AttributeError, RecursionError) as cause:
-            raise StoreDamaged(f"progress of packet {self.number} cannot be read") from cause
-
-    def next_waiting(self) -> tuple[int, int]:
-        """The next neighbours that are not acknowledged: the first of them, and the index behind the last.
-
-        Those that are acknowledged were so before a restart. One that had to wait before it, or whose reader died,
-        is handed out by itself.
-        """
-        first = self.next_index
-        if not (self.acked or self.waits or self.deaths):
-            return first, self.count
-        rest = self.acked >> first
-        while rest & 1:
-            first, rest = first + 1, rest >> 1
-        end = first + (rest & -rest).bit_length() - 1 if rest else self.count
-        apart = (self.waits or {}).keys() | (self.deaths or {}).keys()
-        if first in apart:
-            end = min(end, first + 1)
-        return first, min((index for index in apart if first < index < end), default=end)
-
-    def failures_of(self, index: int) -> int:
-        """How often a message was given back as failed."""
-        return self.failures.get(index, 0) if self.failures else 0
-
-    def count_failure(self, index: int) -> int:
-        """A message was given back as failed, or its reader died. Returns how often that happened to it."""
-        failures = self.failures_of(index) + 1
-        self.failures = {**(self.failures or {}), index: failures}
-        return failures
-
-    def count_death(self, index: int) -> int:
-        """The reader of a message died, which is a failure as well. Returns how many failures there were."""
-        self.deaths = {**(self.deaths or {}), index: self.deaths_of(index) + 1}
-        return self.count_failure(index)
-
-    def deaths_of(self, index: int) -> int:
-        """How often the reader of a message died."""
-        return self.deaths.get(index, 0) if self.deaths else 0
-
-    def keep_back(self, index: int, wait: Wait) -> None:
-        """A message has to wait."""
-        self.waits = {**(self.waits or {}), index: wait}
-
-    def wait_of(self, index: int, now_ms: int) -> Wait | None:
-        """What keeps a message back now."""
-        wait = self.waits.get(index) if self.waits else None
-        return wait if wait is not None and wait.until_ms > now_ms else None
-
 
 @dataclass(slots=True)
 class Lease:
@@ -139,6 +71,11 @@ class Lease:
     packet: QueuedPacket
     index: int
     redelivered: bool
+
+    @property
+    def place(self) -> int:
+        """The message's place in its queue."""
+        return self.packet.first_place + self.index
 
     @property
     def body(self) -> bytes:
@@ -170,11 +107,7 @@ def merge(rows: list[QueuedPacket], charged_bytes: int) -> QueuedPacket:
         count=1,
         size_bytes=sum(row.size_bytes for row in rows),
         pieces=[piece for row in rows for piece in row.pieces] if whole else [],
-        acked=first.acked,
-        failures=first.failures,
-        deaths=first.deaths,
-        waits=first.waits,
-        redelivered=first.redelivered,
+        restored=first.restored,
         sent_at_ms=first.sent_at_ms,
         receive_by_ms=first.receive_by_ms,
         charged_bytes=charged_bytes,

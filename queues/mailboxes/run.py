@@ -1,8 +1,19 @@
 """Neighbouring messages on their way out of a queue."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from triack.queues.mailboxes.progress import Setbacks
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
 
 __all__ = ["Run"]
+
+NO_SETBACKS: Final = Setbacks()
+"""Of a run that was made for a record, or in another process than the queue's."""
+
+NO_FAILURES: Final[Mapping[int, int]] = MappingProxyType({})
+"""What nearly all runs have in common."""
 
 
 class Run:
@@ -10,6 +21,14 @@ class Run:
 
     A run ends when it is drawn to its end, when something older comes back, and when it is written down; whoever drew
     from it then asks for the next one.
+
+    Args:
+        packet: whose messages they are.
+        first: the index of the first of them.
+        end: the index behind the last of them.
+        setbacks: of the reader, by place.
+        failures: how often messages had failed when the run began, by index; those are left out that had not.
+        redelivered: whether they may have been handed out before.
 
     Attributes:
         packet: whose messages they are.
@@ -19,13 +38,35 @@ class Run:
         redelivered: whether they may have been handed out before.
     """
 
-    __slots__ = ("end", "first", "next", "packet", "redelivered")
+    __slots__ = ("_failures", "_setbacks", "end", "first", "next", "packet", "redelivered")
 
-    def __init__(self, packet: QueuedPacket, first: int, end: int, *, redelivered: bool) -> None:
+    def __init__(
+        self,
+        packet: QueuedPacket,
+        first: int,
+        end: int,
+        setbacks: Setbacks = NO_SETBACKS,
+        failures: Mapping[int, int] = NO_FAILURES,
+        *,
+        redelivered: bool,
+    ) -> None:
         self.packet = packet
         self.first = self.next = first
         self.end = end
         self.redelivered = redelivered
+        self._setbacks = setbacks
+        self._failures = failures
+
+    @property
+    def killed(self) -> bool:
+        """Whether the reader of its first message died. Such a message is a run by itself."""
+        deaths = self._setbacks.deaths
+        return bool(deaths) and self.packet.first_place + self.first in deaths
+
+    def failures_of(self, index: int) -> int:
+        """How often one of its messages has failed: until now, or until the run began if the message is done."""
+        failures = self._setbacks.failures.get(self.packet.first_place + index, 0)
+        return max(failures, self._failures.get(index, 0))
 
     def draw(self) -> int:
         """Hand out the next message. Returns its index in the packet, or -1 when the queue must be asked again."""

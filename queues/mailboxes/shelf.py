@@ -2,7 +2,7 @@
 
 Promise: a packet that was put on the shelf comes off it as it was, but for its body, and in order; until then it takes
 ``RECORD_BYTES`` at most, and no object. What cannot be written down so stays an object in its place: express messages,
-which no disk has, what is partly done, and large messages whose rows do not follow each other.
+which no disk has, and large messages whose rows do not follow each other.
 
 Of a block that is full the records are packed, as neighbours differ in little: the packets of one sender then take some
 five bytes each. The block that something was changed in last, and the one that fills, are not.
@@ -51,7 +51,7 @@ class _Record(NamedTuple):
 
 
 Stream = tuple[bytes, int, int, int, bool]
-"""What most packets have in common: origin, lane, sequence, class, and whether they may have been handed out before."""
+"""What most packets have in common: origin, lane, sequence, class, and whether they come from an earlier process."""
 
 
 class Shelf:
@@ -80,11 +80,11 @@ class Shelf:
         if packet.keys:
             packet.pieces = []
         if not _is_plain(packet):
-            self._kept[packet.place] = packet
+            self._kept[packet.first_place] = packet
         if not self._blocks or len(self._read(-1)) == BLOCK_BYTES:
             if self._blocks:
                 self._blocks[-1] = _pack(self._read(-1))
-            self._starts.append(packet.place)
+            self._starts.append(packet.first_place)
             self._blocks.append(bytearray())
         self._blocks[-1] += self._encode(packet)
         if packet.receive_by_ms:
@@ -102,22 +102,17 @@ class Shelf:
             self._open = None
         packets = [self._decode(record) for record in records]
         for packet in packets:
-            self._kept.pop(packet.place, None)
+            self._kept.pop(packet.first_place, None)
         if not self._blocks:
             self._streams, self._numbers = [], {}
         return packets
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
-        """Yield the packets from about a place on. What is done to one that is no object here is lost; see ``keep``."""
+        """Yield the packets from about a place on. One that is no object here is made for the moment."""
         for start in self._starts[max(0, bisect_right(self._starts, place) - 1) :]:
             index = self._index_of(start)
             if index is not None:
                 yield from map(self._decode, _records(self._read(index)))
-
-    def keep(self, packet: QueuedPacket) -> None:
-        """Let a packet that ``walk`` gave stay an object, if it is still here."""
-        if self._find(packet.place) is not None:
-            self._kept[packet.place] = packet
 
     def remove(self, place: int) -> bool:
         """Take a packet away. Returns whether it was here."""
@@ -128,11 +123,6 @@ class Shelf:
         block, at = found
         _MESSAGES.pack_into(block, at + _MESSAGES_AT, 0)
         return True
-
-    def remove_done(self) -> None:
-        """Take those away of which every message is acknowledged."""
-        for place in [place for place, packet in self._kept.items() if packet.done]:
-            self.remove(place)
 
     # ---- expiring
 
@@ -178,13 +168,13 @@ class Shelf:
         return index if index < len(self._starts) and self._starts[index] == start else None
 
     def _encode(self, packet: QueuedPacket) -> bytes:
-        stream = (packet.origin, packet.lane, packet.sequence, packet.delivery, packet.redelivered)
+        stream = (packet.origin, packet.lane, packet.sequence, packet.delivery, packet.restored)
         number = self._numbers.setdefault(stream, len(self._streams))
         if number == len(self._streams):
             self._streams.append(stream)
-        is_kept = packet.place in self._kept
+        is_kept = packet.first_place in self._kept
         return _RECORD.pack(
-            packet.place,
+            packet.first_place,
             0 if is_kept else packet.keys[0],
             packet.number,
             packet.sent_at_ms,
@@ -200,7 +190,7 @@ class Shelf:
         kept = self._kept.get(record.place)
         if kept is not None:
             return kept
-        origin, lane, sequence, delivery, redelivered = self._streams[record.stream]
+        origin, lane, sequence, delivery, restored = self._streams[record.stream]
         return QueuedPacket(
             keys=range(record.key, record.key + record.rows),
             origin=origin,
@@ -211,8 +201,8 @@ class Shelf:
             count=record.messages,
             size_bytes=record.size_bytes,
             pieces=[],
-            redelivered=redelivered,
-            place=record.place,
+            restored=restored,
+            first_place=record.place,
             sent_at_ms=record.sent_at_ms,
             receive_by_ms=record.receive_by_ms,
             charged_bytes=record.charged_bytes,
@@ -251,6 +241,6 @@ def _records(block: bytearray) -> list[_Record]:
 def _is_plain(packet: QueuedPacket) -> bool:
     """Whether a record says all of a packet, but for its body."""
     keys = packet.keys
-    if not keys or len(keys) > ROWS_MAX or packet.acked or packet.failures or packet.waits or packet.cell:
+    if not keys or len(keys) > ROWS_MAX:
         return False
     return len(keys) == 1 or list(keys) == list(range(keys[0], keys[0] + len(keys)))

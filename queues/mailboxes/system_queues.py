@@ -51,6 +51,7 @@ class SystemQueue(NamedTuple):
         is_apart: whether its messages count for no quota but its own.
         gives_up: whether a message of it that fails too often goes to the dead-letter queue.
         quota: how much it takes, by the limits of the node.
+        overflow: what is said to the operator when it is over its quota, beside that it is.
     """
 
     name: str
@@ -60,10 +61,21 @@ class SystemQueue(NamedTuple):
     is_apart: bool
     gives_up: bool
     quota: Callable[[Limits], Quota]
+    overflow: Callable[[Limits], str]
+
+    @property
+    def takes_from_peers(self) -> bool:
+        """Whether peers may send there at all."""
+        return self.writer is Writer.PEERS
 
 
 def _letters(limits: Limits) -> Quota:
     return Quota(limits.dead_letters.messages, limits.dead_letters.size_bytes)
+
+
+def _letters_overflow(limits: Limits) -> str:
+    which = "new letters are" if limits.dead_letters.when_full == "keep" else "the oldest letters are"
+    return f": {which} lost until somebody reads them"
 
 
 def _replies(limits: Limits) -> Quota:
@@ -79,6 +91,7 @@ _TABLE = (
         is_apart=True,
         gives_up=False,
         quota=_letters,
+        overflow=_letters_overflow,
     ),
     SystemQueue(
         REPLY_QUEUE,
@@ -88,6 +101,7 @@ _TABLE = (
         is_apart=False,
         gives_up=True,
         quota=_replies,
+        overflow=lambda _: "",
     ),
 )
 SYSTEM_QUEUES: Final = {queue.name: queue for queue in _TABLE}

@@ -109,16 +109,17 @@ class Sight:
 
 def sights_of(mailbox: Mailbox, after: Position, now_ms: int) -> Iterator[Sight]:
     """What waits in a queue of this node, behind a position; what is in somebody's hands is not seen."""
-    for packet, index in mailbox.waiting((after[0], after[1]) if after else (0, 0)):
-        wait = packet.wait_of(index, now_ms)
+    for packet, index in mailbox.waiting(after[0] + after[1] if after else 0):
+        place = packet.first_place + index
+        wait = mailbox.reader.wait_of(place, now_ms)
         yield Sight(
-            position=(packet.place, index),
+            position=(packet.first_place, index),
             queue=mailbox.name,
             origin=packet.origin,
             number=packet.number,
             index=index,
             delivery=Delivery(packet.delivery),
-            attempts=packet.failures_of(index),
+            attempts=mailbox.reader.failures_of(place),
             size_bytes=packet.size_bytes,
             table="messages",
             keys=packet.keys,

@@ -6,7 +6,7 @@ and when ``next_deadline`` has come, the host calls ``poll`` and does what it sa
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from triack.base.clock import WallClock
 from triack.base.commit import StoreContent
@@ -21,6 +21,8 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
 from triack.queues.mailboxes.quotas import Payer
 from triack.queues.mailboxes.redelivery import Return
+from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Resolver, Target
+from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs, Look
 from triack.queues.manager.link_news import News
@@ -104,6 +106,7 @@ class Engine:
         watching: who is told of acknowledgements.
         jobs: what the store has in hand, and the commit that fills.
         queues: the queues of this node.
+        resolver: finds what names of queues mean.
         wall: the time of day.
     """
 
@@ -132,6 +135,7 @@ class Engine:
         self.draining = False
         self.watching = Watching()
         self._channels, self._directory = channels, directory
+        self.resolver = Resolver(directory, address)
         self.wall = WallClock(wall_offset_ns)
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
         self._note_start({"name": name, **start_record(address, settings)}, content.records, boot, now_ns)
@@ -211,23 +215,23 @@ class Engine:
         """Where it is noted what applications have in hand."""
         return self.queues.in_hand
 
-    def peer_at(self, where: str) -> str:
-        """The peer that a name or an address means; empty for this node.
-
-        An address is that of a peer in the directory, or one of its own, called by that address.
-        """
-        there = self._directory.at(where) or self._directory.named(where)
-        if where == self.address or (there is not None and self.address in there.addresses):
-            return ""
-        return where if there is None else there.name
-
     def name_of(self, node_id: bytes) -> str:
         """What a node is called in destinations; empty for this node."""
         return "" if node_id == self.node_id else self.handshakes.name_of(node_id)
 
     def outgoing_queue(self, where: str, queue: str, delivery: Delivery) -> OutgoingQueue:
         """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
-        return self.outbox.outgoing_queue(self.peer_at(where), queue, delivery, self.jobs.group.commit)
+        return self.outgoing_to(self.resolver.resolve(where, queue), delivery)
+
+    def outgoing_to(self, target: Target, delivery: Delivery) -> OutgoingQueue:
+        """The outgoing queue to what a name means."""
+        match target:
+            case RemoteQueue(peer, queue):
+                return self.outbox.outgoing_queue(peer, queue, delivery, self.jobs.group.commit)
+            case LocalQueue() | SystemQueue():
+                return self.outbox.outgoing_queue("", target.name, delivery, self.jobs.group.commit)
+            case _:
+                assert_never(target)
 
     def current(self, outgoing: OutgoingQueue) -> OutgoingQueue:
         """The outgoing queue that leads where this one does, for those who have kept it while time passed."""
@@ -295,13 +299,12 @@ class Engine:
 
     def _why_dead(self, mailbox: Mailbox, run: Run) -> DeadReason | None:
         """Why the next message of a run is not handed out, or None."""
-        packet, index = run.packet, run.next
         try:
-            packet.open()
+            run.packet.open()
         except ProtocolError:
             return DeadReason.BAD_BODY
         # What was given back too often is dead since then; of deaths only the next start knows.
-        if packet.deaths_of(index) and self.queues.is_over(mailbox, packet.failures_of(index)):
+        if run.killed and self.queues.is_over(mailbox, run.failures_of(run.first)):
             return DeadReason.READER_DIED
         return None
 
@@ -319,11 +322,11 @@ class Engine:
         """
         drawn: list[tuple[Run, range]] = []
         while most > 0 and most_bytes > 0 and (run := self.open_run(mailbox, now_ns)) is not None:
-            killed = run.packet.deaths_of(run.next) > 0
+            killed = run.killed
             if killed and drawn:
                 break
             # What may have killed its reader comes by itself: others are not to die with it.
-            indices = run.draw_many(1 if killed else most)
+            indices = run.draw_many(most)
             drawn.append((run, indices))
             most = 0 if killed else most - len(indices)
             most_bytes -= run.size_of(indices)

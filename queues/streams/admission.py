@@ -21,7 +21,8 @@ from triack.ordering.wire import SequenceHeader, encode_hold
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox
 from triack.queues.mailboxes.quotas import Account, Payer, PayerOf
-from triack.queues.mailboxes.system_queues import Writer, is_reserved, system_queue
+from triack.queues.mailboxes.resolver import local_queue
+from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings, streams_limit
 from triack.queues.packing import fragment_range
 from triack.queues.peers.control import Control
@@ -146,7 +147,7 @@ class Admission:
             return RejectReason.ACCESS_DENIED
         if name in self._mailboxes:
             return None
-        if self._queues.is_fixed or is_reserved(name):
+        if self._queues.is_fixed or isinstance(local_queue(name), SystemQueue):
             return RejectReason.QUEUE_NOT_FOUND
         if transfer.delivery not in DURABLE and self._lacks_queue(transfer):
             return RejectReason.TOO_MANY_QUEUES
@@ -205,14 +206,14 @@ class Admission:
             self.queues.add(origin, -1)
 
     def _may_send(self, conversation: Conversation, queue: str) -> bool:
-        system = system_queue(queue)
-        if is_reserved(queue) and (system is None or system.writer is not Writer.PEERS):
+        target = local_queue(queue)
+        if not target.takes_from_peers:
             return False
         peer = self._directory.named(conversation.peer_name)
         if peer is None:
             # Without keys, addresses that nobody has named may send; a key that nobody has named may not.
             return not conversation.channel.peer_key
-        return system is not None or peer.may_send_to(queue)
+        return isinstance(target, SystemQueue) or peer.may_send_to(queue)
 
     def _overfull(self, transfer: IncomingTransfer, body: bytes) -> RejectReason | None:
         fragment = fragment_range(body[:HEAD_BYTES], len(body))

@@ -97,7 +97,7 @@ def purged() -> SimNode:
     a.send(b, "q", b"1", b"2")
     assert world.run(5 * SECOND, lambda: not a.busy)
     mailbox = b.live.queues.mailboxes["q"]
-    assert len(mailbox.withdraw([(packet.place, index) for packet, index in mailbox.waiting()][:1])) == 1
+    assert len(mailbox.withdraw([packet.first_place + index for packet, index in mailbox.waiting()][:1])) == 1
     world.run(SECOND)
     b.finish(b.live, NodeClosed("the test ends"), world.now_ns)
     return b

@@ -45,7 +45,7 @@ from triack.ordering.order_settings import OrderSettings
 from triack.ordering.rejections import Rejections
 from triack.queues import packing
 from triack.queues.mailboxes.incoming_run import read_runs
-from triack.queues.mailboxes.mailbox import QueuedPacket
+from triack.queues.mailboxes.progress import Progress
 from triack.queues.peers.introduction import Introduction
 from triack.queues.streams.accepted_keys import KeptKey
 from triack.queues.streams.incoming_transfer import IncomingTransfer
@@ -324,7 +324,7 @@ def stream_row(data: bytes) -> None:
 def progress(data: bytes) -> None:
     """How far a packet has been read."""
     with refusing(StoreDamaged):
-        QueuedPacket([], b"", 1, 1, 1, 1, 1, 1, []).decode_progress(data, 0)
+        Progress.decode(data, 1, 0)
 
 
 def accepted_key(data: bytes) -> None:

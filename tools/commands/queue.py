@@ -18,6 +18,7 @@ import click
 import triack
 from triack.base.errors import QueueNotFound
 from triack.base.printable import counted
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.tools.commands.common import existing_data_option, json_line, json_option, run, verbose_option, write_table
 from triack.tools.commands.status import age_of
 from triack.tools.commands.visiting import Host, stats_of, visit
@@ -169,13 +170,13 @@ def export(*, data: Path, name: str, path: Path | None) -> int:
 
 @queue.command()
 @verbose_option
-@click.argument("name", metavar="[QUEUE]", default="dead-letter")
+@click.argument("name", metavar="[QUEUE]", default=DEAD_LETTER_QUEUE)
 @_ids_option
 @_all_option
 @existing_data_option
 def requeue(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) -> int:
     """Send dead letters again. They go to their destinations, or to the queues in which they failed."""
-    if name != "dead-letter":
+    if name != DEAD_LETTER_QUEUE:
         raise click.UsageError(
             f"requeue {name}: only dead letters are sent again, to where they were going; `triack queue move` sends "
             "what waits in another queue of the node elsewhere"

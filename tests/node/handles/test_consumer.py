@@ -442,8 +442,8 @@ async def test_a_failing_handler_is_asked_again_later_and_loses_nothing() -> Non
                     attempts.append(await consumer.get(SOON))
                     raise KeyError
         assert (len(attempts), node.queue_lengths()["dead-letter"]) == (1, 0)
-        assert await bodies(node, "q", 20) == [b"%d" % number for number in range(20)]
         assert attempts[0].failures == 1
+        assert await bodies(node, "q", 20) == [b"%d" % number for number in range(20)]
 
 
 async def test_reject_with_a_delay() -> None:

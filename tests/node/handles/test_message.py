@@ -7,7 +7,7 @@ import pytest
 from tests.node.nodes import WAIT, make
 from triack.base.delivery import Delivery
 from triack.node.handles.message import Message
-from triack.queues.mailboxes.mailbox import Lease, QueuedPacket
+from triack.queues.mailboxes.mailbox import Lease, QueuedPacket, Run
 from triack.queues.packing import Outgoing, pack
 
 ORIGIN = b"o" * 16
@@ -29,10 +29,10 @@ class Holder:
 def message(properties: dict[str, object] | None = None, holder: Holder | None = None, sender: str = "shop") -> Message:
     """The second of two messages, the first of which has the ordinal 7."""
     packed, _ = pack([Outgoing(b"first"), Outgoing(b"body", properties)], 1_000, 7, 123)
-    packet = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 2, 9, [packed[0].body], failures={1: 3})
-    lease = Lease(packet, 1, redelivered=True)
+    packet = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 2, 9, [packed[0].body])
+    run = Run(packet, 0, 2, redelivered=True, failures={1: 3})
     name_of = {ORIGIN: sender}.__getitem__
-    return Message(lease.body, "q", lease.packet, lease.index, lease.redelivered, holder or Holder(), name_of)
+    return Message(run.lease(1).body, "q", run, 1, holder or Holder(), name_of)
 
 
 def test_a_bare_reply_to_is_a_queue_of_the_sender() -> None:

@@ -22,6 +22,6 @@ def test_each_still_changes_something(bug: Bug, monkeypatch: pytest.MonkeyPatch)
 def test_what_is_put_back_from_the_disk_is_not_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if nobody had seen it before."""
     changes_of(bug_named("messages come again after a restart without a word"), monkeypatch)
-    packet = QueuedPacket([], b"", 1, 1, 1, Delivery.EXPRESS, 1, 0, [b""], redelivered=True)
+    packet = QueuedPacket([], b"", 1, 1, 1, Delivery.EXPRESS, 1, 0, [b""], restored=True)
     Mailbox(1, "q", Notices(Counter())).put(packet, pack_one(Outgoing(b"a"), 1, 0))
-    assert not packet.redelivered
+    assert not packet.restored

@@ -55,9 +55,10 @@ def test_a_cell_is_used_again(notes: Notes) -> None:
     for key in range(1, 100_000):
         one = packet(key)
         notes.in_hand.open(one)
-        assert one.cell
+        assert notes.in_hand.cells[one]
         notes.in_hand.hold(one, 0b1)
         notes.in_hand.close(one)
+        assert one not in notes.in_hand.cells
     last = packet(5)
     notes.in_hand.open(last)
     assert notes.left == {}
@@ -69,14 +70,14 @@ def test_more_packets_than_there_is_room_for_go_without(notes: Notes) -> None:
         notes.in_hand.open(one)
         notes.in_hand.hold(one, 0b1)
     assert 8_000 < len(notes.left) < len(packets)
-    assert packets[-1].cell == 0
+    assert packets[-1] not in notes.in_hand.cells
 
 
 def test_express_messages_go_without(notes: Notes) -> None:
     one = packet(7)
     one.keys = ()
     notes.in_hand.open(one)
-    assert one.cell == 0
+    assert notes.in_hand.cells == {}
 
 
 def test_a_node_that_ends_leaves_nothing_in_hand(notes: Notes) -> None:
@@ -98,4 +99,4 @@ def test_without_words_nothing_is_noted() -> None:
     nowhere.settle([(one, 1)], is_safe=True)
     nowhere.close(one)
     nowhere.forget_left()
-    assert one.cell == 0
+    assert nowhere.cells == {}

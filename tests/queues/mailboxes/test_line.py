@@ -18,14 +18,14 @@ class Waiting:
         self.line = Line(self.cache, self._note)
 
     def _note(self, packet: QueuedPacket | None, at_ms: int | None) -> None:
-        self.expiries[None if packet is None else packet.place] = at_ms
+        self.expiries[None if packet is None else packet.first_place] = at_ms
 
     def put(self, places: range, *, express: bool = False, receive_by_ms: int = 0, together: bool = False) -> None:
         packets: list[QueuedPacket] = []
         for place in places:
             delivery = Delivery.EXPRESS if express else Delivery.TRANSACTIONAL
             one = QueuedPacket([] if express else [place], b"o" * 16, 1, 1, place, delivery, 1, len(BODY), [BODY])
-            one.place, one.receive_by_ms = place, receive_by_ms
+            one.first_place, one.receive_by_ms = place, receive_by_ms
             packets.append(one)
         if together:
             self.line.extend(packets)
@@ -40,7 +40,7 @@ class Waiting:
             if not first.pieces:
                 self.line.load(dict.fromkeys(self.line.missing(), BODY))
             assert first.pieces == [BODY]
-            read.append(first.place)
+            read.append(first.first_place)
             self.line.drop_first()
         return read
 
@@ -95,20 +95,29 @@ def test_expiries_are_told_for_packets_in_memory_and_for_the_next_of_the_others(
     waiting.put(range(1, 4), receive_by_ms=30)
     waiting.put(range(4, 6), receive_by_ms=20)
     assert waiting.expiries == {1: 30, None: 20}
-    assert [one.place for one in waiting.line.poll_expired(20, 9)] == [4, 5]
+    assert [one.first_place for one in waiting.line.poll_expired(20, 9)] == [4, 5]
     for place in (4, 5):
-        assert waiting.line.remove(next(one for one in waiting.line.walk(place) if one.place == place))
+        assert waiting.line.remove(next(one for one in waiting.line.walk(place) if one.first_place == place))
     assert waiting.expiries[None] == 30
     assert waiting.read() == [1, 2, 3]
     assert waiting.expiries == {1: 30, 2: 30, 3: 30, None: None}
 
 
-def test_what_is_done_is_read_by_nobody() -> None:
+def test_what_is_removed_is_read_by_nobody() -> None:
     """Whether it was in memory or not."""
     waiting = Waiting(limit_bytes=3 * (PACKET_BYTES + 100))
     waiting.put(range(1, 20))
-    for one in waiting.line.walk(1):
-        waiting.line.keep(one)
-        one.acked = one.place % 2
-    waiting.line.remove_done()
+    for one in list(waiting.line.walk(1)):
+        assert one.first_place % 2 == 0 or waiting.line.remove(one)
     assert waiting.read() == list(range(2, 20, 2))
+
+
+@pytest.mark.parametrize("room", [0, 1_000])
+def test_a_walk_begins_with_the_packet_that_has_the_place(room: int) -> None:
+    """Also when the place is that of its last message."""
+    waiting = Waiting(limit_bytes=room * (PACKET_BYTES + 100))
+    for place in (1, 4, 7):
+        one = QueuedPacket([place], b"o" * 16, 1, 1, place, Delivery.TRANSACTIONAL, 3, 100, [BODY], first_place=place)
+        waiting.line.append(one)
+    assert [one.first_place for one in waiting.line.walk(6)] == [4, 7]
+    assert [one.first_place for one in waiting.line.walk(7)] == [7]

@@ -14,6 +14,7 @@ from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.queues.mailboxes.line import CACHE_BYTES, PACKET_BYTES, Cache
 from triack.queues.mailboxes.mailbox import PARTIAL_MAX, Lease, Mailbox, Notices, QueuedPacket, Run
+from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.packing import pack
 
@@ -66,6 +67,11 @@ class Box:
         return found
 
 
+def after_restart(box: Box, packet: QueuedPacket, now_ms: int) -> Progress:
+    """What the next process finds on the disk of what was done with a packet."""
+    return Progress.decode(box.box.reader.progress_of(packet).encode(), packet.number, now_ms)
+
+
 def bodies(handed: list[Lease]) -> list[bytes]:
     return [one.body for one in handed]
 
@@ -94,7 +100,7 @@ def state(box: Box) -> list[object]:
     changed, orphans = inner.take_changes()
     fill = (inner.fill.messages.value, inner.fill.bytes.value, inner.fill.is_full)
     accounts = (notices.express.total_bytes, notices.disk.total_bytes)
-    return [inner.length, inner.size_bytes, fill, accounts, [packet.place for packet in changed], orphans]
+    return [inner.length, inner.size_bytes, fill, accounts, [packet.first_place for packet in changed], orphans]
 
 
 def test_messages_come_in_the_order_in_which_they_were_put() -> None:
@@ -178,11 +184,10 @@ def test_a_wait_survives_a_restart(keep_order: bool) -> None:
     box.box.acknowledge(taken[0])
     box.box.give_back(taken[1], Wait(box.now_ms + 500, 500, keep_order))
     ((packet,), _) = box.box.take_changes()
-    again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [], redelivered=True)
+    again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [], restored=True)
     fresh = Box()
     fresh.disk, fresh.now_ms = box.disk, 10
-    again.decode_progress(packet.encode_progress(), fresh.now_ms)
-    fresh.box.put(again, box.disk[1][:HEAD_BYTES])
+    fresh.box.put(again, box.disk[1][:HEAD_BYTES], after_restart(box, packet, fresh.now_ms))
     assert bodies(fresh.take_all()) == ([] if keep_order else [b"3"])
     assert fresh.notices.resuming.earliest() == 510
     fresh.now_ms = 510
@@ -198,9 +203,8 @@ def test_a_wait_from_before_a_restart_ends_for_whoever_asked_once(keep_order: bo
     box.box.give_back(lease, Wait(box.now_ms + 500, 500, keep_order))
     ((packet,), _) = box.box.take_changes()
     again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [box.disk[1]])
-    again.decode_progress(packet.encode_progress(), box.now_ms)
     fresh = Box()
-    fresh.box.put(again, box.disk[1][:HEAD_BYTES])
+    fresh.box.put(again, box.disk[1][:HEAD_BYTES], after_restart(box, packet, box.now_ms))
     assert fresh.box.open_run(box.now_ms) is None
     assert fresh.notices.resuming.earliest() == box.now_ms + 500
 
@@ -227,16 +231,16 @@ def test_progress_survives_a_restart() -> None:
     box.box.acknowledge(handed[1])
     assert box.box.count_failure(handed[0]) == 1
     ((packet,), orphans) = box.box.take_changes()
-    assert not packet.done
+    assert not box.box.reader.is_done(packet)
     assert not orphans
-    again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [], redelivered=True)
-    again.decode_progress(packet.encode_progress(), box.now_ms)
+    again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [], restored=True)
     fresh = Box()
     fresh.disk = box.disk
-    fresh.box.put(again, box.disk[1][:HEAD_BYTES])
+    fresh.box.put(again, box.disk[1][:HEAD_BYTES], after_restart(box, packet, box.now_ms))
     assert fresh.box.length == 2
-    assert [(one.body, one.redelivered) for one in fresh.take_all()] == [(b"1", True), (b"3", True)]
-    assert again.failures == {0: 1}
+    left = fresh.take_all()
+    assert [(one.body, one.redelivered) for one in left] == [(b"1", True), (b"3", True)]
+    assert [fresh.box.failures_of(one) for one in left] == [1, 0]
 
 
 def test_a_packet_is_done_with_its_last_message() -> None:
@@ -245,9 +249,9 @@ def test_a_packet_is_done_with_its_last_message() -> None:
     box.put(b"1", b"2")
     first, second = box.take_all()
     box.box.acknowledge(second)
-    assert not first.packet.done
+    assert not box.box.reader.is_done(first.packet)
     box.box.acknowledge(first)
-    assert first.packet.done
+    assert box.box.reader.is_done(first.packet)
 
 
 def test_bodies_over_the_limit_stay_on_the_disk_and_come_in_order() -> None:
@@ -291,13 +295,13 @@ def test_what_is_looked_through_on_the_disk_stays_in_its_place() -> None:
     box = Box(cache_bytes=0)
     for number in range(0, 1_500, 3):
         box.put(*(b"%04d" % (number + one) for one in range(3)))
-    seen = [(packet.place, index) for packet, index in box.box.waiting()]
-    assert seen == [(place, index) for place in range(1, 501) for index in range(3)]
-    assert next(box.box.waiting((400, 1)))[1] == 2
-    wanted = set(seen[300:600]) | {(250, 1), (499, 2)}
+    seen = [packet.first_place + index for packet, index in box.box.waiting()]
+    assert seen == list(range(1, 1_501))
+    assert next(box.box.waiting(1_199))[1] == 2
+    wanted = {*seen[300:600], 749, 1_497}
     assert len(box.box.withdraw(wanted)) == len(wanted)
     assert len(box.box.take_changes()[0]) == 100 + 2
-    left = [b"%04d" % (3 * place - 3 + index) for place, index in seen if (place, index) not in wanted]
+    left = [b"%04d" % (place - 1) for place in seen if place not in wanted]
     assert bodies(box.take_all()) == left
     assert box.box.length == len(left)
 
@@ -382,7 +386,7 @@ def test_listeners_hear_of_what_arrives_and_of_what_comes_again() -> None:
 
 def spans(runs: list[Run]) -> list[tuple[int, int, int, bool]]:
     """What runs say was handed out: place of the packet, first and last message, whether marked."""
-    return [(run.packet.place, run.first, run.next - 1, run.redelivered) for run in runs]
+    return [(run.packet.number, run.first, run.next - 1, run.redelivered) for run in runs]
 
 
 def test_who_reads_a_queue_draws_from_the_same_run() -> None:
@@ -502,9 +506,9 @@ def test_what_is_taken_out_is_never_handed_out_nor_fetched() -> None:
     assert taken[1] is not None
     box.box.give_back(taken[0])
     box.box.give_back(taken[1], Wait(box.now_ms + 500, 500, keep_order=False))
-    waiting = [(packet.place, index) for packet, index in box.box.waiting()]
-    assert waiting == [(1, 0), (1, 1), (2, 1), (2, 2), (3, 0), (3, 1), (3, 2), (4, 0), (4, 1), (4, 2)]
-    out = box.box.withdraw({(1, 1), (1, 2), (2, 2), (3, 0), (3, 1), (3, 2)})
+    waiting = [packet.first_place + index for packet, index in box.box.waiting()]
+    assert waiting == [1, 2, 5, 6, 7, 8, 9, 10, 11, 12]
+    out = box.box.withdraw({2, 3, 6, 7, 8, 9})
     assert bodies(out) == [b"01", b"05", b"06", b"07", b"08"]
     box.now_ms += 1_000
     assert bodies(box.take_all()) == [b"00", b"04", b"09", b"10", b"11"]
@@ -518,7 +522,63 @@ def test_taking_out_what_only_the_disk_has_lets_the_rest_be_fetched() -> None:
     for body in big:
         box.put(body, limit=60_000)
     assert box.box.cached_bytes <= CACHE_BYTES + 1_100_000
-    places = [packet.place for packet, _ in box.box.waiting()]
-    assert len(box.box.withdraw({(place, 0) for place in places[:19]})) == 19
+    places = [packet.first_place for packet, _ in box.box.waiting()]
+    assert len(box.box.withdraw(places[:19])) == 19
     assert bodies(box.take_all()) == [big[19]]
     assert (box.box.cached_bytes, box.box.length) == (0, 20 - 19)
+
+
+def test_a_large_message_that_was_done_before_a_restart_counts_no_more() -> None:
+    """Its first piece says that it is done, and counts for the quota before anything is known of the others."""
+    box, again = Box(), Box()
+    box.put(b"x" * 3_000)
+    for number, body in box.disk.items():
+        row = QueuedPacket([number], ORIGIN, 1, 1, number, Delivery.TRANSACTIONAL, 1, len(body), [], restored=True)
+        again.box.put(row, body[:HEAD_BYTES], Progress(1) if number == 1 else None)
+    assert len(box.disk) > 1
+    assert (again.box.length, again.box.fill.messages.value, again.box.fill.bytes.value) == (0, 0, 0)
+    assert [packet.keys for packet in again.box.take_changes()[0]] == [list(box.disk)]
+
+
+def test_failures_are_forgotten_with_their_packet() -> None:
+    """They cost nothing once every message of it is done."""
+    box = Box()
+    box.put(b"1", b"2")
+    first, second = box.take_all()
+    box.box.count_failure(first)
+    box.box.give_back(first, Wait(box.now_ms + 5, 5, keep_order=True))
+    box.box.acknowledge(second)
+    box.now_ms += 5
+    run = box.run()
+    again = run.lease(run.draw())
+    assert box.box.failures_of(again) == 1
+    box.box.acknowledge(again)
+    assert (box.box.failures_of(again), box.box.reader.setbacks.waits) == (0, {})
+    assert run.failures_of(again.index) == 1  # who has the message still sees it
+
+
+def test_a_run_says_how_often_its_messages_had_failed() -> None:
+    """One whose reader died comes by itself."""
+    box = Box()
+    box.put(b"1", b"2", b"3")
+    first, second, _ = box.take_all()
+    box.box.count_failure(first)
+    box.box.count_failure(second, died=True)
+    for lease in (first, second):
+        box.box.give_back(lease)
+    found = []
+    while (run := box.box.open_run(box.now_ms)) is not None:
+        found.append((list(run.draw_many(9)), [run.failures_of(at) for at in range(3)], run.killed))
+    assert found == [([0], [1, 1, 0], False), ([1], [1, 1, 0], True)]
+
+
+def test_what_was_taken_out_ahead_does_not_come_when_the_rest_is_acknowledged() -> None:
+    """The packet is done then, and still is the first one that waits."""
+    box = Box()
+    box.put(b"1", b"2")
+    box.put(b"3")
+    first = box.take()
+    assert first is not None
+    assert bodies(box.box.withdraw([2])) == [b"2"]
+    box.box.acknowledge(first)
+    assert bodies(box.take_all()) == [b"3"]

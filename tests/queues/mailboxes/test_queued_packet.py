@@ -1,4 +1,4 @@
-"""A packet in a queue: what of it is done, and what survives a restart."""
+"""A packet in a queue: its messages and their places."""
 
 from triack.base.delivery import Delivery
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, merge
@@ -14,14 +14,13 @@ def packets(*bodies: bytes, limit_bytes: int = 1_000) -> list[QueuedPacket]:
     ]
 
 
-def test_it_is_done_with_its_last_message() -> None:
-    """In any order."""
+def test_its_messages_have_places_that_follow_each_other() -> None:
+    """Each lease says which is its own."""
     (packet,) = packets(b"a", b"b")
-    packet.acked = 0b10
-    assert not packet.done
-    assert Lease(packet, 0, redelivered=False).body == b"a"
-    packet.acked = 0b11
-    assert packet.done
+    packet.first_place = 7
+    assert (list(packet.places), packet.last_place) == ([7, 8], 8)
+    lease = Lease(packet, 1, redelivered=False)
+    assert (lease.place, lease.body) == (8, b"b")
 
 
 def test_the_pieces_of_a_large_message_are_one_packet() -> None:
@@ -32,11 +31,3 @@ def test_the_pieces_of_a_large_message_are_one_packet() -> None:
     assert list(whole.open().bodies) == [bytes(2_500)]
     rows[1].pieces = []
     assert merge(rows, 2_504).pieces == []
-
-
-def test_progress_survives() -> None:
-    """What was acknowledged and how often something failed."""
-    packet, again = packets(b"a", b"b")[0], packets(b"a", b"b")[0]
-    packet.acked, packet.failures = 0b01, {1: 3}
-    again.decode_progress(packet.encode_progress(), 0)
-    assert (again.acked, again.failures) == (0b01, {1: 3})

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from triack.base.delivery import Delivery
 from triack.queues.mailboxes.queued_packet import QueuedPacket
-from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.shelf import BLOCK_BYTES, RECORD_BYTES, Shelf
 
 ORIGIN = b"o" * 16
@@ -22,7 +21,7 @@ PER_BLOCK = BLOCK_BYTES // RECORD_BYTES
 def packet(place: int, *keys: int, receive_by_ms: int = 0) -> QueuedPacket:
     """A packet of three messages whose body only the disk has."""
     made = QueuedPacket(list(keys) or [place + (7 << 40)], ORIGIN, 1, 1, place, Delivery.TRANSACTIONAL, 3, 100, [])
-    made.place, made.charged_bytes, made.sent_at_ms, made.receive_by_ms = place, 100, 5, receive_by_ms
+    made.first_place, made.charged_bytes, made.sent_at_ms, made.receive_by_ms = place, 100, 5, receive_by_ms
     return made
 
 
@@ -34,11 +33,9 @@ def shelf_of(packets: list[QueuedPacket]) -> Shelf:
 
 
 def plain(packets: list[QueuedPacket]) -> list[dict[str, Any]]:
-    """What packets say: no failures are none, and keys are keys, however they are kept."""
+    """What packets say; keys are keys, however they are kept."""
     said = [{field.name: getattr(one, field.name) for field in fields(QueuedPacket)} for one in packets]
-    return [
-        {**one, "keys": list(one["keys"]), **{name: one[name] or {} for name in ("failures", "waits")}} for one in said
-    ]
+    return [{**one, "keys": list(one["keys"])} for one in said]
 
 
 def take_all(shelf: Shelf) -> list[QueuedPacket]:
@@ -60,10 +57,7 @@ packets = st.builds(
     count=st.integers(1, 2**16 - 1),
     size_bytes=st.integers(0, 2**32 - 1),
     pieces=st.just([]),
-    acked=st.sampled_from([0, 0, 4]),
-    failures=st.sampled_from([None, {2: 1}]),
-    waits=st.sampled_from([None, {1: Wait(5, 2, keep_order=True)}]),
-    redelivered=st.booleans(),
+    restored=st.booleans(),
     sent_at_ms=numbers,
     receive_by_ms=numbers,
     charged_bytes=st.integers(0, 2**32 - 1),
@@ -74,7 +68,7 @@ packets = st.builds(
 def test_every_packet_comes_off_as_it_was(put: list[QueuedPacket]) -> None:
     """In order, also of what a record cannot say."""
     for place, one in enumerate(put, 1):
-        one.place = place
+        one.first_place = place
     before = plain([replace(one) for one in put])
     shelf = shelf_of(put)
     assert plain(list(shelf.walk(0))) == before
@@ -102,8 +96,8 @@ def test_what_is_removed_does_not_come() -> None:
     assert all(shelf.remove(place) for place in gone)
     assert not any(shelf.remove(place) for place in (*gone, 0, 2 * PER_BLOCK + 1))
     assert (
-        {one.place for one in shelf.walk(0)}
-        == {one.place for one in take_all(shelf)}
+        {one.first_place for one in shelf.walk(0)}
+        == {one.first_place for one in take_all(shelf)}
         == (set(range(1, 2 * PER_BLOCK + 1)) - gone)
     )
 
@@ -112,19 +106,8 @@ def test_a_walk_begins_near_its_place() -> None:
     """Not at the first of a million."""
     shelf = shelf_of([packet(place) for place in range(10, 10 + 20 * PER_BLOCK)])
     far = 10 + 15 * PER_BLOCK + 3
-    assert far - PER_BLOCK < next(shelf.walk(far)).place <= far
-    assert next(shelf.walk(0)).place == 10
-
-
-def test_what_is_done_to_a_kept_packet_stays() -> None:
-    """Until it is done, and is removed."""
-    shelf = shelf_of([packet(place) for place in range(1, 10)])
-    for one in shelf.walk(0):
-        shelf.keep(one)
-        one.acked = 7 if one.place % 2 else 1
-    shelf.remove_done()
-    shelf.keep(packet(1))
-    assert [(one.place, one.acked) for one in take_all(shelf)] == [(2, 1), (4, 1), (6, 1), (8, 1)]
+    assert far - PER_BLOCK < next(shelf.walk(far)).first_place <= far
+    assert next(shelf.walk(0)).first_place == 10
 
 
 def test_expired_packets_are_found_wherever_they_are() -> None:
@@ -140,8 +123,8 @@ def test_expired_packets_are_found_wherever_they_are() -> None:
             if not some:
                 break
             assert len(some) <= 7
-            found |= {one.place for one in some}
-            assert all(shelf.remove(one.place) for one in some)
+            found |= {one.first_place for one in some}
+            assert all(shelf.remove(one.first_place) for one in some)
         assert found <= due
         assert shelf.next_expiry_ms == (200 if left else None)
     assert {one.number % 3 for one in take_all(shelf)} == {0}
@@ -161,11 +144,11 @@ def test_blocks_are_changed_in_any_order(seed: int) -> None:
         shelf.add(packet(place))
         left.append(place)
         if random.random() < 0.01 and len(left) > 2 * PER_BLOCK:
-            off = [one.place for one in shelf.take()]
+            off = [one.first_place for one in shelf.take()]
             assert off == left[: len(off)]
             left = left[len(off) :]
-    assert [one.place for one in shelf.walk(0)] == left
-    assert [one.place for one in take_all(shelf)] == left
+    assert [one.first_place for one in shelf.walk(0)] == left
+    assert [one.first_place for one in take_all(shelf)] == left
 
 
 def test_packets_of_one_sender_take_a_few_bytes_each() -> None:

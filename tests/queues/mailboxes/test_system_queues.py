@@ -11,7 +11,7 @@ from triack.queues.mailboxes.system_queues import (
     is_reserved,
     system_queue,
 )
-from triack.queues.node_settings import DeadLetters, Limits
+from triack.queues.node_settings import DeadLetters, Limits, WhenLettersFull
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,16 @@ def test_dead_letters_stand_apart_with_a_quota_of_their_own() -> None:
 
 def test_peers_may_write_replies_alone() -> None:
     assert [queue.name for queue in SYSTEM_QUEUES.values() if queue.writer is Writer.PEERS] == [REPLY_QUEUE]
+
+
+@pytest.mark.parametrize(
+    ("when_full", "said"),
+    [
+        ("keep", ": new letters are lost until somebody reads them"),
+        ("drop oldest", ": the oldest letters are lost until somebody reads them"),
+    ],
+)
+def test_the_operator_hears_which_letters_are_lost(when_full: WhenLettersFull, said: str) -> None:
+    """Of no other queue messages are lost when it is full: their senders wait."""
+    limits = Limits(dead_letters=DeadLetters(when_full=when_full))
+    assert [queue.overflow(limits) for queue in SYSTEM_QUEUES.values()] == [said, ""]

@@ -350,7 +350,7 @@ def test_what_is_purged_is_no_message_left_behind() -> None:
     one.submit(other.address, *numbered(0, 6, 40_000), delivery=Delivery.TRANSACTIONAL)
     rest(one, other)
     mailbox = other.engine.queues.mailboxes["q"]
-    waiting = [(packet.place, at) for packet, at in mailbox.waiting()]
+    waiting = [packet.first_place + at for packet, at in mailbox.waiting()]
     assert len(mailbox.withdraw(waiting[1:3] + waiting[4:5])) == 3
     while other.engine.take(mailbox, other.now_ns) is not None:
         pass

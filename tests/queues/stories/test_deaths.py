@@ -29,8 +29,8 @@ def take(node: SimNode) -> tuple[Mailbox, Lease]:
 
 
 def failures(node: SimNode) -> int:
-    _, lease = take(node)
-    return lease.packet.failures_of(lease.index)
+    mailbox, lease = take(node)
+    return mailbox.failures_of(lease)
 
 
 def test_what_was_in_hand_has_failed(node: SimNode) -> None:
@@ -84,7 +84,7 @@ def test_what_was_acknowledged_does_not_come_again(node: SimNode) -> None:
     node.end()
     node.start()
     mailbox, lease = take(node)
-    assert (lease.body, lease.packet.failures_of(lease.index)) == (b"2", 1)
+    assert (lease.body, mailbox.failures_of(lease)) == (b"2", 1)
 
 
 def test_what_was_acknowledged_behind_a_send_comes_again_with_it(node: SimNode) -> None:
@@ -99,7 +99,7 @@ def test_what_was_acknowledged_behind_a_send_comes_again_with_it(node: SimNode) 
     node.world.run(SECOND)
     assert node.length("results") == 0
     mailbox, lease = take(node)
-    assert (lease.body, lease.packet.failures_of(lease.index)) == (b"1", 0)
+    assert (lease.body, mailbox.failures_of(lease)) == (b"1", 0)
 
 
 def test_what_a_commit_takes_is_done_with_the_commit_alone(node: SimNode) -> None:

@@ -1,0 +1,110 @@
+"""What has become of the messages of one packet, as it is kept on the disk: this outlives the process."""
+
+import json
+from dataclasses import dataclass, field
+
+from triack.base.errors import StoreDamaged
+from triack.queues.mailboxes.redelivery import Wait
+
+__all__ = ["Progress", "Setbacks"]
+
+
+@dataclass(slots=True)
+class Setbacks:
+    """Messages that were given back, or whose reader died.
+
+    Each message has a number; what the number counts from is for the owner to say.
+
+    Attributes:
+        failures: how often a message was given back as failed, or its reader died.
+        deaths: how many of those were deaths of its reader.
+        waits: what keeps a message back, or did so last.
+    """
+
+    failures: dict[int, int] = field(default_factory=dict)
+    deaths: dict[int, int] = field(default_factory=dict)
+    waits: dict[int, Wait] = field(default_factory=dict)
+
+    def count_failure(self, number: int) -> int:
+        """A message was given back as failed. Returns how often that happened to it."""
+        failures = self.failures[number] = self.failures.get(number, 0) + 1
+        return failures
+
+    def count_death(self, number: int) -> int:
+        """The reader of a message died, which is a failure as well. Returns how many failures there were."""
+        self.deaths[number] = self.deaths.get(number, 0) + 1
+        return self.count_failure(number)
+
+    def wait_of(self, number: int, now_ms: int) -> Wait | None:
+        """What keeps a message back now."""
+        wait = self.waits.get(number)
+        return wait if wait is not None and wait.until_ms > now_ms else None
+
+    def part(self, numbers: range) -> "Setbacks":
+        """Those of some neighbouring messages, each numbered by its index among them."""
+        found = Setbacks()
+        if not (self.failures or self.waits):
+            return found
+        for index, number in enumerate(numbers):
+            if number in self.failures:
+                found.failures[index] = self.failures[number]
+            if number in self.deaths:
+                found.deaths[index] = self.deaths[number]
+            if number in self.waits:
+                found.waits[index] = self.waits[number]
+        return found
+
+    def add_part(self, first: int, part: "Setbacks") -> None:
+        """Take what ``part`` returned for neighbouring messages, of which the first has this number."""
+        self.failures.update({first + index: times for index, times in part.failures.items()})
+        self.deaths.update({first + index: times for index, times in part.deaths.items()})
+        self.waits.update({first + index: wait for index, wait in part.waits.items()})
+
+    def forget(self, numbers: range) -> None:
+        """Neighbouring messages are done, all of them."""
+        for number in numbers:
+            self.failures.pop(number, None)
+            self.deaths.pop(number, None)
+            self.waits.pop(number, None)
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the store keeps of a packet that is partly done; its messages are numbered by their index in it.
+
+    Attributes:
+        acked: bit i is set when message i is done.
+        setbacks: of its messages.
+    """
+
+    acked: int = 0
+    setbacks: Setbacks = field(default_factory=Setbacks)
+
+    def encode(self) -> bytes:
+        """What is written to the disk."""
+        its = self.setbacks
+        return json.dumps([hex(self.acked), its.failures, its.deaths, its.waits]).encode()
+
+    @classmethod
+    def decode(cls, progress: bytes, number: int, now_ms: int, moved_ms: int = 0) -> "Progress":
+        """Read what ``encode`` wrote in an earlier life of the process.
+
+        Args:
+            progress: what was written.
+            number: of the packet, for the error.
+            now_ms: the wall clock.
+            moved_ms: by how much the wall clock was set since it was written.
+
+        Raises:
+            StoreDamaged: it cannot be read.
+        """
+        try:
+            acked, failures, deaths, waits = json.loads(progress)
+            setbacks = Setbacks(
+                {int(index): times for index, times in failures.items()},
+                {int(index): times for index, times in deaths.items()},
+                {int(index): Wait(*wait).after_restart(now_ms, moved_ms) for index, wait in waits.items()},
+            )
+            return cls(int(acked, 16), setbacks)
+        except (ValueError, TypeError, AttributeError, RecursionError) as cause:
+            raise StoreDamaged(f"progress of packet {number} cannot be read") from cause

@@ -1,0 +1,133 @@
+"""What one reader of a queue has done with its messages: handed out, acknowledged, failed, waiting.
+
+Each message of a queue has a *place*: places count up from 1 in the order of the queue, and no place is used twice. So
+what a reader has done is a few ranges of numbers, however many messages there are. A queue has one such state, which
+all of its consumers share.
+
+    AHEAD --handed out--> OUT --acknowledged--> DONE
+                          OUT --given back--> RETURNED --handed out--> OUT
+
+A message is AHEAD when its place is ``next`` or later, and it is not DONE. One that is AHEAD or RETURNED becomes DONE
+as well when somebody takes it out of the queue by hand, and when it has expired.
+"""
+
+from bisect import bisect_left
+
+from triack.base.ranges import NumberSet
+from triack.queues.mailboxes.progress import Progress, Setbacks
+from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of, indices_of
+from triack.queues.mailboxes.redelivery import Wait
+from triack.queues.mailboxes.returned import Returned
+
+__all__ = ["ReaderState"]
+
+
+class ReaderState:
+    """The state of one reader.
+
+    Attributes:
+        next: the place behind the last message that was handed out; while a run is open, where that run began.
+        done: the places of the packets of which every message is acknowledged.
+        begun: packets of which some messages are acknowledged, and not all, by their first places: bit i is set when
+            message i is acknowledged.
+        setbacks: by place, what happened to messages of packets that are not done.
+        returned: messages that came back.
+    """
+
+    __slots__ = ("_apart", "_last_done", "begun", "done", "next", "returned", "setbacks")
+
+    def __init__(self) -> None:
+        self.next = 1
+        self.done = NumberSet()
+        self._last_done = 0  # the last of them
+        self.setbacks = Setbacks()
+        self.returned = Returned(self.setbacks)
+        self.begun: dict[int, int] = {}
+        # Places at or behind ``next`` of messages that had to wait, or whose reader died, before a restart; ascending.
+        self._apart: list[int] = []
+
+    def restore(self, packet: QueuedPacket, progress: Progress) -> None:
+        """Take what was done with a packet in an earlier life of the process. The packet has its place."""
+        first_place, its = packet.first_place, progress.setbacks
+        self.acknowledge(packet, progress.acked & bits_of(range(packet.count)))
+        if not self.is_done(packet):
+            self.setbacks.add_part(first_place, its)
+            apart = sorted(its.waits.keys() | its.deaths.keys())
+            self._apart += [first_place + index for index in apart if index < packet.count]
+
+    def progress_of(self, packet: QueuedPacket) -> Progress:
+        """What must survive a restart of a packet that is partly done."""
+        return Progress(self.acked(packet), self.setbacks.part(packet.places))
+
+    # ---- handing out
+
+    def next_waiting(self, packet: QueuedPacket) -> tuple[int, int]:
+        """The next neighbours in a packet that wait: the index of the first, and the index behind the last.
+
+        They were never handed out by this process. One that had to wait before a restart, or whose reader died, is
+        handed out by itself.
+        """
+        place, count = packet.first_place, packet.count
+        first = self.next - place if self.next > place else 0
+        acked = self.begun.get(place, 0)
+        if not acked:
+            if place <= self._last_done and place in self.done:
+                return count, count  # the last of them were acknowledged before it was their turn
+            if not self._apart:
+                return first, count
+        rest = acked >> first
+        while rest & 1:
+            first, rest = first + 1, rest >> 1
+        end = first + (rest & -rest).bit_length() - 1 if rest else count
+        del self._apart[: bisect_left(self._apart, place + first)]
+        if self._apart[:1] == [place + first]:
+            end = min(end, first + 1)
+        elif self._apart:
+            end = min(end, self._apart[0] - place)
+        return first, end
+
+    def ahead(self, packet: QueuedPacket) -> list[int]:
+        """The indices of a packet's messages that were never handed out, and are not done."""
+        first = max(self.next - packet.first_place, 0)
+        return indices_of(bits_of(range(first, packet.count)) & ~self.acked(packet))
+
+    # ---- done
+
+    def acknowledge(self, packet: QueuedPacket, bits: int) -> int:
+        """Messages of a packet are done, message i if bit i is set. Returns those that were not done before."""
+        place, begun = packet.first_place, self.begun
+        before = begun.get(place, 0)
+        if not before and place <= self._last_done and place in self.done:
+            return 0
+        acked = before | bits
+        if acked + 1 == 1 << packet.count:
+            if before:
+                del begun[place]
+            last = place + packet.count - 1
+            self.done.add_run(place, last)
+            self._last_done = last if last > self._last_done else self._last_done  # noqa: FURB136 - max() is slow
+        elif acked:
+            begun[place] = acked
+        return acked ^ before
+
+    def is_done(self, packet: QueuedPacket) -> bool:
+        """Whether every message of a packet is acknowledged."""
+        return packet.first_place in self.done
+
+    def acked(self, packet: QueuedPacket) -> int:
+        """Which messages of a packet are acknowledged: bit i is set when message i is."""
+        return bits_of(range(packet.count)) if self.is_done(packet) else self.begun.get(packet.first_place, 0)
+
+    # ---- given back
+
+    def failures_of(self, place: int) -> int:
+        """How often a message was given back as failed, or its reader died."""
+        return self.setbacks.failures.get(place, 0)
+
+    def deaths_of(self, place: int) -> int:
+        """How often the reader of a message died."""
+        return self.setbacks.deaths.get(place, 0)
+
+    def wait_of(self, place: int, now_ms: int) -> Wait | None:
+        """What keeps a message back now."""
+        return self.setbacks.wait_of(place, now_ms)

@@ -1,0 +1,81 @@
+"""What a name of a queue means: a queue that users name, one that the node has for itself, or a queue of another node.
+
+All parts of a node ask here, so that a name means the same when a message is sent, when one arrives, and when somebody
+looks into a queue. A further kind of target, such as a topic or a route over another node, is one more class in
+``Target``. Mypy then names the places that have to decide what they do with it: those that end with ``assert_never``.
+"""
+
+from dataclasses import dataclass
+
+from triack.base.peers import Directory
+from triack.queues.mailboxes.system_queues import SystemQueue, is_reserved, system_queue
+
+__all__ = ["LocalQueue", "RemoteQueue", "Resolver", "Target", "local_queue"]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalQueue:
+    """A queue of this node that users name. It need not be there yet."""
+
+    name: str
+
+    @property
+    def takes_from_peers(self) -> bool:
+        """Whether peers may send there at all: not to a name that is reserved for the node's own queues."""
+        return not is_reserved(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteQueue:
+    """A queue of another node.
+
+    Attributes:
+        peer: the node: its name, or its address if it has no name here.
+        name: of the queue, there.
+    """
+
+    peer: str
+    name: str
+
+    @property
+    def destination(self) -> str:
+        """The same as one text, as outgoing queues and dead letters have it."""
+        return f"{self.peer}/{self.name}"
+
+
+Target = LocalQueue | SystemQueue | RemoteQueue
+"""What a name means."""
+
+
+def local_queue(name: str) -> LocalQueue | SystemQueue:
+    """What the name of a queue of this node means. The name has been checked (``base/names.py``)."""
+    return system_queue(name) or LocalQueue(name)
+
+
+class Resolver:
+    """Finds what names mean on one node.
+
+    Args:
+        directory: the peers by name and address.
+        address: where this node listens; empty when it does not.
+    """
+
+    __slots__ = ("_address", "_directory")
+
+    def __init__(self, directory: Directory, address: str) -> None:
+        self._directory = directory
+        self._address = address
+
+    def resolve(self, where: str, queue: str) -> Target:
+        """What a destination means.
+
+        Args:
+            where: a peer's name or an address; empty for this node. An address is that of a peer in the directory, one
+                of this node's own, or one of a node without a name here.
+            queue: the name of the queue there.
+        """
+        there = self._directory.at(where) or self._directory.named(where)
+        if where == self._address or (there is not None and self._address in there.addresses):
+            return local_queue(queue)
+        peer = where if there is None else there.name
+        return RemoteQueue(peer, queue) if peer else local_queue(queue)
