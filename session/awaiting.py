@@ -11,10 +11,11 @@ from triack.session.acknowledgements.probing import Probing
 from triack.session.acknowledgements.session_ack import PATIENCE_NS
 from triack.session.acknowledgements.store_wait import StoreWait
 from triack.session.congestion.rtt import RoundTrip
-from triack.session.congestion.send_window import SendWindow, SessionPacket
+from triack.session.congestion.send_window import SendWindow
 from triack.session.departing import Departing
 from triack.session.idle import Idle
 from triack.session.protocol.frames import Ask
+from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.policy import TIMEOUT_PROBES, Policy
 from triack.session.protocol.timers import Timer, Timers
 

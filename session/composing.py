@@ -8,13 +8,14 @@ from collections.abc import Callable
 
 from triack.session.acknowledgements.answering import Answering
 from triack.session.acknowledgements.probing import Probing
-from triack.session.congestion.send_window import SendWindow, SessionPacket
+from triack.session.congestion.send_window import SendWindow
 from triack.session.departing import Departing
 from triack.session.path.pieces import count, cut
 from triack.session.path.sizing import Sizing
 from triack.session.protocol import frames as wire
 from triack.session.protocol.events import Transmit, TransmitKind, TransmitRun
 from triack.session.protocol.opening import Opening
+from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.states import WITHOUT_ACKS, CloseReason
 
 __all__ = ["Composing"]

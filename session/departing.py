@@ -13,9 +13,10 @@ from triack.session.acknowledgements.answering import Answering
 from triack.session.acknowledgements.probing import Probing
 from triack.session.congestion.pacing import ASKS, NetworkShare, RunRoom
 from triack.session.congestion.rtt import RoundTrip
-from triack.session.congestion.send_window import PacketState, SendWindow, SessionPacket
+from triack.session.congestion.send_window import SendWindow
 from triack.session.path.sizing import Sizing
 from triack.session.protocol.frames import PACKET_HEADER_BYTES, Ask
+from triack.session.protocol.packets import PacketState, SessionPacket
 from triack.session.protocol.timers import Timer, Timers
 
 __all__ = ["Departing"]

@@ -40,11 +40,11 @@ from triack.session.awaiting import Awaiting
 from triack.session.composing import Composing
 from triack.session.congestion.pacing import network_share
 from triack.session.congestion.rtt import RoundTrip
-from triack.session.congestion.send_window import SPAN_WINDOWS, SendWindow, SessionPacket
+from triack.session.congestion.send_window import SPAN_WINDOWS, SendWindow
 from triack.session.departing import Departing
 from triack.session.idle import Idle
 from triack.session.keep_alive import KeepAlive
-from triack.session.path.sizing import Sizing, base_bytes
+from triack.session.path.sizing import Sizing
 from triack.session.protocol import frames as wire
 from triack.session.protocol.events import (
     AcksRequested,
@@ -65,6 +65,8 @@ from triack.session.protocol.events import (
 )
 from triack.session.protocol.frames import Hello
 from triack.session.protocol.opening import CONNECT_RESEND_NS, Opening
+from triack.session.protocol.packets import SessionPacket
+from triack.session.protocol.path_traits import PathTraits
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import AS_HEARD, TRANSITIONS, UNTOLD, CloseReason, SessionEvent, SessionState
 from triack.session.protocol.timers import Timer, Timers
@@ -82,7 +84,7 @@ class Session:
         introduction: what the owner says to the peer's owner before the session is open.
         peer: the initiator's hello when this end accepts, None when it initiates.
         overhead_bytes: by how much the channel makes a datagram longer than what the session gives it.
-        scheme: of the peer's address. On ``udp`` congestion control and pacing are on, on ``tcp`` the stream's window.
+        traits: of the path to the peer; they say who looks after losses, the order and the network.
         now_ns: the caller's monotonic clock.
         spacing_ns: how long an initiator waits for each answer to its hello, at least.
         keep_alive_ns: how long an open session sends nothing before it sends a ping; 0 for as long as it likes.
@@ -108,7 +110,7 @@ class Session:
         introduction: bytes,
         peer: Hello | None,
         overhead_bytes: int,
-        scheme: str,
+        traits: PathTraits,
         now_ns: int,
         spacing_ns: int = 0,
         keep_alive_ns: int = 0,
@@ -121,20 +123,20 @@ class Session:
         self.peer_mark = 0
         self.rtt = RoundTrip()
         self._settings = settings
-        least_bytes = base_bytes(scheme, settings.max_datagram_bytes)
-        share = network_share(scheme, settings, least_bytes, session_id ^ connection_id, now_ns)
+        least_bytes = min(traits.base_bytes, settings.max_datagram_bytes)
+        share = network_share(traits, settings, least_bytes, session_id ^ connection_id, now_ns)
         largest = settings.largest_window
         auto = settings.max_unacked_packet == "auto"
         self.window = SendWindow(largest, self.rtt, None if share is None else share.window, follows=auto)
         self._opening = Opening(replace(own, policy=self.policy), peer, spacing_ns)
         self.answering = Answering(largest, self.policy, SPAN_WINDOWS * largest)
-        self._probing = Probing(is_stream=scheme == "tcp")
+        self._probing = Probing(reliable=traits.reliable)
         self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
         self._keep_alive = KeepAlive(keep_alive_ns)
         self._timers = Timers()
         self._events: list[Event] = []
         self.sizing = Sizing(
-            scheme,
+            traits,
             settings.max_datagram_bytes,
             overhead_bytes=overhead_bytes,
             share=share,

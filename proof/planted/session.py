@@ -14,9 +14,10 @@ from triack.session import session
 from triack.session.acknowledgements.session_ack import SessionAck
 from triack.session.acknowledgements.store_ack import StoreAck
 from triack.session.awaiting import Awaiting
-from triack.session.congestion.send_window import SPAN_WINDOWS, PacketState, SendWindow, SessionPacket
+from triack.session.congestion.send_window import SPAN_WINDOWS, SendWindow
 from triack.session.path.path_mtu import PathMtu, SizeProbe
 from triack.session.path.sizing import Sizing
+from triack.session.protocol.packets import PacketState, SessionPacket
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.states import SessionState
 from triack.session.protocol.timers import Timer

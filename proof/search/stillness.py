@@ -25,10 +25,11 @@ from triack.queues.streams.retirement import Retirement
 from triack.session.acknowledgements.answering import Answering
 from triack.session.acknowledgements.probing import Probing
 from triack.session.acknowledgements.store_wait import StoreWait
-from triack.session.congestion.send_window import SendWindow, SessionPacket
+from triack.session.congestion.send_window import SendWindow
 from triack.session.idle import Idle
 from triack.session.protocol.frames import Ask
 from triack.session.protocol.opening import Opening
+from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.timers import Timer, Timers
 from triack.session.session import Session
 

@@ -32,14 +32,13 @@ from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Links
-from triack.queues.peers.session_settings import session_settings
+from triack.queues.peers.session_settings import session_settings, traits_of
 from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_queue import OutgoingQueue, Row
-from triack.session.path.sizing import base_bytes
 from triack.session.protocol.frames import Hello, content_limit_bytes
 from triack.session.protocol.states import CloseReason, SessionState
 
@@ -505,7 +504,7 @@ class Engine:
         """
         if in_force_bytes is None:
             in_force_bytes = min(
-                base_bytes(address.partition(":")[0], session_settings(self.settings, address).max_datagram_bytes)
+                min(traits_of(address).base_bytes, session_settings(self.settings, address).max_datagram_bytes)
                 for address in self.handshakes.addresses_of(peer) or ("udp:",)
             )
         return content_limit_bytes(in_force_bytes, self._channels.overhead_bytes)

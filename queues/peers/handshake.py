@@ -37,7 +37,7 @@ from triack.queues.peers.halted_peers import HaltedPeers
 from triack.queues.peers.history import History, Peers, covers
 from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.peers.link import Conversation, Link
-from triack.queues.peers.session_settings import session_settings
+from triack.queues.peers.session_settings import session_settings, traits_of
 from triack.queues.peers.vouching import Release, Vouch
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.positions import Positions
@@ -460,15 +460,15 @@ class Handshakes:
             introduction=own.encode(),
             peer=peer,
             overhead_bytes=channel.overhead_bytes,
-            scheme=path.partition(":")[0],
+            traits=traits_of(path),
             now_ns=now_ns,
             spacing_ns=spacing_ns,
             keep_alive_ns=0 if link is None or peer is not None else self._keep_alive_ns(link, path),
         )
 
     def _keep_alive_ns(self, link: Link, path: str) -> int:
-        """How long a session of ours may send nothing; 0 for as long as it likes. Streams are the system's to keep."""
-        if not path.startswith("udp:"):
+        """How long a session of ours may send nothing; 0 for no limit. The system keeps TCP connections alive."""
+        if not traits_of(path).paced:
             return 0
         known = self._directory.named(link.peer)
         if known is not None and known.keep_alive_s is not None:

@@ -12,7 +12,7 @@ from triack.base.delivery import DURABLE
 from triack.base.ranges import NumberSet, Range
 from triack.base.units import MS
 from triack.session.congestion.rtt import RoundTrip
-from triack.session.congestion.send_window import SessionPacket
+from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.policy import Policy
 
 __all__ = ["StoreWait"]

@@ -10,8 +10,8 @@ What is kept is bounded; the packets with the lowest numbers, which the peer sen
 
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
-from triack.session.congestion.send_window import SessionPacket
 from triack.session.protocol.frames import PIECE_HEADER_BYTES, Ask, PacketFrame, PieceFrame, encode_piece
+from triack.session.protocol.packets import SessionPacket
 
 __all__ = ["PIECES_BYTES_MAX", "Pieces", "count", "cut"]
 

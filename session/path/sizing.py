@@ -9,34 +9,26 @@ from collections.abc import Callable, Sequence
 from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.session.congestion.pacing import NetworkShare
 from triack.session.congestion.rtt import RoundTrip
-from triack.session.congestion.send_window import SendWindow, SessionPacket
+from triack.session.congestion.send_window import SendWindow
 from triack.session.path.path_mtu import PROBE_NS, PathMtu
 from triack.session.protocol.events import Event, ProbeAnswered, ProbeArrived, SizeChanged
 from triack.session.protocol.frames import PROBED_BYTES, ProbedFrame, ProbeFrame, encode_probe, encode_probed
+from triack.session.protocol.packets import SessionPacket
+from triack.session.protocol.path_traits import PathTraits
 from triack.session.protocol.timers import Timer, Timers
 
-__all__ = ["FLIGHT_PACKETS", "Sizing", "base_bytes"]
+__all__ = ["FLIGHT_PACKETS", "Sizing"]
 
 FLIGHT_PACKETS = 64
 """MSMQ's window. So many of the largest datagrams that a peer takes, or its whole window of those of the base, are what
 it has room for: a larger window of larger datagrams is not filled."""
 
 
-def base_bytes(scheme: str, most_bytes: int) -> int:
-    """The size of datagrams that needs no proof, towards an address of that scheme.
-
-    Args:
-        scheme: of the peer's address.
-        most_bytes: what the ends want at most.
-    """
-    return min(DATAGRAM_BASE_BYTES, most_bytes) if scheme == "udp" else most_bytes
-
-
 class Sizing:
     """The datagrams of one end.
 
     Args:
-        scheme: of the peer's address.
+        traits: of the path to the peer.
         most_bytes: the largest that this end wants to send.
         overhead_bytes: what the channel takes of each.
         share: is told the size; None on a network that looks after itself.
@@ -57,10 +49,10 @@ class Sizing:
         "_owed",
         "_path",
         "_rtt",
-        "_scheme",
         "_share",
         "_tell",
         "_timers",
+        "_traits",
         "_window",
         "longest_bytes",
         "overhead_bytes",
@@ -70,7 +62,7 @@ class Sizing:
 
     def __init__(
         self,
-        scheme: str,
+        traits: PathTraits,
         most_bytes: int,
         *,
         overhead_bytes: int,
@@ -80,7 +72,7 @@ class Sizing:
         timers: Timers,
         tell: Callable[[Event], None],
     ) -> None:
-        self._scheme = scheme
+        self._traits = traits
         self._most_bytes = most_bytes
         self.overhead_bytes = overhead_bytes
         self._share = share
@@ -96,7 +88,7 @@ class Sizing:
     def agree(self, peer_bytes: int) -> None:
         """The peer takes no longer datagrams."""
         most_bytes = min(self._most_bytes, peer_bytes)
-        self._path = PathMtu(base_bytes(self._scheme, most_bytes), most_bytes)
+        self._path = PathMtu(self._traits.base_bytes, most_bytes)
         self._use(self._path.size_bytes)
 
     def _use(self, size_bytes: int) -> None:

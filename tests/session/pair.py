@@ -19,6 +19,7 @@ from triack.session.protocol.events import (
     TransmitKind,
 )
 from triack.session.protocol.frames import CloseFrame, Hello, decode_frames
+from triack.session.protocol.path_traits import MEMORY, UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason, SessionState
 from triack.session.protocol.timers import Timer
@@ -55,7 +56,12 @@ def make_hello(node: int, settings: SessionSettings = DEFAULTS, sent_at_ns: int 
 
 
 def make_session(
-    node: int, settings: SessionSettings = DEFAULTS, *, peer: Hello | None = None, scheme: str = "udp", now_ns: int = 0
+    node: int,
+    settings: SessionSettings = DEFAULTS,
+    *,
+    peer: Hello | None = None,
+    traits: PathTraits = UDP,
+    now_ns: int = 0,
 ) -> Session:
     """One end of session 7; it accepts when it has a peer's hello."""
     return Session(
@@ -65,14 +71,14 @@ def make_session(
         introduction=b"node-%d" % node,
         peer=peer,
         overhead_bytes=OVERHEAD_BYTES,
-        scheme=scheme,
+        traits=traits,
         now_ns=now_ns,
     )
 
 
-def _scheme(udp: bool) -> str:
-    """What is not to be bounded by what a network takes is in memory."""
-    return "udp" if udp else "memory"
+def _traits(udp: bool) -> PathTraits:
+    """A test that is not about the network has its sessions in memory."""
+    return UDP if udp else MEMORY
 
 
 class Pair:
@@ -100,7 +106,7 @@ class Pair:
         self.store_ns = store_ns
         self.lose = lose
         self.by_run = by_run
-        self.a = make_session(1, settings, scheme=_scheme(udp))
+        self.a = make_session(1, settings, traits=_traits(udp))
         self.ends: dict[str, Session] = {"a": self.a}
         self.events: dict[str, list[Event]] = {"a": [], "b": []}
         self.sent: dict[str, list[tuple[int, Transmit]]] = {"a": [], "b": []}
@@ -264,7 +270,7 @@ class Pair:
         if target in self.ends:
             self.ends[target].handle_hello(hello, self.now_ns)
             return
-        self.ends["b"] = make_session(2, self._peer_settings, peer=hello, scheme=_scheme(self._udp), now_ns=self.now_ns)
+        self.ends["b"] = make_session(2, self._peer_settings, peer=hello, traits=_traits(self._udp), now_ns=self.now_ns)
 
 
 def _address(name: str) -> str:

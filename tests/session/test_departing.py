@@ -15,6 +15,7 @@ from triack.session.departing import Departing
 from triack.session.path.sizing import Sizing
 from triack.session.protocol.events import PacketsAcked, PacketsStored
 from triack.session.protocol.frames import Ask, PacketFrame, decode_frames
+from triack.session.protocol.path_traits import UDP
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.timers import Timers
@@ -67,7 +68,7 @@ def test_probes_take_none_of_the_credit_of_what_comes_after() -> None:
     window, probing = SendWindow(8, rtt, share.window), Probing()
     answering = Answering(8, Policy.of(settings), 16)
     sizing = Sizing(
-        "udp", 1_200, overhead_bytes=0, share=share, window=window, rtt=rtt, timers=timers, tell=lambda _event: None
+        UDP, 1_200, overhead_bytes=0, share=share, window=window, rtt=rtt, timers=timers, tell=lambda _event: None
     )
     departing = Departing(window, share, probing, answering, rtt, timers, sizing)
     first, second = window.push(Delivery.EXPRESS, [bytes(1_100)] * 2, [None] * 2, [False] * 2, 0)

@@ -4,7 +4,7 @@ from proof.search import stillness
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.session.acknowledgements.store_wait import StoreWait
-from triack.session.congestion.send_window import PacketState, SessionPacket
+from triack.session.protocol.packets import PacketState, SessionPacket
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
 

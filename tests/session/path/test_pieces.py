@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
-from triack.session.congestion.send_window import SessionPacket
 from triack.session.path.pieces import PIECE_COST_BYTES, PIECES_BYTES_MAX, Pieces, count, cut
 from triack.session.protocol.frames import PIECE_HEADER_BYTES, Ask, PacketFrame, PieceFrame, decode_frames
+from triack.session.protocol.packets import SessionPacket
 
 
 def packet(content: bytes, number: int = 1) -> SessionPacket:

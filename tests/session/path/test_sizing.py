@@ -6,11 +6,13 @@ from triack.base.delivery import Delivery
 from triack.base.units import SECOND
 from triack.session.congestion.pacing import NetworkShare
 from triack.session.congestion.rtt import RoundTrip
-from triack.session.congestion.send_window import SendWindow, SessionPacket
+from triack.session.congestion.send_window import SendWindow
 from triack.session.path.path_mtu import BLACK_HOLE_LOSSES, PROBE_NS
-from triack.session.path.sizing import FLIGHT_PACKETS, Sizing, base_bytes
+from triack.session.path.sizing import FLIGHT_PACKETS, Sizing
 from triack.session.protocol.events import Event, ProbeAnswered, ProbeArrived, SizeChanged
 from triack.session.protocol.frames import PROBED_BYTES, ProbedFrame, ProbeFrame, decode_frames
+from triack.session.protocol.packets import SessionPacket
+from triack.session.protocol.path_traits import MEMORY, TCP, UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.timers import Timer, Timers
 
@@ -18,13 +20,13 @@ from triack.session.protocol.timers import Timer, Timers
 class Told:
     """A sizing, and what it has told everybody."""
 
-    def __init__(self, scheme: str = "udp", most: int = 9_000, window: int = 64) -> None:
+    def __init__(self, traits: PathTraits = UDP, most: int = 9_000, window: int = 64) -> None:
         self.events: list[Event] = []
         self.timers = Timers()
         self.share = NetworkShare(SessionSettings(), 1_200, 0, 0)
         self.window = SendWindow(window, RoundTrip(), self.share.window)
         self.sizing = Sizing(
-            scheme,
+            traits,
             most,
             overhead_bytes=36,
             share=self.share,
@@ -48,15 +50,15 @@ def packet(size: int) -> SessionPacket:
     return SessionPacket(1, Delivery.EXPRESS, b"", None, False, size)
 
 
-@pytest.mark.parametrize(("scheme", "size"), [("udp", 1_200), ("tcp", 9_000), ("memory", 9_000)])
-def test_only_udp_begins_with_the_base(scheme: str, size: int) -> None:
+@pytest.mark.parametrize(("traits", "size"), [(UDP, 1_200), (TCP, 9_000), (MEMORY, 9_000)])
+def test_only_udp_begins_with_the_base(traits: PathTraits, size: int) -> None:
     """What is in a session is bounded everywhere: by 64 of its datagrams, or by a window of those of the base."""
-    told = Told(scheme)
-    assert told.sizing.size_bytes == base_bytes(scheme, 9_000) == size
+    told = Told(traits)
+    assert told.sizing.size_bytes == size
     assert told.window.most_bytes == FLIGHT_PACKETS * size
-    assert Told(scheme, window=1_024).window.most_bytes == max(FLIGHT_PACKETS * size, 1_024 * 1_200)
+    assert Told(traits, window=1_024).window.most_bytes == max(FLIGHT_PACKETS * size, 1_024 * 1_200)
     told.sizing.handle_departed([packet(9_000)], 0)
-    assert (told.sizing.poll_probe(0) is not None) == (scheme == "udp")
+    assert (told.sizing.poll_probe(0) is not None) == (traits is UDP)
 
 
 def test_of_large_packets_fewer_wait_than_the_window_takes() -> None:
