@@ -2,18 +2,21 @@
 
 Promise: no datagram is longer than the size in force (``sizing``), and none is empty. What is owed goes along with the
 packet that leaves, or by itself; a probe of the path has a datagram for itself, as each piece of a packet has.
+
+The other machines say what they want to send as typed frames. This one decides which of them share a datagram, and
+asks the codec for their bytes.
 """
 
 from collections.abc import Callable
 
 from triack.session.acknowledgements.answering import Answering
 from triack.session.acknowledgements.probing import Probing
-from triack.session.congestion.send_window import SendWindow
 from triack.session.departing import Departing
 from triack.session.path.pieces import count, cut
 from triack.session.path.sizing import Sizing
-from triack.session.protocol import frames as wire
+from triack.session.protocol.codec import Codec
 from triack.session.protocol.events import Transmit, TransmitKind, TransmitRun
+from triack.session.protocol.frames import AckFrame, CloseFrame, Frame, PacketFrame, PingFrame, StoreAckFrame
 from triack.session.protocol.opening import Opening
 from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.states import WITHOUT_ACKS, CloseReason
@@ -21,12 +24,43 @@ from triack.session.protocol.states import WITHOUT_ACKS, CloseReason
 __all__ = ["Composing"]
 
 
+class _Draft:
+    """A datagram that is being made.
+
+    Args:
+        transmit: it, without its payload.
+        head: the frame that it begins with; empty for none.
+        room_bytes: for more frames beside that one and the packet.
+    """
+
+    __slots__ = ("parts", "room_bytes", "transmit")
+
+    def __init__(self, transmit: Transmit, head: bytes, room_bytes: int) -> None:
+        self.transmit = transmit
+        self.parts = [head]
+        self.room_bytes = room_bytes
+
+    def put(self, encoded: bytes) -> bool:
+        """Add a frame. Returns False when there is no room for it."""
+        if len(encoded) > self.room_bytes:
+            return False
+        self.parts.append(encoded)
+        self.room_bytes -= len(encoded)
+        return True
+
+    def end(self, encoded: bytes) -> Transmit:
+        """Add the frame that room was kept for; empty for none. Returns the datagram."""
+        self.parts.append(encoded)
+        self.transmit.payload = b"".join(self.parts)
+        return self.transmit
+
+
 class Composing:
     """Makes datagrams of what the machines of a session want to say.
 
     Args:
-        window: has the packets.
-        departing: says which of them leaves.
+        codec: encodes frames.
+        departing: says which packet leaves.
         answering: has the acks.
         probing: has pings.
         sizing: has probes of the path, and says how long a datagram may be.
@@ -34,11 +68,11 @@ class Composing:
         take_counter: gives the connection id, and the first of so many counters.
     """
 
-    __slots__ = ("_answering", "_departing", "_opening", "_probing", "_sizing", "_take_counter", "_window")
+    __slots__ = ("_answering", "_codec", "_departing", "_opening", "_probing", "_sizing", "_take_counter")
 
     def __init__(
         self,
-        window: SendWindow,
+        codec: Codec,
         departing: Departing,
         answering: Answering,
         probing: Probing,
@@ -46,7 +80,7 @@ class Composing:
         opening: Opening,
         take_counter: Callable[[int], tuple[int, int]],
     ) -> None:
-        self._window = window
+        self._codec = codec
         self._departing = departing
         self._answering = answering
         self._probing = probing
@@ -54,20 +88,26 @@ class Composing:
         self._opening = opening
         self._take_counter = take_counter
 
+    def _encoded(self, frame: Frame | None) -> bytes:
+        return b"" if frame is None else self._codec.encode(frame)
+
     def goodbye(self, reason: CloseReason, mark: int, now_ns: int) -> Transmit:
         """The last datagram of a session, and why it is the last."""
+        close = self._codec.encode(CloseFrame(reason))
         transmit = Transmit(TransmitKind.DATA, *self._take_counter(1), b"")
-        frames: list[bytes] = []
+        draft = _Draft(transmit, b"", self._sizing.room_bytes - len(close))
         if reason not in WITHOUT_ACKS:
             # What arrived here is said with the goodbye, so that the peer need not send it again.
-            self._answering.put_owed(transmit, frames, self._sizing.room_bytes - wire.CLOSE_BYTES, mark, now_ns)
-        frames.append(wire.encode_close(reason))
-        transmit.payload = b"".join(frames)
-        return transmit
+            acks = self._answering
+            ack = acks.ack(now_ns) if acks.session_ack.debt.owed else None
+            store_ack = acks.store_ack_with(mark) if acks.store_ack.debt.owed else None
+            self._put_ack(draft, ack, self._encoded(ack))
+            self._put_store_ack(draft, store_ack, self._encoded(store_ack))
+        return draft.end(close)
 
     def run(self, mark: int, now_ns: int) -> TransmitRun | None:
         """Datagrams with packets and nothing else, or None."""
-        if self._opening.figure:
+        if self._opening.figure is not None:
             return None
         larger = self._departing.next_larger(now_ns)
         if larger is not None:
@@ -76,50 +116,59 @@ class Composing:
         if not packets:
             return None
         connection_id, counter = self._take_counter(len(packets))
-        asks = self._departing.handle_run_sent(packets, counter, now_ns)
-        payloads = [wire.encode_packet(sent.number, sent.delivery, sent.asks, sent.content, mark) for sent in packets]
-        last = packets[-1]
-        if asks != last.asks:
-            payloads[-1] = wire.encode_packet(last.number, last.delivery, asks, last.content, mark)
-        return TransmitRun(connection_id, counter, payloads, packets)
+        last_ask = self._departing.handle_run_sent(packets, counter, now_ns)
+        return TransmitRun(connection_id, counter, self._codec.encode_run(packets, last_ask, mark), packets)
 
     def _pieces_of(self, sent: SessionPacket, mark: int, now_ns: int) -> TransmitRun:
-        room_bytes = self._sizing.piece_room_bytes
-        pieces = count(sent, room_bytes)
+        piece_bytes = self._sizing.piece_room_bytes - self._codec.piece_header_bytes
+        pieces = count(sent, piece_bytes)
         connection_id, counter = self._take_counter(pieces)
-        asks = self._departing.handle_sent(sent, counter, now_ns)
-        self._window.handle_pieces_sent(sent, range(counter + 1, counter + pieces))
-        return TransmitRun(connection_id, counter, cut(sent, room_bytes, mark, asks=asks), [sent])
+        asks = self._departing.handle_sent(sent, counter, now_ns, pieces=pieces)
+        payloads = [self._codec.encode(piece) for piece in cut(sent, piece_bytes, mark, asks=asks)]
+        return TransmitRun(connection_id, counter, payloads, [sent])
 
     def datagram(self, mark: int, now_ns: int) -> Transmit | None:
         """The next datagram, whatever it holds, or None."""
         answering, sizing, figure = self._answering, self._sizing, self._opening.figure
-        if not figure and (probe := sizing.poll_probe(now_ns)) is not None:
-            return Transmit(TransmitKind.DATA, *self._take_counter(1), probe)
+        if figure is None and (probe := sizing.poll_probe(now_ns)) is not None:
+            return Transmit(TransmitKind.DATA, *self._take_counter(1), self._codec.encode(probe))
+        head = self._encoded(figure)
         sent = self._departing.next_packet(now_ns)
-        if sent is not None and not sizing.fits(sent, len(figure)):
+        if sent is not None and not sizing.fits(sent, len(head)):
             sent = None
-        ack, store_ack = answering.leaving(now_ns, with_packet=sent is not None)
-        if sent is None and not ack and not store_ack and not self._probing.ping_due and not sizing.owes:
+        ack_leaves, store_ack_leaves = answering.leaving(now_ns, with_packet=sent is not None)
+        if not (sent or ack_leaves or store_ack_leaves or self._probing.ping_due or sizing.answer):
             return None
-        room = (sizing.room_bytes if sent is None else sizing.size_bytes - sent.size_bytes) - len(figure)
-        owed_bytes = answering.due_bytes
-        if sent is not None and owed_bytes and room < owed_bytes:
+        ack = answering.ack(now_ns) if ack_leaves else None
+        store_ack = answering.store_ack_with(mark) if store_ack_leaves else None
+        ack_data, store_ack_data = self._encoded(ack), self._encoded(store_ack)
+        room_bytes = (sizing.room_bytes if sent is None else sizing.size_bytes - sent.size_bytes) - len(head)
+        if sent is not None and room_bytes < answering.due_bytes(len(ack_data), len(store_ack_data)):
             # Owed acks with many ranges need a datagram of their own; the packet follows in the next.
-            sent, room = None, sizing.room_bytes - len(figure)
+            sent, room_bytes = None, sizing.room_bytes - len(head)
         transmit = Transmit(TransmitKind.DATA, *self._take_counter(1), b"", sent)
-        frames = [figure]
-        if ack:
-            room -= answering.put_ack(transmit, frames, room, now_ns)
-        if store_ack:
-            room -= answering.put_store_ack(transmit, frames, room, mark)
-        room -= sizing.put_answer(frames, room)
-        if self._probing.ping_due and room >= wire.PING_BYTES:
-            self._probing.ping_due = False
-            frames.append(wire.encode_ping())
-            transmit.ping = True
-        if sent is not None:
-            asks = self._departing.handle_sent(sent, transmit.counter, now_ns)
-            frames.append(wire.encode_packet(sent.number, sent.delivery, asks, sent.content, mark))
-        transmit.payload = b"".join(frames)
-        return transmit
+        draft = _Draft(transmit, head, room_bytes)
+        self._put_ack(draft, ack, ack_data)
+        self._put_store_ack(draft, store_ack, store_ack_data)
+        self._put_requests(draft)
+        if sent is None:
+            return draft.end(b"")
+        ask = self._departing.handle_sent(sent, transmit.counter, now_ns)
+        return draft.end(self._codec.encode(PacketFrame(sent.number, sent.delivery, ask, sent.content, mark)))
+
+    def _put_ack(self, draft: _Draft, ack: AckFrame | None, encoded: bytes) -> None:
+        if ack is not None and draft.put(encoded):
+            draft.transmit.ack = self._answering.handle_ack_sent(ack)
+
+    def _put_store_ack(self, draft: _Draft, ack: StoreAckFrame | None, encoded: bytes) -> None:
+        if ack is not None and draft.put(encoded):
+            draft.transmit.store_ack = self._answering.handle_store_ack_sent(ack)
+
+    def _put_requests(self, draft: _Draft) -> None:
+        """The answer to a probe of the path, and a ping."""
+        sizing, probing = self._sizing, self._probing
+        if sizing.answer is not None and draft.put(self._codec.encode(sizing.answer)):
+            sizing.answer = None
+        if probing.ping_due and draft.put(self._codec.encode(PingFrame())):
+            probing.ping_due = False
+            draft.transmit.ping = True

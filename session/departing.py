@@ -15,7 +15,7 @@ from triack.session.congestion.pacing import ASKS, NetworkShare, RunRoom
 from triack.session.congestion.rtt import RoundTrip
 from triack.session.congestion.send_window import SendWindow
 from triack.session.path.sizing import Sizing
-from triack.session.protocol.frames import PACKET_HEADER_BYTES, Ask
+from triack.session.protocol.frames import Ask
 from triack.session.protocol.packets import PacketState, SessionPacket
 from triack.session.protocol.timers import Timer, Timers
 
@@ -91,10 +91,15 @@ class Departing:
         run = window.next_run(room.until_ask_bytes, room.credit_bytes)
         return list(takewhile(self._sizing.fits, run)) if self._sizing.has_larger else run
 
-    def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int) -> int:
-        """A packet leaves in the datagram with that counter. Returns the ``Ask`` that goes with it."""
+    def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int, *, pieces: int = 1) -> int:
+        """A packet leaves in the datagram with that counter. Returns the ``Ask`` that goes with it.
+
+        One that is longer than a datagram leaves in ``pieces`` datagrams, whose counters follow that one.
+        """
         probes = self._probing.handle_sent(sent)
         self._window.handle_sent(sent, counter, now_ns)
+        if pieces > 1:
+            self._window.handle_pieces_sent(sent, range(counter + 1, counter + pieces))
         return self._asks(sent, 0, probes=probes)
 
     def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> int:
@@ -148,6 +153,5 @@ class Departing:
     def peer_acks(self) -> bool:
         """Whether so much is on its way that the peer acknowledges some of it at once, without being asked."""
         window = self._window
-        header_bytes = PACKET_HEADER_BYTES + self._sizing.overhead_bytes
-        content_bytes = window.in_flight_bytes - window.in_flight * header_bytes
+        content_bytes = window.in_flight_bytes - window.in_flight * self._sizing.packet_overhead_bytes
         return self._answering.terms.reached(window.in_flight, content_bytes)

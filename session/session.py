@@ -45,7 +45,7 @@ from triack.session.departing import Departing
 from triack.session.idle import Idle
 from triack.session.keep_alive import KeepAlive
 from triack.session.path.sizing import Sizing
-from triack.session.protocol import frames as wire
+from triack.session.protocol.codec import Codec
 from triack.session.protocol.events import (
     AcksRequested,
     Event,
@@ -63,7 +63,20 @@ from triack.session.protocol.events import (
     TransmitRun,
     WindowChanged,
 )
-from triack.session.protocol.frames import Hello
+from triack.session.protocol.frames import (
+    AckFrame,
+    CloseFrame,
+    Frame,
+    Hello,
+    PacketFrame,
+    PacketRun,
+    PieceFrame,
+    PingFrame,
+    ProbedFrame,
+    ProbeFrame,
+    RoundTripFrame,
+    StoreAckFrame,
+)
 from triack.session.protocol.opening import CONNECT_RESEND_NS, Opening
 from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.path_traits import PathTraits
@@ -79,6 +92,7 @@ class Session:
 
     Args:
         settings: limits and timeouts; what the peer must know of them goes into our hello.
+        codec: turns what this end says into bytes, and back what the peer says.
         session_id: the initiator's choice, the same at both ends.
         connection_id: where this end wants to get its datagrams.
         introduction: what the owner says to the peer's owner before the session is open.
@@ -104,6 +118,7 @@ class Session:
     def __init__(
         self,
         settings: SessionSettings,
+        codec: Codec,
         *,
         session_id: int,
         connection_id: int,
@@ -123,6 +138,7 @@ class Session:
         self.peer_mark = 0
         self.rtt = RoundTrip()
         self._settings = settings
+        self._codec = codec
         least_bytes = min(traits.base_bytes, settings.max_datagram_bytes)
         share = network_share(traits, settings, least_bytes, session_id ^ connection_id, now_ns)
         largest = settings.largest_window
@@ -139,6 +155,7 @@ class Session:
             traits,
             settings.max_datagram_bytes,
             overhead_bytes=overhead_bytes,
+            packet_header_bytes=codec.packet_header_bytes,
             share=share,
             window=self.window,
             rtt=self.rtt,
@@ -159,7 +176,7 @@ class Session:
             idle=self.idle,
         )
         self._composing = Composing(
-            self.window, self._departing, self.answering, self._probing, self.sizing, self._opening, self.take_counter
+            codec, self._departing, self.answering, self._probing, self.sizing, self._opening, self.take_counter
         )
         self._counter = 0
         self._goodbye: CloseReason | None = None
@@ -225,7 +242,7 @@ class Session:
         self, delivery: Delivery, contents: Sequence[bytes], contexts: Sequence[object], asks: Sequence[int]
     ) -> int:
         """``send_packet`` for each of several, which may ask for any ``Ask``. Returns the number of the first."""
-        header_bytes, longest_bytes = wire.PACKET_HEADER_BYTES + self.sizing.overhead_bytes, max(map(len, contents))
+        header_bytes, longest_bytes = self.sizing.packet_overhead_bytes, max(map(len, contents))
         if longest_bytes + header_bytes > DATAGRAM_MAX_BYTES:
             raise ValueError(f"a content of {longest_bytes} bytes does not fit the datagram")
         self.sizing.longest_bytes = max(self.sizing.longest_bytes, longest_bytes + header_bytes)
@@ -316,7 +333,7 @@ class Session:
         if self.state not in (SessionState.ACCEPTING, SessionState.OPEN, SessionState.DRAINING):
             raise ProtocolError(DropReason.NOT_OPEN, self.state.value)
         try:
-            frames = wire.decode_frames(payload)
+            frames = self._codec.decode(payload)
         except ProtocolError as error:
             if error.reason is DropReason.REPEATED_FRAME:
                 self.close(CloseReason.PROTOCOL_ERROR)
@@ -339,7 +356,7 @@ class Session:
         at = 0
         while at < len(payloads):
             is_open = self.state in (SessionState.OPEN, SessionState.DRAINING)
-            run = self.answering.read_run(payloads[at:]) if is_open else None
+            run = self.answering.read_run(self._codec, payloads[at:]) if is_open else None
             first, at = at, at + (1 if run is None else len(run.contents))
             if run is not None:
                 self._handle_run(run, max(counters[first:at]), now_ns)
@@ -420,7 +437,7 @@ class Session:
         if wait_ns is not None:
             self._timers.start(Timer.CONNECT_RESEND, now_ns + wait_ns)
         kind = TransmitKind.CONNECT if self.initiator else TransmitKind.ACCEPT
-        return Transmit(kind, *self.take_counter(), hello.encode())
+        return Transmit(kind, *self.take_counter(), self._codec.encode_hello(hello))
 
     def _transmit_frames(self, now_ns: int) -> Transmit | None:
         transmit = self._composing.datagram(self.mark, now_ns)
@@ -448,9 +465,9 @@ class Session:
         self.window.peer_window = peer.policy.window
         self.sizing.agree(peer.max_datagram_bytes)
 
-    def _told_rtt_ns(self, frames: Sequence[wire.Frame]) -> int:
+    def _told_rtt_ns(self, frames: Sequence[Frame]) -> int:
         """The round trip that the initiator says it has measured; no opening takes longer. 0 when it says nothing."""
-        told_ns = next((frame.rtt_ns for frame in frames if isinstance(frame, wire.RoundTripFrame)), 0)
+        told_ns = next((frame.rtt_ns for frame in frames if isinstance(frame, RoundTripFrame)), 0)
         return min(told_ns, in_ns(self._settings.connect_timeout_s))
 
     def _move(self, event: SessionEvent | CloseReason) -> None:
@@ -476,27 +493,27 @@ class Session:
         self._timers.stop(Timer.CONNECT_RESEND)
         self._timers.stop(Timer.CONNECT_LIMIT)
 
-    def _on_packet(self, frame: wire.PacketFrame, counter: int, now_ns: int) -> None:
+    def _on_packet(self, frame: PacketFrame, counter: int, now_ns: int) -> None:
         self.peer_mark = max(self.peer_mark, frame.mark)
         event = self.answering.handle_packet(frame, counter, now_ns)
         if type(event) is PacketArrived:
             self.idle.handle_packet(now_ns)
         self._events.append(event)
 
-    def _on_piece(self, piece: wire.PieceFrame, counter: int, now_ns: int) -> None:
+    def _on_piece(self, piece: PieceFrame, counter: int, now_ns: int) -> None:
         frame = self.answering.join(piece)
         if frame is not None:
             self._on_packet(frame, counter, now_ns)
         elif not self._events or type(self._events[-1]) is not PieceArrived:
             self._events.append(PieceArrived())
 
-    def _on_probe_frame(self, frame: wire.ProbeFrame, _counter: int, _now_ns: int) -> None:
+    def _on_probe_frame(self, frame: ProbeFrame, _counter: int, _now_ns: int) -> None:
         self.sizing.handle_probe(frame)
 
-    def _on_probed(self, frame: wire.ProbedFrame, _counter: int, now_ns: int) -> None:
+    def _on_probed(self, frame: ProbedFrame, _counter: int, now_ns: int) -> None:
         self.sizing.handle_probed(frame, now_ns)
 
-    def _handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> None:
+    def _handle_run(self, run: PacketRun, counter: int, now_ns: int) -> None:
         if self._opening.unconfirmed:
             self._confirm()
         self._awaiting.handle_heard(now_ns)
@@ -505,7 +522,7 @@ class Session:
         self._events.append(self.answering.handle_run(run, counter, now_ns))
         self.answering.arm(self._timers)
 
-    def _on_ack(self, frame: wire.AckFrame, _counter: int, now_ns: int) -> None:
+    def _on_ack(self, frame: AckFrame, _counter: int, now_ns: int) -> None:
         window = self.window
         try:
             acked = window.handle_ack(frame.cumulative, frame.ranges, frame.echo, frame.delay_ns, now_ns)
@@ -529,7 +546,7 @@ class Session:
         self._events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
         self._events += map(WindowChanged, window.changes())
 
-    def _on_store_ack(self, frame: wire.StoreAckFrame, _counter: int, now_ns: int) -> None:
+    def _on_store_ack(self, frame: StoreAckFrame, _counter: int, now_ns: int) -> None:
         highest = frame.ranges[-1][1] if frame.ranges else frame.cumulative
         if highest > self.window.highest_sent:
             self.close(CloseReason.PROTOCOL_ERROR)
@@ -537,15 +554,15 @@ class Session:
         self.peer_mark = max(self.peer_mark, frame.mark)
         self._events.append(PacketsStored(self._awaiting.handle_store_ack(frame.cumulative, frame.ranges, now_ns)))
 
-    def _on_round_trip(self, _frame: wire.RoundTripFrame, _counter: int, _now_ns: int) -> None:
+    def _on_round_trip(self, _frame: RoundTripFrame, _counter: int, _now_ns: int) -> None:
         """It counts when the session opens, and never again."""
 
-    def _on_ping(self, _frame: wire.PingFrame, _counter: int, _now_ns: int) -> None:
+    def _on_ping(self, _frame: PingFrame, _counter: int, _now_ns: int) -> None:
         self.answering.session_ack.debt.handle_request()
         self.answering.store_ack.handle_request()
         self._events.append(AcksRequested())
 
-    def _on_close(self, frame: wire.CloseFrame, _counter: int, _now_ns: int) -> None:
+    def _on_close(self, frame: CloseFrame, _counter: int, _now_ns: int) -> None:
         self.close(AS_HEARD[frame.reason])
         # Whoever said goodbye needs no answer.
         self._goodbye = None
@@ -621,15 +638,15 @@ class Session:
 
 
 _HANDLERS: dict[type, Callable[..., None]] = {
-    wire.PacketFrame: Session._on_packet,
-    wire.AckFrame: Session._on_ack,
-    wire.StoreAckFrame: Session._on_store_ack,
-    wire.PingFrame: Session._on_ping,
-    wire.CloseFrame: Session._on_close,
-    wire.ProbeFrame: Session._on_probe_frame,
-    wire.ProbedFrame: Session._on_probed,
-    wire.PieceFrame: Session._on_piece,
-    wire.RoundTripFrame: Session._on_round_trip,
+    PacketFrame: Session._on_packet,
+    AckFrame: Session._on_ack,
+    StoreAckFrame: Session._on_store_ack,
+    PingFrame: Session._on_ping,
+    CloseFrame: Session._on_close,
+    ProbeFrame: Session._on_probe_frame,
+    ProbedFrame: Session._on_probed,
+    PieceFrame: Session._on_piece,
+    RoundTripFrame: Session._on_round_trip,
 }
 
 _EXPIRIES: dict[Timer, Callable[[Session, int], None]] = {

@@ -39,7 +39,7 @@ from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_queue import OutgoingQueue, Row
-from triack.session.protocol.frames import Hello, content_limit_bytes
+from triack.session.protocol.codec import content_limit_bytes
 from triack.session.protocol.states import CloseReason, SessionState
 
 if TYPE_CHECKING:
@@ -473,7 +473,7 @@ class Engine:
     def _handle_accept(
         self, conversation: Conversation, _header: Header, payload: bytes, _sender: str, now_ns: int
     ) -> None:
-        self.handshakes.handle_accept(conversation, Hello.decode(payload), now_ns)
+        self.handshakes.handle_accept(conversation, self.handshakes.codec.decode_hello(payload), now_ns)
 
     def _handle_retry(
         self, conversation: Conversation, _header: Header, _payload: bytes, _sender: str, _now_ns: int
@@ -507,7 +507,7 @@ class Engine:
                 min(traits_of(address).base_bytes, session_settings(self.settings, address).max_datagram_bytes)
                 for address in self.handshakes.addresses_of(peer) or ("udp:",)
             )
-        return content_limit_bytes(in_force_bytes, self._channels.overhead_bytes)
+        return content_limit_bytes(self.handshakes.codec, in_force_bytes, self._channels.overhead_bytes)
 
     # ---- the clock
 

@@ -41,6 +41,8 @@ from triack.queues.peers.session_settings import session_settings, traits_of
 from triack.queues.peers.vouching import Release, Vouch
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.positions import Positions
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.codec import Codec
 from triack.session.protocol.frames import Hello
 from triack.session.protocol.states import CloseReason, SessionState
 from triack.session.session import Session
@@ -88,6 +90,7 @@ class Handshakes:
 
     Attributes:
         awake: the conversations that have something to do.
+        codec: encodes and decodes what sessions say.
         history: of this node's store.
         peers: what is remembered of others.
         halted: peers that are spoken to no more.
@@ -110,6 +113,7 @@ class Handshakes:
         report: Callable[[Conversation, int], None],
     ) -> None:
         self._index = Conversations()
+        self.codec: Codec = BINARY
         self.history = History(content)
         self.peers = Peers(content.peers.values(), content.addresses)
         self.halted = HaltedPeers(content.node_id, directory, drops, record)
@@ -253,7 +257,7 @@ class Handshakes:
         if answer.channel is None:
             self._replies.append((sender, answer.retry))
             return
-        hello = Hello.decode(answer.payload)
+        hello = self.codec.decode_hello(answer.payload)
         peer = Introduction.decode(hello.introduction)
         self._check_owner(peer.node_id, answer.channel.peer)
         repeats = self._may_repeat(answer.channel.peer, peer, hello)
@@ -356,7 +360,7 @@ class Handshakes:
             sent_at_ns=connect.hello.sent_at_ns,
             introduction=replace(self._answer(connect.peer), rolled_back=rolled_back).encode(),
         )
-        receiver, payload = connect.hello.connection_id, hello.encode()
+        receiver, payload = connect.hello.connection_id, self.codec.encode_hello(hello)
         answer = connect.channel.seal(Kind.ACCEPT, receiver, connect.counter, payload, now_ns)
         self._replies.append((connect.sender, answer))
 
@@ -455,6 +459,7 @@ class Handshakes:
                 ack_factor=self.peers.ack_factor(node_id),
                 store_factor=1 if link is None else link.patience.store_factor,
             ),
+            self.codec,
             session_id=session_id,
             connection_id=self._connection_id(),
             introduction=own.encode(),

@@ -12,7 +12,7 @@ from triack.session.congestion.rtt import RoundTrip
 from triack.session.congestion.send_window import SendWindow
 from triack.session.path.path_mtu import PROBE_NS, PathMtu
 from triack.session.protocol.events import Event, ProbeAnswered, ProbeArrived, SizeChanged
-from triack.session.protocol.frames import PROBED_BYTES, ProbedFrame, ProbeFrame, encode_probe, encode_probed
+from triack.session.protocol.frames import ProbedFrame, ProbeFrame
 from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.path_traits import PathTraits
 from triack.session.protocol.timers import Timer, Timers
@@ -31,6 +31,7 @@ class Sizing:
         traits: of the path to the peer.
         most_bytes: the largest that this end wants to send.
         overhead_bytes: what the channel takes of each.
+        packet_header_bytes: what the codec takes beside the content of a packet.
         share: is told the size; None on a network that looks after itself.
         window: is told how much may be in flight.
         rtt: of the session.
@@ -40,13 +41,14 @@ class Sizing:
     Attributes:
         size_bytes: the size in force.
         overhead_bytes: see above.
+        packet_overhead_bytes: the same, and what stands before the content of a packet.
+        answer: to a probe of the peer; it waits for a datagram. None when there is none.
         longest_bytes: of the longest packet that was handed over, as a datagram.
         probes: how many have left.
     """
 
     __slots__ = (
         "_most_bytes",
-        "_owed",
         "_path",
         "_rtt",
         "_share",
@@ -54,8 +56,10 @@ class Sizing:
         "_timers",
         "_traits",
         "_window",
+        "answer",
         "longest_bytes",
         "overhead_bytes",
+        "packet_overhead_bytes",
         "probes",
         "size_bytes",
     )
@@ -66,6 +70,7 @@ class Sizing:
         most_bytes: int,
         *,
         overhead_bytes: int,
+        packet_header_bytes: int,
         share: NetworkShare | None,
         window: SendWindow,
         rtt: RoundTrip,
@@ -75,6 +80,7 @@ class Sizing:
         self._traits = traits
         self._most_bytes = most_bytes
         self.overhead_bytes = overhead_bytes
+        self.packet_overhead_bytes = overhead_bytes + packet_header_bytes
         self._share = share
         self._window = window
         self._rtt = rtt
@@ -82,7 +88,7 @@ class Sizing:
         self._tell = tell
         self.longest_bytes = 0
         self.probes = 0
-        self._owed: ProbedFrame | None = None
+        self.answer: ProbedFrame | None = None
         self.agree(most_bytes)
 
     def agree(self, peer_bytes: int) -> None:
@@ -151,7 +157,7 @@ class Sizing:
 
     def handle_probe(self, frame: ProbeFrame) -> None:
         """A probe of the peer's has come; the answer leaves with the next datagram."""
-        self._owed = ProbedFrame(frame.number)
+        self.answer = ProbedFrame(frame.number)
         self._tell(ProbeArrived(frame.size_bytes + self.overhead_bytes))
 
     def handle_probed(self, frame: ProbedFrame, now_ns: int) -> None:
@@ -174,24 +180,11 @@ class Sizing:
 
     # ---- what leaves
 
-    @property
-    def owes(self) -> bool:
-        """Whether an answer waits for a datagram."""
-        return self._owed is not None
-
-    def put_answer(self, frames: list[bytes], room: int) -> int:
-        """Put the answer to a probe into a datagram, if one is owed and there is room. Returns the bytes it takes."""
-        if self._owed is None or room < PROBED_BYTES:
-            return 0
-        frames.append(encode_probed(self._owed.number))
-        self._owed = None
-        return PROBED_BYTES
-
-    def poll_probe(self, now_ns: int) -> bytes | None:
-        """The frames of a probe that leaves now, or None."""
+    def poll_probe(self, now_ns: int) -> ProbeFrame | None:
+        """The probe that leaves now, alone in its datagram, or None."""
         probe = self._path.poll_probe()
         if probe is None:
             return None
         self.probes += 1
         self._timers.start(Timer.PATH_MTU, now_ns + max(PROBE_NS, self._rtt.probe_ns))
-        return encode_probe(probe.number, probe.size_bytes - self.overhead_bytes)
+        return ProbeFrame(probe.number, probe.size_bytes - self.overhead_bytes)

@@ -7,8 +7,8 @@ from random import Random
 from tests.session.pair import OVERHEAD_BYTES, make_hello, make_session, unprobed
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import PacketArrived, Transmit, TransmitKind
-from triack.session.protocol.frames import PACKET_HEADER_BYTES, Hello
 from triack.session.protocol.path_traits import UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
 from triack.session.session import Session
@@ -39,7 +39,7 @@ class Flow:
         self._turn_at_ns: list[int | None] = [0, 0]
         self._random = Random(len(link.flows))
         self._ready_at_ns = 0
-        overhead = OVERHEAD_BYTES + PACKET_HEADER_BYTES
+        overhead = OVERHEAD_BYTES + BINARY.packet_header_bytes
         self._content = bytes(unprobed(settings).max_datagram_bytes - overhead)
         self.ends: list[Session] = [
             make_session(1, settings, traits=traits),
@@ -106,7 +106,7 @@ class Flow:
         if transmit.kind is TransmitKind.DATA:
             session.handle_datagram(transmit.payload, transmit.counter, self.link.now_ns)
         else:
-            session.handle_hello(Hello.decode(transmit.payload), self.link.now_ns)
+            session.handle_hello(BINARY.decode_hello(transmit.payload), self.link.now_ns)
 
 
 class Bottleneck:

@@ -9,6 +9,8 @@ from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
 from triack.base.units import MS, SECOND
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.codec import Codec
 from triack.session.protocol.events import (
     Event,
     PacketArrived,
@@ -18,7 +20,7 @@ from triack.session.protocol.events import (
     Transmit,
     TransmitKind,
 )
-from triack.session.protocol.frames import CloseFrame, Hello, decode_frames
+from triack.session.protocol.frames import CloseFrame, Hello
 from triack.session.protocol.path_traits import MEMORY, UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason, SessionState
@@ -61,11 +63,13 @@ def make_session(
     *,
     peer: Hello | None = None,
     traits: PathTraits = UDP,
+    codec: Codec = BINARY,
     now_ns: int = 0,
 ) -> Session:
     """One end of session 7; it accepts when it has a peer's hello."""
     return Session(
         unprobed(settings),
+        codec,
         session_id=7,
         connection_id=node,
         introduction=b"node-%d" % node,
@@ -266,7 +270,7 @@ class Pair:
             except ProtocolError as error:
                 self.drops[error.reason] += 1
             return
-        hello = Hello.decode(transmit.payload)
+        hello = BINARY.decode_hello(transmit.payload)
         if target in self.ends:
             self.ends[target].handle_hello(hello, self.now_ns)
             return
@@ -290,7 +294,7 @@ def reasons(pair: Pair, end: str = "a") -> list[CloseReason]:
 def goodbyes(pair: Pair, end: str) -> list[CloseReason]:
     """What an end said when it closed."""
     told = [sent for _, sent in pair.sent[end] if sent.kind is TransmitKind.DATA]
-    frames = [frame for sent in told for frame in decode_frames(sent.payload)]
+    frames = [frame for sent in told for frame in BINARY.decode(sent.payload)]
     return [frame.reason for frame in frames if isinstance(frame, CloseFrame)]
 
 

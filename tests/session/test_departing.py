@@ -13,8 +13,9 @@ from triack.session.congestion.rtt import RoundTrip
 from triack.session.congestion.send_window import SendWindow
 from triack.session.departing import Departing
 from triack.session.path.sizing import Sizing
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import PacketsAcked, PacketsStored
-from triack.session.protocol.frames import Ask, PacketFrame, decode_frames
+from triack.session.protocol.frames import Ask, PacketFrame
 from triack.session.protocol.path_traits import UDP
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
@@ -68,7 +69,15 @@ def test_probes_take_none_of_the_credit_of_what_comes_after() -> None:
     window, probing = SendWindow(8, rtt, share.window), Probing()
     answering = Answering(8, Policy.of(settings), 16)
     sizing = Sizing(
-        UDP, 1_200, overhead_bytes=0, share=share, window=window, rtt=rtt, timers=timers, tell=lambda _event: None
+        UDP,
+        1_200,
+        overhead_bytes=0,
+        packet_header_bytes=20,
+        share=share,
+        window=window,
+        rtt=rtt,
+        timers=timers,
+        tell=lambda _event: None,
     )
     departing = Departing(window, share, probing, answering, rtt, timers, sizing)
     first, second = window.push(Delivery.EXPRESS, [bytes(1_100)] * 2, [None] * 2, [False] * 2, 0)
@@ -81,7 +90,7 @@ def test_probes_take_none_of_the_credit_of_what_comes_after() -> None:
 
 
 def numbers_that_ask(payloads: list[bytes]) -> list[int]:
-    frames = [frame for payload in payloads for frame in decode_frames(payload)]
+    frames = [frame for payload in payloads for frame in BINARY.decode(payload)]
     return [frame.number for frame in frames if isinstance(frame, PacketFrame) and frame.ask]
 
 
@@ -128,6 +137,6 @@ def test_a_window_that_is_closed_asks_at_once() -> None:
     pair.a.send_packets(Delivery.TRANSACTIONAL, [b"x"], [None], [Ask.WITH_STORE])
     run = pair.a.poll_run(pair.now_ns)
     assert run is not None
-    (frame,) = decode_frames(run.payloads[0])
+    (frame,) = BINARY.decode(run.payloads[0])
     assert isinstance(frame, PacketFrame)
     assert frame.ask == Ask.AT_ONCE

@@ -11,8 +11,9 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.units import MS, SECOND
 from triack.session.acknowledgements.answering import Answering
 from triack.session.acknowledgements.session_ack import PATIENCE_NS
-from triack.session.protocol.events import Transmit, TransmitKind
-from triack.session.protocol.frames import AckFrame, Ask, PacketFrame, StoreAckFrame, decode_frames, encode_packet
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.events import AckSent, StoreAckSent
+from triack.session.protocol.frames import AckFrame, Ask, PacketFrame, StoreAckFrame
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.timers import Timer, Timers
@@ -64,23 +65,16 @@ def test_the_earliest_wait_of_each_ack_has_a_timer() -> None:
 
 
 def test_what_a_datagram_says() -> None:
-    """Both acks, why they left, and what is new in them; one that does not fit waits for the next."""
+    """Both acks, why they left, and what is new in them; one that has left is due no more."""
     answering = answering_of(AckTrigger(), AckTrigger(window_share=0.25))
     arrive(answering, 1, 3)
-    transmit, frames = Transmit(TransmitKind.DATA, 1, 1, b""), list[bytes]()
-    assert answering.due_bytes == 64
-    assert answering.put_ack(transmit, frames, 31, 7 * MS) == answering.put_store_ack(transmit, frames, 31, 9) == 0
-    answering.put_ack(transmit, frames, 32, 7 * MS)
-    answering.put_store_ack(transmit, frames, 32, 9)
-    assert decode_frames(b"".join(frames)) == [
-        AckFrame(1, [(3, 3)], 8, 3, 7 * MS),
-        StoreAckFrame(1, [(3, 3)], 9),
-    ]
-    assert transmit.ack is not None
-    assert transmit.store_ack is not None
-    assert (transmit.ack.trigger, transmit.ack.pending) == ("gap", 2)
-    assert (transmit.store_ack.trigger, transmit.store_ack.pending) == ("count", 2)
-    assert answering.due_bytes == 0
+    ack, store_ack = answering.ack(7 * MS), answering.store_ack_with(9)
+    assert (ack, store_ack) == (AckFrame(1, [(3, 3)], 8, 3, 7 * MS, []), StoreAckFrame(1, [(3, 3)], 9))
+    assert answering.due_bytes(32, 64) == 96
+    assert answering.handle_ack_sent(ack) == AckSent(1, [(3, 3)], "gap", 2)
+    assert answering.due_bytes(32, 64) == 64
+    assert answering.handle_store_ack_sent(store_ack) == StoreAckSent(1, [(3, 3)], "count", 2)
+    assert answering.due_bytes(32, 64) == 0
 
 
 def test_what_was_agreed_is_in_force() -> None:
@@ -112,12 +106,12 @@ def test_a_run_is_counted_as_its_packets_would_be(delivery: Delivery, asks: list
     together, alone = answering_of(AckTrigger()), answering_of(AckTrigger())
     for answering in (together, alone):
         arrive(answering, 1)
-    payloads = [encode_packet(number, delivery, number in asks, b"12") for number in (2, 3, 4)]
-    run = together.read_run([*payloads, encode_packet(9, delivery, False, b"")])
+    payloads = [BINARY.encode(PacketFrame(number, delivery, number in asks, b"12")) for number in (2, 3, 4)]
+    run = together.read_run(BINARY, [*payloads, BINARY.encode(PacketFrame(9, delivery, False, b""))])
     assert run is not None
     assert together.handle_run(run, 7, MS).contents == [b"12"] * 3
     for counter, payload in enumerate(payloads, 5):
-        (frame,) = decode_frames(payload)
+        (frame,) = BINARY.decode(payload)
         assert isinstance(frame, PacketFrame)
         alone.handle_packet(frame, counter, MS)
     for answering in (together, alone):
@@ -134,11 +128,13 @@ def test_a_run_is_counted_as_its_packets_would_be(delivery: Delivery, asks: list
 def test_a_run_ends_at_what_a_correct_sender_could_send() -> None:
     """What is beyond is looked at by itself."""
     answering = answering_of(AckTrigger())
-    run = answering.read_run([encode_packet(number, Delivery.EXPRESS, False, b"") for number in range(1, 30)])
+    run = answering.read_run(
+        BINARY, [BINARY.encode(PacketFrame(number, Delivery.EXPRESS, False, b"")) for number in range(1, 30)]
+    )
     assert run is not None
     assert len(run.contents) == 16
     answering.handle_run(run, 1, 0)
-    assert answering.read_run([encode_packet(18, Delivery.EXPRESS, False, b"")]) is None
+    assert answering.read_run(BINARY, [BINARY.encode(PacketFrame(18, Delivery.EXPRESS, False, b""))]) is None
 
 
 def test_a_session_ack_waits_for_the_store_ack_that_is_asked_for_with_it() -> None:
@@ -160,8 +156,10 @@ def test_a_run_asks_as_its_most_urgent_packet_does() -> None:
     """One that cannot wait is enough."""
     for asks, due in (([Ask.NO, Ask.WITH_STORE], False), ([Ask.WITH_STORE, Ask.AT_ONCE, Ask.WITH_STORE], True)):
         answering = answering_of(AckTrigger())
-        payloads = [encode_packet(number, Delivery.TRANSACTIONAL, ask, b"") for number, ask in enumerate(asks, 1)]
-        run = answering.read_run(payloads)
+        payloads = [
+            BINARY.encode(PacketFrame(number, Delivery.TRANSACTIONAL, ask, b"")) for number, ask in enumerate(asks, 1)
+        ]
+        run = answering.read_run(BINARY, payloads)
         assert run is not None
         answering.handle_run(run, 1, 0)
         assert answering.leaving(0, with_packet=False) == (due, False)

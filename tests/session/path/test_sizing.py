@@ -10,7 +10,7 @@ from triack.session.congestion.send_window import SendWindow
 from triack.session.path.path_mtu import BLACK_HOLE_LOSSES, PROBE_NS
 from triack.session.path.sizing import FLIGHT_PACKETS, Sizing
 from triack.session.protocol.events import Event, ProbeAnswered, ProbeArrived, SizeChanged
-from triack.session.protocol.frames import PROBED_BYTES, ProbedFrame, ProbeFrame, decode_frames
+from triack.session.protocol.frames import ProbedFrame, ProbeFrame
 from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.path_traits import MEMORY, TCP, UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
@@ -29,6 +29,7 @@ class Told:
             traits,
             most,
             overhead_bytes=36,
+            packet_header_bytes=20,
             share=self.share,
             window=self.window,
             rtt=RoundTrip(),
@@ -38,12 +39,10 @@ class Told:
 
     def answer(self) -> int:
         """Let the probe that is due leave, and come back. Returns how long it was."""
-        payload = self.sizing.poll_probe(0)
-        assert payload is not None
-        (probe,) = decode_frames(payload)
-        assert isinstance(probe, ProbeFrame)
+        probe = self.sizing.poll_probe(0)
+        assert probe is not None
         self.sizing.handle_probed(ProbedFrame(probe.number), 0)
-        return len(payload) + 36
+        return probe.size_bytes + 36
 
 
 def packet(size: int) -> SessionPacket:
@@ -95,17 +94,11 @@ def test_a_probe_has_a_second_to_be_answered() -> None:
     assert told.sizing.poll_probe(5 * SECOND) is None
 
 
-def test_an_answer_waits_for_room_and_is_given_once() -> None:
+def test_a_probe_of_the_peer_is_to_be_answered() -> None:
     told = Told()
     told.sizing.handle_probe(ProbeFrame(7, 8_964))
     assert told.events == [ProbeArrived(9_000)]
-    frames: list[bytes] = []
-    assert told.sizing.put_answer(frames, PROBED_BYTES - 1) == 0
-    assert told.sizing.owes
-    assert told.sizing.put_answer(frames, PROBED_BYTES) == PROBED_BYTES
-    assert decode_frames(frames[0]) == [ProbedFrame(7)]
-    assert not told.sizing.owes
-    assert told.sizing.put_answer(frames, 100) == 0
+    assert told.sizing.answer == ProbedFrame(7)
 
 
 def test_losses_without_acks_take_the_size_back() -> None:

@@ -5,23 +5,19 @@ import pytest
 from tests.session.pair import KIND_AND_COUNTER_BYTES, OVERHEAD_BYTES, Pair
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import ProbeArrived, SizeChanged, Transmit
-from triack.session.protocol.frames import (
-    PACKET_HEADER_BYTES,
-    Ask,
-    PieceFrame,
-    ProbeFrame,
-    decode_frames,
-    encode_piece,
-    encode_probe,
-)
+from triack.session.protocol.frames import Ask, PieceFrame, ProbeFrame
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
 WANTED = 9_000
 ENOUGH = 8
 """Full packets of the base after which a probe of that size is worth its bytes."""
-PROBE, PIECE = encode_probe(1, 8)[:1], encode_piece(PieceFrame(1, Delivery.EXPRESS, Ask.NO, 1, 0, b"x"))[:1]
+PROBE, PIECE = (
+    BINARY.encode(ProbeFrame(1, 8))[:1],
+    BINARY.encode(PieceFrame(1, Delivery.EXPRESS, Ask.NO, 1, 0, b"x"))[:1],
+)
 """How these datagrams begin."""
 
 
@@ -48,7 +44,7 @@ def on_path(
 def full(pair: Pair, count: int) -> None:
     """Hand over packets that fill the datagrams in force."""
     sizing = pair.a.sizing
-    content = bytes(sizing.size_bytes - sizing.overhead_bytes - PACKET_HEADER_BYTES)
+    content = bytes(sizing.size_bytes - sizing.overhead_bytes - BINARY.packet_header_bytes)
     pair.backlog["a"].extend([(Delivery.TRANSACTIONAL, content)] * count)
     pair.drain()
 
@@ -93,7 +89,7 @@ def test_a_probe_is_alone_in_its_datagram_and_of_the_size_that_it_proves() -> No
     settle(pair)
     assert [len(sent.payload) + pair.a.sizing.overhead_bytes for sent in probes(pair)] == [1_200, 1_452, WANTED]
     for sent in probes(pair):
-        (frame,) = decode_frames(sent.payload)
+        (frame,) = BINARY.decode(sent.payload)
         assert isinstance(frame, ProbeFrame)
     assert pair.a.sizing.probes == 3
 
@@ -129,7 +125,9 @@ def test_a_path_that_carries_less_all_at_once_still_brings_everything() -> None:
     pair.network.faults = path(1_300)
     full(pair, 30)
     pair.run_until(lambda: len(pair.fresh("b")) == ENOUGH + 30)
-    assert {len(content) for content in pair.fresh("b")[ENOUGH:]} == {WANTED - OVERHEAD_BYTES - PACKET_HEADER_BYTES}
+    assert {len(content) for content in pair.fresh("b")[ENOUGH:]} == {
+        WANTED - OVERHEAD_BYTES - BINARY.packet_header_bytes
+    }
     pieces = [sent for _, sent in pair.sent["a"] if sent.payload[:1] == PIECE]
     assert pieces
     assert all(len(sent.payload) <= 1_200 - OVERHEAD_BYTES for sent in pieces)
