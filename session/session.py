@@ -83,6 +83,7 @@ from triack.session.protocol.path_traits import PathTraits
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import AS_HEARD, TRANSITIONS, UNTOLD, CloseReason, SessionEvent, SessionState
 from triack.session.protocol.timers import Timer, Timers
+from triack.session.snapshot import SessionSnapshot
 
 __all__ = ["Session"]
 
@@ -192,6 +193,16 @@ class Session:
         return self._opening.hello
 
     @property
+    def session_id(self) -> int:
+        """The initiator's choice, the same at both ends."""
+        return self._opening.hello.session_id
+
+    @property
+    def connection_id(self) -> int:
+        """Where this end wants to get its datagrams."""
+        return self._opening.hello.connection_id
+
+    @property
     def initiator(self) -> bool:
         """Whether this end began the session."""
         return self._opening.initiator
@@ -220,6 +231,26 @@ class Session:
     def room(self) -> int:
         """How many packets ``send_packet`` will take now."""
         return self.window.room if self.state is SessionState.OPEN else 0
+
+    def stats(self) -> SessionSnapshot:
+        """What it shows of itself now."""
+        window, rtt, congestion = self.window, self.rtt, self.window.congestion
+        return SessionSnapshot(
+            is_answered=self.peer is not None,
+            policy=self.policy,
+            ack_terms=self.answering.terms,
+            store_ack_terms=self.answering.store_terms,
+            cleanup_interval_ns=self.idle.interval_ns,
+            window=window.limit,
+            unacked=window.unacked,
+            acked=window.cumulative + window.acked_order,
+            resends=window.resends,
+            round_trip_ns=rtt.smoothed_ns if rtt.measured else None,
+            probe_ns=rtt.probe_ns if rtt.measured else None,
+            congestion="none" if congestion is None else congestion.name,
+            congestion_window_bytes=None if congestion is None else congestion.window_bytes,
+            datagram_bytes=self.sizing.size_bytes,
+        )
 
     def send_packet(self, delivery: Delivery, content: bytes, context: object, *, asks: bool = False) -> int:
         """Number a packet and queue it for sending.
@@ -372,8 +403,20 @@ class Session:
         if self.state is not SessionState.CLOSED:
             self.answering.arm(self._timers)
 
-    def handle_refused(self, numbers: Collection[int]) -> None:
-        """The peer knows of these received packets that no commit will ever hold them: acks may pass them."""
+    def withhold(self, number: int) -> None:
+        """A received packet is refused, and its rejection follows: session acks name it until the peer has that."""
+        self.answering.session_ack.handle_refused(number)
+
+    def handle_unanswered(self, number: int) -> None:
+        """There will be no rejection of a packet that was withheld: acks name it no more."""
+        self.answering.session_ack.handle_unanswered(number)
+
+    def handle_moved(self) -> None:
+        """The peer is at another address, and what was proved of the path is proved no more."""
+        self.sizing.handle_moved()
+
+    def handle_rejections_known(self, numbers: Collection[int]) -> None:
+        """The peer has the rejections of these received packets, and no commit will ever hold them: acks may pass."""
         for number in numbers:
             self.answering.store_ack.handle_not_durable(number)
         self.answering.session_ack.handle_rejections_known(numbers)

@@ -5,6 +5,7 @@ from math import ceil
 from proof.planted.bug import Bugs, Patch
 from proof.planted.stories import DIED, NARROW, OVERTAKEN, POLICIES
 from proof.planted.worlds import LOSSY, OLD_DATAGRAMS, PLAIN, RECEIVER_DIES, WINDOW
+from proof.search.stillness import session_of
 from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTrigger
 from triack.base.datagram import Header
@@ -142,7 +143,7 @@ def _open_with_connect(patch: Patch) -> None:
         handle_connect(self, datagram, header, sender, now_ns)
         for conversation in self.conversations.values():
             if conversation.session.state is SessionState.ACCEPTING:
-                conversation.session.state = SessionState.OPEN
+                session_of(conversation).state = SessionState.OPEN
 
     patch.setattr(Handshakes, "handle_connect", eager)
 

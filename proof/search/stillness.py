@@ -18,7 +18,7 @@ from triack.queues.manager.engine import Engine
 from triack.queues.manager.jobs import Jobs
 from triack.queues.manager.transmitter import Transmitter
 from triack.queues.peers.calling import Calling
-from triack.queues.peers.link import Link
+from triack.queues.peers.link import Conversation, Link
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.owed_acks import OwedAcks
 from triack.queues.streams.retirement import Retirement
@@ -47,6 +47,7 @@ __all__ = [
     "normalize_session",
     "refresh_debt",
     "refresh_session",
+    "session_of",
     "set_deadlines",
     "timers_of",
 ]
@@ -55,6 +56,12 @@ LONG_AGO_NS = -(1 << 62)
 
 
 # ---- a session
+
+
+def session_of(conversation: Conversation) -> Session:
+    """The session of a conversation with its machines, which the queue manager does not see."""
+    assert isinstance(conversation.session, Session)
+    return conversation.session
 
 
 def timers_of(session: Session) -> list[Timer]:

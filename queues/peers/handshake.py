@@ -37,6 +37,7 @@ from triack.queues.peers.halted_peers import HaltedPeers
 from triack.queues.peers.history import History, Peers, covers
 from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.peers.link import Conversation, Link
+from triack.queues.peers.session_port import SessionPort
 from triack.queues.peers.session_settings import session_settings, traits_of
 from triack.queues.peers.vouching import Release, Vouch
 from triack.queues.streams.outbox import Outbox
@@ -202,7 +203,7 @@ class Handshakes:
             ProtocolError: ``unexpected-accept``, for one that answers no connect of ours; ``bad-hello``.
         """
         session, peer = conversation.session, Introduction.decode(hello.introduction)
-        if session.state is not SessionState.CONNECTING or hello.session_id != session.hello.session_id:
+        if session.state is not SessionState.CONNECTING or hello.session_id != session.session_id:
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
         # A clone of our store has our id, but a start of its own: with ours, too, it is an echo of ourselves.
         own_echo = peer.node_id == self._node_id and peer.point.start == self.history.start
@@ -380,7 +381,7 @@ class Handshakes:
         link = self._outbox.links.get(connect.peer.dialled)
         if link is None or link.conversation is None:
             return
-        if link.conversation.session.hello.session_id == connect.hello.session_id:
+        if link.conversation.session.session_id == connect.hello.session_id:
             self._outbox.give_up(link, DeadReason.OWN_ADDRESS)
             self._close(link.conversation, CloseReason.LOCAL_STOP, now_ns)
 
@@ -446,7 +447,7 @@ class Handshakes:
         peer: Hello | None = None,
         try_ns: int | None = None,
         spacing_ns: int = 0,
-    ) -> Session:
+    ) -> SessionPort:
         """A session with a peer of that name, or address, at that address; the node that it is, as far as we know."""
         name, path = named
         link = self._outbox.links.get(name)
@@ -541,9 +542,8 @@ class Handshakes:
         """A session is over; a peer that closed it for a rollback is halted."""
         peer, known, session = conversation.peer, conversation.known, conversation.session
         if known is not None and self._settings.session.ack_timeout_s is not None:
-            probe_ns = session.rtt.probe_ns if session.rtt.measured else None
-            unheard = reason is CloseReason.ACK_TIMEOUT
-            known.handle_waited(probe_ns, session.policy.ack_timeout_max_ns, unheard=unheard)
+            ended, unheard = session.stats(), reason is CloseReason.ACK_TIMEOUT
+            known.handle_waited(ended.probe_ns, ended.policy.ack_timeout_max_ns, unheard=unheard)
         self._index.forget_half_open(conversation)
         if reason is CloseReason.ROLLBACK and peer is not None and peer.node_id not in self.halted:
             self._halt(peer, conversation.peer_name, RolledBack.UNKNOWN, now_ns, told=True)
@@ -574,7 +574,7 @@ class Handshakes:
         """The peer has answered from somewhere else: it is there. Raises ProtocolError ``unexpected-response``."""
         conversation.look_around().handle_response(answer, sender)
         self._index.move(conversation, sender)
-        conversation.session.sizing.handle_moved()
+        conversation.session.handle_moved()
 
     def of(self, header: Header) -> Conversation:
         """Whose datagram it is. Raises ProtocolError ``unknown-connection``, ``unknown-kind``."""
@@ -587,7 +587,7 @@ class Handshakes:
 
     def has(self, conversation: Conversation) -> bool:
         """Whether a conversation is not gone."""
-        return conversation.session.hello.connection_id in self.conversations
+        return conversation.session.connection_id in self.conversations
 
     def remove(self, conversation: Conversation) -> None:
         """A closed conversation has said its last word."""
@@ -650,4 +650,4 @@ def _has_lost(older: Conversation, newer: Conversation) -> bool:
     if not older.session.initiator:
         return older.own.dialled == newer.own.dialled
     # Who has proved to be this peer has no other name for us. If both called at once ours carries something by now.
-    return newer.channel.peer != "" and not older.session.window.unacked
+    return newer.channel.peer != "" and not older.session.stats().unacked

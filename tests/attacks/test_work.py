@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from proof.search.stillness import session_of
 from tests.queues.hostile import Hostile, still_works, victim
 from triack.base.datagram import Kind
 from triack.base.delivery import Delivery
@@ -117,7 +118,7 @@ def test_frames_of_all_kinds_fit_one_datagram_once() -> None:
 def test_the_same_ack_again_is_no_work() -> None:
     """Of numbers that were acknowledged before, however many a peer names, and in whatever ranges."""
     world, node, evil = victim()
-    session = next(iter(node.live.handshakes.conversations.values())).session
+    session = session_of(next(iter(node.live.handshakes.conversations.values())))
     session.window.highest_sent = 200_000
     ack = BINARY.encode(
         AckFrame.of(NumberSet(0, [(3 * n, 3 * n + 1) for n in range(1, 60)] + [(1_000, 150_000)]), 64, 0, 0)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from proof.search.stillness import session_of
 from tests.queues.hostile import ORIGIN, Hostile
 from tests.queues.world import PlainWorld
 from triack.base.delivery import Delivery
@@ -29,7 +30,7 @@ def test_store_acks_pass_what_is_refused_when_its_origin_knows() -> None:
     evil.frames(evil.message(2, queue="q", lane=1))
     world.run(SECOND)
     assert (stored(evil).cumulative, stored(evil).ranges) == (1, [(3, 3)])
-    sent = node.live.handshakes.with_peer(ORIGIN)[0].session.window.highest_sent
+    sent = session_of(node.live.handshakes.with_peer(ORIGIN)[0]).window.highest_sent
     evil.frames(BINARY.encode(AckFrame.of(NumberSet(sent), 64, 0, 0)), BINARY.encode(PingFrame()))
     world.run(SECOND)
     assert (stored(evil).cumulative, stored(evil).ranges) == (3, [])
@@ -47,7 +48,7 @@ def test_what_answers_refuse_is_bounded_until_the_peer_knows(monkeypatch: pytest
     (conversation,) = node.live.handshakes.with_peer(ORIGIN)
     assert conversation.refusing == 20
     assert node.live.drops[DropReason.CONTROL_OVERFLOW] == 30
-    sent = conversation.session.window.highest_sent
+    sent = session_of(conversation).window.highest_sent
     evil.frames(BINARY.encode(AckFrame.of(NumberSet(sent), 64, 0, 0)))
     evil.frames(BINARY.encode(PingFrame()))
     world.run(SECOND)

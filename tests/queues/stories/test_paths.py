@@ -171,7 +171,7 @@ def test_who_is_not_connected_yet_looks_for_its_peer_nowhere_else() -> None:
     a.finish_job()
     a.poll()
     (conversation,) = a.engine.handshakes.conversations.values()
-    ours = conversation.session.hello.connection_id
+    ours = conversation.session.connection_id
     data = InsecureChannel().seal(Kind.DATA, ours, 1, BINARY.encode(PingFrame()), a.now_ns)
     a.engine.handle_datagram(data, "memory://elsewhere", a.now_ns)
     assert a.engine.drops == {DropReason.NOT_OPEN: 1}
