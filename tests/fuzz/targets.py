@@ -59,7 +59,7 @@ from triack.tools.replay.log.files import find_logs, read_records
 from triack.transport.address import Address, Destination
 from triack.transport.cookies import mac, mac_key
 from triack.transport.enrolment import EnrolmentClient, EnrolmentServer
-from triack.transport.frames import FrameBuffer
+from triack.transport.frames import LengthFramer
 from triack.transport.invitation import Invitation, decode_code
 from triack.transport.noise import AESGCM_SHA256, Handshake, KeyPair, Pattern
 from triack.transport.secure import CONNECT_BYTES, SecureChannels
@@ -178,7 +178,7 @@ def enrolment_who(data: bytes) -> None:
 def stream(data: bytes) -> None:
     """A byte stream, in pieces of the size that its first byte says: they come to the same as all at once."""
     size = 1 + (data[0] if data else 0)
-    whole, pieces = FrameBuffer(), FrameBuffer()
+    whole, pieces = LengthFramer(), LengthFramer()
     found: list[bytes] = []
     with refusing(ProtocolError):
         for at in range(0, len(data), size):
