@@ -16,7 +16,7 @@ from triack.session.path.pieces import count, cut
 from triack.session.path.sizing import Sizing
 from triack.session.protocol.codec import Codec
 from triack.session.protocol.events import Transmit, TransmitKind, TransmitRun
-from triack.session.protocol.frames import AckFrame, CloseFrame, Frame, PacketFrame, PingFrame, StoreAckFrame
+from triack.session.protocol.frames import AckFrame, CloseFrame, PacketFrame, PingFrame, StoreAckFrame
 from triack.session.protocol.opening import Opening
 from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.states import WITHOUT_ACKS, CloseReason
@@ -88,9 +88,6 @@ class Composing:
         self._opening = opening
         self._take_counter = take_counter
 
-    def _encoded(self, frame: Frame | None) -> bytes:
-        return b"" if frame is None else self._codec.encode(frame)
-
     def goodbye(self, reason: CloseReason, mark: int, now_ns: int) -> Transmit:
         """The last datagram of a session, and why it is the last."""
         close = self._codec.encode(CloseFrame(reason))
@@ -98,11 +95,12 @@ class Composing:
         draft = _Draft(transmit, b"", self._sizing.room_bytes - len(close))
         if reason not in WITHOUT_ACKS:
             # What arrived here is said with the goodbye, so that the peer need not send it again.
-            acks = self._answering
-            ack = acks.ack(now_ns) if acks.session_ack.debt.owed else None
-            store_ack = acks.store_ack_with(mark) if acks.store_ack.debt.owed else None
-            self._put_ack(draft, ack, self._encoded(ack))
-            self._put_store_ack(draft, store_ack, self._encoded(store_ack))
+            if self._answering.session_ack.debt.owed:
+                ack = self._answering.ack(now_ns)
+                self._put_ack(draft, ack, self._codec.encode(ack))
+            if self._answering.store_ack.debt.owed:
+                store_ack = self._answering.store_ack_with(mark)
+                self._put_store_ack(draft, store_ack, self._codec.encode(store_ack))
         return draft.end(close)
 
     def run(self, mark: int, now_ns: int) -> TransmitRun | None:
@@ -129,10 +127,10 @@ class Composing:
 
     def datagram(self, mark: int, now_ns: int) -> Transmit | None:
         """The next datagram, whatever it holds, or None."""
-        answering, sizing, figure = self._answering, self._sizing, self._opening.figure
+        answering, sizing, encode, figure = self._answering, self._sizing, self._codec.encode, self._opening.figure
         if figure is None and (probe := sizing.poll_probe(now_ns)) is not None:
-            return Transmit(TransmitKind.DATA, *self._take_counter(1), self._codec.encode(probe))
-        head = self._encoded(figure)
+            return Transmit(TransmitKind.DATA, *self._take_counter(1), encode(probe))
+        head = b"" if figure is None else encode(figure)
         sent = self._departing.next_packet(now_ns)
         if sent is not None and not sizing.fits(sent, len(head)):
             sent = None
@@ -140,28 +138,31 @@ class Composing:
         if not (sent or ack_leaves or store_ack_leaves or self._probing.ping_due or sizing.answer):
             return None
         ack = answering.ack(now_ns) if ack_leaves else None
+        ack_data = b"" if ack is None else encode(ack)
         store_ack = answering.store_ack_with(mark) if store_ack_leaves else None
-        ack_data, store_ack_data = self._encoded(ack), self._encoded(store_ack)
+        store_ack_data = b"" if store_ack is None else encode(store_ack)
         room_bytes = (sizing.room_bytes if sent is None else sizing.size_bytes - sent.size_bytes) - len(head)
         if sent is not None and room_bytes < answering.due_bytes(len(ack_data), len(store_ack_data)):
             # Owed acks with many ranges need a datagram of their own; the packet follows in the next.
             sent, room_bytes = None, sizing.room_bytes - len(head)
         transmit = Transmit(TransmitKind.DATA, *self._take_counter(1), b"", sent)
         draft = _Draft(transmit, head, room_bytes)
-        self._put_ack(draft, ack, ack_data)
-        self._put_store_ack(draft, store_ack, store_ack_data)
+        if ack is not None:
+            self._put_ack(draft, ack, ack_data)
+        if store_ack is not None:
+            self._put_store_ack(draft, store_ack, store_ack_data)
         self._put_requests(draft)
         if sent is None:
             return draft.end(b"")
         ask = self._departing.handle_sent(sent, transmit.counter, now_ns)
-        return draft.end(self._codec.encode(PacketFrame(sent.number, sent.delivery, ask, sent.content, mark)))
+        return draft.end(encode(PacketFrame(sent.number, sent.delivery, ask, sent.content, mark)))
 
-    def _put_ack(self, draft: _Draft, ack: AckFrame | None, encoded: bytes) -> None:
-        if ack is not None and draft.put(encoded):
+    def _put_ack(self, draft: _Draft, ack: AckFrame, encoded: bytes) -> None:
+        if draft.put(encoded):
             draft.transmit.ack = self._answering.handle_ack_sent(ack)
 
-    def _put_store_ack(self, draft: _Draft, ack: StoreAckFrame | None, encoded: bytes) -> None:
-        if ack is not None and draft.put(encoded):
+    def _put_store_ack(self, draft: _Draft, ack: StoreAckFrame, encoded: bytes) -> None:
+        if draft.put(encoded):
             draft.transmit.store_ack = self._answering.handle_store_ack_sent(ack)
 
     def _put_requests(self, draft: _Draft) -> None:
