@@ -12,17 +12,17 @@ It promises that every packet handed to ``send_packet`` is delivered and reporte
 closes with a named reason. It does not know queues, sequences, addresses, keys or disks; what it carries for its owner,
 the introductions and the marks, means nothing to it. It is put together from machines, each with a file of its own:
 
-    states        the life of the session, and why it ends       opening       what is said before it is open
-    policy        what both ends agree on                        answering     which acks leave with which datagram
-    sending       the window, and what counts as lost            session_ack   what arrived
-    departing     which packets leave now                        composing     in which datagrams, with what
-    awaiting      what the peer owes, and until when             store_ack     what is on our disk
-    probing       asking for acks that do not come               store_wait    what is not yet on the peer's
-    bbr           how much the network takes, and how fast       idle          when there was nothing for too long
-    pacing        how fast it takes it                           pieces        packets that are larger
-    sizing        how large datagrams are, and for that          path_mtu      what the path carries
-    rtt           how long it takes                              timers        every timer, by name
-                                                                 keep_alive    when the path is to be kept open
+    states            the life of the session, and why it ends   opening           what is said before it is open
+    policy            what both ends agree on                    ack_sender        which acks leave with which datagram
+    send_window       the window, and what counts as lost        session_ack       what arrived
+    departing         which packets leave now                    store_ack         what is on our disk
+    datagram_builder  in which datagrams, with what              store_ack_waiter  what is not yet on the peer's
+    awaiting          what the peer owes, and until when         idle              when there was nothing for too long
+    probing           asking for acks that do not come           pieces            packets that are larger
+    bbr               how much the network takes, and how fast   path_mtu          what the path carries
+    pacing            how fast it takes it                       timers            every timer, by name
+    path_size         how large datagrams are, and for that      keep_alive        when the path is to be kept open
+    rtt               how long it takes                          codec             how what is said becomes bytes
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -34,17 +34,17 @@ from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.base.transitions import next_state
 from triack.base.units import in_ns
-from triack.session.acknowledgements.answering import Answering
+from triack.session.acknowledgements.ack_sender import AckSender
 from triack.session.acknowledgements.probing import PROBE_PACKETS, Probing
 from triack.session.awaiting import Awaiting
-from triack.session.composing import Composing
 from triack.session.congestion.pacing import network_share
 from triack.session.congestion.rtt import RoundTrip
 from triack.session.congestion.send_window import SPAN_WINDOWS, SendWindow
+from triack.session.datagram_builder import DatagramBuilder
 from triack.session.departing import Departing
 from triack.session.idle import Idle
 from triack.session.keep_alive import KeepAlive
-from triack.session.path.sizing import Sizing
+from triack.session.path.path_size import PathSize
 from triack.session.protocol.codec import Codec
 from triack.session.protocol.events import (
     AcksRequested,
@@ -111,9 +111,9 @@ class Session:
             current.
         peer_mark: the greatest mark that came from the peer.
         policy: what is in force; before the peer has spoken, what this end would like.
-        answering: the acks that this end owes, and when they are due.
+        ack_sender: the acks that this end owes, and when they are due.
         idle: how long there has been nothing to do.
-        sizing: how large its datagrams are.
+        path_size: how large its datagrams are.
     """
 
     def __init__(
@@ -146,13 +146,13 @@ class Session:
         auto = settings.max_unacked_packet == "auto"
         self.window = SendWindow(largest, self.rtt, None if share is None else share.window, follows=auto)
         self._opening = Opening(replace(own, policy=self.policy), peer, spacing_ns)
-        self.answering = Answering(largest, self.policy, SPAN_WINDOWS * largest)
+        self.ack_sender = AckSender(largest, self.policy, SPAN_WINDOWS * largest)
         self._probing = Probing(reliable=traits.reliable)
         self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
         self._keep_alive = KeepAlive(keep_alive_ns)
         self._timers = Timers()
         self._events: list[Event] = []
-        self.sizing = Sizing(
+        self.path_size = PathSize(
             traits,
             settings.max_datagram_bytes,
             overhead_bytes=overhead_bytes,
@@ -164,20 +164,20 @@ class Session:
             tell=self._events.append,
         )
         self._departing = Departing(
-            self.window, share, self._probing, self.answering, self.rtt, self._timers, self.sizing
+            self.window, share, self._probing, self.ack_sender, self.rtt, self._timers, self.path_size
         )
         self._awaiting = Awaiting(
             self.policy,
             self.window,
             self._departing,
             self._probing,
-            self.answering,
+            self.ack_sender,
             self.rtt,
             self._timers,
             idle=self.idle,
         )
-        self._composing = Composing(
-            codec, self._departing, self.answering, self._probing, self.sizing, self._opening, self.take_counter
+        self._builder = DatagramBuilder(
+            codec, self._departing, self.ack_sender, self._probing, self.path_size, self._opening, self.take_counter
         )
         self._counter = 0
         self._goodbye: CloseReason | None = None
@@ -238,8 +238,8 @@ class Session:
         return SessionSnapshot(
             is_answered=self.peer is not None,
             policy=self.policy,
-            ack_terms=self.answering.terms,
-            store_ack_terms=self.answering.store_terms,
+            ack_terms=self.ack_sender.terms,
+            store_ack_terms=self.ack_sender.store_terms,
             cleanup_interval_ns=self.idle.interval_ns,
             window=window.limit,
             unacked=window.unacked,
@@ -249,7 +249,7 @@ class Session:
             probe_ns=rtt.probe_ns if rtt.measured else None,
             congestion="none" if congestion is None else congestion.name,
             congestion_window_bytes=None if congestion is None else congestion.window_bytes,
-            datagram_bytes=self.sizing.size_bytes,
+            datagram_bytes=self.path_size.size_bytes,
         )
 
     def send_packet(self, delivery: Delivery, content: bytes, context: object, *, asks: bool = False) -> int:
@@ -273,10 +273,10 @@ class Session:
         self, delivery: Delivery, contents: Sequence[bytes], contexts: Sequence[object], asks: Sequence[int]
     ) -> int:
         """``send_packet`` for each of several, which may ask for any ``Ask``. Returns the number of the first."""
-        header_bytes, longest_bytes = self.sizing.packet_overhead_bytes, max(map(len, contents))
+        header_bytes, longest_bytes = self.path_size.packet_overhead_bytes, max(map(len, contents))
         if longest_bytes + header_bytes > DATAGRAM_MAX_BYTES:
             raise ValueError(f"a content of {longest_bytes} bytes does not fit the datagram")
-        self.sizing.longest_bytes = max(self.sizing.longest_bytes, longest_bytes + header_bytes)
+        self.path_size.longest_bytes = max(self.path_size.longest_bytes, longest_bytes + header_bytes)
         return self.window.push(delivery, contents, contexts, asks, header_bytes)[0].number
 
     def ping(self) -> None:
@@ -342,7 +342,7 @@ class Session:
             self._open(SessionEvent.ACCEPTED, now_ns, rtt_ns)
             # The acceptor waits for our first datagram, so anything must go, and go again until it is answered.
             self._opening.handle_measured(rtt_ns, tells=self.policy.reckons_by_rtt)
-            self.answering.session_ack.debt.handle_request()
+            self.ack_sender.session_ack.debt.handle_request()
             self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
             # It is open here, so that nobody gives it up sooner than any open session.
             limit_ns = max(in_ns(self._settings.connect_timeout_s), self._awaiting.timeout_ns)
@@ -379,7 +379,7 @@ class Session:
             _HANDLERS[type(frame)](self, frame, counter, now_ns)
             if self.is_closed:
                 return
-        self.answering.arm(self._timers)
+        self.ack_sender.arm(self._timers)
         self._close_if_drained()
 
     def handle_datagrams(self, payloads: list[bytes], counters: list[int], now_ns: int) -> None:
@@ -387,7 +387,7 @@ class Session:
         at = 0
         while at < len(payloads):
             is_open = self.state in (SessionState.OPEN, SessionState.DRAINING)
-            run = self.answering.read_run(self._codec, payloads[at:]) if is_open else None
+            run = self.ack_sender.read_run(self._codec, payloads[at:]) if is_open else None
             first, at = at, at + (1 if run is None else len(run.contents))
             if run is not None:
                 self._handle_run(run, max(counters[first:at]), now_ns)
@@ -399,27 +399,27 @@ class Session:
 
     def handle_stored(self, numbers: list[int], now_ns: int) -> None:
         """The commit that holds these received packets has returned."""
-        self.answering.handle_stored(numbers, now_ns)
+        self.ack_sender.handle_stored(numbers, now_ns)
         if self.state is not SessionState.CLOSED:
-            self.answering.arm(self._timers)
+            self.ack_sender.arm(self._timers)
 
     def withhold(self, number: int) -> None:
         """A received packet is refused, and its rejection follows: session acks name it until the peer has that."""
-        self.answering.session_ack.handle_refused(number)
+        self.ack_sender.session_ack.handle_refused(number)
 
     def handle_unanswered(self, number: int) -> None:
         """There will be no rejection of a packet that was withheld: acks name it no more."""
-        self.answering.session_ack.handle_unanswered(number)
+        self.ack_sender.session_ack.handle_unanswered(number)
 
     def handle_moved(self) -> None:
         """The peer is at another address, and what was proved of the path is proved no more."""
-        self.sizing.handle_moved()
+        self.path_size.handle_moved()
 
     def handle_rejections_known(self, numbers: Collection[int]) -> None:
         """The peer has the rejections of these received packets, and no commit will ever hold them: acks may pass."""
         for number in numbers:
-            self.answering.store_ack.handle_not_durable(number)
-        self.answering.session_ack.handle_rejections_known(numbers)
+            self.ack_sender.store_ack.handle_not_durable(number)
+        self.ack_sender.session_ack.handle_rejections_known(numbers)
 
     def handle_freed(self, numbers: list[int]) -> None:
         """The owner needs no store acks any more for these packets, sent or not. A session that drains may close."""
@@ -454,7 +454,7 @@ class Session:
             return self._transmit_frames(now_ns)
         if self._goodbye is not None:
             reason, self._goodbye = self._goodbye, None
-            return self._composing.goodbye(reason, self.mark, now_ns)
+            return self._builder.goodbye(reason, self.mark, now_ns)
         if self.state is SessionState.CLOSED or not self._opening.due:
             return None
         return self._transmit_hello(now_ns)
@@ -465,9 +465,7 @@ class Session:
         Packets that are longer than a datagram leave here alone, in pieces; without this call they wait until the
         session ends.
         """
-        run = (
-            self._composing.run(self.mark, now_ns) if self.state in (SessionState.OPEN, SessionState.DRAINING) else None
-        )
+        run = self._builder.run(self.mark, now_ns) if self.state in (SessionState.OPEN, SessionState.DRAINING) else None
         if run is not None:
             self._keep_alive.sent_at_ns = now_ns
             self._handle_departed(run.packets, now_ns)
@@ -483,12 +481,12 @@ class Session:
         return Transmit(kind, *self.take_counter(), self._codec.encode_hello(hello))
 
     def _transmit_frames(self, now_ns: int) -> Transmit | None:
-        transmit = self._composing.datagram(self.mark, now_ns)
+        transmit = self._builder.datagram(self.mark, now_ns)
         if transmit is None:
             return None
         self._keep_alive.sent_at_ns = now_ns
         if transmit.ack or transmit.store_ack:
-            self.answering.arm(self._timers)
+            self.ack_sender.arm(self._timers)
         if transmit.ping and not self._opening.unconfirmed:
             self._awaiting.handle_pinged(now_ns)
         if transmit.packet is not None:
@@ -497,7 +495,7 @@ class Session:
 
     def _handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
         self.idle.handle_packet(now_ns)
-        self.sizing.handle_departed(run, now_ns)
+        self.path_size.handle_departed(run, now_ns)
         self._awaiting.handle_departed(run, now_ns)
 
     # ---- receiving
@@ -506,7 +504,7 @@ class Session:
         self.peer = replace(peer, introduction=b"", sent_at_ns=0)
         self.policy = self._awaiting.policy = self.policy.agreed(peer.policy)
         self.window.peer_window = peer.policy.window
-        self.sizing.agree(peer.max_datagram_bytes)
+        self.path_size.agree(peer.max_datagram_bytes)
 
     def _told_rtt_ns(self, frames: Sequence[Frame]) -> int:
         """The round trip that the initiator says it has measured; no opening takes longer. 0 when it says nothing."""
@@ -521,7 +519,7 @@ class Session:
         measured_ns = self._opening.handle_opened(now_ns)
         rtt_ns = told_ns or measured_ns
         self.rtt.begin(rtt_ns)
-        self.answering.agree(self.policy, rtt_ns)
+        self.ack_sender.agree(self.policy, rtt_ns)
         self._timers.stop(Timer.CONNECT_LIMIT)
         self._timers.start(Timer.CLEANUP, now_ns + in_ns(self._settings.cleanup_interval_s))
         self.idle.handle_packet(now_ns)
@@ -538,23 +536,23 @@ class Session:
 
     def _on_packet(self, frame: PacketFrame, counter: int, now_ns: int) -> None:
         self.peer_mark = max(self.peer_mark, frame.mark)
-        event = self.answering.handle_packet(frame, counter, now_ns)
+        event = self.ack_sender.handle_packet(frame, counter, now_ns)
         if type(event) is PacketArrived:
             self.idle.handle_packet(now_ns)
         self._events.append(event)
 
     def _on_piece(self, piece: PieceFrame, counter: int, now_ns: int) -> None:
-        frame = self.answering.join(piece)
+        frame = self.ack_sender.join(piece)
         if frame is not None:
             self._on_packet(frame, counter, now_ns)
         elif not self._events or type(self._events[-1]) is not PieceArrived:
             self._events.append(PieceArrived())
 
     def _on_probe_frame(self, frame: ProbeFrame, _counter: int, _now_ns: int) -> None:
-        self.sizing.handle_probe(frame)
+        self.path_size.handle_probe(frame)
 
     def _on_probed(self, frame: ProbedFrame, _counter: int, now_ns: int) -> None:
-        self.sizing.handle_probed(frame, now_ns)
+        self.path_size.handle_probed(frame, now_ns)
 
     def _handle_run(self, run: PacketRun, counter: int, now_ns: int) -> None:
         if self._opening.unconfirmed:
@@ -562,8 +560,8 @@ class Session:
         self._awaiting.handle_heard(now_ns)
         self.peer_mark = max(self.peer_mark, run.mark)
         self.idle.handle_packet(now_ns)
-        self._events.append(self.answering.handle_run(run, counter, now_ns))
-        self.answering.arm(self._timers)
+        self._events.append(self.ack_sender.handle_run(run, counter, now_ns))
+        self.ack_sender.arm(self._timers)
 
     def _on_ack(self, frame: AckFrame, _counter: int, now_ns: int) -> None:
         window = self.window
@@ -601,8 +599,8 @@ class Session:
         """It counts when the session opens, and never again."""
 
     def _on_ping(self, _frame: PingFrame, _counter: int, _now_ns: int) -> None:
-        self.answering.session_ack.debt.handle_request()
-        self.answering.store_ack.handle_request()
+        self.ack_sender.session_ack.debt.handle_request()
+        self.ack_sender.store_ack.handle_request()
         self._events.append(AcksRequested())
 
     def _on_close(self, frame: CloseFrame, _counter: int, _now_ns: int) -> None:
@@ -612,7 +610,7 @@ class Session:
 
     def _detect_losses(self, now_ns: int, acked: Sequence[SessionPacket] = ()) -> None:
         lost, look_again_ns = self.window.detect_losses(now_ns)
-        self.sizing.handle_acked(acked, lost)
+        self.path_size.handle_acked(acked, lost)
         if look_again_ns is None:
             self._timers.stop(Timer.LOSS)
         else:
@@ -632,17 +630,17 @@ class Session:
         self.close(CloseReason.ACK_TIMEOUT if self._opening.unconfirmed else CloseReason.CONNECT_TIMEOUT)
 
     def _on_ack_delay(self, now_ns: int) -> None:
-        self.answering.handle_timer(now_ns)
-        self.answering.arm(self._timers)
+        self.ack_sender.handle_timer(now_ns)
+        self.ack_sender.arm(self._timers)
 
     def _on_probe(self, now_ns: int) -> None:
         oldest = self.window.oldest_unacked(PROBE_PACKETS)
-        awaits = bool(self._awaiting.store_wait) or self._awaiting.is_asking
+        awaits = bool(self._awaiting.store_ack_waiter) or self._awaiting.is_asking
         if not self._probing.handle_timer(oldest, awaits=awaits):
             self._awaiting.arm_probe(now_ns)
         elif self.window.congestion is not None and self._probing.poll_persistent():
             self.window.congestion.handle_persistent_congestion()
-            self.sizing.handle_silence()
+            self.path_size.handle_silence()
 
     def _on_ack_limit(self, _now_ns: int) -> None:
         self.close(CloseReason.ACK_TIMEOUT)
@@ -652,17 +650,17 @@ class Session:
             self._events.append(PeerQuiet())
 
     def _on_store_ack_limit(self, _now_ns: int) -> None:
-        if self._awaiting.store_wait:
+        if self._awaiting.store_ack_waiter:
             self.close(CloseReason.STORE_ACK_TIMEOUT)
 
     def _on_cleanup(self, now_ns: int) -> None:
-        waits = self.window.unacked or self._awaiting.store_wait or self.state is not SessionState.OPEN
+        waits = self.window.unacked or self._awaiting.store_ack_waiter or self.state is not SessionState.OPEN
         if self.idle.is_over(now_ns) and not waits:
             self._events.append(SessionIdle())
         self._timers.start(Timer.CLEANUP, self.idle.look_again_ns(now_ns))
 
     def _on_path_mtu(self, now_ns: int) -> None:
-        self.sizing.handle_timer(now_ns)
+        self.path_size.handle_timer(now_ns)
 
     def _on_keep_alive(self, now_ns: int) -> None:
         if self._keep_alive.is_due(now_ns):
@@ -676,7 +674,7 @@ class Session:
         self.close(CloseReason.LOCAL_STOP)
 
     def _close_if_drained(self) -> None:
-        if self.state is SessionState.DRAINING and not self.window.unacked and not self._awaiting.store_wait:
+        if self.state is SessionState.DRAINING and not self.window.unacked and not self._awaiting.store_ack_waiter:
             self.close(CloseReason.DRAINED)
 
 

@@ -17,7 +17,7 @@ from triack.session.acknowledgements.store_ack import StoreAck
 from triack.session.awaiting import Awaiting
 from triack.session.congestion.send_window import SPAN_WINDOWS, SendWindow
 from triack.session.path.path_mtu import PathMtu, SizeProbe
-from triack.session.path.sizing import Sizing
+from triack.session.path.path_size import PathSize
 from triack.session.protocol.packets import PacketState, SessionPacket
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.states import SessionState
@@ -168,14 +168,14 @@ def _unproved(patch: Patch) -> None:
 
 @BUGS.by_search("a lost probe of the path is taken for congestion", NARROW, "though no packet was lost")
 def _probe_is_congestion(patch: Patch) -> None:
-    handle_timer = Sizing.handle_timer
+    handle_timer = PathSize.handle_timer
 
-    def alarmed(self: Sizing, now_ns: int) -> None:
+    def alarmed(self: PathSize, now_ns: int) -> None:
         handle_timer(self, now_ns)
         if self._share is not None:
             self._share.window.handle_persistent_congestion()
 
-    patch.setattr(Sizing, "handle_timer", alarmed)
+    patch.setattr(PathSize, "handle_timer", alarmed)
 
 
 @BUGS.by_seeds("nobody connects again")

@@ -169,7 +169,7 @@ class Witness:
         talk, conversation = self.talks.get(datagram.connection), conversations(engine).get(datagram.connection)
         if talk is None or conversation is None or datagram.kind is not Kind.DATA:
             return
-        taken = session_of(conversation).answering.received
+        taken = session_of(conversation).ack_sender.received
         for frame in datagram.frames:
             if isinstance(frame, AckFrame) and datagram.session == talk.session:
                 talk.acked.update(_covered(frame))

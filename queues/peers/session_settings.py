@@ -7,7 +7,7 @@ from triack.base.units import SECOND, in_ns
 from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES
 from triack.queues.node_settings import NodeSettings
 from triack.session.congestion.auto_window import LEAST_PACKETS
-from triack.session.path.sizing import FLIGHT_PACKETS
+from triack.session.path.path_size import FLIGHT_PACKETS
 from triack.session.protocol.path_traits import MEMORY, TCP, UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
 

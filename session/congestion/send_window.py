@@ -84,8 +84,8 @@ class SendWindow:
         follows: whether the window follows the path, up to that (``auto_window``).
 
     Attributes:
-        most_bytes: what the peer has room for, by whatever transport (``sizing``). What waits here to be sent counts,
-            too: that leaves even if the peer says that it has no room.
+        most_bytes: what the peer has room for, by whatever transport (``path_size``). What waits here to be sent
+            counts, too: that leaves even if the peer says that it has no room.
         packet_bytes: the longest datagram in force.
         unsent_bytes: what waits here.
     """

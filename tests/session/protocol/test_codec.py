@@ -11,7 +11,7 @@ def test_the_largest_content_leaves_room_for_an_ack() -> None:
     """The acceptor opens with a packet that fills its datagram, and owes the ack of another."""
     pair = Pair.opened(SessionSettings(max_datagram_bytes=1_200))
     content = bytes(content_limit_bytes(BINARY, 1_200, OVERHEAD_BYTES))
-    pair.b.answering.session_ack.debt.handle_request()
+    pair.b.ack_sender.session_ack.debt.handle_request()
     pair.b.send_packet(Delivery.EXPRESS, content, None)
     pair.run_until(lambda: content in pair.fresh("a"))
     (sent,) = [sent for _, sent in pair.sent["b"] if sent.packet is not None]

@@ -19,4 +19,4 @@ def test_a_session_controls_congestion_where_nothing_below_it_does(traits: PathT
 @pytest.mark.parametrize(("traits", "size"), [(UDP, 1_200), (TCP, 9_000), (MEMORY, 9_000), (SATELLITE, 600)])
 def test_a_session_begins_with_the_largest_datagram_that_needs_no_probe(traits: PathTraits, size: int) -> None:
     settings = unprobed(SessionSettings(max_datagram_bytes=9_000))
-    assert make_session(1, settings, traits=traits).sizing.size_bytes == size
+    assert make_session(1, settings, traits=traits).path_size.size_bytes == size

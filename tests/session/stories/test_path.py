@@ -43,8 +43,8 @@ def on_path(
 
 def full(pair: Pair, count: int) -> None:
     """Hand over packets that fill the datagrams in force."""
-    sizing = pair.a.sizing
-    content = bytes(sizing.size_bytes - sizing.overhead_bytes - BINARY.packet_header_bytes)
+    path_size = pair.a.path_size
+    content = bytes(path_size.size_bytes - path_size.overhead_bytes - BINARY.packet_header_bytes)
     pair.backlog["a"].extend([(Delivery.TRANSACTIONAL, content)] * count)
     pair.drain()
 
@@ -53,7 +53,7 @@ def settle(pair: Pair) -> int:
     """Send enough, and let the search end. Returns the size in force."""
     full(pair, ENOUGH)
     pair.run(60 * SECOND)
-    return pair.a.sizing.size_bytes
+    return pair.a.path_size.size_bytes
 
 
 def probes(pair: Pair) -> list[Transmit]:
@@ -67,14 +67,14 @@ def test_datagrams_grow_to_what_the_path_carries(mtu: int, least: int) -> None:
     """And both ends' owners are told: who sends of each size, who gets them of each probe."""
     pair = on_path(mtu)
     assert probes(pair) == []
-    assert pair.a.sizing.size_bytes == 1_200
+    assert pair.a.path_size.size_bytes == 1_200
     found = settle(pair)
     assert least <= found <= (mtu or WANTED)
     told = [event.size_bytes for event in pair.events["a"] if isinstance(event, SizeChanged)]
     assert told == sorted(told)
     assert told[-1:] == ([found] if found > 1_200 else [])
     assert set(told) <= {event.size_bytes for event in pair.events["b"] if isinstance(event, ProbeArrived)}
-    assert pair.b.sizing.size_bytes == 1_200, "it has nothing to send"
+    assert pair.b.path_size.size_bytes == 1_200, "it has nothing to send"
 
 
 @pytest.mark.parametrize("peer", [1_200, 576, 4_000, 65_535])
@@ -87,11 +87,11 @@ def test_no_datagram_is_longer_than_either_end_wants(peer: int) -> None:
 def test_a_probe_is_alone_in_its_datagram_and_of_the_size_that_it_proves() -> None:
     pair = on_path(0)
     settle(pair)
-    assert [len(sent.payload) + pair.a.sizing.overhead_bytes for sent in probes(pair)] == [1_200, 1_452, WANTED]
+    assert [len(sent.payload) + pair.a.path_size.overhead_bytes for sent in probes(pair)] == [1_200, 1_452, WANTED]
     for sent in probes(pair):
         (frame,) = BINARY.decode(sent.payload)
         assert isinstance(frame, ProbeFrame)
-    assert pair.a.sizing.probes == 3
+    assert pair.a.path_size.probes == 3
 
 
 @pytest.mark.parametrize("congestion", ["newreno", "bbr"])
@@ -132,7 +132,7 @@ def test_a_path_that_carries_less_all_at_once_still_brings_everything() -> None:
     assert pieces
     assert all(len(sent.payload) <= 1_200 - OVERHEAD_BYTES for sent in pieces)
     pair.run(60 * SECOND)
-    assert 1_200 < pair.a.sizing.size_bytes <= 1_300
+    assert 1_200 < pair.a.path_size.size_bytes <= 1_300
     assert not pair.a.is_closed
 
 
@@ -158,8 +158,8 @@ def test_a_peer_that_moved_is_probed_anew() -> None:
     pair = on_path(0)
     assert settle(pair) == WANTED
     pair.network.faults = path(1_472)
-    pair.a.sizing.handle_moved()
-    assert pair.a.sizing.size_bytes == 1_200
+    pair.a.path_size.handle_moved()
+    assert pair.a.path_size.size_bytes == 1_200
     pair.drain()
     assert 1_456 <= settle(pair) <= 1_472
 

@@ -17,14 +17,14 @@ from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.path_traits import PathTraits
 from triack.session.protocol.timers import Timer, Timers
 
-__all__ = ["FLIGHT_PACKETS", "Sizing"]
+__all__ = ["FLIGHT_PACKETS", "PathSize"]
 
 FLIGHT_PACKETS = 64
 """MSMQ's window. So many of the largest datagrams that a peer takes, or its whole window of those of the base, are what
 it has room for: a larger window of larger datagrams is not filled."""
 
 
-class Sizing:
+class PathSize:
     """The datagrams of one end.
 
     Args:

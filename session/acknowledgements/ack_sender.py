@@ -21,10 +21,10 @@ from triack.session.protocol.frames import AckFrame, Ask, PacketFrame, PacketRun
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.timers import Timer, Timers
 
-__all__ = ["Answering"]
+__all__ = ["AckSender"]
 
 
-class Answering:
+class AckSender:
     """The receiving half of both acknowledgements of one session.
 
     Args:
