@@ -149,7 +149,12 @@ class AckSender:
         return session.state is AckState.DUE, store.state is AckState.DUE
 
     def due_bytes(self, ack_bytes: int, store_ack_bytes: int) -> int:
-        """How much of what leaves is due: acks of that length, each of which may only ride along."""
+        """How many bytes of the acks that leave are due; the others only ride along with a packet.
+
+        Args:
+            ack_bytes: of the session ack, 0 when none leaves.
+            store_ack_bytes: of the store ack, 0 when none leaves.
+        """
         due_bytes = ack_bytes if self.session_ack.debt.due else 0
         return due_bytes + store_ack_bytes if self.store_ack.debt.due else due_bytes
 
