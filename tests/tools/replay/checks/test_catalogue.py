@@ -9,8 +9,8 @@ ROOT = Path(__file__).parents[4]
 SILENT = {
     "ordering/order_settings", "ordering/slow_start", "ordering/wire", "session/acknowledgements/ack_sender",
     "session/congestion/bbr", "session/congestion/congestion", "session/congestion/delivery_rate",
-    "session/datagram_builder", "session/departing", "session/protocol/events", "session/protocol/frames", "session/keep_alive",
-    "session/congestion/loss_floor", "session/protocol/opening", "session/congestion/pacing",
+    "session/datagram_builder", "session/departing", "session/protocol/events", "session/protocol/frames",
+    "session/keep_alive", "session/congestion/loss_floor", "session/protocol/opening", "session/congestion/pacing",
     "session/congestion/path_model", "session/acknowledgements/probing", "session/congestion/rtt",
     "session/protocol/settings", "session/congestion/stream_window", "session/protocol/timers",
     "session/congestion/undecided", "session/snapshot",
