@@ -33,7 +33,7 @@ class Codec(Protocol):
         """How long an ack without ranges is. So much stays free beside the largest packet, for an ack to ride on it."""
 
     def encode(self, frame: Frame) -> bytes:
-        """One frame. An owner of a path that is probed takes a probe for as long as its ``size_bytes``."""
+        """One frame as bytes. A probe of the path is padded to its ``size_bytes``."""
 
     def encode_run(self, run: Sequence[SessionPacket], last_ask: int, mark: int) -> list[bytes]:
         """Each of these packets as a datagram of its own.

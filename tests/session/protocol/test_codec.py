@@ -1,5 +1,8 @@
 """What follows from a codec for its session, whatever its layout is."""
 
+import ast
+
+from tests.house import code
 from tests.session.pair import OVERHEAD_BYTES, Pair
 from triack.base.delivery import Delivery
 from triack.session.protocol.binary import BINARY
@@ -17,3 +20,12 @@ def test_the_largest_content_leaves_room_for_an_ack() -> None:
     (sent,) = [sent for _, sent in pair.sent["b"] if sent.packet is not None]
     assert len(sent.payload) + OVERHEAD_BYTES == 1_200
     assert sent.ack is not None
+
+
+def test_no_machine_of_a_session_names_a_codec_or_a_scheme() -> None:
+    """A second dialect, or another kind of path, changes no machine."""
+    for source in code():
+        if source.path.startswith("session/") and source.path != "session/protocol/binary.py":
+            assert "triack.session.protocol.binary" not in source.text, source.path
+            texts = {node.value for node in source.nodes if isinstance(node, ast.Constant)}
+            assert texts.isdisjoint({"udp", "tcp", "memory"}), source.path
