@@ -27,6 +27,13 @@ from triack.transport.address import Address
 from triack.transport.tcp import TcpEndpoint, Tls
 
 CODEC: Codec = TextCodec()
+PATIENT = SessionSettings(
+    max_datagram_bytes=60_000,
+    ack_timeout_s=PATIENCE_S,
+    store_ack_timeout_s=PATIENCE_S,
+    connect_timeout_s=PATIENCE_S,
+    drain_timeout_s=PATIENCE_S,
+)
 MESSAGES = [b"message %d; of many" % number for number in range(300)]
 
 
@@ -108,7 +115,7 @@ class End:
 
 def make_session(node: int, peer: Hello | None = None) -> Session:
     return Session(
-        SessionSettings(max_datagram_bytes=60_000),
+        PATIENT,
         CODEC,
         session_id=7 if peer is None else peer.session_id,
         connection_id=node,
