@@ -86,7 +86,7 @@ _ASKED = {0: Ask.NO, _FLAG_PATIENT: Ask.NO, _FLAG_ASK: Ask.AT_ONCE, _ASK_MASK: A
 
 
 class BinaryCodec:
-    """See ``Codec``."""
+    """The codec of Triack's own sessions; ``Codec`` says what each method promises."""
 
     __slots__ = ()
 
