@@ -8,7 +8,8 @@ from contextlib import suppress
 from triack.base.datagram import Kind, read_header
 from triack.base.errors import ProtocolError
 from triack.queues.peers.introduction import Introduction
-from triack.session.protocol.frames import CloseFrame, Hello, decode_frames, encode_ping
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.frames import CloseFrame, Hello, PingFrame
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
 from triack.transport.address import Address
@@ -44,18 +45,18 @@ def _open(sock: socket.socket, address: str, number: int) -> int:
     introduction = Introduction(number.to_bytes(16, "big"), "pinger", "", address).encode()
     hello = Hello(number, number, 0, LONGEST_BYTES, Policy.of(SessionSettings()), introduction)
     sock.settimeout(ANSWER_S)
-    sock.send(_CHANNEL.seal(Kind.CONNECT, number, 1, hello.encode(), 0))
+    sock.send(_CHANNEL.seal(Kind.CONNECT, number, 1, BINARY.encode_hello(hello), 0))
     try:
         while (header := read_header(answer := sock.recv(LONGEST_BYTES))).kind is not Kind.ACCEPT:
             pass
     except OSError:
         return 0
-    return Hello.decode(_CHANNEL.open(answer, header, 0)).connection_id
+    return BINARY.decode_hello(_CHANNEL.open(answer, header, 0)).connection_id
 
 
 def _ping(sock: socket.socket, connection_id: int) -> None:
     """Send pings, at the rate, until the node says goodbye."""
-    payload = encode_ping() * (DATAGRAM_BYTES // len(encode_ping()))
+    payload = BINARY.encode(PingFrame()) * (DATAGRAM_BYTES // len(BINARY.encode(PingFrame())))
     sock.setblocking(False)
     began, counter = time.monotonic(), 0
     while not _is_over(sock):
@@ -71,7 +72,7 @@ def _is_over(sock: socket.socket) -> bool:
             datagram = sock.recv(LONGEST_BYTES)
             header = read_header(datagram)
             if header.kind is Kind.DATA:
-                frames = decode_frames(_CHANNEL.open(datagram, header, 0))
+                frames = BINARY.decode(_CHANNEL.open(datagram, header, 0))
                 if any(isinstance(frame, CloseFrame) for frame in frames):
                     return True
     except (BlockingIOError, ProtocolError):

@@ -6,15 +6,16 @@ and how often, is ``probing``.
 """
 
 from triack.base.ranges import Range
-from triack.session.acknowledgements.answering import Answering
+from triack.session.acknowledgements.ack_sender import AckSender
 from triack.session.acknowledgements.probing import Probing
 from triack.session.acknowledgements.session_ack import PATIENCE_NS
-from triack.session.acknowledgements.store_wait import StoreWait
+from triack.session.acknowledgements.store_ack_waiter import StoreAckWaiter
 from triack.session.congestion.rtt import RoundTrip
-from triack.session.congestion.send_window import SendWindow, SessionPacket
+from triack.session.congestion.send_window import SendWindow
 from triack.session.departing import Departing
 from triack.session.idle import Idle
 from triack.session.protocol.frames import Ask
+from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.policy import TIMEOUT_PROBES, Policy
 from triack.session.protocol.timers import Timer, Timers
 
@@ -29,17 +30,27 @@ class Awaiting:
         window: has what waits for session acks.
         departing: knows what the peer acknowledges without being asked.
         probing: asks.
-        answering: knows how long the peer may hold acks back.
+        ack_sender: knows how long the peer may hold acks back.
         rtt: of the session.
         timers: of the session.
         idle: knows how long the session lasts with nothing to do.
 
     Attributes:
         policy: what is in force. Whoever agrees on another says so here.
-        store_wait: what is not on the peer's disk.
+        store_ack_waiter: what is not on the peer's disk.
     """
 
-    __slots__ = ("_answering", "_departing", "_idle", "_probing", "_rtt", "_timers", "_window", "policy", "store_wait")
+    __slots__ = (
+        "_ack_sender",
+        "_departing",
+        "_idle",
+        "_probing",
+        "_rtt",
+        "_timers",
+        "_window",
+        "policy",
+        "store_ack_waiter",
+    )
 
     def __init__(
         self,
@@ -47,18 +58,18 @@ class Awaiting:
         window: SendWindow,
         departing: Departing,
         probing: Probing,
-        answering: Answering,
+        ack_sender: AckSender,
         rtt: RoundTrip,
         timers: Timers,
         *,
         idle: Idle,
     ) -> None:
         self.policy = policy
-        self.store_wait = StoreWait(policy)
+        self.store_ack_waiter = StoreAckWaiter(policy)
         self._window = window
         self._departing = departing
         self._probing = probing
-        self._answering = answering
+        self._ack_sender = ack_sender
         self._idle = idle
         self._rtt = rtt
         self._timers = timers
@@ -84,7 +95,7 @@ class Awaiting:
         """Packets leave."""
         if run[-1].sends == 1:
             self._probing.begin_anew()
-        if self.store_wait.add(run) and not self._timers.runs(Timer.STORE_ACK_LIMIT):
+        if self.store_ack_waiter.add(run) and not self._timers.runs(Timer.STORE_ACK_LIMIT):
             self._await_store(now_ns)
         if not self._timers.runs(Timer.ACK_LIMIT):
             self._timers.start(Timer.ACK_LIMIT, now_ns + self.timeout_ns)
@@ -101,13 +112,13 @@ class Awaiting:
         if self._window.in_flight:
             first_ns = self._rtt.probe_ns
             if not self._probing.last_asked and not self._departing.peer_acks:
-                first_ns += self._answering.terms.delay_ns
+                first_ns += self._ack_sender.terms.delay_ns
             elif self._probing.last_asked == Ask.WITH_STORE:
                 first_ns += PATIENCE_NS
-        elif self.store_wait:
-            first_ns = self.store_wait.probe_ns
+        elif self.store_ack_waiter:
+            first_ns = self.store_ack_waiter.probe_ns
             if not self._probing.last_asked:
-                first_ns += self._answering.store_terms.delay_ns
+                first_ns += self._ack_sender.store_terms.delay_ns
         elif self.is_asking:
             first_ns = self._rtt.probe_ns
         else:
@@ -153,10 +164,10 @@ class Awaiting:
 
     def handle_store_ack(self, cumulative: int, ranges: list[Range], now_ns: int) -> list[SessionPacket]:
         """Take a store ack. Returns the packets that it newly covers."""
-        stored = self.store_wait.handle_ack(cumulative, ranges, now_ns)
+        stored = self.store_ack_waiter.handle_ack(cumulative, ranges, now_ns)
         if stored:
             self._probing.begin_anew()
-        if not self.store_wait:
+        if not self.store_ack_waiter:
             self._timers.stop(Timer.STORE_ACK_LIMIT)
         elif stored:
             self._await_store(now_ns)
@@ -169,18 +180,18 @@ class Awaiting:
         this one ends no sooner, as far as its own limits let it.
         """
         silence_ns = min(self.timeout_ns, self.policy.store_ack_timeout_max_ns)
-        self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + max(self.store_wait.timeout_ns, silence_ns))
+        self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + max(self.store_ack_waiter.timeout_ns, silence_ns))
 
     def handle_freed(self, numbers: list[int]) -> None:
         """Nobody wants store acks any more for these packets."""
-        self.store_wait.forget(numbers)
-        if not self.store_wait:
+        self.store_ack_waiter.forget(numbers)
+        if not self.store_ack_waiter:
             self._timers.stop(Timer.STORE_ACK_LIMIT)
 
     def handle_quiet(self, now_ns: int) -> bool:
         """It is time to see whether the peer is quiet. Returns whether it is, and the owner is to be told."""
         # Who waits for an ack asks for it already.
-        waits = self._timers.runs(Timer.ACK_LIMIT) or self.store_wait
+        waits = self._timers.runs(Timer.ACK_LIMIT) or self.store_ack_waiter
         since_ns = now_ns if waits else self._probing.heard_at_ns
         if now_ns < since_ns + self._quiet_ns:
             self.await_quiet(since_ns)

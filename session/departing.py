@@ -9,13 +9,14 @@ by one at the same moment, and in the same way.
 
 from itertools import takewhile
 
-from triack.session.acknowledgements.answering import Answering
+from triack.session.acknowledgements.ack_sender import AckSender
 from triack.session.acknowledgements.probing import Probing
 from triack.session.congestion.pacing import ASKS, NetworkShare, RunRoom
 from triack.session.congestion.rtt import RoundTrip
-from triack.session.congestion.send_window import PacketState, SendWindow, SessionPacket
-from triack.session.path.sizing import Sizing
-from triack.session.protocol.frames import PACKET_HEADER_BYTES, Ask
+from triack.session.congestion.send_window import SendWindow
+from triack.session.path.path_size import PathSize
+from triack.session.protocol.frames import Ask
+from triack.session.protocol.packets import PacketState, SessionPacket
 from triack.session.protocol.timers import Timer, Timers
 
 __all__ = ["Departing"]
@@ -33,31 +34,31 @@ class Departing:
         window: has the packets.
         share: what the network allows; None on a network that looks after itself.
         probing: may send packets again.
-        answering: has the acks that packets take along, and knows when the peer acknowledges.
+        ack_sender: has the acks that packets take along, and knows when the peer acknowledges.
         rtt: of the session.
         timers: of the session.
-        sizing: says what fits a datagram.
+        path_size: says what fits a datagram.
     """
 
-    __slots__ = ("_answering", "_probing", "_rtt", "_share", "_sizing", "_timers", "_window")
+    __slots__ = ("_ack_sender", "_path_size", "_probing", "_rtt", "_share", "_timers", "_window")
 
     def __init__(
         self,
         window: SendWindow,
         share: NetworkShare | None,
         probing: Probing,
-        answering: Answering,
+        ack_sender: AckSender,
         rtt: RoundTrip,
         timers: Timers,
-        sizing: Sizing,
+        path_size: PathSize,
     ) -> None:
         self._window = window
         self._share = share
         self._probing = probing
-        self._answering = answering
+        self._ack_sender = ack_sender
         self._rtt = rtt
         self._timers = timers
-        self._sizing = sizing
+        self._path_size = path_size
 
     def next_packet(self, now_ns: int) -> SessionPacket | None:
         """The packet that leaves now, or None; the timer tells when to look again if it is the pacer that says no."""
@@ -75,8 +76,8 @@ class Departing:
 
     def next_larger(self, now_ns: int) -> SessionPacket | None:
         """The packet that leaves now, if no datagram holds it: it goes in pieces."""
-        sent = self.next_packet(now_ns) if self._sizing.has_larger else None
-        return None if sent is None or self._sizing.fits(sent) else sent
+        sent = self.next_packet(now_ns) if self._path_size.has_larger else None
+        return None if sent is None or self._path_size.fits(sent) else sent
 
     def next_run(self, now_ns: int) -> list[SessionPacket]:
         """The packets that leave now by the run; none when ``next_packet`` is to be asked."""
@@ -84,16 +85,21 @@ class Departing:
         first = window.peek()
         if first is None or first.state is not PacketState.QUEUED or not window.has_credit(first):
             return []
-        if probing.ping_due or probing.peek() is not None or any(self._answering.leaving(now_ns, with_packet=True)):
+        if probing.ping_due or probing.peek() is not None or any(self._ack_sender.leaving(now_ns, with_packet=True)):
             return []
         room = RunRoom() if share is None else share.run_room(self._rtt, first.size_bytes, now_ns)
         run = window.next_run(room.until_ask_bytes, room.credit_bytes)
-        return list(takewhile(self._sizing.fits, run)) if self._sizing.has_larger else run
+        return list(takewhile(self._path_size.fits, run)) if self._path_size.has_larger else run
 
-    def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int) -> int:
-        """A packet leaves in the datagram with that counter. Returns the ``Ask`` that goes with it."""
+    def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int, *, pieces: int = 1) -> int:
+        """A packet leaves in the datagram with that counter. Returns the ``Ask`` that goes with it.
+
+        One that is longer than a datagram leaves in ``pieces`` datagrams, whose counters follow that one.
+        """
         probes = self._probing.handle_sent(sent)
         self._window.handle_sent(sent, counter, now_ns)
+        if pieces > 1:
+            self._window.handle_pieces_sent(sent, range(counter + 1, counter + pieces))
         return self._asks(sent, 0, probes=probes)
 
     def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> int:
@@ -105,7 +111,7 @@ class Departing:
         return self._asks(run[-1], sum([sent.size_bytes for sent in run[:-1]]), probes=False)
 
     def _asks(self, last: SessionPacket, before_bytes: int, *, probes: bool) -> int:
-        share, terms, spare_bytes = self._share, self._answering.terms, self._window.spare_bytes
+        share, terms, spare_bytes = self._share, self._ack_sender.terms, self._window.spare_bytes
         # What the pacer did not hold back holds nothing back: many probes are more than a slow flow earns for seconds.
         spent = (not probes and share is not None) and share.handle_sent(
             last.size_bytes,
@@ -129,7 +135,7 @@ class Departing:
         """
         if not self._window.acked_order:
             return 1
-        early = min(self._answering.terms.count or 0, EARLY_PACKETS)
+        early = min(self._ack_sender.terms.count or 0, EARLY_PACKETS)
         return EARLY_ASKS if self._window.cumulative < early else ASKS
 
     @property
@@ -147,6 +153,5 @@ class Departing:
     def peer_acks(self) -> bool:
         """Whether so much is on its way that the peer acknowledges some of it at once, without being asked."""
         window = self._window
-        header_bytes = PACKET_HEADER_BYTES + self._sizing.overhead_bytes
-        content_bytes = window.in_flight_bytes - window.in_flight * header_bytes
-        return self._answering.terms.reached(window.in_flight, content_bytes)
+        content_bytes = window.in_flight_bytes - window.in_flight * self._path_size.packet_overhead_bytes
+        return self._ack_sender.terms.reached(window.in_flight, content_bytes)

@@ -12,17 +12,17 @@ It promises that every packet handed to ``send_packet`` is delivered and reporte
 closes with a named reason. It does not know queues, sequences, addresses, keys or disks; what it carries for its owner,
 the introductions and the marks, means nothing to it. It is put together from machines, each with a file of its own:
 
-    states        the life of the session, and why it ends       opening       what is said before it is open
-    policy        what both ends agree on                        answering     which acks leave with which datagram
-    sending       the window, and what counts as lost            session_ack   what arrived
-    departing     which packets leave now                        composing     in which datagrams, with what
-    awaiting      what the peer owes, and until when             store_ack     what is on our disk
-    probing       asking for acks that do not come               store_wait    what is not yet on the peer's
-    bbr           how much the network takes, and how fast       idle          when there was nothing for too long
-    pacing        how fast it takes it                           pieces        packets that are larger
-    sizing        how large datagrams are, and for that          path_mtu      what the path carries
-    rtt           how long it takes                              timers        every timer, by name
-                                                                 keep_alive    when the path is to be kept open
+    states            the life of the session, and why it ends   opening           what is said before it is open
+    policy            what both ends agree on                    ack_sender        which acks leave with which datagram
+    send_window       the window, and what counts as lost        session_ack       what arrived
+    departing         which packets leave now                    store_ack         what is on our disk
+    datagram_builder  in which datagrams, with what              store_ack_waiter  what is not yet on the peer's
+    awaiting          what the peer owes, and until when         idle              when there was nothing for too long
+    probing           asking for acks that do not come           pieces            packets that are larger
+    bbr               how much the network takes, and how fast   path_mtu          what the path carries
+    pacing            how fast it takes it                       timers            every timer, by name
+    path_size         how large datagrams are, and for that      keep_alive        when the path is to be kept open
+    rtt               how long it takes                          codec             how what is said becomes bytes
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -34,18 +34,18 @@ from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.base.transitions import next_state
 from triack.base.units import in_ns
-from triack.session.acknowledgements.answering import Answering
+from triack.session.acknowledgements.ack_sender import AckSender
 from triack.session.acknowledgements.probing import PROBE_PACKETS, Probing
 from triack.session.awaiting import Awaiting
-from triack.session.composing import Composing
 from triack.session.congestion.pacing import network_share
 from triack.session.congestion.rtt import RoundTrip
-from triack.session.congestion.send_window import SPAN_WINDOWS, SendWindow, SessionPacket
+from triack.session.congestion.send_window import SPAN_WINDOWS, SendWindow
+from triack.session.datagram_builder import DatagramBuilder
 from triack.session.departing import Departing
 from triack.session.idle import Idle
 from triack.session.keep_alive import KeepAlive
-from triack.session.path.sizing import Sizing, base_bytes
-from triack.session.protocol import frames as wire
+from triack.session.path.path_size import PathSize
+from triack.session.protocol.codec import Codec
 from triack.session.protocol.events import (
     AcksRequested,
     Event,
@@ -63,11 +63,27 @@ from triack.session.protocol.events import (
     TransmitRun,
     WindowChanged,
 )
-from triack.session.protocol.frames import Hello
+from triack.session.protocol.frames import (
+    AckFrame,
+    CloseFrame,
+    Frame,
+    Hello,
+    PacketFrame,
+    PacketRun,
+    PieceFrame,
+    PingFrame,
+    ProbedFrame,
+    ProbeFrame,
+    RoundTripFrame,
+    StoreAckFrame,
+)
 from triack.session.protocol.opening import CONNECT_RESEND_NS, Opening
+from triack.session.protocol.packets import SessionPacket
+from triack.session.protocol.path_traits import PathTraits
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import AS_HEARD, TRANSITIONS, UNTOLD, CloseReason, SessionEvent, SessionState
 from triack.session.protocol.timers import Timer, Timers
+from triack.session.snapshot import SessionSnapshot
 
 __all__ = ["Session"]
 
@@ -77,12 +93,13 @@ class Session:
 
     Args:
         settings: limits and timeouts; what the peer must know of them goes into our hello.
+        codec: turns what this end says into bytes, and back what the peer says.
         session_id: the initiator's choice, the same at both ends.
         connection_id: where this end wants to get its datagrams.
         introduction: what the owner says to the peer's owner before the session is open.
         peer: the initiator's hello when this end accepts, None when it initiates.
         overhead_bytes: by how much the channel makes a datagram longer than what the session gives it.
-        scheme: of the peer's address. On ``udp`` congestion control and pacing are on, on ``tcp`` the stream's window.
+        traits: of the path to the peer; they say who looks after losses, the order and the network.
         now_ns: the caller's monotonic clock.
         spacing_ns: how long an initiator waits for each answer to its hello, at least.
         keep_alive_ns: how long an open session sends nothing before it sends a ping; 0 for as long as it likes.
@@ -94,21 +111,22 @@ class Session:
             current.
         peer_mark: the greatest mark that came from the peer.
         policy: what is in force; before the peer has spoken, what this end would like.
-        answering: the acks that this end owes, and when they are due.
+        ack_sender: the acks that this end owes, and when they are due.
         idle: how long there has been nothing to do.
-        sizing: how large its datagrams are.
+        path_size: how large its datagrams are.
     """
 
     def __init__(
         self,
         settings: SessionSettings,
+        codec: Codec,
         *,
         session_id: int,
         connection_id: int,
         introduction: bytes,
         peer: Hello | None,
         overhead_bytes: int,
-        scheme: str,
+        traits: PathTraits,
         now_ns: int,
         spacing_ns: int = 0,
         keep_alive_ns: int = 0,
@@ -121,22 +139,24 @@ class Session:
         self.peer_mark = 0
         self.rtt = RoundTrip()
         self._settings = settings
-        least_bytes = base_bytes(scheme, settings.max_datagram_bytes)
-        share = network_share(scheme, settings, least_bytes, session_id ^ connection_id, now_ns)
+        self._codec = codec
+        least_bytes = min(traits.base_bytes, settings.max_datagram_bytes)
+        share = network_share(traits, settings, least_bytes, session_id ^ connection_id, now_ns)
         largest = settings.largest_window
         auto = settings.max_unacked_packet == "auto"
         self.window = SendWindow(largest, self.rtt, None if share is None else share.window, follows=auto)
         self._opening = Opening(replace(own, policy=self.policy), peer, spacing_ns)
-        self.answering = Answering(largest, self.policy, SPAN_WINDOWS * largest)
-        self._probing = Probing(is_stream=scheme == "tcp")
+        self.ack_sender = AckSender(largest, self.policy, SPAN_WINDOWS * largest)
+        self._probing = Probing(reliable=traits.reliable)
         self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
         self._keep_alive = KeepAlive(keep_alive_ns)
         self._timers = Timers()
         self._events: list[Event] = []
-        self.sizing = Sizing(
-            scheme,
+        self.path_size = PathSize(
+            traits,
             settings.max_datagram_bytes,
             overhead_bytes=overhead_bytes,
+            packet_header_bytes=codec.packet_header_bytes,
             share=share,
             window=self.window,
             rtt=self.rtt,
@@ -144,20 +164,20 @@ class Session:
             tell=self._events.append,
         )
         self._departing = Departing(
-            self.window, share, self._probing, self.answering, self.rtt, self._timers, self.sizing
+            self.window, share, self._probing, self.ack_sender, self.rtt, self._timers, self.path_size
         )
         self._awaiting = Awaiting(
             self.policy,
             self.window,
             self._departing,
             self._probing,
-            self.answering,
+            self.ack_sender,
             self.rtt,
             self._timers,
             idle=self.idle,
         )
-        self._composing = Composing(
-            self.window, self._departing, self.answering, self._probing, self.sizing, self._opening, self.take_counter
+        self._builder = DatagramBuilder(
+            codec, self._departing, self.ack_sender, self._probing, self.path_size, self._opening, self.take_counter
         )
         self._counter = 0
         self._goodbye: CloseReason | None = None
@@ -171,6 +191,16 @@ class Session:
     def hello(self) -> Hello:
         """What this end says of itself."""
         return self._opening.hello
+
+    @property
+    def session_id(self) -> int:
+        """The initiator's choice, the same at both ends."""
+        return self._opening.hello.session_id
+
+    @property
+    def connection_id(self) -> int:
+        """Where this end wants to get its datagrams."""
+        return self._opening.hello.connection_id
 
     @property
     def initiator(self) -> bool:
@@ -202,6 +232,26 @@ class Session:
         """How many packets ``send_packet`` will take now."""
         return self.window.room if self.state is SessionState.OPEN else 0
 
+    def stats(self) -> SessionSnapshot:
+        """What it shows of itself now."""
+        window, rtt, congestion = self.window, self.rtt, self.window.congestion
+        return SessionSnapshot(
+            is_answered=self.peer is not None,
+            policy=self.policy,
+            ack_terms=self.ack_sender.terms,
+            store_ack_terms=self.ack_sender.store_terms,
+            cleanup_interval_ns=self.idle.interval_ns,
+            window=window.limit,
+            unacked=window.unacked,
+            acked=window.cumulative + window.acked_order,
+            resends=window.resends,
+            round_trip_ns=rtt.smoothed_ns if rtt.measured else None,
+            probe_ns=rtt.probe_ns if rtt.measured else None,
+            congestion="none" if congestion is None else congestion.name,
+            congestion_window_bytes=None if congestion is None else congestion.window_bytes,
+            datagram_bytes=self.path_size.size_bytes,
+        )
+
     def send_packet(self, delivery: Delivery, content: bytes, context: object, *, asks: bool = False) -> int:
         """Number a packet and queue it for sending.
 
@@ -223,10 +273,10 @@ class Session:
         self, delivery: Delivery, contents: Sequence[bytes], contexts: Sequence[object], asks: Sequence[int]
     ) -> int:
         """``send_packet`` for each of several, which may ask for any ``Ask``. Returns the number of the first."""
-        header_bytes, longest_bytes = wire.PACKET_HEADER_BYTES + self.sizing.overhead_bytes, max(map(len, contents))
+        header_bytes, longest_bytes = self.path_size.packet_overhead_bytes, max(map(len, contents))
         if longest_bytes + header_bytes > DATAGRAM_MAX_BYTES:
             raise ValueError(f"a content of {longest_bytes} bytes does not fit the datagram")
-        self.sizing.longest_bytes = max(self.sizing.longest_bytes, longest_bytes + header_bytes)
+        self.path_size.longest_bytes = max(self.path_size.longest_bytes, longest_bytes + header_bytes)
         return self.window.push(delivery, contents, contexts, asks, header_bytes)[0].number
 
     def ping(self) -> None:
@@ -292,7 +342,7 @@ class Session:
             self._open(SessionEvent.ACCEPTED, now_ns, rtt_ns)
             # The acceptor waits for our first datagram, so anything must go, and go again until it is answered.
             self._opening.handle_measured(rtt_ns, tells=self.policy.reckons_by_rtt)
-            self.answering.session_ack.debt.handle_request()
+            self.ack_sender.session_ack.debt.handle_request()
             self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
             # It is open here, so that nobody gives it up sooner than any open session.
             limit_ns = max(in_ns(self._settings.connect_timeout_s), self._awaiting.timeout_ns)
@@ -314,7 +364,7 @@ class Session:
         if self.state not in (SessionState.ACCEPTING, SessionState.OPEN, SessionState.DRAINING):
             raise ProtocolError(DropReason.NOT_OPEN, self.state.value)
         try:
-            frames = wire.decode_frames(payload)
+            frames = self._codec.decode(payload)
         except ProtocolError as error:
             if error.reason is DropReason.REPEATED_FRAME:
                 self.close(CloseReason.PROTOCOL_ERROR)
@@ -329,7 +379,7 @@ class Session:
             _HANDLERS[type(frame)](self, frame, counter, now_ns)
             if self.is_closed:
                 return
-        self.answering.arm(self._timers)
+        self.ack_sender.arm(self._timers)
         self._close_if_drained()
 
     def handle_datagrams(self, payloads: list[bytes], counters: list[int], now_ns: int) -> None:
@@ -337,7 +387,7 @@ class Session:
         at = 0
         while at < len(payloads):
             is_open = self.state in (SessionState.OPEN, SessionState.DRAINING)
-            run = self.answering.read_run(payloads[at:]) if is_open else None
+            run = self.ack_sender.read_run(self._codec, payloads[at:]) if is_open else None
             first, at = at, at + (1 if run is None else len(run.contents))
             if run is not None:
                 self._handle_run(run, max(counters[first:at]), now_ns)
@@ -349,15 +399,27 @@ class Session:
 
     def handle_stored(self, numbers: list[int], now_ns: int) -> None:
         """The commit that holds these received packets has returned."""
-        self.answering.handle_stored(numbers, now_ns)
+        self.ack_sender.handle_stored(numbers, now_ns)
         if self.state is not SessionState.CLOSED:
-            self.answering.arm(self._timers)
+            self.ack_sender.arm(self._timers)
 
-    def handle_refused(self, numbers: Collection[int]) -> None:
-        """The peer knows of these received packets that no commit will ever hold them: acks may pass them."""
+    def withhold(self, number: int) -> None:
+        """A received packet is refused, and its rejection follows: session acks name it until the peer has that."""
+        self.ack_sender.session_ack.handle_refused(number)
+
+    def handle_unanswered(self, number: int) -> None:
+        """There will be no rejection of a packet that was withheld: acks name it no more."""
+        self.ack_sender.session_ack.handle_unanswered(number)
+
+    def handle_moved(self) -> None:
+        """The peer is at another address, and what was proved of the path is proved no more."""
+        self.path_size.handle_moved()
+
+    def handle_rejections_known(self, numbers: Collection[int]) -> None:
+        """The peer has the rejections of these received packets, and no commit will ever hold them: acks may pass."""
         for number in numbers:
-            self.answering.store_ack.handle_not_durable(number)
-        self.answering.session_ack.handle_rejections_known(numbers)
+            self.ack_sender.store_ack.handle_not_durable(number)
+        self.ack_sender.session_ack.handle_rejections_known(numbers)
 
     def handle_freed(self, numbers: list[int]) -> None:
         """The owner needs no store acks any more for these packets, sent or not. A session that drains may close."""
@@ -392,7 +454,7 @@ class Session:
             return self._transmit_frames(now_ns)
         if self._goodbye is not None:
             reason, self._goodbye = self._goodbye, None
-            return self._composing.goodbye(reason, self.mark, now_ns)
+            return self._builder.goodbye(reason, self.mark, now_ns)
         if self.state is SessionState.CLOSED or not self._opening.due:
             return None
         return self._transmit_hello(now_ns)
@@ -403,9 +465,7 @@ class Session:
         Packets that are longer than a datagram leave here alone, in pieces; without this call they wait until the
         session ends.
         """
-        run = (
-            self._composing.run(self.mark, now_ns) if self.state in (SessionState.OPEN, SessionState.DRAINING) else None
-        )
+        run = self._builder.run(self.mark, now_ns) if self.state in (SessionState.OPEN, SessionState.DRAINING) else None
         if run is not None:
             self._keep_alive.sent_at_ns = now_ns
             self._handle_departed(run.packets, now_ns)
@@ -418,15 +478,15 @@ class Session:
         if wait_ns is not None:
             self._timers.start(Timer.CONNECT_RESEND, now_ns + wait_ns)
         kind = TransmitKind.CONNECT if self.initiator else TransmitKind.ACCEPT
-        return Transmit(kind, *self.take_counter(), hello.encode())
+        return Transmit(kind, *self.take_counter(), self._codec.encode_hello(hello))
 
     def _transmit_frames(self, now_ns: int) -> Transmit | None:
-        transmit = self._composing.datagram(self.mark, now_ns)
+        transmit = self._builder.datagram(self.mark, now_ns)
         if transmit is None:
             return None
         self._keep_alive.sent_at_ns = now_ns
         if transmit.ack or transmit.store_ack:
-            self.answering.arm(self._timers)
+            self.ack_sender.arm(self._timers)
         if transmit.ping and not self._opening.unconfirmed:
             self._awaiting.handle_pinged(now_ns)
         if transmit.packet is not None:
@@ -435,7 +495,7 @@ class Session:
 
     def _handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
         self.idle.handle_packet(now_ns)
-        self.sizing.handle_departed(run, now_ns)
+        self.path_size.handle_departed(run, now_ns)
         self._awaiting.handle_departed(run, now_ns)
 
     # ---- receiving
@@ -444,11 +504,11 @@ class Session:
         self.peer = replace(peer, introduction=b"", sent_at_ns=0)
         self.policy = self._awaiting.policy = self.policy.agreed(peer.policy)
         self.window.peer_window = peer.policy.window
-        self.sizing.agree(peer.max_datagram_bytes)
+        self.path_size.agree(peer.max_datagram_bytes)
 
-    def _told_rtt_ns(self, frames: Sequence[wire.Frame]) -> int:
+    def _told_rtt_ns(self, frames: Sequence[Frame]) -> int:
         """The round trip that the initiator says it has measured; no opening takes longer. 0 when it says nothing."""
-        told_ns = next((frame.rtt_ns for frame in frames if isinstance(frame, wire.RoundTripFrame)), 0)
+        told_ns = next((frame.rtt_ns for frame in frames if isinstance(frame, RoundTripFrame)), 0)
         return min(told_ns, in_ns(self._settings.connect_timeout_s))
 
     def _move(self, event: SessionEvent | CloseReason) -> None:
@@ -459,7 +519,7 @@ class Session:
         measured_ns = self._opening.handle_opened(now_ns)
         rtt_ns = told_ns or measured_ns
         self.rtt.begin(rtt_ns)
-        self.answering.agree(self.policy, rtt_ns)
+        self.ack_sender.agree(self.policy, rtt_ns)
         self._timers.stop(Timer.CONNECT_LIMIT)
         self._timers.start(Timer.CLEANUP, now_ns + in_ns(self._settings.cleanup_interval_s))
         self.idle.handle_packet(now_ns)
@@ -474,36 +534,36 @@ class Session:
         self._timers.stop(Timer.CONNECT_RESEND)
         self._timers.stop(Timer.CONNECT_LIMIT)
 
-    def _on_packet(self, frame: wire.PacketFrame, counter: int, now_ns: int) -> None:
+    def _on_packet(self, frame: PacketFrame, counter: int, now_ns: int) -> None:
         self.peer_mark = max(self.peer_mark, frame.mark)
-        event = self.answering.handle_packet(frame, counter, now_ns)
+        event = self.ack_sender.handle_packet(frame, counter, now_ns)
         if type(event) is PacketArrived:
             self.idle.handle_packet(now_ns)
         self._events.append(event)
 
-    def _on_piece(self, piece: wire.PieceFrame, counter: int, now_ns: int) -> None:
-        frame = self.answering.join(piece)
+    def _on_piece(self, piece: PieceFrame, counter: int, now_ns: int) -> None:
+        frame = self.ack_sender.join(piece)
         if frame is not None:
             self._on_packet(frame, counter, now_ns)
         elif not self._events or type(self._events[-1]) is not PieceArrived:
             self._events.append(PieceArrived())
 
-    def _on_probe_frame(self, frame: wire.ProbeFrame, _counter: int, _now_ns: int) -> None:
-        self.sizing.handle_probe(frame)
+    def _on_probe_frame(self, frame: ProbeFrame, _counter: int, _now_ns: int) -> None:
+        self.path_size.handle_probe(frame)
 
-    def _on_probed(self, frame: wire.ProbedFrame, _counter: int, now_ns: int) -> None:
-        self.sizing.handle_probed(frame, now_ns)
+    def _on_probed(self, frame: ProbedFrame, _counter: int, now_ns: int) -> None:
+        self.path_size.handle_probed(frame, now_ns)
 
-    def _handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> None:
+    def _handle_run(self, run: PacketRun, counter: int, now_ns: int) -> None:
         if self._opening.unconfirmed:
             self._confirm()
         self._awaiting.handle_heard(now_ns)
         self.peer_mark = max(self.peer_mark, run.mark)
         self.idle.handle_packet(now_ns)
-        self._events.append(self.answering.handle_run(run, counter, now_ns))
-        self.answering.arm(self._timers)
+        self._events.append(self.ack_sender.handle_run(run, counter, now_ns))
+        self.ack_sender.arm(self._timers)
 
-    def _on_ack(self, frame: wire.AckFrame, _counter: int, now_ns: int) -> None:
+    def _on_ack(self, frame: AckFrame, _counter: int, now_ns: int) -> None:
         window = self.window
         try:
             acked = window.handle_ack(frame.cumulative, frame.ranges, frame.echo, frame.delay_ns, now_ns)
@@ -527,7 +587,7 @@ class Session:
         self._events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
         self._events += map(WindowChanged, window.changes())
 
-    def _on_store_ack(self, frame: wire.StoreAckFrame, _counter: int, now_ns: int) -> None:
+    def _on_store_ack(self, frame: StoreAckFrame, _counter: int, now_ns: int) -> None:
         highest = frame.ranges[-1][1] if frame.ranges else frame.cumulative
         if highest > self.window.highest_sent:
             self.close(CloseReason.PROTOCOL_ERROR)
@@ -535,22 +595,22 @@ class Session:
         self.peer_mark = max(self.peer_mark, frame.mark)
         self._events.append(PacketsStored(self._awaiting.handle_store_ack(frame.cumulative, frame.ranges, now_ns)))
 
-    def _on_round_trip(self, _frame: wire.RoundTripFrame, _counter: int, _now_ns: int) -> None:
+    def _on_round_trip(self, _frame: RoundTripFrame, _counter: int, _now_ns: int) -> None:
         """It counts when the session opens, and never again."""
 
-    def _on_ping(self, _frame: wire.PingFrame, _counter: int, _now_ns: int) -> None:
-        self.answering.session_ack.debt.handle_request()
-        self.answering.store_ack.handle_request()
+    def _on_ping(self, _frame: PingFrame, _counter: int, _now_ns: int) -> None:
+        self.ack_sender.session_ack.debt.handle_request()
+        self.ack_sender.store_ack.handle_request()
         self._events.append(AcksRequested())
 
-    def _on_close(self, frame: wire.CloseFrame, _counter: int, _now_ns: int) -> None:
+    def _on_close(self, frame: CloseFrame, _counter: int, _now_ns: int) -> None:
         self.close(AS_HEARD[frame.reason])
         # Whoever said goodbye needs no answer.
         self._goodbye = None
 
     def _detect_losses(self, now_ns: int, acked: Sequence[SessionPacket] = ()) -> None:
         lost, look_again_ns = self.window.detect_losses(now_ns)
-        self.sizing.handle_acked(acked, lost)
+        self.path_size.handle_acked(acked, lost)
         if look_again_ns is None:
             self._timers.stop(Timer.LOSS)
         else:
@@ -570,17 +630,17 @@ class Session:
         self.close(CloseReason.ACK_TIMEOUT if self._opening.unconfirmed else CloseReason.CONNECT_TIMEOUT)
 
     def _on_ack_delay(self, now_ns: int) -> None:
-        self.answering.handle_timer(now_ns)
-        self.answering.arm(self._timers)
+        self.ack_sender.handle_timer(now_ns)
+        self.ack_sender.arm(self._timers)
 
     def _on_probe(self, now_ns: int) -> None:
         oldest = self.window.oldest_unacked(PROBE_PACKETS)
-        awaits = bool(self._awaiting.store_wait) or self._awaiting.is_asking
+        awaits = bool(self._awaiting.store_ack_waiter) or self._awaiting.is_asking
         if not self._probing.handle_timer(oldest, awaits=awaits):
             self._awaiting.arm_probe(now_ns)
         elif self.window.congestion is not None and self._probing.poll_persistent():
             self.window.congestion.handle_persistent_congestion()
-            self.sizing.handle_silence()
+            self.path_size.handle_silence()
 
     def _on_ack_limit(self, _now_ns: int) -> None:
         self.close(CloseReason.ACK_TIMEOUT)
@@ -590,17 +650,17 @@ class Session:
             self._events.append(PeerQuiet())
 
     def _on_store_ack_limit(self, _now_ns: int) -> None:
-        if self._awaiting.store_wait:
+        if self._awaiting.store_ack_waiter:
             self.close(CloseReason.STORE_ACK_TIMEOUT)
 
     def _on_cleanup(self, now_ns: int) -> None:
-        waits = self.window.unacked or self._awaiting.store_wait or self.state is not SessionState.OPEN
+        waits = self.window.unacked or self._awaiting.store_ack_waiter or self.state is not SessionState.OPEN
         if self.idle.is_over(now_ns) and not waits:
             self._events.append(SessionIdle())
         self._timers.start(Timer.CLEANUP, self.idle.look_again_ns(now_ns))
 
     def _on_path_mtu(self, now_ns: int) -> None:
-        self.sizing.handle_timer(now_ns)
+        self.path_size.handle_timer(now_ns)
 
     def _on_keep_alive(self, now_ns: int) -> None:
         if self._keep_alive.is_due(now_ns):
@@ -614,20 +674,20 @@ class Session:
         self.close(CloseReason.LOCAL_STOP)
 
     def _close_if_drained(self) -> None:
-        if self.state is SessionState.DRAINING and not self.window.unacked and not self._awaiting.store_wait:
+        if self.state is SessionState.DRAINING and not self.window.unacked and not self._awaiting.store_ack_waiter:
             self.close(CloseReason.DRAINED)
 
 
 _HANDLERS: dict[type, Callable[..., None]] = {
-    wire.PacketFrame: Session._on_packet,
-    wire.AckFrame: Session._on_ack,
-    wire.StoreAckFrame: Session._on_store_ack,
-    wire.PingFrame: Session._on_ping,
-    wire.CloseFrame: Session._on_close,
-    wire.ProbeFrame: Session._on_probe_frame,
-    wire.ProbedFrame: Session._on_probed,
-    wire.PieceFrame: Session._on_piece,
-    wire.RoundTripFrame: Session._on_round_trip,
+    PacketFrame: Session._on_packet,
+    AckFrame: Session._on_ack,
+    StoreAckFrame: Session._on_store_ack,
+    PingFrame: Session._on_ping,
+    CloseFrame: Session._on_close,
+    ProbeFrame: Session._on_probe_frame,
+    ProbedFrame: Session._on_probed,
+    PieceFrame: Session._on_piece,
+    RoundTripFrame: Session._on_round_trip,
 }
 
 _EXPIRIES: dict[Timer, Callable[[Session, int], None]] = {

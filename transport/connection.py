@@ -5,7 +5,7 @@ import contextlib
 import socket
 from asyncio.trsock import TransportSocket
 
-from triack.transport.frames import frame
+from triack.transport.frames import Framer
 
 __all__ = ["Connection"]
 
@@ -24,10 +24,12 @@ class Connection:
 
     Args:
         address: of the peer.
+        framer: for its byte streams, both ways.
         host: what counts as the peer's host, if the connection was accepted.
 
     Attributes:
         deadline: when it ends unless someone vouches for it, or it is not to be ended.
+        framer: see above.
         opened: done when it is open, or failed to be.
         task: opens and reads it.
         writer: what it is written to, as long as it is open.
@@ -39,14 +41,16 @@ class Connection:
         "_unsent_bytes",
         "address",
         "deadline",
+        "framer",
         "host",
         "opened",
         "task",
         "writer",
     )
 
-    def __init__(self, address: str, *, host: str | None) -> None:
+    def __init__(self, address: str, framer: Framer, *, host: str | None) -> None:
         self.address = address
+        self.framer = framer
         self.host = host
         self.deadline: asyncio.TimerHandle | None = None
         self.writer: asyncio.StreamWriter | None = None
@@ -119,7 +123,7 @@ class Connection:
 
     def _write_unsent(self, writer: asyncio.StreamWriter) -> int:
         written_bytes = sum(map(len, self._unsent)) + ENTRY_BYTES * len(self._unsent)
-        writer.write(frame(self._unsent))
+        writer.write(self.framer.frame(self._unsent))
         self._unsent.clear()
         return written_bytes
 

@@ -1,12 +1,16 @@
-"""Datagrams in a byte stream: each after its length, four bytes, big-endian. Pure."""
+"""Datagrams in a byte stream. Pure.
+
+Triack's own framer puts each after its length, four bytes, big-endian. The TCP endpoint takes another one as well.
+"""
 
 from collections.abc import Iterable
 from struct import Struct
+from typing import ClassVar, Protocol
 
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
-__all__ = ["FRAME_BYTES_MAX", "FrameBuffer", "frame"]
+__all__ = ["FRAME_BYTES_MAX", "Framer", "LengthFramer", "frame"]
 
 FRAME_BYTES_MAX = 65_536 + 1_024
 """64 KiB of payload, and the headers of every layer: nobody can announce more, and make us wait for it."""
@@ -24,14 +28,46 @@ def frame(datagrams: Iterable[bytes]) -> bytes:
     return b"".join(parts)
 
 
-class FrameBuffer:
-    """Cuts a byte stream, in whatever pieces it arrives, into datagrams."""
+class Framer(Protocol):
+    """Puts the datagrams of one connection into its byte stream, and takes those of the peer out of the other.
 
+    Attributes:
+        max_datagram_bytes: the longest datagram that it takes.
+    """
+
+    max_datagram_bytes: ClassVar[int]
+
+    def __init__(self) -> None:
+        """For a connection that begins."""
+
+    def frame(self, datagrams: Iterable[bytes]) -> bytes:
+        """Return all datagrams as they stand in the stream, ready for one write."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a datagram of the peer has begun and not ended."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the datagrams that ``data``, the next bytes from the peer, completes.
+
+        Raises:
+            ProtocolError: ``frame-too-large``; the stream cannot be read any further.
+        """
+
+
+class LengthFramer:
+    """Triack's own framing. It cuts a byte stream, in whatever pieces it arrives, into datagrams."""
+
+    max_datagram_bytes: ClassVar[int] = FRAME_BYTES_MAX
     __slots__ = ("_buffer", "_needed_bytes")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._needed_bytes = _LENGTH_BYTES
+
+    def frame(self, datagrams: Iterable[bytes]) -> bytes:
+        """Return all datagrams as frames, ready for one write."""
+        return frame(datagrams)
 
     @property
     def is_partial(self) -> bool:

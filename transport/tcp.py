@@ -23,7 +23,7 @@ from triack.base.errors import AddressError, ProtocolError, UsageError
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.connection import Connection
-from triack.transport.frames import FRAME_BYTES_MAX, FrameBuffer
+from triack.transport.frames import Framer, LengthFramer
 from triack.transport.received import Inbox, Trouble, tell_nobody
 from triack.transport.resolve import SocketAddress, address_of, bound, cannot, cause_of, resolve_listening
 from triack.transport.strangers import STRANGERS_MAX, Strangers, host_of
@@ -89,14 +89,14 @@ class TcpEndpoint:
     ``not-vouched``.
     """
 
-    max_datagram_bytes = FRAME_BYTES_MAX
-
-    def __init__(self, address: str, *, loopback_only: bool, tls: Tls) -> None:
+    def __init__(self, address: str, *, loopback_only: bool, tls: Tls, framer: type[Framer]) -> None:
         self.address = address
+        self.max_datagram_bytes = framer.max_datagram_bytes
         self.drops: Counter[DropReason] = Counter()
         self.on_trouble: Trouble = tell_nobody
         self._loopback_only = loopback_only
         self._tls = tls
+        self._framer = framer
         self.inbox = Inbox(address, self.drops)
         self._connections: dict[str, Connection] = {}
         self._strangers = Strangers[Connection]()
@@ -105,14 +105,22 @@ class TcpEndpoint:
         self._is_closed = False
 
     @classmethod
-    async def open(cls, listen: Address | None, *, loopback_only: bool, tls: Tls) -> "TcpEndpoint":
+    async def open(
+        cls, listen: Address | None, *, loopback_only: bool, tls: Tls, framer: type[Framer] = LengthFramer
+    ) -> "TcpEndpoint":
         """Listen at an address, or make an endpoint that only connects.
+
+        Args:
+            listen: the address; None for an endpoint that only connects.
+            loopback_only: whether what would go beyond this machine is dropped, as ``not-loopback``.
+            tls: what connections are wrapped in.
+            framer: how datagrams stand in the byte streams of a connection; each connection has one of its own.
 
         Raises:
             TransportError: with the address and the cause.
         """
         if listen is None:  # nobody can connect to it
-            return cls(str(Address("tcp", "127.0.0.1", 0)), loopback_only=loopback_only, tls=tls)
+            return cls(str(Address("tcp", "127.0.0.1", 0)), loopback_only=loopback_only, tls=tls, framer=framer)
         try:
             sock = bound(socket.SOCK_STREAM, await resolve_listening(listen))
         except OSError as error:
@@ -123,7 +131,7 @@ class TcpEndpoint:
             sock.close()
             raise cannot("listen on", listen, error) from error
         address = Address("tcp", listen.host, sock.getsockname()[1])
-        endpoint = cls(str(address), loopback_only=loopback_only, tls=tls)
+        endpoint = cls(str(address), loopback_only=loopback_only, tls=tls, framer=framer)
         endpoint._listening = sock
         endpoint._accepting = asyncio.create_task(endpoint._accept_all(sock))
         return endpoint
@@ -144,9 +152,9 @@ class TcpEndpoint:
             self.drops[DropReason.NOT_LOOPBACK] += len(datagrams)
             self.on_trouble(to, f"cannot reach {to} from {self.address}: without keys nothing leaves the machine")
             return
-        fitting = [datagram for datagram in datagrams if 0 < len(datagram) <= FRAME_BYTES_MAX]
+        fitting = [datagram for datagram in datagrams if 0 < len(datagram) <= self.max_datagram_bytes]
         if len(fitting) < len(datagrams):
-            self.drops[DropReason.TOO_LARGE] += sum(len(datagram) > FRAME_BYTES_MAX for datagram in datagrams)
+            self.drops[DropReason.TOO_LARGE] += sum(len(datagram) > self.max_datagram_bytes for datagram in datagrams)
         overflow_count = connection.offer(fitting)
         if overflow_count:
             self.drops[DropReason.SEND_OVERFLOW] += overflow_count
@@ -157,7 +165,7 @@ class TcpEndpoint:
             raise AddressError(f"cannot send to {to!r} from {self.address}: it is not a TCP address")
         if self._loopback_only and not address.is_loopback:
             return None
-        connection = self._connections[to] = Connection(to, host=None)
+        connection = self._connections[to] = Connection(to, self._framer(), host=None)
         connection.task = asyncio.create_task(self._run_outgoing(connection, address))
         return connection
 
@@ -200,7 +208,7 @@ class TcpEndpoint:
 
     def _accept(self, sock: socket.socket, peer: SocketAddress) -> None:
         address = address_of("tcp", peer)
-        connection = Connection(address, host=host_of(peer))
+        connection = Connection(address, self._framer(), host=host_of(peer))
         self._connections[address] = connection
         connection.task = asyncio.create_task(self._run_accepted(connection, sock))
         self._doubt(connection)
@@ -260,18 +268,18 @@ class TcpEndpoint:
     async def _read(self, connection: Connection, reader: asyncio.StreamReader) -> None:
         """Read frames until the connection ends; a frame that has begun must end in time."""
         loop = asyncio.get_running_loop()
-        frames = FrameBuffer()
+        framer = connection.framer
         timer = None
         try:
             while data := await reader.read(READ_BYTES):
-                datagrams = frames.feed(data)
+                datagrams = framer.feed(data)
                 if timer is not None and not datagrams:
                     continue
                 if timer is not None:
                     timer.cancel()
                 await self.inbox.offer_all(datagrams, connection.address)
                 timer = (
-                    loop.call_later(FRAME_TIMEOUT_SECONDS, self._time_out, connection) if frames.is_partial else None
+                    loop.call_later(FRAME_TIMEOUT_SECONDS, self._time_out, connection) if framer.is_partial else None
                 )
         except ProtocolError as error:
             self.drops[error.reason] += 1

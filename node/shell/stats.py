@@ -378,21 +378,20 @@ def _link(link: Link, waits_for: WaitsFor | None, gaps: int) -> LinkStats:
 
 
 def _session(conversation: Conversation) -> SessionStats:
-    session, window = conversation.session, conversation.session.window
-    congestion = window.congestion
+    session = conversation.session.stats()
     return SessionStats(
         address=address_in(conversation.path),
         peer=conversation.peer_label,
         node_id=conversation.peer_id.hex(),
-        window=window.limit,
-        unacknowledged=window.unacked,
-        round_trip_s=session.rtt.smoothed_ns / SECOND if session.rtt.measured else None,
-        resends=window.resends,
-        congestion="none" if congestion is None else congestion.name,
-        congestion_window_bytes=None if congestion is None else congestion.window_bytes,
-        datagram_bytes=session.sizing.size_bytes,
-        session_acks=_acks(session.answering.terms),
-        store_acks=_acks(session.answering.store_terms),
+        window=session.window,
+        unacknowledged=session.unacked,
+        round_trip_s=None if session.round_trip_ns is None else session.round_trip_ns / SECOND,
+        resends=session.resends,
+        congestion=session.congestion,
+        congestion_window_bytes=session.congestion_window_bytes,
+        datagram_bytes=session.datagram_bytes,
+        session_acks=_acks(session.ack_terms),
+        store_acks=_acks(session.store_ack_terms),
         survives="power loss" if conversation.peer is None else conversation.peer.survives,
     )
 

@@ -5,6 +5,7 @@ from math import ceil
 from proof.planted.bug import Bugs, Patch
 from proof.planted.stories import DIED, NARROW, OVERTAKEN, POLICIES
 from proof.planted.worlds import LOSSY, OLD_DATAGRAMS, PLAIN, RECEIVER_DIES, WINDOW
+from proof.search.stillness import session_of
 from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTrigger
 from triack.base.datagram import Header
@@ -14,9 +15,10 @@ from triack.session import session
 from triack.session.acknowledgements.session_ack import SessionAck
 from triack.session.acknowledgements.store_ack import StoreAck
 from triack.session.awaiting import Awaiting
-from triack.session.congestion.send_window import SPAN_WINDOWS, PacketState, SendWindow, SessionPacket
+from triack.session.congestion.send_window import SPAN_WINDOWS, SendWindow
 from triack.session.path.path_mtu import PathMtu, SizeProbe
-from triack.session.path.sizing import Sizing
+from triack.session.path.path_size import PathSize
+from triack.session.protocol.packets import PacketState, SessionPacket
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.states import SessionState
 from triack.session.protocol.timers import Timer
@@ -141,7 +143,7 @@ def _open_with_connect(patch: Patch) -> None:
         handle_connect(self, datagram, header, sender, now_ns)
         for conversation in self.conversations.values():
             if conversation.session.state is SessionState.ACCEPTING:
-                conversation.session.state = SessionState.OPEN
+                session_of(conversation).state = SessionState.OPEN
 
     patch.setattr(Handshakes, "handle_connect", eager)
 
@@ -166,14 +168,14 @@ def _unproved(patch: Patch) -> None:
 
 @BUGS.by_search("a lost probe of the path is taken for congestion", NARROW, "though no packet was lost")
 def _probe_is_congestion(patch: Patch) -> None:
-    handle_timer = Sizing.handle_timer
+    handle_timer = PathSize.handle_timer
 
-    def alarmed(self: Sizing, now_ns: int) -> None:
+    def alarmed(self: PathSize, now_ns: int) -> None:
         handle_timer(self, now_ns)
         if self._share is not None:
             self._share.window.handle_persistent_congestion()
 
-    patch.setattr(Sizing, "handle_timer", alarmed)
+    patch.setattr(PathSize, "handle_timer", alarmed)
 
 
 @BUGS.by_seeds("nobody connects again")

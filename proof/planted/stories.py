@@ -317,9 +317,9 @@ def _narrow() -> str:
         pair.send("q", BODIES)
         pair.world.run(60 * SECOND)
         (conversation,) = pair.sender.live.handshakes.conversations.values()
-        congestion = conversation.session.window.congestion
-        assert congestion is not None
-        window_bytes, least_bytes = congestion.window_bytes, INITIAL_WINDOW_PACKETS * DATAGRAM_BASE_BYTES
+        window_bytes = conversation.session.stats().congestion_window_bytes
+        assert window_bytes is not None
+        least_bytes = INITIAL_WINDOW_PACKETS * DATAGRAM_BASE_BYTES
         return f"the window is {window_bytes} bytes, though no packet was lost" if window_bytes < least_bytes else ""
 
 

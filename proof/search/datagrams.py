@@ -20,11 +20,11 @@ from triack.base.datagram import (
 from triack.base.errors import ProtocolError
 from triack.ordering import wire
 from triack.queues.packing import unpack
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import (
     AckFrame,
     CloseFrame,
     Frame,
-    Hello,
     PacketFrame,
     PieceFrame,
     PingFrame,
@@ -32,7 +32,6 @@ from triack.session.protocol.frames import (
     ProbeFrame,
     RoundTripFrame,
     StoreAckFrame,
-    decode_frames,
 )
 
 __all__ = ["BareChannels", "Datagram", "Datagrams", "describe_packet"]
@@ -111,8 +110,8 @@ class Datagram:
         header, payload = read_header(data), data[HEADER_BYTES:]
         kind, connection, counter = header.kind, header.connection_id, header.counter
         if kind is Kind.DATA:
-            return cls(to, data, 0, kind, connection, counter, decode_frames(payload))
-        return cls(to, data, Hello.decode(payload).session_id, kind, connection, counter, [])
+            return cls(to, data, 0, kind, connection, counter, BINARY.decode(payload))
+        return cls(to, data, BINARY.decode_hello(payload).session_id, kind, connection, counter, [])
 
     @property
     def has_packet(self) -> bool:

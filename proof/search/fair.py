@@ -98,11 +98,11 @@ class _Run:
                 return f"{name} is still closing"
             for conversation in conversations(engine).values():
                 session = conversation.session
-                if not conversation.is_open or session.hello.session_id not in _open_sessions(other):
-                    return f"session {session.hello.session_id:x} of {name} is {session.state.value} for ever"
+                if not conversation.is_open or session.session_id not in _open_sessions(other):
+                    return f"session {session.session_id:x} of {name} is {session.state.value} for ever"
         return None
 
 
 def _open_sessions(host: Host) -> list[int]:
     live = conversations(host.engine).values()
-    return [conversation.session.hello.session_id for conversation in live if conversation.is_open]
+    return [conversation.session.session_id for conversation in live if conversation.is_open]

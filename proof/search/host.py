@@ -20,6 +20,7 @@ from proof.search.inside import (
     timers,
 )
 from proof.search.scope import Part, Scope, settings_of
+from proof.search.stillness import session_of
 from proof.search.witness import Witness
 from triack.base.commit import split_key
 from triack.base.delivery import Delivery
@@ -173,7 +174,8 @@ class Host(EngineHost):
         """Whether the node has left the scope."""
         most = self.scope.packets
         return self.ids.connections > self.part.sessions or any(
-            conversation.session.window.next_number > most + 1 for conversation in conversations(self.engine).values()
+            session_of(conversation).window.next_number > most + 1
+            for conversation in conversations(self.engine).values()
         )
 
     # ---- what happens

@@ -51,7 +51,7 @@ def conversations(engine: Engine) -> dict[int, Conversation]:
 def timers(engine: Engine) -> Iterator[TimerKey]:
     """Everything that waits for a moment."""
     for connection, conversation in conversations(engine).items():
-        for timer in stillness.timers_of(conversation.session):
+        for timer in stillness.timers_of(stillness.session_of(conversation)):
             yield ("session", connection, timer.name)
     for transfer in engine.inbox.order_acks.streams:
         if transfer.sequence.ack.state is AckState.OWED:
@@ -72,7 +72,7 @@ def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
     """Let one timer run out, as if everything that it looks back to were long ago."""
     kind, owner, name = key
     if kind == "session":
-        stillness.expire_session(conversations(engine)[owner].session, Timer[name], now_ns)
+        stillness.expire_session(stillness.session_of(conversations(engine)[owner]), Timer[name], now_ns)
     elif kind == "order ack":
         for transfer in engine.inbox.order_acks.streams:
             if transfer.lane == owner:
@@ -96,7 +96,7 @@ def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
 
 def _rejuvenate(engine: Engine, now_ns: int) -> None:
     for conversation in conversations(engine).values():
-        stillness.refresh_session(conversation.session, now_ns)
+        stillness.refresh_session(stillness.session_of(conversation), now_ns)
     for transfer in engine.inbox.order_acks.streams:
         stillness.refresh_debt(transfer.sequence.ack, now_ns)
 
@@ -118,7 +118,7 @@ def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
         conversation.highest_counter = 0
         # One channel is like another here.
         conversation.pending = conversation.pending[-1:]
-        stillness.normalize_session(conversation.session, WAITS_NS, counters[connection], now_ns)
+        stillness.normalize_session(stillness.session_of(conversation), WAITS_NS, counters[connection], now_ns)
     for link in engine.outbox.links.values():
         # How long to wait before the next connect; but it may come at any moment.
         stillness.forget_waits(link, now_ns + RETRY_NS)
@@ -132,7 +132,7 @@ def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
 def forget_echoes(engine: Engine) -> None:
     """Without echoes nothing follows from the order in which packets were sent."""
     for conversation in conversations(engine).values():
-        stillness.forget_order(conversation.session)
+        stillness.forget_order(stillness.session_of(conversation))
 
 
 def forget_history(engine: Engine) -> None:

@@ -18,17 +18,18 @@ from triack.queues.manager.engine import Engine
 from triack.queues.manager.jobs import Jobs
 from triack.queues.manager.transmitter import Transmitter
 from triack.queues.peers.calling import Calling
-from triack.queues.peers.link import Link
+from triack.queues.peers.link import Conversation, Link
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.owed_acks import OwedAcks
 from triack.queues.streams.retirement import Retirement
-from triack.session.acknowledgements.answering import Answering
+from triack.session.acknowledgements.ack_sender import AckSender
 from triack.session.acknowledgements.probing import Probing
-from triack.session.acknowledgements.store_wait import StoreWait
-from triack.session.congestion.send_window import SendWindow, SessionPacket
+from triack.session.acknowledgements.store_ack_waiter import StoreAckWaiter
+from triack.session.congestion.send_window import SendWindow
 from triack.session.idle import Idle
 from triack.session.protocol.frames import Ask
 from triack.session.protocol.opening import Opening
+from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.timers import Timer, Timers
 from triack.session.session import Session
 
@@ -46,6 +47,7 @@ __all__ = [
     "normalize_session",
     "refresh_debt",
     "refresh_session",
+    "session_of",
     "set_deadlines",
     "timers_of",
 ]
@@ -54,6 +56,12 @@ LONG_AGO_NS = -(1 << 62)
 
 
 # ---- a session
+
+
+def session_of(conversation: Conversation) -> Session:
+    """The session of a conversation with its machines, which the queue manager does not see."""
+    assert isinstance(conversation.session, Session)
+    return conversation.session
 
 
 def timers_of(session: Session) -> list[Timer]:
@@ -76,7 +84,7 @@ def expire_session(session: Session, timer: Timer, now_ns: int) -> None:
     elif timer is Timer.QUIET:
         session._probing.heard_at_ns = LONG_AGO_NS
     else:
-        expire_answering(session.answering, timer)
+        expire_ack_sender(session.ack_sender, timer)
 
 
 def expire_window(window: SendWindow) -> None:
@@ -90,12 +98,12 @@ def expire_idle(idle: Idle) -> None:
     idle._since_ns = -idle.interval_ns
 
 
-def expire_answering(answering: Answering, timer: Timer) -> None:
+def expire_ack_sender(ack_sender: AckSender, timer: Timer) -> None:
     """What the timer of an ack looks back to was long ago."""
     if timer is Timer.ACK_DELAY:
-        expire_debt(answering.session_ack.debt)
+        expire_debt(ack_sender.session_ack.debt)
     elif timer is Timer.STORE_ACK_DELAY:
-        expire_debt(answering.store_ack.debt)
+        expire_debt(ack_sender.store_ack.debt)
 
 
 def refresh_session(session: Session, now_ns: int) -> None:
@@ -126,10 +134,10 @@ def normalize_session(session: Session, waits_ns: Mapping[Timer, int], counter: 
     session._counter = counter
     normalize_opening(session._opening)
     normalize_probing(session._probing)
-    normalize_answering(session.answering)
+    normalize_ack_sender(session.ack_sender)
     for packet in session.window._packets.values():
         normalize_packet(packet)
-    normalize_store_wait(session._awaiting.store_wait)
+    normalize_store_ack_waiter(session._awaiting.store_ack_waiter)
 
 
 def normalize_timers(timers: Timers, waits_ns: Mapping[Timer, int], now_ns: int) -> None:
@@ -153,11 +161,11 @@ def normalize_probing(probing: Probing) -> None:
     probing.last_asked = Ask.AT_ONCE
 
 
-def normalize_answering(answering: Answering) -> None:
+def normalize_ack_sender(ack_sender: AckSender) -> None:
     """Why the last ack was due is asked nowhere but in the session log; of what is on the disk nothing follows."""
-    answering.session_ack.debt.cause = Cause.ARRIVED
-    answering.store_ack.debt.cause = Cause.ARRIVED
-    answering.store_ack._highest = max(answering.store_ack._sizes, default=0)
+    ack_sender.session_ack.debt.cause = Cause.ARRIVED
+    ack_sender.store_ack.debt.cause = Cause.ARRIVED
+    ack_sender.store_ack._highest = max(ack_sender.store_ack._sizes, default=0)
 
 
 def normalize_packet(packet: SessionPacket) -> None:
@@ -165,7 +173,7 @@ def normalize_packet(packet: SessionPacket) -> None:
     packet.sends = min(packet.sends, 2)
 
 
-def normalize_store_wait(wait: StoreWait) -> None:
+def normalize_store_ack_waiter(wait: StoreAckWaiter) -> None:
     """Only waits follow from the delay."""
     wait._delay.reset()
     for packet in wait._packets.values():
@@ -176,7 +184,7 @@ def forget_order(session: Session) -> None:
     """Forget in which order packets were sent; where nothing is echoed, nothing follows from it."""
     session._counter = 0
     forget_sendings(session.window)
-    forget_sends(session._awaiting.store_wait)
+    forget_sends(session._awaiting.store_ack_waiter)
 
 
 def forget_sendings(window: SendWindow) -> None:
@@ -188,7 +196,7 @@ def forget_sendings(window: SendWindow) -> None:
         normalize_packet(packet)
 
 
-def forget_sends(wait: StoreWait) -> None:
+def forget_sends(wait: StoreAckWaiter) -> None:
     """Forget in which order packets were sent that wait for a store ack."""
     for packet in wait._packets.values():
         packet.order = 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from proof.search.datagrams import Datagram, describe_packet
 from proof.search.inside import conversations
+from proof.search.stillness import session_of
 from triack.base.commit import Commit, split_key
 from triack.base.datagram import Kind
 from triack.base.delivery import DURABLE, Delivery
@@ -110,11 +111,11 @@ class Witness:
         if engine.rollbacks:
             raise Violation(f"a store is taken for an older copy of itself: {', '.join(engine.rollbacks.values())}")
         for connection, conversation in conversations(engine).items():
-            session = conversation.session
+            session = session_of(conversation)
             talk = self.talks.get(connection)
             if talk is None:
                 first = SessionState.CONNECTING if session.initiator else SessionState.ACCEPTING
-                talk = self.talks[connection] = Talk(session.hello.session_id, session.initiator, first)
+                talk = self.talks[connection] = Talk(session.session_id, session.initiator, first)
             if session.peer is not None:
                 talk.peer = session.peer.connection_id
             if session.state is not talk.state:
@@ -168,7 +169,7 @@ class Witness:
         talk, conversation = self.talks.get(datagram.connection), conversations(engine).get(datagram.connection)
         if talk is None or conversation is None or datagram.kind is not Kind.DATA:
             return
-        taken = conversation.session.answering.received
+        taken = session_of(conversation).ack_sender.received
         for frame in datagram.frames:
             if isinstance(frame, AckFrame) and datagram.session == talk.session:
                 talk.acked.update(_covered(frame))

@@ -51,11 +51,11 @@ def _nobody(_reason: str | None) -> None:
 
 def way_made(engine: "Engine") -> tuple[int, ...]:
     """A value that changes whenever something that leaves has come nearer to its destination."""
-    sessions = [conversation.session for conversation in engine.handshakes.conversations.values()]
+    sessions = [conversation.session.stats() for conversation in engine.handshakes.conversations.values()]
     return (
         sum(outgoing.unacknowledged for outgoing in engine.outbox.queues),
-        sum(session.peer is not None for session in sessions),
-        sum(session.window.cumulative + session.window.acked_order for session in sessions),
+        sum(session.is_answered for session in sessions),
+        sum(session.acked for session in sessions),
     )
 
 

@@ -34,15 +34,14 @@ from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Links
-from triack.queues.peers.session_settings import session_settings
+from triack.queues.peers.session_settings import session_settings, traits_of
 from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_queue import OutgoingQueue, Row
-from triack.session.path.sizing import base_bytes
-from triack.session.protocol.frames import Hello, content_limit_bytes
+from triack.session.protocol.codec import content_limit_bytes
 from triack.session.protocol.states import CloseReason, SessionState
 
 if TYPE_CHECKING:
@@ -477,7 +476,7 @@ class Engine:
     def _handle_accept(
         self, conversation: Conversation, _header: Header, payload: bytes, _sender: str, now_ns: int
     ) -> None:
-        self.handshakes.handle_accept(conversation, Hello.decode(payload), now_ns)
+        self.handshakes.handle_accept(conversation, self.handshakes.codec.decode_hello(payload), now_ns)
 
     def _handle_retry(
         self, conversation: Conversation, _header: Header, _payload: bytes, _sender: str, _now_ns: int
@@ -508,10 +507,10 @@ class Engine:
         """
         if in_force_bytes is None:
             in_force_bytes = min(
-                base_bytes(address.partition(":")[0], session_settings(self.settings, address).max_datagram_bytes)
+                min(traits_of(address).base_bytes, session_settings(self.settings, address).max_datagram_bytes)
                 for address in self.handshakes.addresses_of(peer) or ("udp:",)
             )
-        return content_limit_bytes(in_force_bytes, self._channels.overhead_bytes)
+        return content_limit_bytes(self.handshakes.codec, in_force_bytes, self._channels.overhead_bytes)
 
     # ---- the clock
 

@@ -20,8 +20,8 @@ from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import messages_in
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.streams.outbox import PacketContext
-from triack.session.congestion.send_window import SessionPacket
 from triack.session.protocol.events import PacketArrived, Transmit
+from triack.session.protocol.packets import SessionPacket
 
 __all__ = ["Recorder", "start_record"]
 

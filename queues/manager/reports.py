@@ -99,7 +99,8 @@ class Reports:
 
     def _on_opened(self, conversation: Conversation, _event: events.SessionOpened, now_ns: int) -> None:
         session = conversation.session
-        policy, terms, store_terms = session.policy, session.answering.terms, session.answering.store_terms
+        agreed = session.stats()
+        policy, terms, store_terms = agreed.policy, agreed.ack_terms, agreed.store_ack_terms
         self._record(
             "session_opened",
             now_ns,
@@ -108,7 +109,7 @@ class Reports:
             peer_name=conversation.peer_name,
             role="initiator" if session.initiator else "acceptor",
             address=address_in(conversation.path),
-            window=session.policy.window,
+            window=policy.window,
             idle_ack_delay_ns=terms.delay_ns,
             ack_threshold=terms.count or 0,
             ack_share=_share(policy.session_ack),
@@ -125,8 +126,8 @@ class Reports:
             store_ack_timeout_max_ns=policy.store_ack_timeout_max_ns,
             ack_at_once=_at_once(terms),
             **({} if terms.idle_ns is None else {"ack_idle_ns": terms.idle_ns}),
-            cleanup_interval_ns=session.idle.interval_ns,
-            congestion=session.window.congestion.name if session.window.congestion is not None else "none",
+            cleanup_interval_ns=agreed.cleanup_interval_ns,
+            congestion=agreed.congestion,
         )
         self._handshakes.handle_opened(conversation, self._jobs.group.commit, now_ns)
         self._inbox.handle_proved(conversation.peer_id)
@@ -286,7 +287,7 @@ class Reports:
         self._outbox.handle_session_acks(covered, self._jobs.turn(now_ns))
         for context in contexts:
             if isinstance(context, Control):
-                conversation.handle_refused(context.refuses)
+                conversation.handle_rejections_known(context.refuses)
 
     def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
         if self._recorder is not None:

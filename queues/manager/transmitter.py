@@ -18,12 +18,12 @@ from triack.queues.manager.recorder import Recorder
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.peers.path import CHALLENGE_BYTES
+from triack.queues.peers.session_port import SessionPort
 from triack.queues.streams.incoming_transfer import IncomingTransfer
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_queue import OutgoingQueue
 from triack.session.protocol.events import TransmitKind
 from triack.session.protocol.states import SessionState
-from triack.session.session import Session
 
 __all__ = ["Giving", "Transmitter"]
 
@@ -149,7 +149,7 @@ class Transmitter:
         while session.room and (turn := link.next_turn()) is not None:
             self._fill_from(session, link, *turn, now_ns)
 
-    def _fill_from(self, session: Session, link: Link, outgoing: OutgoingQueue, most: int, now_ns: int) -> None:
+    def _fill_from(self, session: SessionPort, link: Link, outgoing: OutgoingQueue, most: int, now_ns: int) -> None:
         """Let an outgoing queue have its turn, or as much of it as the window takes."""
         sequence = outgoing.sequence
         left = min(session.room, most)

@@ -59,14 +59,14 @@ class Conversations:
 
     def add(self, conversation: Conversation) -> None:
         """One more."""
-        self.by_connection[conversation.session.hello.connection_id] = conversation
+        self.by_connection[conversation.session.connection_id] = conversation
         _put(self._by_path, conversation.path, conversation)
 
     def remove(self, conversation: Conversation) -> None:
         """It is gone."""
-        del self.by_connection[conversation.session.hello.connection_id]
+        del self.by_connection[conversation.session.connection_id]
         self.forget_half_open(conversation)
-        self._accepted.pop((conversation.peer_id, conversation.session.hello.session_id), None)
+        self._accepted.pop((conversation.peer_id, conversation.session.session_id), None)
         _take(self._by_path, conversation.path, conversation)
         if conversation.known is not None:
             self.vouching.remove(conversation.path)
@@ -102,7 +102,7 @@ class Conversations:
         Returns:
             Those that have to give way: of one source, that has too many, the oldest of the same node if there is one.
         """
-        self._accepted[(conversation.peer_id, conversation.session.hello.session_id)] = conversation
+        self._accepted[(conversation.peer_id, conversation.session.session_id)] = conversation
         crowd = _members(self._by_source, source)
         own = [one for one in crowd if one.peer_id == conversation.peer_id]
         oldest = (own or crowd)[:1] if len(crowd) >= HALF_OPEN_OF_ONE_MAX else []

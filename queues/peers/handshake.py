@@ -37,10 +37,13 @@ from triack.queues.peers.halted_peers import HaltedPeers
 from triack.queues.peers.history import History, Peers, covers
 from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.peers.link import Conversation, Link
-from triack.queues.peers.session_settings import session_settings
+from triack.queues.peers.session_port import SessionPort
+from triack.queues.peers.session_settings import session_settings, traits_of
 from triack.queues.peers.vouching import Release, Vouch
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.positions import Positions
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.codec import Codec
 from triack.session.protocol.frames import Hello
 from triack.session.protocol.states import CloseReason, SessionState
 from triack.session.session import Session
@@ -88,6 +91,7 @@ class Handshakes:
 
     Attributes:
         awake: the conversations that have something to do.
+        codec: encodes and decodes what sessions say.
         history: of this node's store.
         peers: what is remembered of others.
         halted: peers that are spoken to no more.
@@ -110,6 +114,7 @@ class Handshakes:
         report: Callable[[Conversation, int], None],
     ) -> None:
         self._index = Conversations()
+        self.codec: Codec = BINARY
         self.history = History(content)
         self.peers = Peers(content.peers.values(), content.addresses)
         self.halted = HaltedPeers(content.node_id, directory, drops, record)
@@ -198,7 +203,7 @@ class Handshakes:
             ProtocolError: ``unexpected-accept``, for one that answers no connect of ours; ``bad-hello``.
         """
         session, peer = conversation.session, Introduction.decode(hello.introduction)
-        if session.state is not SessionState.CONNECTING or hello.session_id != session.hello.session_id:
+        if session.state is not SessionState.CONNECTING or hello.session_id != session.session_id:
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
         # A clone of our store has our id, but a start of its own: with ours, too, it is an echo of ourselves.
         own_echo = peer.node_id == self._node_id and peer.point.start == self.history.start
@@ -253,7 +258,7 @@ class Handshakes:
         if answer.channel is None:
             self._replies.append((sender, answer.retry))
             return
-        hello = Hello.decode(answer.payload)
+        hello = self.codec.decode_hello(answer.payload)
         peer = Introduction.decode(hello.introduction)
         self._check_owner(peer.node_id, answer.channel.peer)
         repeats = self._may_repeat(answer.channel.peer, peer, hello)
@@ -356,7 +361,7 @@ class Handshakes:
             sent_at_ns=connect.hello.sent_at_ns,
             introduction=replace(self._answer(connect.peer), rolled_back=rolled_back).encode(),
         )
-        receiver, payload = connect.hello.connection_id, hello.encode()
+        receiver, payload = connect.hello.connection_id, self.codec.encode_hello(hello)
         answer = connect.channel.seal(Kind.ACCEPT, receiver, connect.counter, payload, now_ns)
         self._replies.append((connect.sender, answer))
 
@@ -376,7 +381,7 @@ class Handshakes:
         link = self._outbox.links.get(connect.peer.dialled)
         if link is None or link.conversation is None:
             return
-        if link.conversation.session.hello.session_id == connect.hello.session_id:
+        if link.conversation.session.session_id == connect.hello.session_id:
             self._outbox.give_up(link, DeadReason.OWN_ADDRESS)
             self._close(link.conversation, CloseReason.LOCAL_STOP, now_ns)
 
@@ -442,7 +447,7 @@ class Handshakes:
         peer: Hello | None = None,
         try_ns: int | None = None,
         spacing_ns: int = 0,
-    ) -> Session:
+    ) -> SessionPort:
         """A session with a peer of that name, or address, at that address; the node that it is, as far as we know."""
         name, path = named
         link = self._outbox.links.get(name)
@@ -455,20 +460,21 @@ class Handshakes:
                 ack_factor=self.peers.ack_factor(node_id),
                 store_factor=1 if link is None else link.patience.store_factor,
             ),
+            self.codec,
             session_id=session_id,
             connection_id=self._connection_id(),
             introduction=own.encode(),
             peer=peer,
             overhead_bytes=channel.overhead_bytes,
-            scheme=path.partition(":")[0],
+            traits=traits_of(path),
             now_ns=now_ns,
             spacing_ns=spacing_ns,
             keep_alive_ns=0 if link is None or peer is not None else self._keep_alive_ns(link, path),
         )
 
     def _keep_alive_ns(self, link: Link, path: str) -> int:
-        """How long a session of ours may send nothing; 0 for as long as it likes. Streams are the system's to keep."""
-        if not path.startswith("udp:"):
+        """How long a session of ours may send nothing; 0 for no limit. The system keeps TCP connections alive."""
+        if not traits_of(path).paced:
             return 0
         known = self._directory.named(link.peer)
         if known is not None and known.keep_alive_s is not None:
@@ -536,9 +542,8 @@ class Handshakes:
         """A session is over; a peer that closed it for a rollback is halted."""
         peer, known, session = conversation.peer, conversation.known, conversation.session
         if known is not None and self._settings.session.ack_timeout_s is not None:
-            probe_ns = session.rtt.probe_ns if session.rtt.measured else None
-            unheard = reason is CloseReason.ACK_TIMEOUT
-            known.handle_waited(probe_ns, session.policy.ack_timeout_max_ns, unheard=unheard)
+            ended, unheard = session.stats(), reason is CloseReason.ACK_TIMEOUT
+            known.handle_waited(ended.probe_ns, ended.policy.ack_timeout_max_ns, unheard=unheard)
         self._index.forget_half_open(conversation)
         if reason is CloseReason.ROLLBACK and peer is not None and peer.node_id not in self.halted:
             self._halt(peer, conversation.peer_name, RolledBack.UNKNOWN, now_ns, told=True)
@@ -569,7 +574,7 @@ class Handshakes:
         """The peer has answered from somewhere else: it is there. Raises ProtocolError ``unexpected-response``."""
         conversation.look_around().handle_response(answer, sender)
         self._index.move(conversation, sender)
-        conversation.session.sizing.handle_moved()
+        conversation.session.handle_moved()
 
     def of(self, header: Header) -> Conversation:
         """Whose datagram it is. Raises ProtocolError ``unknown-connection``, ``unknown-kind``."""
@@ -582,7 +587,7 @@ class Handshakes:
 
     def has(self, conversation: Conversation) -> bool:
         """Whether a conversation is not gone."""
-        return conversation.session.hello.connection_id in self.conversations
+        return conversation.session.connection_id in self.conversations
 
     def remove(self, conversation: Conversation) -> None:
         """A closed conversation has said its last word."""
@@ -645,4 +650,4 @@ def _has_lost(older: Conversation, newer: Conversation) -> bool:
     if not older.session.initiator:
         return older.own.dialled == newer.own.dialled
     # Who has proved to be this peer has no other name for us. If both called at once ours carries something by now.
-    return newer.channel.peer != "" and not older.session.window.unacked
+    return newer.channel.peer != "" and not older.session.stats().unacked

@@ -18,10 +18,10 @@ from triack.queues.peers.introduction import NO_NODE, Introduction
 from triack.queues.peers.path import Paths
 from triack.queues.peers.reconnect import Patience
 from triack.queues.peers.resuming import Resuming
+from triack.queues.peers.session_port import SessionPort
 from triack.queues.streams.outgoing_queue import OutgoingQueue
 from triack.session.protocol.settings import WINDOW_MAX
 from triack.session.protocol.states import SessionState
-from triack.session.session import Session
 
 if TYPE_CHECKING:
     from random import Random
@@ -68,7 +68,7 @@ class Conversation:
         label: the session's id as the log writes it.
     """
 
-    session: Session
+    session: SessionPort
     channel: Channel
     path: str
     peer_name: str
@@ -87,7 +87,7 @@ class Conversation:
     label: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.label = f"{self.session.hello.session_id:016x}"
+        self.label = f"{self.session.session_id:016x}"
 
     def wake(self) -> None:
         """Something was said to the session, or for it: it must be looked at before the node rests."""
@@ -138,12 +138,12 @@ class Conversation:
     def withhold(self, delivery: Delivery, packet: int) -> None:
         """A packet of the session is refused. Where a session ack would free it, none does before its rejection."""
         if FREED_BY[delivery, Role.ORIGIN] is Ack.SESSION:
-            self.session.answering.session_ack.handle_refused(packet)
+            self.session.withhold(packet)
 
-    def handle_refused(self, numbers: tuple[int, ...]) -> None:
-        """The peer knows that these packets of the session are refused."""
+    def handle_rejections_known(self, numbers: tuple[int, ...]) -> None:
+        """The peer has the rejections of these packets of the session."""
         self.refusing -= len(numbers)
-        self.session.handle_refused(numbers)
+        self.session.handle_rejections_known(numbers)
 
     def put_control(self, key: tuple[int, int], control: Control) -> bool:
         """Queue an order ack or a rejection; a newer one takes the place of an older.
@@ -156,7 +156,7 @@ class Conversation:
         full = older is None and len(waiting) >= CONTROL_MAX
         if full or self.refusing + len(control.refuses) > REFUSING_MAX:
             for number in control.refuses:
-                self.session.answering.session_ack.handle_unanswered(number)
+                self.session.handle_unanswered(number)
             self.wake()
             return False
         self.refusing += len(control.refuses)
@@ -355,7 +355,7 @@ class Link:
     def datagram_bytes(self) -> int | None:
         """The largest datagram of the open session; None when there is none."""
         conversation = self.conversation
-        return None if conversation is None or not conversation.is_open else conversation.session.sizing.size_bytes
+        return None if conversation is None or not conversation.is_open else conversation.session.stats().datagram_bytes
 
     def wake(self) -> None:
         """There may be something to do: to send, or to connect."""
@@ -450,10 +450,10 @@ class Link:
         """
         settled, spaced_ns = idle, now_ns
         if self.conversation is not None:
-            window = self.conversation.session.window
-            self.resends += window.resends
+            ended = self.conversation.session.stats()
+            self.resends += ended.resends
             # A peer may call a session idle that carries what it has not heard of.
-            settled = idle and not window.unacked
+            settled = idle and not ended.unacked
             if self.conversation.known is None:
                 spaced_ns = self.conversation.session.said_at_ns + self.calling.spacing_ns(now_ns)
                 self.calling.handle_missed()

@@ -7,10 +7,14 @@ from triack.base.units import SECOND, in_ns
 from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES
 from triack.queues.node_settings import NodeSettings
 from triack.session.congestion.auto_window import LEAST_PACKETS
-from triack.session.path.sizing import FLIGHT_PACKETS
+from triack.session.path.path_size import FLIGHT_PACKETS
+from triack.session.protocol.path_traits import MEMORY, TCP, UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
 
-__all__ = ["largest_window", "session_settings"]
+__all__ = ["largest_window", "session_settings", "traits_of"]
+
+TRAITS = {"udp": UDP, "tcp": TCP, "memory": MEMORY}
+"""What the scheme of an address says of the path to it."""
 
 PEER_PARTS = 4
 """A node tells its peers when a quarter of what they may fill is full, and takes what is on its way then."""
@@ -36,7 +40,7 @@ def session_settings(
         store_factor: how many times the usual wait it waits for store acks.
     """
     session = _patient(settings.session) if direct else settings.session
-    if not address.startswith("udp:"):
+    if not traits_of(address).paced:
         session = replace(session, max_datagram_bytes=settings.stream_datagram_bytes)
     elif (most_bytes := _room_bytes(settings)) < session.max_datagram_bytes:
         session = replace(session, max_datagram_bytes=most_bytes)
@@ -52,6 +56,11 @@ def session_settings(
     if try_ns is not None and try_ns < in_ns(session.connect_timeout_s):
         session = replace(session, connect_timeout_s=try_ns / SECOND)
     return session
+
+
+def traits_of(address: str) -> PathTraits:
+    """The traits of the path to an address; those of a path in memory when its scheme is none of ``TRAITS``."""
+    return TRAITS.get(address.partition(":")[0], MEMORY)
 
 
 def _longer_s(fixed_s: float, factor: int, session: SessionSettings) -> float:

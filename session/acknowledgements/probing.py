@@ -17,8 +17,8 @@ first after half of the silence that closes a session, then after waits that dou
 noticed soon, and one that has nothing to say is left alone.
 """
 
-from triack.session.congestion.send_window import PacketState, SessionPacket
 from triack.session.protocol.frames import Ask
+from triack.session.protocol.packets import PacketState, SessionPacket
 
 __all__ = ["PROBE_PACKETS", "Probing"]
 
@@ -50,7 +50,7 @@ class Probing:
     """What one end has to ask.
 
     Args:
-        is_stream: whether what it asks stays behind what was sent before.
+        reliable: whether the path is (``PathTraits``).
 
     Attributes:
         heard_at_ns: when anything came last.
@@ -61,10 +61,10 @@ class Probing:
     __slots__ = (
         "_due",
         "_is_answered",
-        "_is_stream",
         "_persists",
         "_pings",
         "_quiets",
+        "_reliable",
         "_rounds",
         "_usual",
         "_vain",
@@ -73,8 +73,8 @@ class Probing:
         "ping_due",
     )
 
-    def __init__(self, *, is_stream: bool = False) -> None:
-        self._is_stream = self._pings = is_stream
+    def __init__(self, *, reliable: bool = False) -> None:
+        self._reliable = self._pings = reliable
         self._due: list[SessionPacket] = []
         self._quiets = 0
         self._rounds = 0
@@ -140,7 +140,7 @@ class Probing:
         self._end_row()
         self._persists = False
         self._quiets = 0
-        self._pings = self._is_stream
+        self._pings = self._reliable
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -191,5 +191,5 @@ class Probing:
         if self._due and self._due[0] is packet:
             del self._due[0]
             return True
-        self._pings = self._is_stream
+        self._pings = self._reliable
         return False

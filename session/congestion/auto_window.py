@@ -11,7 +11,7 @@ their place:
     a quarter was not used for a second: halved
 
 between a small window and the largest that both ends have room for. Receive buffers of TCP grow like that ("dynamic
-right-sizing", Fisk and Feng 2001), there by what arrives in a round trip.
+right-path_size", Fisk and Feng 2001), there by what arrives in a round trip.
 """
 
 from triack.base.units import SECOND

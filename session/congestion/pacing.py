@@ -14,6 +14,7 @@ from triack.session.congestion.congestion import Congestion, NewReno, Paced
 from triack.session.congestion.rtt import RoundTrip
 from triack.session.congestion.send_window import UNBOUNDED_BYTES
 from triack.session.congestion.stream_window import StreamWindow
+from triack.session.protocol.path_traits import PathTraits
 from triack.session.protocol.settings import SessionSettings
 
 __all__ = ["ASKS", "NetworkShare", "Pacer", "RunRoom", "network_share"]
@@ -110,7 +111,7 @@ class NetworkShare:
         datagram_bytes: of the largest datagram, to begin with.
         seed: any number; see ``Bbr``.
         now_ns: the clock.
-        is_stream: whether TCP looks after the network; then only how much.
+        paced: whether this end spreads what it sends (``PathTraits``); otherwise it only bounds how much is on its way.
 
     Attributes:
         window: how much may be on the wire.
@@ -119,12 +120,12 @@ class NetworkShare:
     __slots__ = ("_datagram_bytes", "_paced", "_pacer", "_passed_bytes", "_unasked_bytes", "window")
 
     def __init__(
-        self, settings: SessionSettings, datagram_bytes: int, seed: int, now_ns: int, *, is_stream: bool = False
+        self, settings: SessionSettings, datagram_bytes: int, seed: int, now_ns: int, *, paced: bool = True
     ) -> None:
         self._datagram_bytes = datagram_bytes
         self._pacer = Pacer(self._datagram_bytes, now_ns)
         self._paced: Paced | None = None
-        if not is_stream:
+        if paced:
             is_bbr = settings.congestion == "bbr"
             self._paced = Bbr(self._datagram_bytes, seed) if is_bbr else NewReno(self._datagram_bytes)
         self.window: Congestion = self._paced or StreamWindow(self._datagram_bytes)
@@ -193,9 +194,9 @@ class NetworkShare:
 
 
 def network_share(
-    scheme: str, settings: SessionSettings, datagram_bytes: int, seed: int, now_ns: int
+    traits: PathTraits, settings: SessionSettings, datagram_bytes: int, seed: int, now_ns: int
 ) -> NetworkShare | None:
-    """The share of a session with a peer at an address of that scheme; None where nothing is shared, in memory."""
-    if scheme not in ("tcp", "udp"):
+    """The share of a session on a path with these traits; None where no network is shared, as in memory."""
+    if not (traits.paced or traits.reliable):
         return None
-    return NetworkShare(settings, datagram_bytes, seed, now_ns, is_stream=scheme == "tcp")
+    return NetworkShare(settings, datagram_bytes, seed, now_ns, paced=traits.paced)

@@ -12,7 +12,6 @@ the counter of the newest datagram that brought a packet: that tells without dou
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from heapq import nsmallest
 from itertools import groupby, islice, takewhile
@@ -26,6 +25,7 @@ from triack.session.congestion.auto_window import AutoWindow
 from triack.session.congestion.congestion import Congestion
 from triack.session.congestion.rtt import RoundTrip
 from triack.session.congestion.undecided import Undecided
+from triack.session.protocol.packets import PacketState, SessionPacket
 
 __all__ = [
     "PACKET_THRESHOLD",
@@ -33,9 +33,7 @@ __all__ = [
     "TRANSITIONS",
     "UNBOUNDED_BYTES",
     "PacketEvent",
-    "PacketState",
     "SendWindow",
-    "SessionPacket",
 ]
 
 PACKET_THRESHOLD = 3
@@ -50,19 +48,6 @@ sending that several others of the same packet have followed."""
 
 UNBOUNDED_BYTES = 1 << 62
 """More than any window holds."""
-
-
-class PacketState(IntEnum):
-    """Where a packet is in its session."""
-
-    QUEUED = 0
-    """Numbered; it waits for the congestion window and the pacer."""
-    IN_FLIGHT = 1
-    """On the wire as far as we know."""
-    LOST = 2
-    """It goes out again, before anything that is queued."""
-    ACKED = 3
-    """Over."""
 
 
 class PacketEvent(IntEnum):
@@ -89,35 +74,6 @@ TRANSITIONS: dict[PacketState, dict[PacketEvent, PacketState]] = {
 error before it gets here, and only what is in flight can be lost."""
 
 
-@dataclass(slots=True)
-class SessionPacket:
-    """A packet of the session.
-
-    Attributes:
-        number: the session's own; it stays the same however often the packet is sent.
-        context: the caller's own; it comes back with the acks.
-        asks: which of its acks the caller wants at once, an ``Ask``.
-        is_freed: whether the caller needed no store ack of it any more before it was sent first.
-        size_bytes: of a datagram that carries nothing else.
-        sends: how often it was sent.
-        order: its place among all sendings of the session, the last time.
-        sending: what the congestion controller remembers of the last time.
-    """
-
-    number: int
-    delivery: Delivery
-    content: bytes
-    context: Any
-    asks: int
-    size_bytes: int
-    state: PacketState = PacketState.QUEUED
-    sends: int = 0
-    order: int = 0
-    sent_at_ns: int = 0
-    sending: Any = None
-    is_freed: bool = False
-
-
 class SendWindow:
     """The unacknowledged packets of one direction of one session.
 
@@ -128,8 +84,8 @@ class SendWindow:
         follows: whether the window follows the path, up to that (``auto_window``).
 
     Attributes:
-        most_bytes: what the peer has room for, by whatever transport (``sizing``). What waits here to be sent counts,
-            too: that leaves even if the peer says that it has no room.
+        most_bytes: what the peer has room for, by whatever transport (``path_size``). What waits here to be sent
+            counts, too: that leaves even if the peer says that it has no room.
         packet_bytes: the longest datagram in force.
         unsent_bytes: what waits here.
     """

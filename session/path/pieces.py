@@ -10,8 +10,8 @@ What is kept is bounded; the packets with the lowest numbers, which the peer sen
 
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
-from triack.session.congestion.send_window import SessionPacket
-from triack.session.protocol.frames import PIECE_HEADER_BYTES, Ask, PacketFrame, PieceFrame, encode_piece
+from triack.session.protocol.frames import Ask, PacketFrame, PieceFrame
+from triack.session.protocol.packets import SessionPacket
 
 __all__ = ["PIECES_BYTES_MAX", "Pieces", "count", "cut"]
 
@@ -23,29 +23,27 @@ PIECE_COST_BYTES = 256
 """What a piece takes in memory beside its bytes: 120 were measured. Many tiny ones are no way around the bound."""
 
 
-def cut(sent: SessionPacket, room_bytes: int, mark: int, *, asks: int) -> list[bytes]:
-    """The pieces of a packet as frames, in order; the last one asks for an ack if the packet does.
+def cut(sent: SessionPacket, piece_bytes: int, mark: int, *, asks: int) -> list[PieceFrame]:
+    """The pieces of a packet, in order; the last one asks for an ack if the packet does.
 
     Args:
         sent: the packet.
-        room_bytes: for the frames of a datagram.
+        piece_bytes: the content of each but the last.
         mark: of the owner's.
         asks: the ``Ask`` that goes with it.
     """
-    content, piece_bytes = sent.content, room_bytes - PIECE_HEADER_BYTES
-    total_bytes = len(content)
-    frames: list[bytes] = []
+    content, total_bytes = sent.content, len(sent.content)
+    pieces: list[PieceFrame] = []
     for offset in range(0, total_bytes, piece_bytes):
         piece = content[offset : offset + piece_bytes]
         ask = Ask(asks) if offset + piece_bytes >= total_bytes else Ask.NO
-        frame = PieceFrame(sent.number, sent.delivery, ask, total_bytes, offset, piece, mark)
-        frames.append(encode_piece(frame))
-    return frames
+        pieces.append(PieceFrame(sent.number, sent.delivery, ask, total_bytes, offset, piece, mark))
+    return pieces
 
 
-def count(sent: SessionPacket, room_bytes: int) -> int:
+def count(sent: SessionPacket, piece_bytes: int) -> int:
     """How many pieces there are of a packet."""
-    return -(-len(sent.content) // (room_bytes - PIECE_HEADER_BYTES))
+    return -(-len(sent.content) // piece_bytes)
 
 
 class _Unfinished:

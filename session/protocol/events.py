@@ -6,7 +6,7 @@ from enum import IntEnum
 from triack.base.delivery import Delivery
 from triack.base.ranges import Range
 from triack.base.reasons import DropReason
-from triack.session.congestion.send_window import SessionPacket
+from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.states import CloseReason
 
 __all__ = [

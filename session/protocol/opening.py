@@ -15,7 +15,7 @@ MSMQ's initiator sends the same figure in its connection parameters ([MS-MQQB] 3
 from dataclasses import replace
 
 from triack.base.units import MS
-from triack.session.protocol.frames import Hello, encode_round_trip
+from triack.session.protocol.frames import Hello, RoundTripFrame
 
 __all__ = ["Opening"]
 
@@ -53,7 +53,7 @@ class Opening:
 
     def __init__(self, hello: Hello, peer: Hello | None, spacing_ns: int = 0) -> None:
         self.initiator = peer is None
-        self._figure = b""
+        self._figure: RoundTripFrame | None = None
         self._spacing_ns = spacing_ns
         self.hello = hello if peer is None else replace(hello, sent_at_ns=peer.sent_at_ns)
         self.due = True
@@ -106,12 +106,12 @@ class Opening:
             tells: whether the acceptor has to know it.
         """
         self.unconfirmed = True
-        self._figure = encode_round_trip(rtt_ns) if tells else b""
+        self._figure = RoundTripFrame(rtt_ns) if tells else None
 
     @property
-    def figure(self) -> bytes:
-        """The frame that stands in each datagram that leaves now; empty for none."""
-        return self._figure if self.unconfirmed else b""
+    def figure(self) -> RoundTripFrame | None:
+        """The frame that stands in each datagram that leaves now, or None."""
+        return self._figure if self.unconfirmed else None
 
     def handle_opened(self, now_ns: int) -> int:
         """The session is open here: the introduction is not said again.

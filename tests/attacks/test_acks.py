@@ -11,17 +11,18 @@ from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
-from triack.session.protocol.frames import encode_ack, encode_store_ack
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.frames import AckFrame, StoreAckFrame
 
 
 def test_acks_of_what_was_never_sent_close_the_session() -> None:
     """With the reason that blames the peer; ranges beyond reason, too."""
     for acks in (
-        encode_ack(NumberSet(1_000), 64, 0, 0),
-        encode_ack(NumberSet(0, [(5, 2**32 - 2)]), 64, 2**64 - 1, 0),
-        encode_ack(NumberSet(2**64 - 1), 64, 0, 0),
-        encode_store_ack(NumberSet(1_000)),
-        encode_store_ack(NumberSet(2**64 - 1, [])),
+        BINARY.encode(AckFrame.of(NumberSet(1_000), 64, 0, 0)),
+        BINARY.encode(AckFrame.of(NumberSet(0, [(5, 2**32 - 2)]), 64, 2**64 - 1, 0)),
+        BINARY.encode(AckFrame.of(NumberSet(2**64 - 1), 64, 0, 0)),
+        BINARY.encode(StoreAckFrame.of(NumberSet(1_000))),
+        BINARY.encode(StoreAckFrame.of(NumberSet(2**64 - 1, []))),
     ):
         world, node, evil = victim()
         evil.frames(acks)

@@ -9,7 +9,8 @@ from tests.queues.hostile import (
 )
 from triack.base.units import SECOND
 from triack.ordering.order_ack import OrderAck
-from triack.session.protocol.frames import encode_ping
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.frames import PingFrame
 
 
 def test_pings_do_not_pile_up_order_acks() -> None:
@@ -18,7 +19,7 @@ def test_pings_do_not_pile_up_order_acks() -> None:
     evil.frames(evil.message(1))
     world.run(SECOND)
     for _ in range(2_000):
-        evil.frames(encode_ping())
+        evil.frames(BINARY.encode(PingFrame()))
     assert answers_waiting(node) <= 2
 
 
@@ -36,6 +37,6 @@ def test_pings_in_turn_ask_each_stream_once(monkeypatch: pytest.MonkeyPatch) -> 
         ask(ack)
 
     monkeypatch.setattr(OrderAck, "handle_request", count)
-    evil.each(*[encode_ping()] * 500)
+    evil.each(*[BINARY.encode(PingFrame())] * 500)
     assert len(asked) <= 200
     still_works(world, node)

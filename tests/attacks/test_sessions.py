@@ -13,6 +13,7 @@ from triack.base.units import SECOND
 from triack.queues.node_settings import NodeSettings
 from triack.queues.peers.handshake import SESSIONS_OF_ONE_MAX
 from triack.queues.peers.introduction import Introduction
+from triack.session.protocol.binary import BINARY
 
 
 def test_half_open_connections_do_not_shut_out_others() -> None:
@@ -20,7 +21,7 @@ def test_half_open_connections_do_not_shut_out_others() -> None:
     world, node, _ = victim(NodeSettings(max_sessions=20))
     for number in range(1, 500):
         hello = make_hello(Introduction(number.to_bytes(16, "big"), "x", "", node.address), number, number)
-        data = CHANNEL.seal(Kind.CONNECT, 6, 1, hello.encode(), 0)
+        data = CHANNEL.seal(Kind.CONNECT, 6, 1, BINARY.encode_hello(hello), 0)
         node.live.handle_datagram(data, f"udp://x{number}:1", world.now_ns)
         node.drain()
     assert node.live.drops[DropReason.HALF_OPEN_OVERFLOW] > 400

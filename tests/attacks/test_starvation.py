@@ -9,7 +9,8 @@ from tests.queues.world import PlainWorld, SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.units import MS
 from triack.queues.node_settings import Limits, NodeSettings
-from triack.session.protocol.frames import encode_ping
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.frames import PingFrame
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +50,7 @@ def hostile(world: World, hub: SimNode) -> None:
             evil.message(number + at, lane=1 + at % 7, previous=number - 1, body=body, delivery=delivery)
             for at, delivery in enumerate(Delivery)
         ]
-        evil.each(*frames, *[encode_ping()] * 50)
+        evil.each(*frames, *[BINARY.encode(PingFrame())] * 50)
         world.at(MS, turn)
 
     turn()

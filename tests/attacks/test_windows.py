@@ -9,18 +9,21 @@ from tests.queues.hostile import (
 from tests.queues.world import SimNode, World
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
-from triack.session.protocol.frames import encode_packet, encode_ping
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.frames import PacketFrame, PingFrame
 
 
 def test_packets_beyond_any_window_are_dropped_and_counted() -> None:
     """Each once, by its name; what came between them is taken."""
     world, node, evil = victim()
-    evil.each(evil.message(1), encode_packet(10_000, Delivery.EXPRESS, False, b""), encode_ping())
-    evil.frames(encode_packet(2**64 - 1, Delivery.EXPRESS, False, b""))
+    evil.each(
+        evil.message(1), BINARY.encode(PacketFrame(10_000, Delivery.EXPRESS, False, b"")), BINARY.encode(PingFrame())
+    )
+    evil.frames(BINARY.encode(PacketFrame(2**64 - 1, Delivery.EXPRESS, False, b"")))
     world.run(SECOND)
     assert node.live.drops == {"beyond-window": 2}
     world.run(SECOND)
-    evil.frames(encode_ping())
+    evil.frames(BINARY.encode(PingFrame()))
     assert sum(record["count"] for record in node.log("dropped") if record["reason"] == "beyond-window") == 2
     assert node.read_all("q") == [b"hello"]
 

@@ -11,23 +11,24 @@ from typing import Any
 
 import pytest
 
+from proof.search.stillness import session_of
 from tests.queues.hostile import Hostile, still_works, victim
 from triack.base.datagram import Kind
 from triack.base.delivery import Delivery
 from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import (
+    AckFrame,
     Ask,
+    CloseFrame,
+    PacketFrame,
     PieceFrame,
-    encode_ack,
-    encode_close,
-    encode_packet,
-    encode_piece,
-    encode_ping,
-    encode_probe,
-    encode_probed,
-    encode_store_ack,
+    PingFrame,
+    ProbedFrame,
+    ProbeFrame,
+    StoreAckFrame,
 )
 from triack.session.protocol.states import CloseReason
 
@@ -37,16 +38,18 @@ LARGE = 60_000
 Make = Callable[[Hostile], bytes]
 FRAMES: dict[str, Make] = {
     "nothing": lambda evil: b"",
-    "ping": lambda evil: encode_ping(),
-    "probe": lambda evil: encode_probe(1, 1_000),
-    "probed": lambda evil: encode_probed(1),
-    "ack": lambda evil: encode_ack(NumberSet(), 64, 0, 0),
-    "store ack": lambda evil: encode_store_ack(NumberSet()),
-    "ack of the refused": lambda evil: encode_ack(NumberSet(), 64, 0, 0, [(n, n) for n in range(1, 33, 2)]),
+    "ping": lambda evil: BINARY.encode(PingFrame()),
+    "probe": lambda evil: BINARY.encode(ProbeFrame(1, 1_000)),
+    "probed": lambda evil: BINARY.encode(ProbedFrame(1)),
+    "ack": lambda evil: BINARY.encode(AckFrame.of(NumberSet(), 64, 0, 0)),
+    "store ack": lambda evil: BINARY.encode(StoreAckFrame.of(NumberSet())),
+    "ack of the refused": lambda evil: BINARY.encode(
+        AckFrame.of(NumberSet(), 64, 0, 0, [(n, n) for n in range(1, 33, 2)])
+    ),
     "empty packet": lambda evil: evil.packet(b""),
     "packet": lambda evil: evil.message(evil.packets + 1, delivery=Delivery.EXPRESS),
-    "packet that came": lambda evil: encode_packet(1, Delivery.EXPRESS, False, b""),
-    "piece": lambda evil: encode_piece(PieceFrame(evil.packets + 3, Delivery.EXPRESS, Ask.NO, LARGE, 7, b"x")),
+    "packet that came": lambda evil: BINARY.encode(PacketFrame(1, Delivery.EXPRESS, False, b"")),
+    "piece": lambda evil: BINARY.encode(PieceFrame(evil.packets + 3, Delivery.EXPRESS, Ask.NO, LARGE, 7, b"x")),
     "noise": lambda evil: b"\xff" * 100,
 }
 
@@ -73,7 +76,7 @@ def work_of_each(frames: dict[str, Make]) -> dict[str, int]:
     work = {}
     for name, make in frames.items():
         _, _, evil = victim()
-        evil.each(encode_ping(), evil.packet(b""), make(evil))
+        evil.each(BINARY.encode(PingFrame()), evil.packet(b""), make(evil))
         work[name] = work_of(evil, make(evil))
     return work
 
@@ -93,14 +96,19 @@ def test_a_datagram_full_of_frames_is_no_work_and_ends_the_session(name: str) ->
     assert work_of(evil, frame * (LARGE // len(frame))) <= 10 * least
     assert node.live.drops == {"repeated-frame": 1}
     assert node.live.closes == {"protocol-error": 1}
-    assert evil.heard()[-1] == (Kind.DATA, encode_close(CloseReason.PROTOCOL_ERROR)), "the peer is told"
+    assert evil.heard()[-1] == (Kind.DATA, BINARY.encode(CloseFrame(CloseReason.PROTOCOL_ERROR))), "the peer is told"
     still_works(world, node)
 
 
 def test_frames_of_all_kinds_fit_one_datagram_once() -> None:
     """Two that tell different things are fine: our own datagrams have an ack and a store ack."""
     _, node, evil = victim()
-    once = encode_ack(NumberSet(), 64, 0, 0) + encode_store_ack(NumberSet()) + encode_ping() + encode_probed(1)
+    once = (
+        BINARY.encode(AckFrame.of(NumberSet(), 64, 0, 0))
+        + BINARY.encode(StoreAckFrame.of(NumberSet()))
+        + BINARY.encode(PingFrame())
+        + BINARY.encode(ProbedFrame(1))
+    )
     evil.frames(once + evil.packet(b""))
     assert DropReason.REPEATED_FRAME not in node.live.drops
     evil.frames(once + once)
@@ -110,12 +118,16 @@ def test_frames_of_all_kinds_fit_one_datagram_once() -> None:
 def test_the_same_ack_again_is_no_work() -> None:
     """Of numbers that were acknowledged before, however many a peer names, and in whatever ranges."""
     world, node, evil = victim()
-    session = next(iter(node.live.handshakes.conversations.values())).session
+    session = session_of(next(iter(node.live.handshakes.conversations.values())))
     session.window.highest_sent = 200_000
-    ack = encode_ack(NumberSet(0, [(3 * n, 3 * n + 1) for n in range(1, 60)] + [(1_000, 150_000)]), 64, 0, 0)
-    store_ack = encode_store_ack(NumberSet(0, [(3 * n, 3 * n + 1) for n in range(1, 60)] + [(1_000, 150_000)]))
+    ack = BINARY.encode(
+        AckFrame.of(NumberSet(0, [(3 * n, 3 * n + 1) for n in range(1, 60)] + [(1_000, 150_000)]), 64, 0, 0)
+    )
+    store_ack = BINARY.encode(
+        StoreAckFrame.of(NumberSet(0, [(3 * n, 3 * n + 1) for n in range(1, 60)] + [(1_000, 150_000)]))
+    )
     evil.each(ack, store_ack)
-    plain = work_of(evil, encode_ping())
+    plain = work_of(evil, BINARY.encode(PingFrame()))
     assert work_of(evil, ack) <= 10 * plain
     assert work_of(evil, store_ack) <= 10 * plain
     world.run(SECOND)

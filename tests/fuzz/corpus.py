@@ -28,6 +28,7 @@ from triack.ordering.rejections import Rejections
 from triack.queues import packing
 from triack.queues.peers.introduction import HistoryPoint, Introduction, RolledBack, StreamPosition
 from triack.session.protocol import frames
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason
@@ -101,15 +102,18 @@ def fragments() -> list[bytes]:
 
 
 def session_frames() -> list[bytes]:
-    packet = frames.encode_packet(4, Delivery.TRANSACTIONAL, True, sequences()[0], 5)
-    ack, store_ack = frames.encode_ack(NUMBERS, 64, 7, 8_000), frames.encode_store_ack(NUMBERS, 9)
-    refusing = frames.encode_ack(NUMBERS, 64, 7, 8_000, [(1, 1), (3, 5)])
-    ping, close = frames.encode_ping(), frames.encode_close(CloseReason.DRAINED)
+    packet = BINARY.encode(frames.PacketFrame(4, Delivery.TRANSACTIONAL, True, sequences()[0], 5))
+    ack, store_ack = (
+        BINARY.encode(frames.AckFrame.of(NUMBERS, 64, 7, 8_000)),
+        BINARY.encode(frames.StoreAckFrame.of(NUMBERS, 9)),
+    )
+    refusing = BINARY.encode(frames.AckFrame.of(NUMBERS, 64, 7, 8_000, [(1, 1), (3, 5)]))
+    ping, close = BINARY.encode(frames.PingFrame()), BINARY.encode(frames.CloseFrame(CloseReason.DRAINED))
     first = frames.PieceFrame(4, Delivery.TRANSACTIONAL, frames.Ask.NO, 8, 0, b"four", 5)
     last = frames.PieceFrame(4, Delivery.TRANSACTIONAL, frames.Ask.WITH_STORE, 8, 4, b"more", 5)
-    pieces = [frames.encode_piece(first), frames.encode_piece(last)]
-    round_trip = frames.encode_round_trip(8_000)
-    probe, probed = frames.encode_probe(3, 40), frames.encode_probed(3)
+    pieces = [BINARY.encode(first), BINARY.encode(last)]
+    round_trip = BINARY.encode(frames.RoundTripFrame(8_000))
+    probe, probed = BINARY.encode(frames.ProbeFrame(3, 40)), BINARY.encode(frames.ProbedFrame(3))
     return [
         packet,
         ack,
@@ -136,7 +140,7 @@ def runs() -> list[bytes]:
     found = []
     for delivery in Delivery:
         packets = [
-            frames.encode_packet(number, delivery, number == 5, content, number)
+            BINARY.encode(frames.PacketFrame(number, delivery, number == 5, content, number))
             for number, content in enumerate(contents, 1)
         ]
         found.append(b"".join(len(packet).to_bytes(2) + packet for packet in packets))
@@ -153,10 +157,12 @@ def steps() -> list[bytes]:
         return bytes([choice]) + b"".join(len(one).to_bytes(2) + one.replace(NODE, ORIGIN) for one in said)
 
     passing, done = ("time", (20_000).to_bytes(2)), ("disk", b"")
-    answer = frames.encode_packet(1, Delivery.EXPRESS, False, wire.encode_order_ack(b"b" * 16, 1, 1, 1))
-    packets = [frames.encode_packet(1, Delivery.EXPRESS, False, content) for content in sequences()]
+    answer = BINARY.encode(frames.PacketFrame(1, Delivery.EXPRESS, False, wire.encode_order_ack(b"b" * 16, 1, 1, 1)))
+    packets = [BINARY.encode(frames.PacketFrame(1, Delivery.EXPRESS, False, content)) for content in sequences()]
     arrived = script(*(("datagram", frame) for frame in session_frames()), done, ("read", bytes(9)), passing)
-    asked = script(("submit", b"hello"), done, ("datagram", frames.encode_ack(NumberSet(1), 64, 1, 0)), passing)
+    asked = script(
+        ("submit", b"hello"), done, ("datagram", BINARY.encode(frames.AckFrame.of(NumberSet(1), 64, 1, 0))), passing
+    )
     ordered = script(("submit", b"hello"), done, done, ("datagram", answer), done)
     moved = script(*(("other", bytes([kind]) + b"said") for kind in range(len(Kind))))
     together = [
@@ -217,7 +223,10 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     yield "run", runs()
     yield "trusted", steps()
     yield "schedule", schedules()
-    yield "hello", [frames.Hello(1, 2, 3, 1_200, Policy.of(SessionSettings()), one).encode() for one in told]
+    yield (
+        "hello",
+        [BINARY.encode_hello(frames.Hello(1, 2, 3, 1_200, Policy.of(SessionSettings()), one)) for one in told],
+    )
     yield "introduction", told
     yield "ordering", sequences()
     yield "body", bodies()

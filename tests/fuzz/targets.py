@@ -50,15 +50,16 @@ from triack.queues.peers.introduction import Introduction
 from triack.queues.streams.accepted_keys import KeptKey
 from triack.queues.streams.incoming_transfer import IncomingTransfer
 from triack.session.path.pieces import Pieces
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import PacketArrived, RunArrived
-from triack.session.protocol.frames import Ask, Hello, PacketFrame, PacketRun, PieceFrame, decode_frames, decode_run
+from triack.session.protocol.frames import Ask, PacketFrame, PacketRun, PieceFrame
 from triack.store.rows import TABLES
 from triack.tools.replay.log.compact import read_sources
 from triack.tools.replay.log.files import find_logs, read_records
 from triack.transport.address import Address, Destination
 from triack.transport.cookies import mac, mac_key
 from triack.transport.enrolment import EnrolmentClient, EnrolmentServer
-from triack.transport.frames import FrameBuffer
+from triack.transport.frames import LengthFramer
 from triack.transport.invitation import Invitation, decode_code
 from triack.transport.noise import AESGCM_SHA256, Handshake, KeyPair, Pattern
 from triack.transport.secure import CONNECT_BYTES, SecureChannels
@@ -177,7 +178,7 @@ def enrolment_who(data: bytes) -> None:
 def stream(data: bytes) -> None:
     """A byte stream, in pieces of the size that its first byte says: they come to the same as all at once."""
     size = 1 + (data[0] if data else 0)
-    whole, pieces = FrameBuffer(), FrameBuffer()
+    whole, pieces = LengthFramer(), LengthFramer()
     found: list[bytes] = []
     with refusing(ProtocolError):
         for at in range(0, len(data), size):
@@ -192,7 +193,7 @@ def session_frames(data: bytes) -> None:
     """The frames of a datagram, and packets of the pieces among them."""
     pieces = Pieces()
     with refusing(ProtocolError):
-        found = decode_frames(data)
+        found = BINARY.decode(data)
         assert len(found) <= len(data)
         for frame in found:
             if isinstance(frame, PieceFrame) and (packet := pieces.handle_piece(frame)) is not None:
@@ -203,7 +204,7 @@ def run(data: bytes) -> None:
     """Datagrams, each after its length in two bytes: read by the run, they are what each of them is by itself."""
     payloads = parts_of(data)
     each = list(leading_packets(payloads))
-    found = decode_run(payloads, each[0].number if each else 1)
+    found = BINARY.decode_run(payloads, each[0].number if each else 1)
     assert (found is None) == (not each)
     if found is None:
         return
@@ -222,7 +223,7 @@ def leading_packets(payloads: list[bytes]) -> Iterator[PacketFrame]:
     first: PacketFrame | None = None
     for step, payload in enumerate(payloads):
         with refusing(ProtocolError):
-            found = decode_frames(payload)
+            found = BINARY.decode(payload)
             packet = found[0] if len(found) == 1 else None
             if isinstance(packet, PacketFrame):
                 first = first or packet
@@ -250,7 +251,7 @@ def batches_of(found: PacketRun) -> None:
 def hello(data: bytes) -> None:
     """What each end says of itself; all of it means something."""
     with refusing(ProtocolError):
-        assert Hello.decode(data).encode() == data
+        assert BINARY.encode_hello(BINARY.decode_hello(data)) == data
 
 
 def introduction(data: bytes) -> None:

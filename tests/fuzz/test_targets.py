@@ -22,6 +22,7 @@ from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Outcome
 from triack.queues import packing
 from triack.session.protocol import frames
+from triack.session.protocol.binary import BINARY
 from triack.transport.frames import frame
 
 SLOW = {
@@ -100,8 +101,8 @@ def seen(count: int) -> bytes:
 
 
 GROWING: list[tuple[str, Callable[[int], bytes]]] = [
-    ("session_frames", lambda count: frames.encode_ping() * count),
-    ("session_frames", lambda count: frames.encode_packet(1, Delivery.EXPRESS, False, b"") * count),
+    ("session_frames", lambda count: BINARY.encode(frames.PingFrame()) * count),
+    ("session_frames", lambda count: BINARY.encode(frames.PacketFrame(1, Delivery.EXPRESS, False, b"")) * count),
     ("stream", lambda count: b"\0" + frame([b"x"] * count)[1:]),
     ("stream", lambda count: b"\0\0\0\0" + frame([b"x"] * count)),
     ("stream", lambda count: b"\0\0\xff\xf0" + bytes(count)),

@@ -15,7 +15,8 @@ from triack.queues.mailboxes.redelivery import Return
 from triack.queues.manager.effects import Effect, Send, WriteRecords
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.peers.introduction import Introduction
-from triack.session.protocol.frames import encode_ping
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.frames import PingFrame
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import parse_records
@@ -91,11 +92,11 @@ class Meeting:
             self.disk(b"")
             connect = next(said for said in self.poll() if said.kind is Kind.CONNECT)
             self._there = connect.hello.connection_id
-            self.say(Kind.ACCEPT, make_hello(introduction, connect.hello.session_id, HERE).encode())
+            self.say(Kind.ACCEPT, BINARY.encode_hello(make_hello(introduction, connect.hello.session_id, HERE)))
         else:
-            self.say(Kind.CONNECT, make_hello(introduction, 77, HERE).encode())
+            self.say(Kind.CONNECT, BINARY.encode_hello(make_hello(introduction, 77, HERE)))
             self._there = next(said for said in self.poll() if said.kind is Kind.ACCEPT).hello.connection_id
-        self.say(Kind.DATA, encode_ping())
+        self.say(Kind.DATA, BINARY.encode(PingFrame()))
         self.poll()
 
     def say(self, kind: Kind, *payloads: bytes) -> None:

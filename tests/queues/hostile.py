@@ -12,7 +12,8 @@ from triack.ordering.wire import OrderAckPacket, SequenceHeader, decode, encode_
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing, pack
 from triack.queues.peers.introduction import Introduction
-from triack.session.protocol.frames import Hello, PacketFrame, decode_frames, encode_close, encode_packet, encode_ping
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.frames import CloseFrame, Hello, PacketFrame, PingFrame
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason
@@ -35,7 +36,7 @@ class Opened(NamedTuple):
     @property
     def hello(self) -> Hello:
         """The hello of a connect or an accept."""
-        return Hello.decode(self.payload)
+        return BINARY.decode_hello(self.payload)
 
     @property
     def introduction(self) -> Introduction:
@@ -52,7 +53,7 @@ def open_datagram(datagram: bytes) -> Opened:
 def make_connect(introduction: Introduction, session_id: int, counter: int = 1) -> bytes:
     """A connect that says what the test wants said."""
     hello = make_hello(introduction, session_id)
-    return CHANNEL.seal(Kind.CONNECT, hello.connection_id, counter, hello.encode(), 0)
+    return CHANNEL.seal(Kind.CONNECT, hello.connection_id, counter, BINARY.encode_hello(hello), 0)
 
 
 def make_hello(introduction: Introduction, session_id: int, connection_id: int = 6) -> Hello:
@@ -74,10 +75,10 @@ class Hostile:
         self._counter = 0
         world.network.tap = self._listen
         hello = make_hello(Introduction(ORIGIN, name, "", dialled or victim.address), session_id, 4_242)
-        self.datagram(Kind.CONNECT, hello.encode(), 0)
+        self.datagram(Kind.CONNECT, BINARY.encode_hello(hello), 0)
         accepts = [opened for opened in self.heard() if opened[0] is Kind.ACCEPT]
-        self.connection_id = Hello.decode(accepts[0][1]).connection_id
-        self.frames(encode_ping())
+        self.connection_id = BINARY.decode_hello(accepts[0][1]).connection_id
+        self.frames(BINARY.encode(PingFrame()))
 
     def _listen(self, datagram: bytes, sender: str, to: str) -> None:
         if to == self.address:
@@ -114,7 +115,7 @@ class Hostile:
     def packet(self, content: bytes, delivery: Delivery = Delivery.TRANSACTIONAL) -> bytes:
         """The next packet of the session, as a frame."""
         self.packets += 1
-        return encode_packet(self.packets, delivery, False, content)
+        return BINARY.encode(PacketFrame(self.packets, delivery, False, content))
 
     def message(
         self,
@@ -150,7 +151,10 @@ class Curt:
             return
         there = opened.hello.connection_id
         hello = make_hello(Introduction(ORIGIN, "curt", self.address, self.address), opened.hello.session_id)
-        said = (Kind.ACCEPT, opened.counter, hello.encode()), (Kind.DATA, 2, encode_close(self.reason))
+        said = (
+            (Kind.ACCEPT, opened.counter, BINARY.encode_hello(hello)),
+            (Kind.DATA, 2, BINARY.encode(CloseFrame(self.reason))),
+        )
         for kind, counter, payload in said:
             self._network.send(CHANNEL.seal(kind, there, counter, payload, 0), self.address, sender)
 
@@ -165,12 +169,12 @@ def without_order_acks(datagram: bytes, _sender: str = "", _to: str = "") -> byt
     opened = open_datagram(datagram)
     if opened.kind is Kind.ACCEPT:
         said = replace(opened.introduction, positions=()).encode()
-        hello = replace(opened.hello, introduction=said).encode()
+        hello = BINARY.encode_hello(replace(opened.hello, introduction=said))
         return CHANNEL.seal(opened.kind, opened.connection_id, opened.counter, hello, 0)
     if opened.kind is not Kind.DATA:
         return datagram
     payload = opened.payload
-    for frame in decode_frames(payload):
+    for frame in BINARY.decode(payload):
         if isinstance(frame, PacketFrame):
             packet = decode(frame.content)
             if isinstance(packet, OrderAckPacket):

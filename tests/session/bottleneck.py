@@ -7,8 +7,9 @@ from random import Random
 from tests.session.pair import OVERHEAD_BYTES, make_hello, make_session, unprobed
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import PacketArrived, Transmit, TransmitKind
-from triack.session.protocol.frames import PACKET_HEADER_BYTES, Hello
+from triack.session.protocol.path_traits import UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
 from triack.session.session import Session
 from triack.tools.bench.pipe import BITS, LinkPlan, Pipe
@@ -28,7 +29,7 @@ class Flow:
         ends: sender and receiver.
     """
 
-    def __init__(self, link: "Bottleneck", settings: SessionSettings, scheme: str) -> None:
+    def __init__(self, link: "Bottleneck", settings: SessionSettings, traits: PathTraits) -> None:
         self.link = link
         self.sends = True
         self.gap_ns = 0
@@ -38,11 +39,11 @@ class Flow:
         self._turn_at_ns: list[int | None] = [0, 0]
         self._random = Random(len(link.flows))
         self._ready_at_ns = 0
-        overhead = OVERHEAD_BYTES + PACKET_HEADER_BYTES
+        overhead = OVERHEAD_BYTES + BINARY.packet_header_bytes
         self._content = bytes(unprobed(settings).max_datagram_bytes - overhead)
         self.ends: list[Session] = [
-            make_session(1, settings, scheme=scheme),
-            make_session(2, settings, scheme=scheme, peer=make_hello(1, settings)),
+            make_session(1, settings, traits=traits),
+            make_session(2, settings, traits=traits, peer=make_hello(1, settings)),
         ]
 
     @property
@@ -105,7 +106,7 @@ class Flow:
         if transmit.kind is TransmitKind.DATA:
             session.handle_datagram(transmit.payload, transmit.counter, self.link.now_ns)
         else:
-            session.handle_hello(Hello.decode(transmit.payload), self.link.now_ns)
+            session.handle_hello(BINARY.decode_hello(transmit.payload), self.link.now_ns)
 
 
 class Bottleneck:
@@ -117,14 +118,14 @@ class Bottleneck:
         flows: one for each of the settings.
     """
 
-    def __init__(self, plan: LinkPlan, *flows: SessionSettings, scheme: str = "udp") -> None:
+    def __init__(self, plan: LinkPlan, *flows: SessionSettings, traits: PathTraits = UDP) -> None:
         self.now_ns = 0
         self.pipes = [Pipe(plan, Random(f"{plan.seed} {way}")) for way in range(2)]
         self._moments: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
         self.flows: list[Flow] = []
         for settings in flows:
-            self.flows.append(Flow(self, settings, scheme))
+            self.flows.append(Flow(self, settings, traits))
 
     def later(self, wait_ns: int, action: Callable[[], None]) -> None:
         """Do something then."""

@@ -9,6 +9,8 @@ from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
 from triack.base.units import MS, SECOND
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.codec import Codec
 from triack.session.protocol.events import (
     Event,
     PacketArrived,
@@ -18,7 +20,8 @@ from triack.session.protocol.events import (
     Transmit,
     TransmitKind,
 )
-from triack.session.protocol.frames import CloseFrame, Hello, decode_frames
+from triack.session.protocol.frames import CloseFrame, Hello
+from triack.session.protocol.path_traits import MEMORY, UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason, SessionState
 from triack.session.protocol.timers import Timer
@@ -55,24 +58,31 @@ def make_hello(node: int, settings: SessionSettings = DEFAULTS, sent_at_ns: int 
 
 
 def make_session(
-    node: int, settings: SessionSettings = DEFAULTS, *, peer: Hello | None = None, scheme: str = "udp", now_ns: int = 0
+    node: int,
+    settings: SessionSettings = DEFAULTS,
+    *,
+    peer: Hello | None = None,
+    traits: PathTraits = UDP,
+    codec: Codec = BINARY,
+    now_ns: int = 0,
 ) -> Session:
     """One end of session 7; it accepts when it has a peer's hello."""
     return Session(
         unprobed(settings),
+        codec,
         session_id=7,
         connection_id=node,
         introduction=b"node-%d" % node,
         peer=peer,
         overhead_bytes=OVERHEAD_BYTES,
-        scheme=scheme,
+        traits=traits,
         now_ns=now_ns,
     )
 
 
-def _scheme(udp: bool) -> str:
-    """What is not to be bounded by what a network takes is in memory."""
-    return "udp" if udp else "memory"
+def _traits(udp: bool) -> PathTraits:
+    """A test that is not about the network has its sessions in memory."""
+    return UDP if udp else MEMORY
 
 
 class Pair:
@@ -100,7 +110,7 @@ class Pair:
         self.store_ns = store_ns
         self.lose = lose
         self.by_run = by_run
-        self.a = make_session(1, settings, scheme=_scheme(udp))
+        self.a = make_session(1, settings, traits=_traits(udp))
         self.ends: dict[str, Session] = {"a": self.a}
         self.events: dict[str, list[Event]] = {"a": [], "b": []}
         self.sent: dict[str, list[tuple[int, Transmit]]] = {"a": [], "b": []}
@@ -260,11 +270,11 @@ class Pair:
             except ProtocolError as error:
                 self.drops[error.reason] += 1
             return
-        hello = Hello.decode(transmit.payload)
+        hello = BINARY.decode_hello(transmit.payload)
         if target in self.ends:
             self.ends[target].handle_hello(hello, self.now_ns)
             return
-        self.ends["b"] = make_session(2, self._peer_settings, peer=hello, scheme=_scheme(self._udp), now_ns=self.now_ns)
+        self.ends["b"] = make_session(2, self._peer_settings, peer=hello, traits=_traits(self._udp), now_ns=self.now_ns)
 
 
 def _address(name: str) -> str:
@@ -284,7 +294,7 @@ def reasons(pair: Pair, end: str = "a") -> list[CloseReason]:
 def goodbyes(pair: Pair, end: str) -> list[CloseReason]:
     """What an end said when it closed."""
     told = [sent for _, sent in pair.sent[end] if sent.kind is TransmitKind.DATA]
-    frames = [frame for sent in told for frame in decode_frames(sent.payload)]
+    frames = [frame for sent in told for frame in BINARY.decode(sent.payload)]
     return [frame.reason for frame in frames if isinstance(frame, CloseFrame)]
 
 

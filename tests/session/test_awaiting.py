@@ -9,8 +9,9 @@ from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.session.acknowledgements.session_ack import PATIENCE_NS
 from triack.session.congestion.pacing import NetworkShare
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import SessionClosed
-from triack.session.protocol.frames import Ask, PacketFrame, decode_frames, encode_ping
+from triack.session.protocol.frames import Ask, PacketFrame, PingFrame
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason, SessionState
 from triack.tools.sim.faults import Faults
@@ -40,7 +41,7 @@ def test_what_may_wait_for_the_store_is_not_probed_before_it_has() -> None:
         pair.a.send_packets(Delivery.TRANSACTIONAL, [b"x"], [None], [ask])
         run = pair.a.poll_run(pair.now_ns)
         assert run is not None
-        (frame,) = decode_frames(run.payloads[0])
+        (frame,) = BINARY.decode(run.payloads[0])
         assert isinstance(frame, PacketFrame)
         assert frame.ask == ask
         deadline_ns = pair.a.next_deadline()
@@ -101,7 +102,7 @@ def test_any_datagram_keeps_the_session_alive() -> None:
     pair.send("a", 1)
     for _ in range(7):
         pair.run(1_900 * MS)
-        pair.inject("a", encode_ping())
+        pair.inject("a", BINARY.encode(PingFrame()))
         pair.drain()
     start_ns = pair.now_ns
     assert pair.a.state is SessionState.OPEN

@@ -6,15 +6,17 @@ from tests.session.pair import Pair, make_session
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.units import MS, SECOND
-from triack.session.acknowledgements.answering import Answering
+from triack.session.acknowledgements.ack_sender import AckSender
 from triack.session.acknowledgements.probing import Probing
 from triack.session.congestion.pacing import NetworkShare
 from triack.session.congestion.rtt import RoundTrip
 from triack.session.congestion.send_window import SendWindow
 from triack.session.departing import Departing
-from triack.session.path.sizing import Sizing
+from triack.session.path.path_size import PathSize
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import PacketsAcked, PacketsStored
-from triack.session.protocol.frames import Ask, PacketFrame, decode_frames
+from triack.session.protocol.frames import Ask, PacketFrame
+from triack.session.protocol.path_traits import UDP
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.timers import Timers
@@ -65,11 +67,19 @@ def test_probes_take_none_of_the_credit_of_what_comes_after() -> None:
     rtt.update(10 * SECOND)
     share = NetworkShare(settings, 1_200, 1, 0)
     window, probing = SendWindow(8, rtt, share.window), Probing()
-    answering = Answering(8, Policy.of(settings), 16)
-    sizing = Sizing(
-        "udp", 1_200, overhead_bytes=0, share=share, window=window, rtt=rtt, timers=timers, tell=lambda _event: None
+    ack_sender = AckSender(8, Policy.of(settings), 16)
+    path_size = PathSize(
+        UDP,
+        1_200,
+        overhead_bytes=0,
+        packet_header_bytes=20,
+        share=share,
+        window=window,
+        rtt=rtt,
+        timers=timers,
+        tell=lambda _event: None,
     )
-    departing = Departing(window, share, probing, answering, rtt, timers, sizing)
+    departing = Departing(window, share, probing, ack_sender, rtt, timers, path_size)
     first, second = window.push(Delivery.EXPRESS, [bytes(1_100)] * 2, [None] * 2, [False] * 2, 0)
     departing.handle_sent(first, 1, 0)
     for counter in range(2, 22):
@@ -80,7 +90,7 @@ def test_probes_take_none_of_the_credit_of_what_comes_after() -> None:
 
 
 def numbers_that_ask(payloads: list[bytes]) -> list[int]:
-    frames = [frame for payload in payloads for frame in decode_frames(payload)]
+    frames = [frame for payload in payloads for frame in BINARY.decode(payload)]
     return [frame.number for frame in frames if isinstance(frame, PacketFrame) and frame.ask]
 
 
@@ -102,7 +112,7 @@ def test_an_ack_that_is_due_goes_before_a_run() -> None:
     pair = Pair.opened(SessionSettings(max_unacked_packet=8), udp=False)
     pair.confirm()
     pair.b.send_packets(Delivery.EXPRESS, [b"x"] * 3, [None] * 3, [False] * 3)
-    pair.b.answering.session_ack.debt.handle_request()
+    pair.b.ack_sender.session_ack.debt.handle_request()
     assert pair.b.poll_run(pair.now_ns) is None
     first = pair.b.poll_transmit(pair.now_ns)
     assert first is not None
@@ -127,6 +137,6 @@ def test_a_window_that_is_closed_asks_at_once() -> None:
     pair.a.send_packets(Delivery.TRANSACTIONAL, [b"x"], [None], [Ask.WITH_STORE])
     run = pair.a.poll_run(pair.now_ns)
     assert run is not None
-    (frame,) = decode_frames(run.payloads[0])
+    (frame,) = BINARY.decode(run.payloads[0])
     assert isinstance(frame, PacketFrame)
     assert frame.ask == Ask.AT_ONCE

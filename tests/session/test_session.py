@@ -23,19 +23,10 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.ranges import NumberSet
 from triack.base.units import MS, SECOND
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.codec import content_limit_bytes
 from triack.session.protocol.events import PacketsAcked, SessionOpened, Transmit, TransmitKind
-from triack.session.protocol.frames import (
-    PIECE_HEADER_BYTES,
-    Hello,
-    PacketFrame,
-    PingFrame,
-    content_limit_bytes,
-    decode_frames,
-    encode_ack,
-    encode_packet,
-    encode_ping,
-    encode_store_ack,
-)
+from triack.session.protocol.frames import AckFrame, PacketFrame, PingFrame, StoreAckFrame
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason, SessionState
 
@@ -49,7 +40,7 @@ def kinds(pair: Pair, end: str) -> list[tuple[int, TransmitKind]]:
 
 def asks(pair: Pair, end: str = "a") -> list[int]:
     """Numbers of the packets that asked for an ack."""
-    frames = [frame for _, sent in pair.sent[end] if sent.packet is not None for frame in decode_frames(sent.payload)]
+    frames = [frame for _, sent in pair.sent[end] if sent.packet is not None for frame in BINARY.decode(sent.payload)]
     return [frame.number for frame in frames if isinstance(frame, PacketFrame) and frame.ask]
 
 
@@ -158,7 +149,7 @@ def test_a_late_copy_of_a_connect_opens_nothing() -> None:
     """An acceptor made by it never hears a confirmation: the initiator answers to the session in use."""
     pair = Pair.opened()
     connect = pair.sent["a"][0][1]
-    late = make_session(3, peer=Hello.decode(connect.payload), now_ns=pair.now_ns)
+    late = make_session(3, peer=BINARY.decode_hello(connect.payload), now_ns=pair.now_ns)
     accept = late.poll_transmit(pair.now_ns)
     assert accept is not None
     pair.deliver("a", accept)
@@ -175,7 +166,7 @@ def test_a_late_copy_of_a_connect_opens_nothing() -> None:
 def test_an_acceptor_that_ends_before_its_accept_has_left_says_nothing() -> None:
     """The accept makes the keys: whoever waits for it could open nothing else. The same when it was to leave again."""
     pair = Pair.opened()
-    connect = Hello.decode(pair.sent["a"][0][1].payload)
+    connect = BINARY.decode_hello(pair.sent["a"][0][1].payload)
     new, known = (make_session(3, peer=connect, now_ns=pair.now_ns) for _ in range(2))
     assert known.poll_transmit(pair.now_ns) is not None
     known.handle_hello(connect, pair.now_ns)
@@ -198,7 +189,7 @@ def test_data_before_the_accept_is_refused_by_name() -> None:
     pair = Pair()
     for _ in range(2):
         with pytest.raises(ProtocolError) as caught:
-            pair.inject("a", encode_ping())
+            pair.inject("a", BINARY.encode(PingFrame()))
         assert caught.value.reason == "not-open"
         pair.a.close(CloseReason.LOCAL_STOP)
 
@@ -230,7 +221,7 @@ def test_an_ack_may_shrink_the_window() -> None:
     """A receiver in distress says 1, and later says more; a window of 0 would never open again, so it counts as 1."""
     pair = Pair.opened()
     for told, room in ((1, 1), (7, 7), (0, 1), (1_000, 64)):
-        pair.inject("a", encode_ack(NumberSet(), told, 0, 0))
+        pair.inject("a", BINARY.encode(AckFrame.of(NumberSet(), told, 0, 0)))
         assert pair.a.room == room
 
 
@@ -265,7 +256,7 @@ def test_below_the_window_nobody_asks() -> None:
 def test_the_congestion_window_closing_asks() -> None:
     """The first window asks before the next packets may be too much for it, and with the last that it may hold."""
     pair = Pair.opened()
-    content = bytes(content_limit_bytes(1_200, OVERHEAD_BYTES))
+    content = bytes(content_limit_bytes(BINARY, 1_200, OVERHEAD_BYTES))
     for _ in range(30):
         pair.a.send_packet(Delivery.EXPRESS, content, None)
     pair.drain()
@@ -320,7 +311,7 @@ def test_a_probe_for_what_was_acked_meanwhile_is_not_sent() -> None:
     pair.send("a", 1, asks=True)
     deadline_ns = pair.now_ns + PROBE_NS
     pair.a.handle_timer(deadline_ns)
-    pair.a.handle_datagram(encode_ack(NumberSet(1), 64, 0, 0), 0, deadline_ns)
+    pair.a.handle_datagram(BINARY.encode(AckFrame.of(NumberSet(1), 64, 0, 0)), 0, deadline_ns)
     assert pair.a.poll_transmit(deadline_ns) is None
     assert pair.a.window.in_flight == 0
 
@@ -335,7 +326,7 @@ def test_a_ping_survives_a_probe_that_has_nothing_to_ask() -> None:
     pair.a.handle_timer(pair.now_ns + 250 * MS)
     sent = pair.a.poll_transmit(pair.now_ns + 250 * MS)
     assert sent is not None
-    assert PingFrame() in decode_frames(sent.payload)
+    assert PingFrame() in BINARY.decode(sent.payload)
 
 
 def test_three_probe_times_in_a_row_shrink_the_congestion_window() -> None:
@@ -358,7 +349,7 @@ def test_the_pacer_spreads_a_large_window() -> None:
     congestion = pair.a.window.congestion
     assert congestion is not None
     congestion.window_bytes = 40 * 1_200
-    content = bytes(content_limit_bytes(1_200, OVERHEAD_BYTES))
+    content = bytes(content_limit_bytes(BINARY, 1_200, OVERHEAD_BYTES))
     start_ns = pair.now_ns
     for _ in range(30):
         pair.a.send_packet(Delivery.EXPRESS, content, None)
@@ -377,7 +368,7 @@ def test_a_store_ack_costs_what_waits_for_it() -> None:
     """However many express packets went before it."""
     pair = Pair.opened()
     pair.a.window.highest_sent = 10**12
-    pair.inject("a", encode_store_ack(NumberSet(10**12)))
+    pair.inject("a", BINARY.encode(StoreAckFrame.of(NumberSet(10**12))))
     assert pair.a.state is SessionState.OPEN
 
 
@@ -385,7 +376,7 @@ def test_an_ack_with_many_ranges_fits_the_smallest_datagram() -> None:
     """The lowest ranges go, in a datagram of the allowed size, and the sender of acks falls silent."""
     pair = Pair.opened(SessionSettings(max_datagram_bytes=DATAGRAM_MIN_BYTES), udp=False)
     for number in range(2, 129, 2):
-        pair.inject("b", encode_packet(number, Delivery.EXPRESS, False, b""))
+        pair.inject("b", BINARY.encode(PacketFrame(number, Delivery.EXPRESS, False, b"")))
     sent = pair.b.poll_transmit(pair.now_ns)
     assert sent is not None
     assert sent.ack is not None
@@ -398,9 +389,9 @@ def test_a_packet_and_both_acks_share_or_split_datagrams_within_the_limit() -> N
     """Whatever is owed, no datagram is larger than the peers agreed."""
     pair = Pair.opened(store_ns=None)
     for number in range(2, 129, 2):
-        pair.inject("b", encode_packet(number, Delivery.RECOVERABLE, False, b""))
+        pair.inject("b", BINARY.encode(PacketFrame(number, Delivery.RECOVERABLE, False, b"")))
     pair.b.handle_stored(list(range(2, 129, 2)), pair.now_ns)
-    pair.b.send_packet(Delivery.EXPRESS, bytes(content_limit_bytes(1_200, OVERHEAD_BYTES)), None)
+    pair.b.send_packet(Delivery.EXPRESS, bytes(content_limit_bytes(BINARY, 1_200, OVERHEAD_BYTES)), None)
     pair.drain()
     sent = [transmit for _, transmit in pair.sent["b"][1:]]
     assert all(len(transmit.payload) <= 1_200 - OVERHEAD_BYTES for transmit in sent)
@@ -414,9 +405,9 @@ def test_datagrams_leave_room_for_what_their_channel_adds(monkeypatch: pytest.Mo
     """Full packets, acks with few ranges or many: with the overhead none is larger than the peers agreed."""
     monkeypatch.setattr("tests.session.pair.OVERHEAD_BYTES", overhead_bytes)
     pair = Pair.opened()
-    content = bytes(content_limit_bytes(1_200, overhead_bytes))
+    content = bytes(content_limit_bytes(BINARY, 1_200, overhead_bytes))
     for number in range(2, 129, 2):
-        pair.inject("b", encode_packet(number, Delivery.EXPRESS, True, b""))
+        pair.inject("b", BINARY.encode(PacketFrame(number, Delivery.EXPRESS, True, b"")))
         pair.b.send_packet(Delivery.EXPRESS, content, None)
         pair.drain()
     sent = [transmit for _, transmit in pair.sent["b"][1:]]
@@ -450,4 +441,4 @@ def test_a_content_made_under_a_larger_setting_goes_out_all_the_same(size: int, 
     assert [len(content) for content in pair.fresh("b")] == [size]
     assert pair.unacked["a"] == set()
     numbers = [number for _, number in pair.packets("a")]
-    assert numbers == [1] * -(-size // (1_200 - OVERHEAD_BYTES - PIECE_HEADER_BYTES))
+    assert numbers == [1] * -(-size // (1_200 - OVERHEAD_BYTES - BINARY.piece_header_bytes))

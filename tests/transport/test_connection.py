@@ -9,13 +9,14 @@ from tests.transport.endpoints import Opener, received
 from triack.transport import connection
 from triack.transport.connection import UNSENT_BYTES_MAX, Connection
 from triack.transport.endpoint import Received
+from triack.transport.frames import LengthFramer
 
 BURST = [bytes(65_536)] * 64
 
 
 async def test_what_waits_has_an_end() -> None:
     """Before the connection is open, too: what finds no room is counted by whoever offered it."""
-    waiting = Connection("tcp://127.0.0.1:9", host=None)
+    waiting = Connection("tcp://127.0.0.1:9", LengthFramer(), host=None)
     refused = [waiting.offer(BURST) for _ in range(5)]
     assert refused[:3] == [0, 0, 0]
     assert refused[-1] == len(BURST)

@@ -7,6 +7,7 @@ import select
 import socket
 import ssl
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -20,9 +21,9 @@ from triack.base.reasons import DropReason
 from triack.transport import tcp
 from triack.transport.address import Address
 from triack.transport.endpoint import Endpoint, Received
-from triack.transport.frames import FRAME_BYTES_MAX, frame
+from triack.transport.frames import FRAME_BYTES_MAX, LengthFramer, frame
 from triack.transport.strangers import STRANGERS_PER_HOST_MAX
-from triack.transport.tcp import Tls
+from triack.transport.tcp import TcpEndpoint, Tls
 
 
 async def test_path_gone(opened: Opener) -> None:
@@ -358,3 +359,42 @@ async def test_slow_reader_gets_everything(opened: Opener) -> None:
     await here.send(datagrams, there.address)
     assert [data for data, _ in await received(there, 200)] == datagrams
     assert not here.drops
+
+
+class Lines(LengthFramer):
+    """Another framing: a datagram is a line."""
+
+    max_datagram_bytes = 10
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rest = b""
+
+    def frame(self, datagrams: Iterable[bytes]) -> bytes:
+        """With a line break behind each."""
+        return b"".join(datagram + b"\n" for datagram in datagrams)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that are whole."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return lines
+
+
+async def test_the_framer_of_an_endpoint_says_how_datagrams_stand_in_its_streams() -> None:
+    """Both ways, for each connection by itself; the framer's longest datagram is that of the endpoint."""
+    place = Address.parse("tcp://127.0.0.1:0", listening=True)
+    endpoint = await TcpEndpoint.open(place, loopback_only=True, tls=Tls(), framer=Lines)
+    connections = [await connected(endpoint) for _ in range(2)]
+    try:
+        for number, (_, writer) in enumerate(connections):
+            writer.write(b"hello %d\nhal" % number)
+        senders = dict(await received(endpoint, 2))
+        assert sorted(senders) == [b"hello 0", b"hello 1"]
+        for number, (reader, _) in enumerate(connections):
+            await endpoint.send([b"answer %d" % number, bytes(11)], senders[b"hello %d" % number])
+            assert await reader.readline() == b"answer %d\n" % number
+        assert endpoint.drops == {"too-large": 2}
+    finally:
+        for _, writer in connections:
+            writer.close()
+        await endpoint.close()

@@ -23,7 +23,7 @@ from triack.base.errors import AddressError, ProtocolError, TransportError
 from triack.base.units import MS, SECOND
 from triack.tools.sim.faults import Fates, Faults
 from triack.transport.address import Address
-from triack.transport.frames import FrameBuffer, frame
+from triack.transport.frames import LengthFramer, frame
 from triack.transport.resolve import SocketAddress, cannot, family_of, lookup, resolve_listening
 
 __all__ = ["Counters", "Direction", "Relay", "main", "rough"]
@@ -293,7 +293,7 @@ async def _run_until_one_ends(*ways: Coroutine[object, None, None]) -> None:
 
 
 async def _pass_frames(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: Direction) -> None:
-    frames = FrameBuffer()
+    frames = LengthFramer()
     deliver = partial(_write_frame, writer)
     with contextlib.suppress(OSError, ProtocolError):
         while data := await reader.read(READ_BYTES):

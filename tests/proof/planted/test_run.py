@@ -50,7 +50,7 @@ def test_nothing_is_found_where_nothing_is_wrong() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("plant", "why"), [(gone, "ChaosError: .* no wall_years"), (broken, "ChaosError: TypeError: .*positional")]
+    ("plant", "why"), [(gone, "ChaosError: .* no poll_later"), (broken, "ChaosError: TypeError: .*positional")]
 )
 def test_a_bug_that_does_not_fit_is_an_error(plant: Plant, why: str) -> None:
     """With its name and the reason: it is no bug that a seed could find."""

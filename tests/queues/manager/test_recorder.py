@@ -18,8 +18,8 @@ from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing
 from triack.queues.streams.outbox import PacketContext
 from triack.queues.streams.outgoing_queue import OutgoingQueue
-from triack.session.congestion.send_window import SessionPacket
 from triack.session.protocol.events import Transmit, TransmitKind
+from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import parse_records

@@ -2,6 +2,7 @@
 
 import pytest
 
+from proof.search.stillness import session_of
 from tests.queues.hostile import ORIGIN, Hostile
 from tests.queues.world import PlainWorld
 from triack.base.delivery import Delivery
@@ -9,12 +10,13 @@ from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.queues.peers import link
-from triack.session.protocol.frames import AckFrame, StoreAckFrame, decode_frames, encode_ack, encode_ping
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.frames import AckFrame, PingFrame, StoreAckFrame
 
 
 def stored(evil: Hostile) -> StoreAckFrame:
     """The last store ack that came."""
-    frames = [frame for _, payload in evil.heard()[1:] for frame in decode_frames(payload)]
+    frames = [frame for _, payload in evil.heard()[1:] for frame in BINARY.decode(payload)]
     return [frame for frame in frames if isinstance(frame, StoreAckFrame)][-1]
 
 
@@ -28,8 +30,8 @@ def test_store_acks_pass_what_is_refused_when_its_origin_knows() -> None:
     evil.frames(evil.message(2, queue="q", lane=1))
     world.run(SECOND)
     assert (stored(evil).cumulative, stored(evil).ranges) == (1, [(3, 3)])
-    sent = node.live.handshakes.with_peer(ORIGIN)[0].session.window.highest_sent
-    evil.frames(encode_ack(NumberSet(sent), 64, 0, 0), encode_ping())
+    sent = session_of(node.live.handshakes.with_peer(ORIGIN)[0]).window.highest_sent
+    evil.frames(BINARY.encode(AckFrame.of(NumberSet(sent), 64, 0, 0)), BINARY.encode(PingFrame()))
     world.run(SECOND)
     assert (stored(evil).cumulative, stored(evil).ranges) == (3, [])
 
@@ -46,9 +48,9 @@ def test_what_answers_refuse_is_bounded_until_the_peer_knows(monkeypatch: pytest
     (conversation,) = node.live.handshakes.with_peer(ORIGIN)
     assert conversation.refusing == 20
     assert node.live.drops[DropReason.CONTROL_OVERFLOW] == 30
-    sent = conversation.session.window.highest_sent
-    evil.frames(encode_ack(NumberSet(sent), 64, 0, 0))
-    evil.frames(encode_ping())
+    sent = session_of(conversation).window.highest_sent
+    evil.frames(BINARY.encode(AckFrame.of(NumberSet(sent), 64, 0, 0)))
+    evil.frames(BINARY.encode(PingFrame()))
     world.run(SECOND)
     assert conversation.refusing == 0
     assert stored(evil).cumulative == 20
@@ -61,8 +63,11 @@ def test_an_express_packet_that_gets_no_answer_is_acknowledged_and_no_more(monke
     node = world.node("b", queues=["q"])
     evil = Hostile(world, node)
     for number in (1, 2):
-        evil.frames(evil.message(number, previous=0, queue="nope", lane=2, delivery=Delivery.EXPRESS), encode_ping())
+        evil.frames(
+            evil.message(number, previous=0, queue="nope", lane=2, delivery=Delivery.EXPRESS),
+            BINARY.encode(PingFrame()),
+        )
         world.run(SECOND)
-    frames = [frame for _, payload in evil.heard()[1:] for frame in decode_frames(payload)]
+    frames = [frame for _, payload in evil.heard()[1:] for frame in BINARY.decode(payload)]
     acks = [(frame.cumulative, list(frame.refused)) for frame in frames if isinstance(frame, AckFrame)]
     assert acks[-1] == (2, [(1, 1)])

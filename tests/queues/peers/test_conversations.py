@@ -18,7 +18,7 @@ def knock(world: World, node: SimNode, number: int, source: str) -> None:
 
 
 def half_open(node: SimNode) -> list[int]:
-    return [one.session.hello.session_id for one in node.live.handshakes.conversations.values()]
+    return [one.session.session_id for one in node.live.handshakes.conversations.values()]
 
 
 def test_one_source_has_few_that_are_not_open() -> None:

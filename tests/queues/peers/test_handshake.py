@@ -18,7 +18,7 @@ from triack.base.units import MS, SECOND
 from triack.queues.node_settings import NodeSettings
 from triack.queues.peers import halted_peers
 from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
-from triack.session.protocol.frames import Hello
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim import residents
 from triack.tools.sim.faults import Faults
@@ -288,10 +288,10 @@ def test_a_peer_that_lies_about_our_past_halts_itself_alone(what: str) -> None:
     own = replace(harmless, remembered=lie)
     if what == "a rollback":
         own = replace(own, rolled_back=RolledBack.SENDER)
-    evil.datagram(Kind.CONNECT, make_hello(own, 78).encode(), 0)
+    evil.datagram(Kind.CONNECT, BINARY.encode_hello(make_hello(own, 78)), 0)
     assert b.live.rollbacks == {"ee" * 16: "peer" if what == "a rollback" else "own"}
     evil.frames(evil.message(1))
-    evil.datagram(Kind.CONNECT, make_hello(harmless, 79).encode(), 0)
+    evil.datagram(Kind.CONNECT, BINARY.encode_hello(make_hello(harmless, 79)), 0)
     world.run(SECOND)
     assert b.length("q") == 1
     assert b.live.drops[DropReason.ROLLBACK] == 2
@@ -430,9 +430,9 @@ def test_a_refusal_is_sealed_by_the_channel_that_answered() -> None:
     world.network.tap = lambda data, _sender, to: answers.append(data) if to == "udp://evil:1" else None
     lie = Introduction(b"n" * 16, "evil", "", node.address, NO_POINT, node.live.node_id, HistoryPoint(7, 1))
     channel = Keyed(b"evil key")
-    throw(world, node, channel.seal(Kind.CONNECT, 6, 3, make_hello(lie, 5).encode(), 0))
+    throw(world, node, channel.seal(Kind.CONNECT, 6, 3, BINARY.encode_hello(make_hello(lie, 5)), 0))
     (answer,) = answers
     header = read_header(answer)
-    said = Hello.decode(channel.open(answer, header, 0))
+    said = BINARY.decode_hello(channel.open(answer, header, 0))
     assert (header.connection_id, header.counter) == (6, 3)
     assert Introduction.decode(said.introduction).rolled_back is RolledBack.SENDER

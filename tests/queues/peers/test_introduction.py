@@ -19,6 +19,7 @@ from triack.queues.peers.introduction import (
     RolledBack,
     StreamPosition,
 )
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import Hello
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
@@ -104,7 +105,7 @@ def test_an_introduction_full_of_positions_fits_its_accept(text: str) -> None:
     assert full.room == own.room
     assert Introduction.decode(full.encode()) == full
     assert len(full.encode()) <= INTRODUCTION_BYTES_MAX < len(full.encode()) + 20
-    hello = Hello(1, 2, 3, 1_200, Policy.of(SessionSettings()), full.encode()).encode()
+    hello = BINARY.encode_hello(Hello(1, 2, 3, 1_200, Policy.of(SessionSettings()), full.encode()))
     header, tag, mac = 20, 16, 16
     assert header + KEY_BYTES + len(hello) + tag + mac <= CONNECT_BYTES
 

@@ -7,7 +7,8 @@ from triack.base.checks import LONGEST_LIFE_S
 from triack.base.units import SECOND, in_ns
 from triack.node.handles.policies import MSMQ
 from triack.queues.node_settings import NodeSettings
-from triack.queues.peers.session_settings import session_settings
+from triack.queues.peers.session_settings import session_settings, traits_of
+from triack.session.protocol.path_traits import MEMORY, TCP, UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
 
 
@@ -45,3 +46,11 @@ def test_it_is_in_force_at_both_ends(make: type[World], seconds: int) -> None:
     for node in (a, b):
         (opened,) = node.log("session_opened")
         assert opened["ack_timeout_min_ns"] == in_ns(seconds)
+
+
+@pytest.mark.parametrize(
+    ("address", "traits"),
+    [("udp://x:1", UDP), ("tcp://x:1", TCP), ("memory://x", MEMORY), ("udp:", UDP), ("x", MEMORY)],
+)
+def test_the_scheme_of_an_address_says_what_its_path_is(address: str, traits: PathTraits) -> None:
+    assert traits_of(address) == traits

@@ -15,7 +15,8 @@ from triack.base.units import MS, SECOND
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.node_settings import NodeSettings
 from triack.queues.peers.introduction import Introduction
-from triack.session.protocol.frames import Hello, StoreAckFrame, decode_frames, encode_close, encode_ping
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.frames import CloseFrame, Hello, PingFrame, StoreAckFrame
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.states import CloseReason
 from triack.tools.replay.engines.local_engine import judge_records
@@ -37,7 +38,7 @@ def test_noise_is_dropped_and_counted() -> None:
     random = Random(1)
     for length in range(200):
         evil.raw(random.randbytes(length))
-    good = evil.seal(Kind.DATA, encode_ping(), evil.connection_id)
+    good = evil.seal(Kind.DATA, BINARY.encode(PingFrame()), evil.connection_id)
     for length in range(len(good)):
         evil.raw(good[:length])
     assert node.live.drops.total() == 200 + len(good)
@@ -170,7 +171,7 @@ def test_what_comes_of_an_older_sequence_is_never_called_stored(delivery: Delive
     evil.each(*(evil.message(number, sequence=sequence, delivery=delivery) for number, sequence in ((1, 5), (2, 3))))
     world.run(SECOND)
     assert node.read_all("q") == [b"hello"]
-    acked = [frame for _, payload in evil.heard()[1:] for frame in decode_frames(payload)]
+    acked = [frame for _, payload in evil.heard()[1:] for frame in BINARY.decode(payload)]
     assert max(frame.cumulative for frame in acked if isinstance(frame, StoreAckFrame)) == 1
     assert judge_records(parse_records(b"".join(node.records))) == []
 
@@ -280,7 +281,7 @@ def test_odd_hellos_are_refused_or_harmless() -> None:
         Hello(5, 6, 0, 1_200, POLICY, Introduction(node.live.node_id, "me", node.address, node.address).encode()),
     ]
     for hello in hellos:
-        data = hello.encode()
+        data = BINARY.encode_hello(hello)
         for payload in (data, data[:-1], data + b"x", b""):
             node.live.handle_datagram(CHANNEL.seal(Kind.CONNECT, 6, 1, payload, 0), "udp://x:1", world.now_ns)
             node.drain()
@@ -307,7 +308,7 @@ def test_a_stream_cannot_change_its_queue_or_class() -> None:
 def test_nothing_is_taken_after_goodbye() -> None:
     """Frames behind a close, and datagrams to a closed session."""
     world, node, evil = victim()
-    evil.frames(encode_close(CloseReason.DRAINED), evil.message(1))
+    evil.frames(BINARY.encode(CloseFrame(CloseReason.DRAINED)), evil.message(1))
     evil.frames(evil.message(2))
     world.run(SECOND)
     assert node.length("q") == 0

@@ -13,7 +13,8 @@ from triack.queues.manager.effects import Effect
 from triack.queues.manager.engine import Engine
 from triack.queues.peers.path import GIVE_UP_NS
 from triack.queues.peers.vouching import Release, Vouch
-from triack.session.protocol.frames import encode_ping
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.frames import PingFrame
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Port
 from triack.transport.insecure import InsecureChannel
@@ -170,8 +171,8 @@ def test_who_is_not_connected_yet_looks_for_its_peer_nowhere_else() -> None:
     a.finish_job()
     a.poll()
     (conversation,) = a.engine.handshakes.conversations.values()
-    ours = conversation.session.hello.connection_id
-    data = InsecureChannel().seal(Kind.DATA, ours, 1, encode_ping(), a.now_ns)
+    ours = conversation.session.connection_id
+    data = InsecureChannel().seal(Kind.DATA, ours, 1, BINARY.encode(PingFrame()), a.now_ns)
     a.engine.handle_datagram(data, "memory://elsewhere", a.now_ns)
     assert a.engine.drops == {DropReason.NOT_OPEN: 1}
     for _ in range(10):

@@ -12,6 +12,7 @@ from triack.base.datagram import Kind, read_header
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import NodeSettings
 from triack.queues.peers.introduction import Introduction, StreamPosition
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import parse_records
@@ -169,7 +170,7 @@ def lying(datagram: bytes) -> bytes:
     if opened.kind is not Kind.ACCEPT:
         return datagram
     said = replace(opened.introduction, positions=(StreamPosition(1, 1, 1 + len(WINDOW)),))
-    hello = replace(opened.hello, introduction=said.encode()).encode()
+    hello = BINARY.encode_hello(replace(opened.hello, introduction=said.encode()))
     return CHANNEL.seal(opened.kind, opened.connection_id, opened.counter, hello, 0)
 
 

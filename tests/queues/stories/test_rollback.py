@@ -19,7 +19,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import RollbackDetected
 from triack.base.units import MS, SECOND
 from triack.queues.stages import STAGES, Stage
-from triack.session.protocol.frames import decode_frames
+from triack.session.protocol.binary import BINARY
 from triack.tools.sim.disk import Snapshot
 from triack.tools.sim.faults import Faults
 
@@ -260,7 +260,7 @@ def test_no_datagram_speaks_of_a_commit_that_has_not_returned(seed: int) -> None
         nonlocal told
         opened = open_datagram(datagram)
         if opened.kind is Kind.DATA:
-            serials = [getattr(frame, "mark", 0) for frame in decode_frames(opened.payload)]
+            serials = [getattr(frame, "mark", 0) for frame in BINARY.decode(opened.payload)]
         else:
             serials = [opened.introduction.point.serial]
         told = max([told, *serials])

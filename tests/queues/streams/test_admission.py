@@ -9,12 +9,13 @@ from triack.base.units import SECOND
 from triack.ordering.wire import HoldPacket, decode
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.node_settings import Limits, NodeSettings, Quota
-from triack.session.protocol.frames import PacketFrame, decode_frames
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.frames import PacketFrame
 
 
 def words(evil: Hostile) -> list[HoldPacket]:
     """What it was told of its streams."""
-    frames = [frame for _, payload in evil.heard()[1:] for frame in decode_frames(payload)]
+    frames = [frame for _, payload in evil.heard()[1:] for frame in BINARY.decode(payload)]
     packets = [decode(frame.content) for frame in frames if isinstance(frame, PacketFrame)]
     return [packet for packet in packets if isinstance(packet, HoldPacket)]
 

@@ -7,7 +7,7 @@ import pytest
 from proof.search import stillness
 from triack.base.delivery import Delivery
 from triack.session.acknowledgements.probing import Probing
-from triack.session.congestion.send_window import PacketState, SessionPacket
+from triack.session.protocol.packets import PacketState, SessionPacket
 
 
 def flying(*numbers: int) -> list[SessionPacket]:
@@ -132,7 +132,7 @@ def test_for_a_search_the_rounds_are_forgotten_and_what_is_due_is_not() -> None:
 
 def test_over_a_stream_it_asks_without_sending_again() -> None:
     """What is not acknowledged is on its way; a copy would only be behind it."""
-    probing = Probing(is_stream=True)
+    probing = Probing(reliable=True)
     assert not probing.handle_timer(flying(1), awaits=False)
     assert probing.ping_due
     assert probing.peek() is None
@@ -140,7 +140,7 @@ def test_over_a_stream_it_asks_without_sending_again() -> None:
 
 def test_what_an_answer_over_a_stream_does_not_acknowledge_goes_again() -> None:
     """Until something is acknowledged, or another packet leaves: the answer may be older than that."""
-    probing, (first, second) = Probing(is_stream=True), flying(1, 2)
+    probing, (first, second) = Probing(reliable=True), flying(1, 2)
     for moves_on in (probing.handle_progress, lambda: probing.handle_sent(second)):
         probing.handle_barren()
         assert probing.handle_timer([first], awaits=False)

@@ -9,8 +9,9 @@ from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.session.acknowledgements.session_ack import WITHHELD_MAX, SessionAck
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import PacketDropped
-from triack.session.protocol.frames import AckFrame, decode_frames, encode_packet, encode_ping
+from triack.session.protocol.frames import AckFrame, PacketFrame, PingFrame
 from triack.session.protocol.settings import SessionSettings
 
 BYTES = 100
@@ -124,7 +125,7 @@ def test_the_newest_datagram_is_echoed() -> None:
 
 
 def ack_frames(pair: Pair) -> list[AckFrame]:
-    told = [frame for _, sent in pair.sent["b"] if sent.ack for frame in decode_frames(sent.payload)]
+    told = [frame for _, sent in pair.sent["b"] if sent.ack for frame in BINARY.decode(sent.payload)]
     return [frame for frame in told if isinstance(frame, AckFrame)]
 
 
@@ -204,7 +205,7 @@ def test_a_duplicate_is_acknowledged_at_once_and_reported() -> None:
 def test_a_ping_is_answered_at_once() -> None:
     """Even by an end to which nothing was ever sent."""
     pair = Pair.opened()
-    pair.inject("b", encode_ping())
+    pair.inject("b", BINARY.encode(PingFrame()))
     pair.drain()
     assert pair.acks("b") == [(pair.now_ns, "request", 0)]
     assert "AcksRequested" in repr(pair.events["b"][-1])
@@ -235,8 +236,8 @@ def test_less_than_a_third_waits_for_the_second() -> None:
 def test_a_packet_beyond_the_window_is_dropped_by_name() -> None:
     """It is counted, not acknowledged, and not delivered."""
     pair = Pair.opened()
-    pair.inject("b", encode_packet(128, Delivery.EXPRESS, False, b"in"))
-    pair.inject("b", encode_packet(129, Delivery.EXPRESS, False, b"out"))
+    pair.inject("b", BINARY.encode(PacketFrame(128, Delivery.EXPRESS, False, b"in")))
+    pair.inject("b", BINARY.encode(PacketFrame(129, Delivery.EXPRESS, False, b"out")))
     pair.drain()
     dropped = [event.reason for event in pair.events["b"] if isinstance(event, PacketDropped)]
     assert dropped == [DropReason.BEYOND_WINDOW]

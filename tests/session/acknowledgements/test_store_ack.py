@@ -10,8 +10,9 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.ranges import NumberSet
 from triack.base.units import MS, SECOND
 from triack.session.acknowledgements.store_ack import StoreAck
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import PacketsStored
-from triack.session.protocol.frames import encode_packet, encode_ping, encode_store_ack
+from triack.session.protocol.frames import PacketFrame, PingFrame, StoreAckFrame
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import SessionState
 
@@ -142,7 +143,7 @@ def test_no_commit_no_store_ack_whatever_is_asked() -> None:
     pair = Pair.opened(store_ns=None)
     pair.send("a", 2, Delivery.RECOVERABLE)
     pair.run(SECOND)
-    for payload in (pair.sent["a"][-1][1].payload, encode_ping()):
+    for payload in (pair.sent["a"][-1][1].payload, BINARY.encode(PingFrame())):
         pair.inject("b", payload)
         pair.drain()
     assert stored_at(pair) == []
@@ -157,15 +158,15 @@ def test_a_packet_is_reported_stored_once() -> None:
     """Although it is sent again after its store ack, because the session ack of it was lost."""
     pair = Pair.opened(store_ns=None)
     pair.send("a", 2, Delivery.RECOVERABLE)
-    pair.inject("a", encode_store_ack(NumberSet(0, [(2, 2)])))
+    pair.inject("a", BINARY.encode(StoreAckFrame.of(NumberSet(0, [(2, 2)]))))
     pair.run(SECOND)
     assert [number for _, number in pair.packets("a")].count(2) == 1
     cut(pair)
     third = pair.send("a", 2, Delivery.RECOVERABLE)[-1]
-    pair.inject("a", encode_store_ack(NumberSet(1, [(third, third)])))
+    pair.inject("a", BINARY.encode(StoreAckFrame.of(NumberSet(1, [(third, third)]))))
     pair.run(SECOND)
     assert [number for _, number in pair.packets("a")].count(third) > 1
-    pair.inject("a", encode_store_ack(NumberSet(third)))
+    pair.inject("a", BINARY.encode(StoreAckFrame.of(NumberSet(third))))
     pair.drain()
     told = [event for event in pair.events["a"] if isinstance(event, PacketsStored)]
     assert [packet.context for event in told for packet in event.packets] == [2, 1, 4, 3]
@@ -205,9 +206,9 @@ def test_never_before_the_commit(steps: list[tuple[str, int, Delivery]]) -> None
     for step, value, delivery in steps:
         if step == "arrive":
             kind = classes.setdefault(value, delivery)
-            pair.inject("b", encode_packet(value, kind, False, b""))
+            pair.inject("b", BINARY.encode(PacketFrame(value, kind, False, b"")))
         elif step == "ping":
-            pair.inject("b", encode_ping())
+            pair.inject("b", BINARY.encode(PingFrame()))
         elif waiting():
             commit([number for number in waiting() if value >> number & 1] or waiting()[:1])
         pair.drain()

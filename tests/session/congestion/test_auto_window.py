@@ -75,7 +75,7 @@ def test_a_number_at_either_end_bounds_it(auto_at: str) -> None:
     pair.run(10 * SECOND)
     assert {end: told(pair, end) for end in "ab"} == {"a": [], "b": [], auto_at: [16, 24]}
     assert pair.most_unacked == 24
-    assert {end.answering.terms.count for end in pair.ends.values()} == {12}
+    assert {end.ack_sender.terms.count for end in pair.ends.values()} == {12}
     assert len(pair.fresh("a")) == len(pair.fresh("b")) == 200
 
 

@@ -9,14 +9,8 @@ from triack.base.ranges import Range
 from triack.base.units import MS
 from triack.session.congestion.congestion import NewReno
 from triack.session.congestion.rtt import RoundTrip
-from triack.session.congestion.send_window import (
-    TRANSITIONS,
-    UNBOUNDED_BYTES,
-    PacketEvent,
-    PacketState,
-    SendWindow,
-    SessionPacket,
-)
+from triack.session.congestion.send_window import TRANSITIONS, UNBOUNDED_BYTES, PacketEvent, SendWindow
+from triack.session.protocol.packets import PacketState, SessionPacket
 
 RTT_NS = 80 * MS
 LOSS_NS = 90 * MS

@@ -6,51 +6,41 @@ from hypothesis import strategies as st
 
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
-from triack.session.congestion.send_window import SessionPacket
 from triack.session.path.pieces import PIECE_COST_BYTES, PIECES_BYTES_MAX, Pieces, count, cut
-from triack.session.protocol.frames import PIECE_HEADER_BYTES, Ask, PacketFrame, PieceFrame, decode_frames
+from triack.session.protocol.frames import Ask, PacketFrame, PieceFrame
+from triack.session.protocol.packets import SessionPacket
 
 
 def packet(content: bytes, number: int = 1) -> SessionPacket:
     return SessionPacket(number, Delivery.TRANSACTIONAL, content, None, Ask.NO, len(content))
 
 
-def read(frames: list[bytes]) -> list[PieceFrame]:
-    """The pieces, each alone in its datagram."""
-    found: list[PieceFrame] = []
-    for data in frames:
-        (frame,) = decode_frames(data)
-        assert isinstance(frame, PieceFrame)
-        found.append(frame)
-    return found
-
-
 def piece(number: int, total: int, offset: int, content: bytes) -> PieceFrame:
     return PieceFrame(number, Delivery.EXPRESS, Ask.NO, total, offset, content)
 
 
-@given(content=st.binary(min_size=1, max_size=5_000), room=st.integers(PIECE_HEADER_BYTES + 1, 1_200), data=st.data())
+@given(content=st.binary(min_size=1, max_size=5_000), piece_bytes=st.integers(1, 1_200), data=st.data())
 def test_a_packet_is_whole_when_all_pieces_came_in_any_order_and_any_number(
-    content: bytes, room: int, data: st.DataObject
+    content: bytes, piece_bytes: int, data: st.DataObject
 ) -> None:
-    room = max(room, PIECE_HEADER_BYTES + len(content) // 40 + 1)
-    frames = cut(packet(content), room, 7, asks=Ask.WITH_STORE)
-    assert len(frames) == count(packet(content), room)
-    assert all(len(frame) <= room for frame in frames)
+    piece_bytes = max(piece_bytes, len(content) // 40 + 1)
+    frames = cut(packet(content), piece_bytes, 7, asks=Ask.WITH_STORE)
+    assert len(frames) == count(packet(content), piece_bytes)
+    assert all(len(frame.content) <= piece_bytes for frame in frames)
     pieces, whole = Pieces(), None
-    for frame in data.draw(st.permutations(read(frames + frames[:-1]))):
+    for frame in data.draw(st.permutations(frames + frames[:-1])):
         whole = whole or pieces.handle_piece(frame)
     assert whole == PacketFrame(1, Delivery.TRANSACTIONAL, Ask.WITH_STORE, content, 7)
 
 
 def test_only_the_last_piece_asks() -> None:
-    asks = [frame.ask for frame in read(cut(packet(bytes(3_000)), 1_000, 0, asks=Ask.WITH_STORE))]
-    assert asks == [Ask.NO, Ask.NO, Ask.NO, Ask.WITH_STORE]
-    assert not any(frame.ask for frame in read(cut(packet(bytes(3_000)), 1_000, 0, asks=Ask.NO)))
+    asks = [frame.ask for frame in cut(packet(bytes(3_000)), 1_000, 0, asks=Ask.WITH_STORE)]
+    assert asks == [Ask.NO, Ask.NO, Ask.WITH_STORE]
+    assert not any(frame.ask for frame in cut(packet(bytes(3_000)), 1_000, 0, asks=Ask.NO))
 
 
 def test_what_came_is_kept_until_the_rest_comes_with_another_sending() -> None:
-    pieces, sent = Pieces(), read(cut(packet(bytes(range(200)) * 20), 1_000, 0, asks=Ask.NO))
+    pieces, sent = Pieces(), cut(packet(bytes(range(200)) * 20), 1_000, 0, asks=Ask.NO)
     for frame in sent[::2]:
         assert pieces.handle_piece(frame) is None
     whole = [pieces.handle_piece(frame) for frame in sent[1::2]]

@@ -6,6 +6,7 @@ from tests.session.pair import Pair, cut
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import (
     AcksRequested,
     Event,
@@ -21,22 +22,13 @@ from triack.session.protocol.events import (
     SizeChanged,
     WindowChanged,
 )
-from triack.session.protocol.frames import (
-    AckFrame,
-    Ask,
-    PieceFrame,
-    decode_frames,
-    encode_packet,
-    encode_piece,
-    encode_ping,
-    encode_probe,
-)
+from triack.session.protocol.frames import AckFrame, Ask, PacketFrame, PieceFrame, PingFrame, ProbeFrame
 from triack.session.protocol.states import CloseReason
 
 
 def piece(number: int, offset: int) -> bytes:
     """One byte of a packet of ten."""
-    return encode_piece(PieceFrame(number, Delivery.EXPRESS, Ask.NO, 10, offset, b"x"))
+    return BINARY.encode(PieceFrame(number, Delivery.EXPRESS, Ask.NO, 10, offset, b"x"))
 
 
 def full_life() -> Pair:
@@ -44,10 +36,10 @@ def full_life() -> Pair:
     pair = Pair.opened(udp=False)
     pair.send("a", 2, Delivery.RECOVERABLE, asks=True)
     pair.run(SECOND)
-    pair.inject("b", encode_packet(2, Delivery.RECOVERABLE, False, b"2"))
-    pair.inject("b", encode_packet(10_000, Delivery.EXPRESS, False, b"far"))
+    pair.inject("b", BINARY.encode(PacketFrame(2, Delivery.RECOVERABLE, False, b"2")))
+    pair.inject("b", BINARY.encode(PacketFrame(10_000, Delivery.EXPRESS, False, b"far")))
     pair.drain()
-    pair.inject("b", encode_probe(1, 100))
+    pair.inject("b", BINARY.encode(ProbeFrame(1, 100)))
     pair.inject("b", piece(5, 0))
     pair.a.ping()
     pair.drain()
@@ -56,7 +48,7 @@ def full_life() -> Pair:
     pair.send("a", 3)
     pair.a.close(CloseReason.LOCAL_STOP)
     pair.drain()
-    pair.b.handle_datagrams([encode_packet(3, Delivery.EXPRESS, False, b"3")], [100], pair.now_ns)
+    pair.b.handle_datagrams([BINARY.encode(PacketFrame(3, Delivery.EXPRESS, False, b"3"))], [100], pair.now_ns)
     pair.drain()
     return pair
 
@@ -113,7 +105,7 @@ def test_a_datagram_says_what_is_in_it() -> None:
     for _, sent in pair.sent["a"] + pair.sent["b"]:
         if sent.kind.name != "DATA":
             continue
-        frames = {type(frame).__name__: frame for frame in decode_frames(sent.payload)}
+        frames = {type(frame).__name__: frame for frame in BINARY.decode(sent.payload)}
         said = {"PacketFrame": sent.packet, "AckFrame": sent.ack, "StoreAckFrame": sent.store_ack}
         assert {name for name in said if name in frames} == {name for name, what in said.items() if what is not None}
         for frame in frames.values():
@@ -128,7 +120,7 @@ def test_nothing_is_told_twice() -> None:
     """Every event is polled once."""
     pair = Pair.opened()
     assert pair.b.poll_event() is None
-    pair.b.handle_datagram(encode_ping(), 99, pair.now_ns)
+    pair.b.handle_datagram(BINARY.encode(PingFrame()), 99, pair.now_ns)
     assert pair.b.poll_event() == AcksRequested()
     assert pair.b.poll_event() is None
 
@@ -136,7 +128,7 @@ def test_nothing_is_told_twice() -> None:
 def test_packets_that_came_together_are_told_together() -> None:
     """As far as they follow each other; a datagram that nobody can read is told by its reason."""
     pair = Pair.opened()
-    packets = [encode_packet(number, Delivery.EXPRESS, False, b"%d" % number) for number in (1, 2, 4)]
+    packets = [BINARY.encode(PacketFrame(number, Delivery.EXPRESS, False, b"%d" % number)) for number in (1, 2, 4)]
     pair.b.handle_datagrams([*packets[:2], b"?", packets[2]], [90, 91, 92, 93], pair.now_ns)
     assert [pair.b.poll_event() for _ in range(4)] == [
         RunArrived(1, Delivery.EXPRESS, [b"1", b"2"]),
@@ -149,7 +141,13 @@ def test_packets_that_came_together_are_told_together() -> None:
 def test_pieces_in_a_row_are_told_once() -> None:
     """Of unfinished packets, and of one that is here; what comes between them is told in its place."""
     pair = Pair.opened()
-    burst = [piece(2, 0), piece(2, 1), encode_packet(1, Delivery.EXPRESS, False, b"1"), piece(1, 0), piece(2, 2)]
+    burst = [
+        piece(2, 0),
+        piece(2, 1),
+        BINARY.encode(PacketFrame(1, Delivery.EXPRESS, False, b"1")),
+        piece(1, 0),
+        piece(2, 2),
+    ]
     pair.b.handle_datagrams(burst, [90, 91, 92, 93, 94], pair.now_ns)
     told = [type(pair.b.poll_event()) for _ in range(4)]
     assert told == [PieceArrived, RunArrived, PieceArrived, type(None)]

@@ -118,8 +118,8 @@ def test_a_healthy_link_stays_up(sender: SessionSettings, receiver: SessionSetti
     assert pair.a.state is pair.b.state is SessionState.OPEN
     assert reasons(pair, "a") == reasons(pair, "b") == []
     assert pair.unacked[end] == set()
-    assert pair.a.answering.terms == pair.b.answering.terms
-    assert pair.a.answering.terms.delay_ns == delay_ns
+    assert pair.a.ack_sender.terms == pair.b.ack_sender.terms
+    assert pair.a.ack_sender.terms.delay_ns == delay_ns
 
 
 def test_half_of_the_window_that_both_can_bear() -> None:
@@ -222,7 +222,7 @@ def test_a_delay_of_eight_round_trips() -> None:
         peer_settings=SessionSettings(store_ack_timeout_s=20.0),
         rtt_ns=187 * MS,
     )
-    assert pair.a.answering.store_terms.delay_ns == pair.b.answering.store_terms.delay_ns == 1_496 * MS
+    assert pair.a.ack_sender.store_terms.delay_ns == pair.b.ack_sender.store_terms.delay_ns == 1_496 * MS
     pair.send("a", 1, Delivery.RECOVERABLE)
     arrives_ns = pair.now_ns + 187 * MS // 2
     pair.run(3 * SECOND)

@@ -5,7 +5,8 @@ from itertools import product
 import pytest
 
 from triack.base.transitions import IllegalTransition, next_state
-from triack.session.protocol.frames import CloseFrame, decode_frames, encode_close
+from triack.session.protocol.binary import BINARY
+from triack.session.protocol.frames import CloseFrame
 from triack.session.protocol.states import (
     AS_HEARD,
     TRANSITIONS,
@@ -87,9 +88,9 @@ def test_their_codes_on_the_wire_stay() -> None:
         "idle",
     ]
     names = [*first, "local-stop", "store-failed", "protocol-error", "rollback", "revoked", "too-many-forgeries"]
-    codes = {reason.value: encode_close(reason) for reason in CloseReason}
+    codes = {reason.value: BINARY.encode(CloseFrame(reason)) for reason in CloseReason}
     assert codes == {name: bytes([5, code]) for code, name in enumerate(names, 1)}
-    assert decode_frames(bytes([5, 12])) == [CloseFrame(CloseReason.ROLLBACK)]
+    assert BINARY.decode(bytes([5, 12])) == [CloseFrame(CloseReason.ROLLBACK)]
 
 
 def test_an_end_as_the_other_side_hears_of_it() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.session.bottleneck import Bottleneck
 from triack.base.units import MS, SECOND
+from triack.session.protocol.path_traits import TCP
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.bench.pipe import LinkPlan
 
@@ -145,7 +146,7 @@ SLOW = LinkPlan(rate_bps=500_000, round_trip_ns=50 * MS, queue_bytes=1 << 40)
 def test_a_stream_is_full_and_keeps_no_long_queue(rate_bps: int) -> None:
     """Of packets of 65,000 bytes, 64 of which are more than a minute's worth at 500 kbit/s; none is sent twice."""
     settings = SessionSettings(max_datagram_bytes=65_000)
-    link = Bottleneck(replace(SLOW, rate_bps=rate_bps), settings, scheme="tcp")
+    link = Bottleneck(replace(SLOW, rate_bps=rate_bps), settings, traits=TCP)
     link.run(10 * SECOND)
     assert link.run(10 * SECOND)[0] > 0.9 * rate_bps
     sender = link.flows[0].sender
@@ -159,7 +160,7 @@ def test_a_stream_is_full_and_keeps_no_long_queue(rate_bps: int) -> None:
 def test_a_stream_that_becomes_longer_or_slower_is_full_again() -> None:
     """Within some looks at the shortest round trip."""
     settings = SessionSettings(max_datagram_bytes=9_000)
-    link = Bottleneck(replace(SLOW, rate_bps=4_000_000), settings, scheme="tcp")
+    link = Bottleneck(replace(SLOW, rate_bps=4_000_000), settings, traits=TCP)
     link.run(5 * SECOND)
     for after in (replace(SLOW, rate_bps=4_000_000, round_trip_ns=400 * MS), SLOW):
         link.become(after)

@@ -8,8 +8,9 @@ from tests.session.pair import DEFAULTS, RTT_NS, Pair, closes, cut, goodbyes, re
 from triack.base.delivery import Delivery
 from triack.base.ranges import NumberSet
 from triack.base.units import MS, SECOND
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import PacketsAcked, SessionClosed, TransmitKind
-from triack.session.protocol.frames import encode_ack, encode_packet, encode_ping, encode_store_ack
+from triack.session.protocol.frames import AckFrame, PacketFrame, PingFrame, StoreAckFrame
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason, SessionState
 
@@ -21,7 +22,7 @@ def test_an_idle_session_closes_after_the_cleanup_interval() -> None:
     pair.send("a", 1)
     sent_ns = pair.now_ns
     pair.run(200 * SECOND)
-    pair.inject("b", encode_ping())
+    pair.inject("b", BINARY.encode(PingFrame()))
     pair.drain()
     pair.run_until(lambda: bool(closes(pair)))
     assert pair.now_ns == sent_ns + 300 * SECOND
@@ -133,7 +134,7 @@ def test_a_goodbye_while_an_ack_is_owed_leaves_no_timer() -> None:
 def test_nothing_follows_a_goodbye_in_its_datagram() -> None:
     """Frames after the close are not for us any more."""
     pair = Pair.opened()
-    pair.inject("b", b"\x05\x01" + encode_packet(1, Delivery.EXPRESS, False, b"late"))
+    pair.inject("b", b"\x05\x01" + BINARY.encode(PacketFrame(1, Delivery.EXPRESS, False, b"late")))
     pair.drain()
     assert pair.fresh("b") == []
 
@@ -163,7 +164,9 @@ def test_a_rollback_is_told_without_an_ack_and_named_alike_at_both_ends() -> Non
     assert goodbyes(pair, "b") == []
 
 
-@pytest.mark.parametrize("ack", [encode_ack(NumberSet(3), 64, 0, 0), encode_store_ack(NumberSet(0, [(3, 3)]))])
+@pytest.mark.parametrize(
+    "ack", [BINARY.encode(AckFrame.of(NumberSet(3), 64, 0, 0)), BINARY.encode(StoreAckFrame.of(NumberSet(0, [(3, 3)])))]
+)
 def test_an_ack_of_what_was_never_sent_closes(ack: bytes) -> None:
     """Session ack or store ack, cumulative or range: the peer is not who we talk to."""
     pair = Pair.opened()
@@ -241,7 +244,7 @@ ENDS: dict[CloseReason, Callable[[], Pair]] = {
     CloseReason.IDLE: idle,
     CloseReason.LOCAL_STOP: by_owner(CloseReason.LOCAL_STOP),
     CloseReason.STORE_FAILED: by_owner(CloseReason.STORE_FAILED),
-    CloseReason.PROTOCOL_ERROR: lambda: told(encode_ack(NumberSet(1), 64, 0, 0)),
+    CloseReason.PROTOCOL_ERROR: lambda: told(BINARY.encode(AckFrame.of(NumberSet(1), 64, 0, 0))),
     CloseReason.ROLLBACK: by_owner(CloseReason.ROLLBACK),
     CloseReason.REVOKED: by_owner(CloseReason.REVOKED),
     CloseReason.TOO_MANY_FORGERIES: by_owner(CloseReason.TOO_MANY_FORGERIES),

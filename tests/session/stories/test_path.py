@@ -5,23 +5,19 @@ import pytest
 from tests.session.pair import KIND_AND_COUNTER_BYTES, OVERHEAD_BYTES, Pair
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import ProbeArrived, SizeChanged, Transmit
-from triack.session.protocol.frames import (
-    PACKET_HEADER_BYTES,
-    Ask,
-    PieceFrame,
-    ProbeFrame,
-    decode_frames,
-    encode_piece,
-    encode_probe,
-)
+from triack.session.protocol.frames import Ask, PieceFrame, ProbeFrame
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
 WANTED = 9_000
 ENOUGH = 8
 """Full packets of the base after which a probe of that size is worth its bytes."""
-PROBE, PIECE = encode_probe(1, 8)[:1], encode_piece(PieceFrame(1, Delivery.EXPRESS, Ask.NO, 1, 0, b"x"))[:1]
+PROBE, PIECE = (
+    BINARY.encode(ProbeFrame(1, 8))[:1],
+    BINARY.encode(PieceFrame(1, Delivery.EXPRESS, Ask.NO, 1, 0, b"x"))[:1],
+)
 """How these datagrams begin."""
 
 
@@ -47,8 +43,8 @@ def on_path(
 
 def full(pair: Pair, count: int) -> None:
     """Hand over packets that fill the datagrams in force."""
-    sizing = pair.a.sizing
-    content = bytes(sizing.size_bytes - sizing.overhead_bytes - PACKET_HEADER_BYTES)
+    path_size = pair.a.path_size
+    content = bytes(path_size.size_bytes - path_size.overhead_bytes - BINARY.packet_header_bytes)
     pair.backlog["a"].extend([(Delivery.TRANSACTIONAL, content)] * count)
     pair.drain()
 
@@ -57,7 +53,7 @@ def settle(pair: Pair) -> int:
     """Send enough, and let the search end. Returns the size in force."""
     full(pair, ENOUGH)
     pair.run(60 * SECOND)
-    return pair.a.sizing.size_bytes
+    return pair.a.path_size.size_bytes
 
 
 def probes(pair: Pair) -> list[Transmit]:
@@ -71,14 +67,14 @@ def test_datagrams_grow_to_what_the_path_carries(mtu: int, least: int) -> None:
     """And both ends' owners are told: who sends of each size, who gets them of each probe."""
     pair = on_path(mtu)
     assert probes(pair) == []
-    assert pair.a.sizing.size_bytes == 1_200
+    assert pair.a.path_size.size_bytes == 1_200
     found = settle(pair)
     assert least <= found <= (mtu or WANTED)
     told = [event.size_bytes for event in pair.events["a"] if isinstance(event, SizeChanged)]
     assert told == sorted(told)
     assert told[-1:] == ([found] if found > 1_200 else [])
     assert set(told) <= {event.size_bytes for event in pair.events["b"] if isinstance(event, ProbeArrived)}
-    assert pair.b.sizing.size_bytes == 1_200, "it has nothing to send"
+    assert pair.b.path_size.size_bytes == 1_200, "it has nothing to send"
 
 
 @pytest.mark.parametrize("peer", [1_200, 576, 4_000, 65_535])
@@ -91,11 +87,11 @@ def test_no_datagram_is_longer_than_either_end_wants(peer: int) -> None:
 def test_a_probe_is_alone_in_its_datagram_and_of_the_size_that_it_proves() -> None:
     pair = on_path(0)
     settle(pair)
-    assert [len(sent.payload) + pair.a.sizing.overhead_bytes for sent in probes(pair)] == [1_200, 1_452, WANTED]
+    assert [len(sent.payload) + pair.a.path_size.overhead_bytes for sent in probes(pair)] == [1_200, 1_452, WANTED]
     for sent in probes(pair):
-        (frame,) = decode_frames(sent.payload)
+        (frame,) = BINARY.decode(sent.payload)
         assert isinstance(frame, ProbeFrame)
-    assert pair.a.sizing.probes == 3
+    assert pair.a.path_size.probes == 3
 
 
 @pytest.mark.parametrize("congestion", ["newreno", "bbr"])
@@ -129,12 +125,14 @@ def test_a_path_that_carries_less_all_at_once_still_brings_everything() -> None:
     pair.network.faults = path(1_300)
     full(pair, 30)
     pair.run_until(lambda: len(pair.fresh("b")) == ENOUGH + 30)
-    assert {len(content) for content in pair.fresh("b")[ENOUGH:]} == {WANTED - OVERHEAD_BYTES - PACKET_HEADER_BYTES}
+    assert {len(content) for content in pair.fresh("b")[ENOUGH:]} == {
+        WANTED - OVERHEAD_BYTES - BINARY.packet_header_bytes
+    }
     pieces = [sent for _, sent in pair.sent["a"] if sent.payload[:1] == PIECE]
     assert pieces
     assert all(len(sent.payload) <= 1_200 - OVERHEAD_BYTES for sent in pieces)
     pair.run(60 * SECOND)
-    assert 1_200 < pair.a.sizing.size_bytes <= 1_300
+    assert 1_200 < pair.a.path_size.size_bytes <= 1_300
     assert not pair.a.is_closed
 
 
@@ -160,8 +158,8 @@ def test_a_peer_that_moved_is_probed_anew() -> None:
     pair = on_path(0)
     assert settle(pair) == WANTED
     pair.network.faults = path(1_472)
-    pair.a.sizing.handle_moved()
-    assert pair.a.sizing.size_bytes == 1_200
+    pair.a.path_size.handle_moved()
+    assert pair.a.path_size.size_bytes == 1_200
     pair.drain()
     assert 1_456 <= settle(pair) <= 1_472
 

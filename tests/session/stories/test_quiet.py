@@ -8,8 +8,9 @@ from proof.search import stillness
 from tests.session.pair import Pair, cut, reasons
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import PeerQuiet
-from triack.session.protocol.frames import PingFrame, decode_frames
+from triack.session.protocol.frames import PingFrame
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason
 from triack.session.protocol.timers import Timer
@@ -179,4 +180,4 @@ def test_the_fixed_timeout_of_an_end_counts(timeout_s: float) -> None:
     begun_ns = pair.now_ns
     pair.run_until(lambda: bool(reasons(pair)))
     assert pair.now_ns - begun_ns == timeout_s * SECOND
-    assert PingFrame() in decode_frames(next(sent for _, sent in pair.sent["a"] if sent.ping).payload)
+    assert PingFrame() in BINARY.decode(next(sent for _, sent in pair.sent["a"] if sent.ping).payload)

@@ -7,13 +7,13 @@ from triack.tools.replay.checks.catalogue import CHECKS, MACHINES
 
 ROOT = Path(__file__).parents[4]
 SILENT = {
-    "ordering/order_settings", "ordering/slow_start", "ordering/wire", "session/acknowledgements/answering",
-    "session/congestion/bbr", "session/composing", "session/congestion/congestion", "session/congestion/delivery_rate",
-    "session/departing", "session/protocol/events", "session/protocol/frames", "session/keep_alive",
-    "session/congestion/loss_floor", "session/protocol/opening", "session/congestion/pacing",
+    "ordering/order_settings", "ordering/slow_start", "ordering/wire", "session/acknowledgements/ack_sender",
+    "session/congestion/bbr", "session/congestion/congestion", "session/congestion/delivery_rate",
+    "session/datagram_builder", "session/departing", "session/protocol/events", "session/protocol/frames",
+    "session/keep_alive", "session/congestion/loss_floor", "session/protocol/opening", "session/congestion/pacing",
     "session/congestion/path_model", "session/acknowledgements/probing", "session/congestion/rtt",
     "session/protocol/settings", "session/congestion/stream_window", "session/protocol/timers",
-    "session/congestion/undecided",
+    "session/congestion/undecided", "session/snapshot",
 }  # fmt: skip
 """Modules of sessions and sequences that promise nothing a record could show: layouts, settings, estimates."""
 

@@ -9,36 +9,29 @@ from collections.abc import Callable, Sequence
 from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.session.congestion.pacing import NetworkShare
 from triack.session.congestion.rtt import RoundTrip
-from triack.session.congestion.send_window import SendWindow, SessionPacket
+from triack.session.congestion.send_window import SendWindow
 from triack.session.path.path_mtu import PROBE_NS, PathMtu
 from triack.session.protocol.events import Event, ProbeAnswered, ProbeArrived, SizeChanged
-from triack.session.protocol.frames import PROBED_BYTES, ProbedFrame, ProbeFrame, encode_probe, encode_probed
+from triack.session.protocol.frames import ProbedFrame, ProbeFrame
+from triack.session.protocol.packets import SessionPacket
+from triack.session.protocol.path_traits import PathTraits
 from triack.session.protocol.timers import Timer, Timers
 
-__all__ = ["FLIGHT_PACKETS", "Sizing", "base_bytes"]
+__all__ = ["FLIGHT_PACKETS", "PathSize"]
 
 FLIGHT_PACKETS = 64
 """MSMQ's window. So many of the largest datagrams that a peer takes, or its whole window of those of the base, are what
 it has room for: a larger window of larger datagrams is not filled."""
 
 
-def base_bytes(scheme: str, most_bytes: int) -> int:
-    """The size of datagrams that needs no proof, towards an address of that scheme.
-
-    Args:
-        scheme: of the peer's address.
-        most_bytes: what the ends want at most.
-    """
-    return min(DATAGRAM_BASE_BYTES, most_bytes) if scheme == "udp" else most_bytes
-
-
-class Sizing:
+class PathSize:
     """The datagrams of one end.
 
     Args:
-        scheme: of the peer's address.
+        traits: of the path to the peer.
         most_bytes: the largest that this end wants to send.
         overhead_bytes: what the channel takes of each.
+        packet_header_bytes: what the codec takes beside the content of a packet.
         share: is told the size; None on a network that looks after itself.
         window: is told how much may be in flight.
         rtt: of the session.
@@ -48,41 +41,46 @@ class Sizing:
     Attributes:
         size_bytes: the size in force.
         overhead_bytes: see above.
+        packet_overhead_bytes: the same, and what stands before the content of a packet.
+        answer: to a probe of the peer; it waits for a datagram. None when there is none.
         longest_bytes: of the longest packet that was handed over, as a datagram.
         probes: how many have left.
     """
 
     __slots__ = (
         "_most_bytes",
-        "_owed",
         "_path",
         "_rtt",
-        "_scheme",
         "_share",
         "_tell",
         "_timers",
+        "_traits",
         "_window",
+        "answer",
         "longest_bytes",
         "overhead_bytes",
+        "packet_overhead_bytes",
         "probes",
         "size_bytes",
     )
 
     def __init__(
         self,
-        scheme: str,
+        traits: PathTraits,
         most_bytes: int,
         *,
         overhead_bytes: int,
+        packet_header_bytes: int,
         share: NetworkShare | None,
         window: SendWindow,
         rtt: RoundTrip,
         timers: Timers,
         tell: Callable[[Event], None],
     ) -> None:
-        self._scheme = scheme
+        self._traits = traits
         self._most_bytes = most_bytes
         self.overhead_bytes = overhead_bytes
+        self.packet_overhead_bytes = overhead_bytes + packet_header_bytes
         self._share = share
         self._window = window
         self._rtt = rtt
@@ -90,13 +88,13 @@ class Sizing:
         self._tell = tell
         self.longest_bytes = 0
         self.probes = 0
-        self._owed: ProbedFrame | None = None
+        self.answer: ProbedFrame | None = None
         self.agree(most_bytes)
 
     def agree(self, peer_bytes: int) -> None:
         """The peer takes no longer datagrams."""
         most_bytes = min(self._most_bytes, peer_bytes)
-        self._path = PathMtu(base_bytes(self._scheme, most_bytes), most_bytes)
+        self._path = PathMtu(self._traits.base_bytes, most_bytes)
         self._use(self._path.size_bytes)
 
     def _use(self, size_bytes: int) -> None:
@@ -159,7 +157,7 @@ class Sizing:
 
     def handle_probe(self, frame: ProbeFrame) -> None:
         """A probe of the peer's has come; the answer leaves with the next datagram."""
-        self._owed = ProbedFrame(frame.number)
+        self.answer = ProbedFrame(frame.number)
         self._tell(ProbeArrived(frame.size_bytes + self.overhead_bytes))
 
     def handle_probed(self, frame: ProbedFrame, now_ns: int) -> None:
@@ -182,24 +180,11 @@ class Sizing:
 
     # ---- what leaves
 
-    @property
-    def owes(self) -> bool:
-        """Whether an answer waits for a datagram."""
-        return self._owed is not None
-
-    def put_answer(self, frames: list[bytes], room: int) -> int:
-        """Put the answer to a probe into a datagram, if one is owed and there is room. Returns the bytes it takes."""
-        if self._owed is None or room < PROBED_BYTES:
-            return 0
-        frames.append(encode_probed(self._owed.number))
-        self._owed = None
-        return PROBED_BYTES
-
-    def poll_probe(self, now_ns: int) -> bytes | None:
-        """The frames of a probe that leaves now, or None."""
+    def poll_probe(self, now_ns: int) -> ProbeFrame | None:
+        """The probe that leaves now, alone in its datagram, or None."""
         probe = self._path.poll_probe()
         if probe is None:
             return None
         self.probes += 1
         self._timers.start(Timer.PATH_MTU, now_ns + max(PROBE_NS, self._rtt.probe_ns))
-        return encode_probe(probe.number, probe.size_bytes - self.overhead_bytes)
+        return ProbeFrame(probe.number, probe.size_bytes - self.overhead_bytes)

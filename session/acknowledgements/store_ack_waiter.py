@@ -12,10 +12,10 @@ from triack.base.delivery import DURABLE
 from triack.base.ranges import NumberSet, Range
 from triack.base.units import MS
 from triack.session.congestion.rtt import RoundTrip
-from triack.session.congestion.send_window import SessionPacket
+from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.policy import Policy
 
-__all__ = ["StoreWait"]
+__all__ = ["StoreAckWaiter"]
 
 PROBE_MIN_NS = 100 * MS
 """A disk may take a while, and asking does not make it faster."""
@@ -23,7 +23,7 @@ TIMEOUT_PROBES = 8
 """The timeout in probe times; [MS-MQQB] 3.1.5.3.2 has 8 round trips for its RecoverableAckSendTimeout."""
 
 
-class StoreWait:
+class StoreAckWaiter:
     """The packets of one direction of one session that wait for store acks.
 
     Args:

@@ -6,27 +6,30 @@ from triack.base.delivery import Delivery
 from triack.base.units import SECOND
 from triack.session.congestion.pacing import NetworkShare
 from triack.session.congestion.rtt import RoundTrip
-from triack.session.congestion.send_window import SendWindow, SessionPacket
+from triack.session.congestion.send_window import SendWindow
 from triack.session.path.path_mtu import BLACK_HOLE_LOSSES, PROBE_NS
-from triack.session.path.sizing import FLIGHT_PACKETS, Sizing, base_bytes
+from triack.session.path.path_size import FLIGHT_PACKETS, PathSize
 from triack.session.protocol.events import Event, ProbeAnswered, ProbeArrived, SizeChanged
-from triack.session.protocol.frames import PROBED_BYTES, ProbedFrame, ProbeFrame, decode_frames
+from triack.session.protocol.frames import ProbedFrame, ProbeFrame
+from triack.session.protocol.packets import SessionPacket
+from triack.session.protocol.path_traits import MEMORY, TCP, UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.timers import Timer, Timers
 
 
 class Told:
-    """A sizing, and what it has told everybody."""
+    """The machine for the size, and what it has told everybody."""
 
-    def __init__(self, scheme: str = "udp", most: int = 9_000, window: int = 64) -> None:
+    def __init__(self, traits: PathTraits = UDP, most: int = 9_000, window: int = 64) -> None:
         self.events: list[Event] = []
         self.timers = Timers()
         self.share = NetworkShare(SessionSettings(), 1_200, 0, 0)
         self.window = SendWindow(window, RoundTrip(), self.share.window)
-        self.sizing = Sizing(
-            scheme,
+        self.path_size = PathSize(
+            traits,
             most,
             overhead_bytes=36,
+            packet_header_bytes=20,
             share=self.share,
             window=self.window,
             rtt=RoundTrip(),
@@ -36,35 +39,33 @@ class Told:
 
     def answer(self) -> int:
         """Let the probe that is due leave, and come back. Returns how long it was."""
-        payload = self.sizing.poll_probe(0)
-        assert payload is not None
-        (probe,) = decode_frames(payload)
-        assert isinstance(probe, ProbeFrame)
-        self.sizing.handle_probed(ProbedFrame(probe.number), 0)
-        return len(payload) + 36
+        probe = self.path_size.poll_probe(0)
+        assert probe is not None
+        self.path_size.handle_probed(ProbedFrame(probe.number), 0)
+        return probe.size_bytes + 36
 
 
 def packet(size: int) -> SessionPacket:
     return SessionPacket(1, Delivery.EXPRESS, b"", None, False, size)
 
 
-@pytest.mark.parametrize(("scheme", "size"), [("udp", 1_200), ("tcp", 9_000), ("memory", 9_000)])
-def test_only_udp_begins_with_the_base(scheme: str, size: int) -> None:
+@pytest.mark.parametrize(("traits", "size"), [(UDP, 1_200), (TCP, 9_000), (MEMORY, 9_000)])
+def test_only_udp_begins_with_the_base(traits: PathTraits, size: int) -> None:
     """What is in a session is bounded everywhere: by 64 of its datagrams, or by a window of those of the base."""
-    told = Told(scheme)
-    assert told.sizing.size_bytes == base_bytes(scheme, 9_000) == size
+    told = Told(traits)
+    assert told.path_size.size_bytes == size
     assert told.window.most_bytes == FLIGHT_PACKETS * size
-    assert Told(scheme, window=1_024).window.most_bytes == max(FLIGHT_PACKETS * size, 1_024 * 1_200)
-    told.sizing.handle_departed([packet(9_000)], 0)
-    assert (told.sizing.poll_probe(0) is not None) == (scheme == "udp")
+    assert Told(traits, window=1_024).window.most_bytes == max(FLIGHT_PACKETS * size, 1_024 * 1_200)
+    told.path_size.handle_departed([packet(9_000)], 0)
+    assert (told.path_size.poll_probe(0) is not None) == (traits is UDP)
 
 
 def test_of_large_packets_fewer_wait_than_the_window_takes() -> None:
     """What was handed over leaves even when the peer has no more room; of small ones that is no more in bytes."""
     told = Told(window=1_024, most=32_000)
     assert told.window.room == 1_024
-    told.sizing.handle_departed([packet(32_000)], 0)
-    while told.sizing.size_bytes < 32_000:
+    told.path_size.handle_departed([packet(32_000)], 0)
+    while told.path_size.size_bytes < 32_000:
         told.answer()
     assert told.window.room == FLIGHT_PACKETS
 
@@ -72,60 +73,54 @@ def test_of_large_packets_fewer_wait_than_the_window_takes() -> None:
 def test_what_is_proved_is_told_to_all() -> None:
     """The owner, the controller and its pacer, and the window; the timer ends with the search."""
     told = Told()
-    told.sizing.handle_departed([packet(9_000)], 0)
+    told.path_size.handle_departed([packet(9_000)], 0)
     assert [told.answer() for _ in range(3)] == [1_200, 1_452, 9_000]
     answered = ProbeAnswered()
     assert told.events == [answered, answered, SizeChanged(1_452), answered, SizeChanged(9_000)]
     assert told.share.window.window_bytes == 4 * 9_000
     assert told.window.most_bytes == FLIGHT_PACKETS * 9_000
     assert not told.timers.runs(Timer.PATH_MTU)
-    assert told.sizing.room_bytes == 9_000 - 36
-    assert told.sizing.piece_room_bytes == 1_200 - 36
-    assert told.sizing.fits(packet(9_000))
-    assert not told.sizing.fits(packet(9_001))
+    assert told.path_size.room_bytes == 9_000 - 36
+    assert told.path_size.piece_room_bytes == 1_200 - 36
+    assert told.path_size.fits(packet(9_000))
+    assert not told.path_size.fits(packet(9_001))
 
 
 def test_a_probe_has_a_second_to_be_answered() -> None:
     told = Told()
-    told.sizing.handle_departed([packet(9_000)], 0)
-    assert told.sizing.poll_probe(5 * SECOND) is not None
+    told.path_size.handle_departed([packet(9_000)], 0)
+    assert told.path_size.poll_probe(5 * SECOND) is not None
     assert told.timers.next_deadline() == 5 * SECOND + PROBE_NS
-    assert told.sizing.poll_probe(5 * SECOND) is None
+    assert told.path_size.poll_probe(5 * SECOND) is None
 
 
-def test_an_answer_waits_for_room_and_is_given_once() -> None:
+def test_a_probe_of_the_peer_is_to_be_answered() -> None:
     told = Told()
-    told.sizing.handle_probe(ProbeFrame(7, 8_964))
+    told.path_size.handle_probe(ProbeFrame(7, 8_964))
     assert told.events == [ProbeArrived(9_000)]
-    frames: list[bytes] = []
-    assert told.sizing.put_answer(frames, PROBED_BYTES - 1) == 0
-    assert told.sizing.owes
-    assert told.sizing.put_answer(frames, PROBED_BYTES) == PROBED_BYTES
-    assert decode_frames(frames[0]) == [ProbedFrame(7)]
-    assert not told.sizing.owes
-    assert told.sizing.put_answer(frames, 100) == 0
+    assert told.path_size.answer == ProbedFrame(7)
 
 
 def test_losses_without_acks_take_the_size_back() -> None:
     told = Told()
-    told.sizing.handle_departed([packet(9_000)], 0)
+    told.path_size.handle_departed([packet(9_000)], 0)
     for _ in range(3):
         told.answer()
     large = [packet(9_000)]
     for _ in range(BLACK_HOLE_LOSSES - 1):
-        told.sizing.handle_acked([], large)
-    told.sizing.handle_acked(large, [])
+        told.path_size.handle_acked([], large)
+    told.path_size.handle_acked(large, [])
     for _ in range(BLACK_HOLE_LOSSES):
-        assert told.sizing.size_bytes == 9_000
-        told.sizing.handle_acked([packet(100)], large)
-    assert told.sizing.size_bytes == 1_200
+        assert told.path_size.size_bytes == 9_000
+        told.path_size.handle_acked([packet(100)], large)
+    assert told.path_size.size_bytes == 1_200
     assert told.events[-1] == SizeChanged(1_200)
 
 
 def test_what_is_sent_is_counted_until_any_probe_is_worth_its_bytes() -> None:
     """Three small packets are not; those that follow are more than enough."""
     told = Told()
-    told.sizing.handle_departed([packet(300)] * 3, 0)
-    assert told.sizing.poll_probe(0) is None
-    told.sizing.handle_departed([packet(1_000)] * 10, 0)
+    told.path_size.handle_departed([packet(300)] * 3, 0)
+    assert told.path_size.poll_probe(0) is None
+    told.path_size.handle_departed([packet(1_000)] * 10, 0)
     assert [told.answer() for _ in range(3)] == [1_200, 1_452, 9_000]

@@ -4,6 +4,7 @@ from tests.session.pair import OVERHEAD_BYTES, Pair, make_hello, make_session
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
+from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import (
     AckFrame,
     CloseFrame,
@@ -13,9 +14,6 @@ from triack.session.protocol.frames import (
     ProbedFrame,
     ProbeFrame,
     RoundTripFrame,
-    decode_frames,
-    encode_ping,
-    encode_probe,
 )
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason
@@ -28,19 +26,19 @@ def test_an_answer_to_a_probe_goes_along_with_what_leaves() -> None:
     asking = pair.b.poll_transmit(pair.now_ns)
     assert asking is not None
     pair.inject("a", asking.payload)
-    pair.inject("a", encode_probe(9, 500))
+    pair.inject("a", BINARY.encode(ProbeFrame(9, 500)))
     pair.a.send_packet(Delivery.EXPRESS, b"x", None)
     transmit = pair.a.poll_transmit(pair.now_ns)
     assert transmit is not None
-    assert [type(frame) for frame in decode_frames(transmit.payload)] == [AckFrame, ProbedFrame, PacketFrame]
+    assert [type(frame) for frame in BINARY.decode(transmit.payload)] == [AckFrame, ProbedFrame, PacketFrame]
 
 
 def test_an_answer_leaves_alone_when_there_is_nothing_else() -> None:
     pair = Pair.opened(udp=False)
-    pair.inject("b", encode_probe(9, 500))
+    pair.inject("b", BINARY.encode(ProbeFrame(9, 500)))
     transmit = pair.b.poll_transmit(pair.now_ns)
     assert transmit is not None
-    assert decode_frames(transmit.payload) == [ProbedFrame(9)]
+    assert BINARY.decode(transmit.payload) == [ProbedFrame(9)]
     assert pair.b.poll_transmit(pair.now_ns) is None
 
 
@@ -55,8 +53,8 @@ def test_a_probe_leaves_before_what_waits_and_alone() -> None:
     assert probe is not None
     assert ping is not None
     assert len(probe.payload) == 1_200 - OVERHEAD_BYTES
-    assert [type(frame) for frame in decode_frames(probe.payload)] == [ProbeFrame]
-    assert [type(frame) for frame in decode_frames(ping.payload)] == [PingFrame]
+    assert [type(frame) for frame in BINARY.decode(probe.payload)] == [ProbeFrame]
+    assert [type(frame) for frame in BINARY.decode(ping.payload)] == [PingFrame]
 
 
 def test_pieces_have_a_counter_each_and_an_echo_of_any_is_a_sample() -> None:
@@ -68,7 +66,7 @@ def test_pieces_have_a_counter_each_and_an_echo_of_any_is_a_sample() -> None:
     assert run is not None
     assert run.counter == before + 1
     assert len(run.packets) == 1
-    frames = [frame for payload in run.payloads for frame in decode_frames(payload)]
+    frames = [frame for payload in run.payloads for frame in BINARY.decode(payload)]
     assert [type(frame) for frame in frames] == [PieceFrame] * 5
     assert pair.a.take_counter()[1] == before + 6
     assert pair.a.poll_run(pair.now_ns) is None
@@ -120,7 +118,7 @@ def test_a_goodbye_says_what_came() -> None:
     pair.b.close(CloseReason.LOCAL_STOP)
     goodbye = pair.b.poll_transmit(pair.now_ns)
     assert goodbye is not None
-    assert [type(frame) for frame in decode_frames(goodbye.payload)] == [AckFrame, CloseFrame]
+    assert [type(frame) for frame in BINARY.decode(goodbye.payload)] == [AckFrame, CloseFrame]
 
 
 def test_what_an_initiator_has_measured_stands_in_every_datagram_until_it_is_answered() -> None:
@@ -131,10 +129,10 @@ def test_what_an_initiator_has_measured_stands_in_every_datagram_until_it_is_ans
     a.handle_hello(make_hello(2, settings), now_ns)
     a.send_packets(Delivery.EXPRESS, [bytes(1_100)] * 3 + [bytes(1_300)], [None] * 4, [0] * 4)
     assert a.poll_run(now_ns) is None
-    sent = [decode_frames(transmit.payload) for transmit in iter(lambda: a.poll_transmit(now_ns), None)]
+    sent = [BINARY.decode(transmit.payload) for transmit in iter(lambda: a.poll_transmit(now_ns), None)]
     assert [any(isinstance(frame, PacketFrame) for frame in frames) for frames in sent] == [True] * 3
     assert [frames[0] for frames in sent] == [RoundTripFrame(600 * MS)] * 3
-    a.handle_datagram(encode_ping(), 1, now_ns)
+    a.handle_datagram(BINARY.encode(PingFrame()), 1, now_ns)
     run = a.poll_run(now_ns)
     assert run is not None
-    assert {type(frame) for payload in run.payloads for frame in decode_frames(payload)} == {PieceFrame}
+    assert {type(frame) for payload in run.payloads for frame in BINARY.decode(payload)} == {PieceFrame}

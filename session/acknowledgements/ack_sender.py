@@ -6,7 +6,7 @@ covers is its own machine's business (``session_ack``, ``store_ack``).
 
 from collections.abc import Sequence
 
-from triack.base.ack_debt import AckState
+from triack.base.ack_debt import AckDebt, AckState
 from triack.base.ack_trigger import AckTerms, terms_of
 from triack.base.delivery import DURABLE
 from triack.base.errors import ProtocolError
@@ -15,16 +15,16 @@ from triack.base.reasons import DropReason
 from triack.session.acknowledgements.session_ack import SessionAck
 from triack.session.acknowledgements.store_ack import StoreAck
 from triack.session.path.pieces import Pieces
-from triack.session.protocol import frames as wire
-from triack.session.protocol.events import AckSent, PacketArrived, PacketDropped, RunArrived, StoreAckSent, Transmit
-from triack.session.protocol.frames import Ask
+from triack.session.protocol.codec import Codec
+from triack.session.protocol.events import AckSent, PacketArrived, PacketDropped, RunArrived, StoreAckSent
+from triack.session.protocol.frames import AckFrame, Ask, PacketFrame, PacketRun, PieceFrame, StoreAckFrame
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.timers import Timer, Timers
 
-__all__ = ["Answering"]
+__all__ = ["AckSender"]
 
 
-class Answering:
+class AckSender:
     """The receiving half of both acknowledgements of one session.
 
     Args:
@@ -65,7 +65,7 @@ class Answering:
         """The packets that have come."""
         return self.session_ack.received
 
-    def handle_packet(self, frame: wire.PacketFrame, counter: int, now_ns: int) -> PacketArrived | PacketDropped:
+    def handle_packet(self, frame: PacketFrame, counter: int, now_ns: int) -> PacketArrived | PacketDropped:
         """Count a packet that the datagram with that counter brought. Returns what to tell of it."""
         acks, stores = self.session_ack, self.store_ack
         if not acks.in_reach(frame.number):
@@ -86,7 +86,7 @@ class Answering:
             stores.handle_not_durable(frame.number)
         return PacketArrived(frame.number, frame.delivery, frame.content, not fresh)
 
-    def handle_run(self, run: wire.PacketRun, counter: int, now_ns: int) -> RunArrived:
+    def handle_run(self, run: PacketRun, counter: int, now_ns: int) -> RunArrived:
         """The same for packets that follow all that came before, within reach."""
         if self._pieces:
             for number in range(run.number, run.number + len(run.contents)):
@@ -99,7 +99,7 @@ class Answering:
             self.store_ack.handle_run_not_durable(run)
         return RunArrived(run.number, run.delivery, run.contents)
 
-    def join(self, piece: wire.PieceFrame) -> wire.PacketFrame | None:
+    def join(self, piece: PieceFrame) -> PacketFrame | None:
         """Take a piece of a packet. Returns the packet when it is whole.
 
         Raises:
@@ -122,10 +122,10 @@ class Answering:
         if self.store_ack.debt.due:
             self.session_ack.debt.handle_company()
 
-    def read_run(self, payloads: Sequence[bytes]) -> wire.PacketRun | None:
+    def read_run(self, codec: Codec, payloads: Sequence[bytes]) -> PacketRun | None:
         """The run of packets that these datagrams begin with, as far as it follows all that came before."""
         acks = self.session_ack
-        return wire.decode_run(payloads[: acks.reach], acks.received.highest + 1)
+        return codec.decode_run(payloads[: acks.reach], acks.received.highest + 1)
 
     def arm(self, timers: Timers) -> None:
         """Set the timers of what is owed and not due."""
@@ -148,45 +148,40 @@ class Answering:
             return session.leaves_with_packet(now_ns), store.leaves_with_packet(now_ns)
         return session.state is AckState.DUE, store.state is AckState.DUE
 
-    @property
-    def due_bytes(self) -> int:
-        """How many bytes the acks take that are due."""
-        owed_bytes = 0
-        if self.session_ack.debt.due:
-            owed_bytes += wire.ack_bytes(*self.session_ack.told)
-        if self.store_ack.debt.due:
-            owed_bytes += wire.ack_bytes(self.store_ack.stored)
-        return owed_bytes
+    def due_bytes(self, ack_bytes: int, store_ack_bytes: int) -> int:
+        """How many bytes of the acks that leave are due; the others only ride along with a packet.
 
-    def put_owed(self, transmit: Transmit, frames: list[bytes], room: int, mark: int, now_ns: int) -> None:
-        """Put whatever is owed into a datagram, due or not, as far as there is room."""
-        if self.session_ack.debt.owed:
-            room -= self.put_ack(transmit, frames, room, now_ns)
-        if self.store_ack.debt.owed:
-            self.put_store_ack(transmit, frames, room, mark)
+        Args:
+            ack_bytes: of the session ack, 0 when none leaves.
+            store_ack_bytes: of the store ack, 0 when none leaves.
+        """
+        due_bytes = ack_bytes if self.session_ack.debt.due else 0
+        return due_bytes + store_ack_bytes if self.store_ack.debt.due else due_bytes
 
-    def put_ack(self, transmit: Transmit, frames: list[bytes], room: int, now_ns: int) -> int:
-        """Put a session ack into a datagram, if there is room. Returns the bytes that it takes."""
-        acks, debt = self.session_ack, self.session_ack.debt
+    def ack(self, now_ns: int) -> AckFrame:
+        """The session ack that leaves now."""
+        acks = self.session_ack
         received, refused = acks.told
-        frame = wire.encode_ack(received, self._window, acks.newest_counter, now_ns - acks.newest_at_ns, refused)
-        if len(frame) > room:
-            return 0
-        trigger = debt.cause.value if debt.due else "piggyback"
-        transmit.ack = AckSent(received.cumulative, wire.ack_ranges(received, refused), trigger, debt.pending)
-        debt.handle_sent()
-        frames.append(frame)
-        return len(frame)
+        return AckFrame.of(received, self._window, acks.newest_counter, now_ns - acks.newest_at_ns, refused)
 
-    def put_store_ack(self, transmit: Transmit, frames: list[bytes], room: int, mark: int) -> int:
-        """The same for a store ack."""
-        stored, debt = self.store_ack.stored, self.store_ack.debt
-        frame = wire.encode_store_ack(stored, mark)
-        if len(frame) > room:
-            return 0
-        trigger = debt.cause.value if debt.due else "piggyback"
-        ranges = stored.lowest_ranges(wire.MAX_ACK_RANGES)
-        transmit.store_ack = StoreAckSent(stored.cumulative, ranges, trigger, debt.pending)
+    def store_ack_with(self, mark: int) -> StoreAckFrame:
+        """The store ack that leaves now, with the owner's mark."""
+        return StoreAckFrame.of(self.store_ack.stored, mark)
+
+    def handle_ack_sent(self, frame: AckFrame) -> AckSent:
+        """A session ack leaves. Returns what the log says of it."""
+        debt = self.session_ack.debt
+        told = AckSent(frame.cumulative, frame.ranges, _trigger(debt), debt.pending)
         debt.handle_sent()
-        frames.append(frame)
-        return len(frame)
+        return told
+
+    def handle_store_ack_sent(self, frame: StoreAckFrame) -> StoreAckSent:
+        """The same for a store ack."""
+        debt = self.store_ack.debt
+        told = StoreAckSent(frame.cumulative, frame.ranges, _trigger(debt), debt.pending)
+        debt.handle_sent()
+        return told
+
+
+def _trigger(debt: AckDebt) -> str:
+    return debt.cause.value if debt.due else "piggyback"

@@ -3,8 +3,8 @@
 from proof.search import stillness
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.session.acknowledgements.store_wait import StoreWait
-from triack.session.congestion.send_window import PacketState, SessionPacket
+from triack.session.acknowledgements.store_ack_waiter import StoreAckWaiter
+from triack.session.protocol.packets import PacketState, SessionPacket
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
 
@@ -16,8 +16,8 @@ def sent(number: int, at_ns: int = 0, delivery: Delivery = Delivery.RECOVERABLE)
     return packet
 
 
-def waiting(*packets: SessionPacket, settings: SessionSettings | None = None) -> StoreWait:
-    wait = StoreWait(Policy.of(settings or SessionSettings()))
+def waiting(*packets: SessionPacket, settings: SessionSettings | None = None) -> StoreAckWaiter:
+    wait = StoreAckWaiter(Policy.of(settings or SessionSettings()))
     for packet in packets:
         wait.add([packet])
     return wait
@@ -50,7 +50,7 @@ def test_only_durable_packets_wait_and_only_from_the_first_time_that_they_leave(
     """What was freed before it left never does."""
     again, freed, express = sent(1), sent(2), sent(3, delivery=Delivery.EXPRESS)
     again.sends, freed.is_freed = 2, True
-    wait = StoreWait(Policy.of(SessionSettings()))
+    wait = StoreAckWaiter(Policy.of(SessionSettings()))
     assert not wait.add([again, freed, express])
     assert not wait
     assert wait.add([express, sent(4)])
@@ -98,7 +98,7 @@ def test_for_a_search_waits_and_order_are_forgotten_and_packets_are_not() -> Non
     wait = waiting(first, second, sent(3))
     first.sends = 5
     wait.handle_ack(0, [(3, 3)], 50 * SECOND)
-    stillness.normalize_store_wait(wait)
+    stillness.normalize_store_ack_waiter(wait)
     stillness.forget_sends(wait)
     assert wait.probe_ns == 600 * MS
     assert (first.sends, second.sends, first.order, second.order) == (2, 1, 0, 0)

@@ -1,0 +1,78 @@
+"""The seam between the machines of a session and the bytes of a datagram.
+
+The machines make and take typed frames (``frames``). A session is given a codec that turns them into bytes and back. A
+second dialect is another codec; no machine changes for it.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from triack.session.protocol.frames import Frame, Hello, PacketRun
+from triack.session.protocol.packets import SessionPacket
+
+__all__ = ["Codec", "content_limit_bytes"]
+
+
+class Codec(Protocol):
+    """Encodes and decodes what sessions say. A datagram is its encoded frames, one behind the other.
+
+    What a peer sends is checked here: fields in range, at most ``MAX_ACK_RANGES`` ranges in an ack, marks up to
+    ``MARK_MAX``, no second frame of one kind.
+    """
+
+    @property
+    def packet_header_bytes(self) -> int:
+        """The most that a packet takes in a datagram beside its content."""
+
+    @property
+    def piece_header_bytes(self) -> int:
+        """The most that a piece takes in a datagram beside its content."""
+
+    @property
+    def ack_bytes(self) -> int:
+        """How long an ack without ranges is. So much stays free beside the largest packet, for an ack to ride on it."""
+
+    def encode(self, frame: Frame) -> bytes:
+        """One frame as bytes. A probe of the path is padded to its ``size_bytes``."""
+
+    def encode_run(self, run: Sequence[SessionPacket], last_ask: int, mark: int) -> list[bytes]:
+        """Each of these packets as a datagram of its own.
+
+        Args:
+            run: at least one packet; each asks for what its ``asks`` says.
+            last_ask: the ``Ask`` of the last one, in place of its own.
+            mark: of the owner's.
+        """
+
+    def decode(self, payload: bytes) -> list[Frame]:
+        """Read the frames of a datagram.
+
+        Raises:
+            ProtocolError: ``bad-frame``; ``repeated-frame`` when there are two of one kind. Nothing of the datagram
+                counts then.
+        """
+
+    def decode_run(self, payloads: Sequence[bytes], number: int) -> PacketRun | None:
+        """Read the run that begins with packet ``number`` in the first of these datagrams.
+
+        Returns:
+            As many packets as follow each other, each alone in its datagram; None when there is not even one.
+            ``decode`` reads what is left. A codec may always return None: then each datagram is read by itself.
+        """
+
+    def encode_hello(self, hello: Hello) -> bytes:
+        """The payload of a connect or an accept."""
+
+    def decode_hello(self, data: bytes) -> Hello:
+        """Read the payload of a connect or an accept. Raises ProtocolError ``bad-hello``."""
+
+
+def content_limit_bytes(codec: Codec, max_datagram_bytes: int, overhead_bytes: int) -> int:
+    """The largest packet content that fits a datagram of that size, with an ack beside it.
+
+    Args:
+        codec: of the session.
+        max_datagram_bytes: the datagram, all of it.
+        overhead_bytes: what its channel takes of it.
+    """
+    return max_datagram_bytes - overhead_bytes - codec.packet_header_bytes - codec.ack_bytes

@@ -1,0 +1,51 @@
+"""The packets that a session sends, as its machines and its owner see them."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from triack.base.delivery import Delivery
+
+__all__ = ["PacketState", "SessionPacket"]
+
+
+class PacketState(IntEnum):
+    """Where a packet is in its session."""
+
+    QUEUED = 0
+    """Numbered; it waits for the congestion window and the pacer."""
+    IN_FLIGHT = 1
+    """On the wire as far as we know."""
+    LOST = 2
+    """It goes out again, before anything that is queued."""
+    ACKED = 3
+    """Over."""
+
+
+@dataclass(slots=True)
+class SessionPacket:
+    """A packet of the session.
+
+    Attributes:
+        number: the session's own; it stays the same however often the packet is sent.
+        context: the caller's own; it comes back with the acks.
+        asks: which of its acks the caller wants at once, an ``Ask``.
+        is_freed: whether the caller needed no store ack of it any more before it was sent first.
+        size_bytes: of a datagram that carries nothing else.
+        sends: how often it was sent.
+        order: its place among all sendings of the session, the last time.
+        sending: what the congestion controller remembers of the last time.
+    """
+
+    number: int
+    delivery: Delivery
+    content: bytes
+    context: Any
+    asks: int
+    size_bytes: int
+    state: PacketState = PacketState.QUEUED
+    sends: int = 0
+    order: int = 0
+    sent_at_ns: int = 0
+    sending: Any = None
+    is_freed: bool = False

@@ -1,0 +1,48 @@
+"""What a session shows of itself: figures at one moment, and what is agreed.
+
+It is a copy, so that nothing of the session's machines can be reached through it.
+"""
+
+from dataclasses import dataclass
+
+from triack.base.ack_trigger import AckTerms
+from triack.session.protocol.policy import Policy
+
+__all__ = ["SessionSnapshot"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSnapshot:
+    """A session at one moment.
+
+    Attributes:
+        is_answered: whether the peer has said its hello.
+        policy: what is in force.
+        ack_terms: when a session ack is due.
+        store_ack_terms: when a store ack is due.
+        cleanup_interval_ns: how long the session may have nothing to do.
+        window: how many packets may be unacknowledged.
+        unacked: how many are.
+        acked: a number that grows with every packet that is acknowledged.
+        resends: how many packets left again.
+        round_trip_ns: the smoothed round trip; None before the first sample.
+        probe_ns: how long to wait for an ack before asking for it (RFC 9002 section 6.2); None before the first sample.
+        congestion: the congestion controller, ``none`` where no network is shared.
+        congestion_window_bytes: how much it lets be in flight; None where there is none.
+        datagram_bytes: the largest datagram in force.
+    """
+
+    is_answered: bool
+    policy: Policy
+    ack_terms: AckTerms
+    store_ack_terms: AckTerms
+    cleanup_interval_ns: int
+    window: int
+    unacked: int
+    acked: int
+    resends: int
+    round_trip_ns: int | None
+    probe_ns: int | None
+    congestion: str
+    congestion_window_bytes: int | None
+    datagram_bytes: int
