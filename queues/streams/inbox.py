@@ -285,11 +285,15 @@ class Inbox:
         if transfer is not None and (transfer.begun > packet.sequence or transfer.has_ended):
             # Its lane is another stream's by now; or it is about to be forgotten.
             transfer = None
-        if origin in self._transfers or self.ended.knows(origin):
-            if durable and not self.ended.knows(origin):
-                self.admission.add_stream(origin)
-            if not self.ended.add(origin, packet.since, packet.sequence, durable=durable):
-                raise ProtocolError(DropReason.TOO_MANY_ENDS)
+        is_known = origin in self._transfers or self.ended.knows(origin)
+        if not is_known and self.admission.has_streams_enough(origin):
+            # Packets of the stream find no place either. Their origin says again that it has ended.
+            return
+        if durable and not self.ended.knows(origin):
+            self.admission.add_stream(origin)
+        # Also of a stream of which nothing has come: its packets may still be on their way.
+        if not self.ended.add(origin, packet.since, packet.sequence, durable=durable):
+            raise ProtocolError(DropReason.TOO_MANY_ENDS)
         if transfer is not None:
             transfer.has_ended = True
             record_forgotten(self._record, transfer, packet.sequence, turn.now_ns)
