@@ -13,8 +13,7 @@ from triack.base.checks import check_most, check_timeout
 from triack.base.errors import NodeClosed
 from triack.node.control.at_once import begin_now
 from triack.node.control.client_messages import ClientHolder, message_of
-from triack.node.control.client_receipts import Caller
-from triack.node.control.control_frames import Header, cut
+from triack.node.control.control_frames import Caller, Header, cut
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.message import Keeper, Message
 from triack.node.handles.transaction import DONE

@@ -2,29 +2,19 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar, overload
+from typing import TypeVar, overload
 
 from triack.base.checks import check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import WaitTimeout
 from triack.base.printable import counted
-from triack.node.control.control_frames import Header
+from triack.node.control.control_frames import Caller, Header
 from triack.node.handles.receipt import MessageWaits, Waits, check_bounded, check_stage
 from triack.queues.stages import Stage
 
-__all__ = ["Caller", "ClientReceipt", "ClientReceipts", "check_until", "when_reached"]
+__all__ = ["ClientReceipt", "ClientReceipts", "check_until", "when_reached"]
 
 _R = TypeVar("_R", bound=Waits)
-
-
-class Caller(Protocol):
-    """The client."""
-
-    async def call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
-        """Let the node do something, and wait for the end of it."""
-
-    def post(self, op: str, **fields: Any) -> None:
-        """Tell the node something."""
 
 
 class ClientReceipt(MessageWaits):

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from struct import Struct
-from typing import Any
+from typing import Any, Protocol
 
 from triack.base.errors import ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
@@ -25,6 +25,8 @@ __all__ = [
     "CALLS_MAX",
     "FRAME_BYTES_MAX",
     "VERSION",
+    "Answer",
+    "Caller",
     "Header",
     "Link",
     "check_frame",
@@ -57,6 +59,18 @@ _LENGTH = Struct("!I")
 _PEER = Struct("3i")  # of SO_PEERCRED: pid, uid, gid
 
 Header = dict[str, Any]
+Answer = tuple[dict[str, Any], bytes]
+"""Header and body of the answer to a call."""
+
+
+class Caller(Protocol):
+    """The client."""
+
+    async def call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
+        """Let the node do something, and wait for the end of it."""
+
+    def post(self, op: str, **fields: Any) -> None:
+        """Tell the node something."""
 
 
 class Link:

@@ -4,13 +4,13 @@ from typing import Any
 
 from triack.base.errors import QueueNotFound
 from triack.base.names import what_else
-from triack.node.control.host import Host
 from triack.node.handles.message import Message
+from triack.node.handles.verbs import Verbs
 
 __all__ = ["check_queue", "describe"]
 
 
-def check_queue(node: Host, queue: str) -> None:
+def check_queue(node: Verbs, queue: str) -> None:
     """Raises QueueNotFound when a node has no queue of that name, with what may have been meant."""
     there = node.queue_lengths()
     if queue not in there:

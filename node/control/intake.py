@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from triack.base.delivery import Delivery
 from triack.base.errors import DeliveryFailed, ProtocolError
 from triack.base.reasons import DropReason
-from triack.node.control.host import Host
 from triack.node.handles.receipt import Receipt
 from triack.node.handles.transaction import Transaction
+from triack.node.handles.verbs import Verbs
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.stages import Stage
 
@@ -71,7 +71,7 @@ class Intake:
 
     def __init__(
         self,
-        node: Host,
+        node: Verbs,
         destination: str,
         delivery: Delivery,
         until: Stage,
@@ -90,7 +90,7 @@ class Intake:
         self._following: asyncio.Queue[tuple[Chunk, Sequence[Receipt]] | _Recovered] = asyncio.Queue(BACKLOG_CHUNKS)
         self._dead_letters = 0
         self.accepted = 0
-        self._port = node._port  # noqa: SLF001 - see ``Host``
+        self._port = node._port  # noqa: SLF001 - the node's own part
         self._outgoing = self._port.outgoing_queue(destination, delivery)
 
     async def recover(self, finished: int) -> int:

@@ -33,7 +33,6 @@ from triack.node.control.calls import Calls
 from triack.node.control.control_frames import VERSION, Header, Link, cut, number_of, words_of
 from triack.node.control.description import check_queue, describe
 from triack.node.control.handover import PASSING, Served, publish, retract
-from triack.node.control.host import Host
 from triack.node.control.intake import Chunk, Failure, Intake
 from triack.node.control.socket_file import check_peer, is_there, make_socket_path, remove
 from triack.node.control.tasks import first_of
@@ -42,6 +41,7 @@ from triack.node.files.notes import folder_of
 from triack.node.files.ownership import trusted_users
 from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.message import Message
+from triack.node.handles.verbs import Verbs
 from triack.node.shell.holding import Reader
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.stages import Stage
@@ -68,7 +68,7 @@ class ControlServer:
         address: where it listens, empty when it does not.
     """
 
-    def __init__(self, node: Host, data: Path, address: str) -> None:
+    def __init__(self, node: Verbs, data: Path, address: str) -> None:
         self._node = node
         self._data = data
         self._address = address
@@ -187,7 +187,7 @@ async def _refuse(link: Link) -> None:
     await link.close()
 
 
-async def converse(node: Host, link: Link, give_way: Callable[[], None] | None, hello_s: float | None = None) -> None:
+async def converse(node: Verbs, link: Link, give_way: Callable[[], None] | None, hello_s: float | None = None) -> None:
     """Let another process, or a command in this one, use a node until the conversation ends.
 
     Args:
@@ -243,7 +243,7 @@ async def _hello(link: Link, seconds: float | None) -> Header:
 class _Sending:
     """A producer's side of the node."""
 
-    def __init__(self, node: Host, link: Link, hello: Header) -> None:
+    def __init__(self, node: Verbs, link: Link, hello: Header) -> None:
         self._link = link
         self._reported = number_of(hello, "finished")
         try:
@@ -304,7 +304,7 @@ def _read_chunk(header: Header, body: bytes) -> Chunk:
 class _Receiving:
     """A consumer's side of the node."""
 
-    def __init__(self, node: Host, link: Link, hello: Header) -> None:
+    def __init__(self, node: Verbs, link: Link, hello: Header) -> None:
         self._node = node
         self._link = link
         self._queue = str(hello.get("queue"))
@@ -322,7 +322,7 @@ class _Receiving:
     async def run(self, *, passing: bool) -> None:
         if not self._create:
             check_queue(self._node, self._queue)
-        port = self._node._port  # noqa: SLF001 - see ``Host``
+        port = self._node._port  # noqa: SLF001 - the node's own part
         reader = Reader("triack receive", self._link.peer_pid, is_here=False)
         async with Consumer(port, port.mailbox(self._queue), "manual", None, reader=reader) as consumer:
             consumer.on_take_back(lambda _: self._taken_back.set())
@@ -344,7 +344,7 @@ class _Receiving:
             while len(self._out) >= self._most or self._out_bytes >= OUT_BYTES:
                 self._changed.clear()
                 await self._changed.wait()
-            if self._node._port.queue_length(self._queue) <= len(self._out):  # noqa: SLF001 - see ``Host``
+            if self._node._port.queue_length(self._queue) <= len(self._out):  # noqa: SLF001 - the node's own part
                 await self._link.send("empty")
             batch = await consumer.get_many(min(self._most - len(self._out), BATCH_MESSAGES))
             self._out.extend(batch)

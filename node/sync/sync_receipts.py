@@ -1,13 +1,13 @@
 """How far messages have come, for callers that wait."""
 
-from collections.abc import Sequence
-from typing import Generic, TypeVar, overload
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Generic, TypeVar, overload
 
 from triack.node.control.client_receipts import ClientReceipts
+from triack.node.handles.derived import waited
 from triack.node.handles.receipt import MessageWaits, Waits
 from triack.node.handles.receipts import Receipts
 from triack.node.sync.sync_loop import LoopThread
-from triack.queues.stages import Stage
 
 __all__ = ["SyncReceipt", "SyncReceipts"]
 
@@ -24,25 +24,14 @@ class _SyncWaits(Generic[W]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._receipt!r}>"
 
-    def queued(self, timeout: float | None = None) -> None:
-        """Wait until the node has the message for good."""
-        self.reached(Stage.QUEUED, timeout)
+    def _perform(self, begin: Callable[[W], Coroutine[Any, Any, Any]], _wrap: None) -> Any:
+        return self._loop.wait(begin(self._receipt))
 
-    def received(self, timeout: float | None = None) -> None:
-        """Wait until the message has arrived at the next hop."""
-        self.reached(Stage.RECEIVED, timeout)
-
-    def stored(self, timeout: float | None = None) -> None:
-        """Wait until the message is on the next hop's disk."""
-        self.reached(Stage.STORED, timeout)
-
-    def ordered(self, timeout: float | None = None) -> None:
-        """Wait until the message is accepted once, in order, and on disk at its destination."""
-        self.reached(Stage.ORDERED, timeout)
-
-    def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
-        """Wait for a stage given as a value or by its name."""
-        self._loop.wait(self._receipt.reached(stage, timeout))
+    queued = waited(Waits.queued)
+    received = waited(Waits.received)
+    stored = waited(Waits.stored)
+    ordered = waited(Waits.ordered)
+    reached = waited(Waits.reached)
 
 
 class SyncReceipt(_SyncWaits[MessageWaits]):
