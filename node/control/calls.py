@@ -1,5 +1,6 @@
 """Calls of another process, answered by the node: ``triack.connect`` is at the other end.
 
+    hello(v) -> welcome(v, name, node_id, address, passing) | error(message, usage)
     call(n, do, ...) -> part(n)..., done(n, ...) | failed(n, error, message)
     cancel(n): the caller waits no more; what the call has put into a transaction is taken back
     ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
@@ -7,6 +8,9 @@
     taken_back(messages, why): what the caller has in hand it has no more; late(why): an ack came too late, and without
     ``told``, which says that the application knows
     bye: the caller goes in good order; one that goes without it has died with what it had in hand
+
+What a call says after ``do`` is in ``verb_table``. ``passing`` is true of a command that has its directory only until
+its work is done; see ``handover``.
 
 Calls run at once and are answered as they end; what one frame does not take of an answer goes ahead in parts. Each has
 a number that no other call has meanwhile. A caller that does not read its answers gets no more of them: what it asks
@@ -23,10 +27,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sized
 from contextlib import asynccontextmanager
 from typing import Any
 
+from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError, WaitTimeout
 from triack.base.reasons import DropReason
 from triack.node.control.client_messages import content_of, contents_of
 from triack.node.control.control_frames import CALLS_MAX, VERSION, Answer, Header, Link, number_of, words_of
+from triack.node.control.description import describe
+from triack.node.control.intake import Producer
 from triack.node.control.told import WATCH, describe_event, describe_news, describe_receipts
 from triack.node.control.verb_table import On, Verb, check_call
 from triack.node.files import operator_log
@@ -43,6 +50,7 @@ from triack.node.shell.holding import Reader
 from triack.node.shell.link_events import Events
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.node_settings import Redelivery
+from triack.queues.stages import Stage
 
 __all__ = ["Calls"]
 
@@ -57,6 +65,8 @@ TRANSACTIONS_MAX = 4_096
 """Open ones of one connection; also some kilobytes each."""
 WATCHES_MAX = 1_024
 """Events that one connection follows: of the node, and of acknowledgements."""
+PRODUCERS_MAX = 64
+"""Processes that send through one connection: each of ours is one, and keeps up to 256 chunks of receipts here."""
 HELD_MAX = 131_072
 """Messages in the hands of one connection. Their bodies are at the other end; what is kept here takes tens of MB."""
 CALLS_BYTES_MAX = 256 * 1024 * 1024
@@ -79,11 +89,13 @@ class Calls:
     Args:
         node: the node that is called.
         link: the connection.
+        give_way: see ``handover.PASSING``; None for a node that is here to stay.
     """
 
-    def __init__(self, node: Verbs, link: Link) -> None:
+    def __init__(self, node: Verbs, link: Link, give_way: Callable[[], None] | None) -> None:
         self._node = node
         self._link = link
+        self._give_way = give_way
         self._tasks: dict[int, asyncio.Task[None]] = {}
         # Clients wait before they ask: who waits here hears nothing that follows, no cancel either.
         self._free = asyncio.Semaphore(CALLS_MAX)
@@ -96,6 +108,7 @@ class Calls:
         self._receipts: OrderedDict[int, Receipt | Receipts | list[Receipt]] = OrderedDict()
         self._kept = 0
         self._readers: dict[int, Consumer] = {}
+        self._in_order: set[int] = set()  # readers that take their messages one after the other
         # By the number of each, with that of its reader.
         self._messages: dict[int, tuple[int, Message]] = {}
         self._transactions: dict[int, Transaction] = {}
@@ -103,13 +116,16 @@ class Calls:
         self._steps: dict[int, tuple[Transaction, int]] = {}
         self._invitations: dict[int, OpenInvitation] = {}
         self._watches: dict[int, Acknowledgements | Events] = {}
+        self._producers: dict[int, Producer] = {}
         # What was taken back, and its caller may not have heard of: why.
         self._taken_back: dict[int, str] = {}
 
     async def run(self) -> None:
         """Answer until the connection ends."""
-        node = self._node
-        await self._link.send("welcome", v=VERSION, name=node.name, node_id=node.node_id, address=node.address)
+        node, passing = self._node, self._give_way is not None
+        await self._link.send(
+            "welcome", v=VERSION, passing=passing, name=node.name, node_id=node.node_id, address=node.address
+        )
         try:
             while True:
                 header, body = await self._link.receive()
@@ -120,11 +136,21 @@ class Calls:
             await self._stop_tasks()
             for transaction in self._transactions.values():
                 transaction.handle_death()
-            for reader in self._readers.values():
-                reader.handle_death()
+            for number, reader in self._readers.items():
+                self._handle_death(number, reader)
             raise
         finally:
             await self._end()
+
+    def _handle_death(self, number: int, reader: Consumer) -> None:
+        """The process that reads has died. If it takes its messages in order, only the first of them has failed."""
+        if number not in self._in_order:
+            reader.handle_death()
+            return
+        held = (message for holder, message in self._messages.values() if holder == number)
+        first = next(held, None)
+        if first is not None:
+            reader.handle_death(first)
 
     async def _take(self, header: Header, body: bytes) -> None:
         if header["op"] == "call":
@@ -291,6 +317,8 @@ class Calls:
         callee: Any = self._node
         if on is On.INVITATION:
             callee = self._invitations[header["invitation"]]
+        elif on is On.PRODUCER:
+            callee = self._producers[header["producer"]]
         elif on is On.TRANSACTION:
             callee = self._with_room(header) if "destination" in header else self._transaction(header)
         before = callee.last_step if on is On.TRANSACTION else None
@@ -327,6 +355,8 @@ class Calls:
             reader.close()
         for events in self._watches.values():
             events.close()
+        for producer in self._producers.values():
+            producer.close()
 
     def _number(self) -> int:
         number, self._next = self._next, self._next + 1
@@ -341,6 +371,21 @@ class Calls:
         receipt = kept if isinstance(kept, Receipt) or (isinstance(kept, Receipts) and at is None) else kept[at]
         await receipt.reached(header["stage"], header["timeout"])
         return {}, b""
+
+    async def _produce(self, header: Header) -> Answer:
+        _check_room("send lines", self._producers, PRODUCERS_MAX, "producers")
+        producer = Producer(
+            self._node,
+            header["destination"],
+            Delivery[header["delivery"]],
+            Stage[header["until"]],
+            properties=header["properties"],
+            producer=header["name"],
+            finished=header["finished"],
+        )
+        number = self._number()
+        self._producers[number] = producer
+        return {"producer": number, "accepted": await producer.begin()}, b""
 
     # ---- steps: events, and acknowledgements
 
@@ -368,6 +413,8 @@ class Calls:
             port, port.mailbox(header["queue"]), "manual", redelivery, header["hand_over_timeout"], reader=reader
         )
         consumer.on_take_back(lambda leases: self._handle_taken_back(number, leases))
+        if header["in_order"]:
+            self._in_order.add(number)
         return {"reader": number}, b""
 
     def _reader_of(self, header: Header) -> Reader:
@@ -398,6 +445,19 @@ class Calls:
         most = min(header["most"], BATCH_MESSAGES)
         batch = await self._reader(header).get_many(most, header["timeout"])
         fields, content = contents_of(batch)  # before their bodies are let go
+        first, *_ = [self._hold(header, message) for message in batch]
+        return {"message": first, "reader": header["reader"], "count": len(batch), **fields}, content
+
+    async def _draw(self, header: Header) -> Answer:
+        """The next messages as the lines that they are, and what there is to know of them if it is asked for."""
+        most = min(header["most"], BATCH_MESSAGES)
+        batch = await self._reader(header).get_many(most, header["timeout"])
+        content = b"".join([message.body for message in batch])
+        fields = {
+            "ids": [message.id for message in batch],
+            "sizes": [len(message.body) for message in batch],
+            "about": [describe(message) for message in batch] if header["about"] else [],
+        }
         first, *_ = [self._hold(header, message) for message in batch]
         return {"message": first, "reader": header["reader"], "count": len(batch), **fields}, content
 
@@ -474,6 +534,12 @@ class Calls:
 
     # ---- steps: peers, and looking
 
+    async def _claim(self, _header: Header) -> Answer:
+        """Another node, which is here to stay, wants the directory."""
+        if self._give_way is not None:
+            self._give_way()
+        return {"passing": self._give_way is not None}, b""
+
     async def _reread(self, _header: Header) -> Answer:
         await self._node._reread()
         return {}, b""
@@ -498,14 +564,17 @@ def _objects_of(receipt: Receipt | Receipts | list[Receipt]) -> int:
 
 _STEPS: dict[str, Callable[[Calls, Header], Awaitable[Answer]]] = {
     "wait": Calls._wait,
+    "produce": Calls._produce,
     "told": Calls._told,
     "read": Calls._read,
     "get": Calls._get,
     "get_many": Calls._get_many,
+    "draw": Calls._draw,
     "close": Calls._close,
     "begin": Calls._begin,
     "commit": Calls._commit,
     "rollback": Calls._rollback,
     "reread": Calls._reread,
+    "claim": Calls._claim,
     "browse": Calls._browse,
 }

@@ -26,7 +26,7 @@ from triack.node.control.client_events import ClientEvents
 from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
 from triack.node.control.client_receipts import ClientReceipt, ClientReceipts, check_until, when_reached
 from triack.node.control.client_transaction import ClientTransaction
-from triack.node.control.control_frames import CALLS_MAX, VERSION, Header, Link, check_sayable, cut
+from triack.node.control.control_frames import CALLS_MAX, Header, Link, check_sayable, cut, greet
 from triack.node.control.told import read_peer
 from triack.node.handles.consumer import check_hand_over
 from triack.node.handles.derived import Said, as_on
@@ -40,7 +40,7 @@ from triack.queues.manager.browse import BrowsedMessage, Position
 from triack.queues.node_settings import Redelivery
 from triack.store.folder import as_folder
 
-__all__ = ["Client", "ClientInvitation", "connect_to"]
+__all__ = ["Client", "ClientInvitation", "client_on", "connect_to"]
 
 GOODBYE_S = 2.0
 """How long a client that closes waits for the node to see it: one that runs does in milliseconds."""
@@ -56,6 +56,18 @@ def connect_to(data: str | Path) -> "Client":
         UsageError: that is no path.
     """
     return Client(as_folder("connect: data", data))
+
+
+async def client_on(link: Link, data: Path) -> tuple["Client", Header]:
+    """A client on a connection to the process that serves a data directory, and the welcome of that process.
+
+    Raises:
+        ConnectionError: the connection has ended.
+        ProtocolError, TriackError: the process speaks another version, or refuses to serve.
+    """
+    client = Client(data)
+    await client._begin(link)  # noqa: SLF001 - for commands, which find their connections themselves
+    return client, client._welcome  # noqa: SLF001
 
 
 class Client(Asking):
@@ -103,19 +115,22 @@ class Client(Asking):
             why = "no process runs one there"
             raise NodeClosed(f"connect to the node of {self._data}: {'; '.join([why, *refused])}")
         try:
-            await link.send("hello", v=VERSION, do="call")
-            self._welcome, _ = await link.receive()
+            await self._begin(link)
         except ConnectionError as cause:
-            await link.close()
             why = "it has just ended, can open nothing more, or does not serve the user that this process runs as"
             raise NodeClosed(f"connect to the node of {self._data}: {why}") from cause
+        return self
+
+    async def _begin(self, link: Link) -> None:
+        """Use the node at the other end of a connection. Raises as ``greet``, and closes it then."""
+        try:
+            self._welcome = await greet(link)
         except BaseException:
             await link.close()
             raise
         self._link = link
         self._home = asyncio.get_running_loop()
         self._hearing = asyncio.create_task(self._hear(link), name="triack-client")
-        return self
 
     async def close(self) -> None:
         """End the connection; the node goes on. A second call does nothing."""

@@ -88,6 +88,7 @@ class ClientConsumer:
                     redelivery=self._redelivery,
                     hand_over_timeout=self._hand_over_timeout,
                     name=name,
+                    in_order=False,
                 )
                 self._number = begun["reader"]
                 self._leave_when_forgotten(asyncio.get_running_loop(), begun["reader"])

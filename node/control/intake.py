@@ -8,7 +8,7 @@ up to which all are decided, each either at the stage that was asked for or amon
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from triack.base.delivery import Delivery
@@ -20,7 +20,7 @@ from triack.node.handles.verbs import Verbs
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.stages import Stage
 
-__all__ = ["Chunk", "Failure", "Intake", "add_failure"]
+__all__ = ["Chunk", "Failure", "Intake", "Producer", "Progress", "add_failure"]
 
 POLL_S = 0.05
 """How often packets of an earlier life of the process are looked at: nothing tells of them."""
@@ -201,6 +201,99 @@ class Intake:
 
     def _count_dead_letters(self) -> int:
         return self._port.queue_length(DEAD_LETTERS)
+
+
+# How far: the last line up to which all are decided, and the failures since this was asked last.
+Progress = tuple[int, list[Failure]]
+
+
+class Producer:
+    """A process that sends lines through the node, as the node sees it: what its calls do.
+
+    Args:
+        node: where the lines enter.
+        destination: where they go.
+        delivery: their class.
+        until: the stage that counts.
+        properties: what each of the messages has beside its body.
+        producer: names the producer for ever.
+        finished: the last line that it knows to be finished.
+    """
+
+    def __init__(
+        self,
+        node: Verbs,
+        destination: str,
+        delivery: Delivery,
+        until: Stage,
+        *,
+        properties: MessageProperties,
+        producer: str,
+        finished: int,
+    ) -> None:
+        self._intake = Intake(
+            node,
+            destination,
+            delivery,
+            until,
+            properties=properties,
+            producer=producer,
+            on_finished=self._handle_finished,
+        )
+        self._finished = finished
+        self._failures: list[Failure] = []
+        self._news = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
+        self._one_at_a_time = asyncio.Lock()
+        # Why a chunk was refused: those behind it, which are on their way already, are refused, too.
+        self._refused: BaseException | None = None
+
+    async def begin(self) -> int:
+        """Find out what was accepted before, and follow what comes. Returns the last line that is safe here."""
+        accepted = await self._intake.recover(self._finished)
+        self._following = asyncio.create_task(self._intake.follow(), name="triack-producer")
+        self._following.add_done_callback(lambda _: self._news.set())
+        return accepted
+
+    async def take(self, first: int, bodies: Iterable[bytes]) -> None:
+        """Take lines, the first of which has that number; when this returns they are safe.
+
+        Raises:
+            ProtocolError: lines before them are missing.
+            TriackError: the node refuses them, as ``Node.send_many`` does, or it has refused lines before them.
+        """
+        async with self._one_at_a_time:
+            if self._refused is not None:
+                raise self._refused
+            try:
+                await self._intake.accept(Chunk(first, list(bodies)))
+            except BaseException as error:
+                self._refused = error
+                raise
+
+    async def progress(self) -> Progress:
+        """Wait until more lines are decided."""
+        await self._news.wait()
+        if self._following is not None and self._following.done():
+            await self._following
+        self._news.clear()
+        failures, self._failures = self._failures, []
+        return self._finished, failures
+
+    async def forget(self) -> str:
+        """The producer has ended: remember nothing of it. Returns what is missing for its lines to arrive."""
+        await self._intake.forget()
+        return self._intake.waits_for
+
+    def close(self) -> None:
+        """Follow nothing more."""
+        if self._following is not None:
+            self._following.cancel()
+
+    def _handle_finished(self, last: int, failures: list[Failure]) -> None:
+        self._finished = last
+        self._failures += failures
+        self._news.set()
 
 
 def add_failure(failures: list[Failure], new: Failure) -> None:

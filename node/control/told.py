@@ -25,10 +25,12 @@ __all__ = [
     "MESSAGES",
     "NOTHING",
     "PEER",
+    "PROGRESS",
     "RECEIPT",
     "RECEIPTS",
     "REMEMBERED",
     "STATS",
+    "WAITS_FOR",
     "WATCH",
     "Result",
     "describe_event",
@@ -164,3 +166,5 @@ RECEIPTS = Result(
 )
 WATCH = Result(lambda events, keep: ({"watch": keep(events)}, b""))
 INVITATION = Result(lambda invitation, keep: ({"invitation": keep(invitation), "code": invitation.code}, b""))
+PROGRESS = Result(lambda it, _keep: ({"last": it[0], "failures": it[1]}, b""))
+WAITS_FOR = Result(lambda it, _keep: ({"waits_for": it}, b""), lambda header, _content: str(header["waits_for"]))

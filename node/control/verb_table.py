@@ -18,6 +18,7 @@ from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.node.control.client_messages import name_of
 from triack.node.control.control_frames import Header, cut
+from triack.node.control.intake import Producer
 from triack.node.control.told import (
     COUNT,
     INVITATION,
@@ -27,10 +28,12 @@ from triack.node.control.told import (
     MESSAGES,
     NOTHING,
     PEER,
+    PROGRESS,
     RECEIPT,
     RECEIPTS,
     REMEMBERED,
     STATS,
+    WAITS_FOR,
     WATCH,
     Result,
     describe_every,
@@ -127,7 +130,7 @@ MOST = Argument(Kind.NUMBER, read=lambda most: min(most, BATCH_MESSAGES))
 _ARGUMENTS: Mapping[Any, Argument] = {
     str: TEXT,
     str | None: TEXT_OR_NULL,
-    int: MOST,
+    int: NUMBER,
     bool: TRUTH,
     float: SECONDS,
     float | None: SECONDS,
@@ -153,6 +156,7 @@ class On(Enum):
     NODE = ""
     TRANSACTION = "transaction"
     INVITATION = "invitation"
+    PRODUCER = "producer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +251,7 @@ def _argument_of(parameter: Parameter) -> tuple[str, Argument] | None:
         return "sizes", SIZES
     if parameter.kind is Parameter.VAR_POSITIONAL:
         return parameter.name, Argument(Kind.TEXTS)
-    return parameter.name, _ARGUMENTS[parameter.annotation]
+    return parameter.name, MOST if parameter.name == "most" else _ARGUMENTS[parameter.annotation]
 
 
 def _row(
@@ -295,14 +299,35 @@ VERBS: Mapping[str, Verb] = {
         _row(Verbs.flush),
         _row(Verbs.drain),
         _step("wait", receipt=NUMBER, at=NUMBER_OR_NULL, stage=TEXT, timeout=SECONDS),
+        # Sending line by line, as ``triack send`` does.
+        _step(
+            "produce",
+            name=TEXT,
+            destination=TEXT,
+            delivery=TEXT,
+            until=TEXT,
+            properties=Argument(Kind.OBJECT),
+            finished=NUMBER,
+        ),
+        _row(Producer.take, on=On.PRODUCER),
+        _row(Producer.progress, PROGRESS, on=On.PRODUCER),
+        _row(Producer.forget, WAITS_FOR, on=On.PRODUCER),
         # Events.
         _row(Verbs.events, WATCH),
         _row(Verbs.acknowledgements, WATCH, leave_out=("handler",)),
         _step("told", watch=NUMBER),
         # Receiving.
-        _step("read", queue=TEXT, redelivery=OBJECT_OR_NULL, hand_over_timeout=SECONDS, name=TEXT_OR_NULL),
+        _step(
+            "read",
+            queue=TEXT,
+            redelivery=OBJECT_OR_NULL,
+            hand_over_timeout=SECONDS,
+            name=TEXT_OR_NULL,
+            in_order=TRUTH,
+        ),
         _step("get", may_wait=True, reader=NUMBER, timeout=SECONDS),
         _step("get_many", may_wait=True, reader=NUMBER, most=MOST, timeout=SECONDS),
+        _step("draw", may_wait=True, reader=NUMBER, most=MOST, timeout=SECONDS, about=TRUTH),
         _step("close", reader=NUMBER),
         # Transactions.
         _step("begin", name=TEXT_OR_NULL),
@@ -318,6 +343,7 @@ VERBS: Mapping[str, Verb] = {
         _row(Verbs.trust),
         _row(Verbs.revoke),
         _step("reread"),
+        _step("claim"),
         _row(Verbs.invite, INVITATION),
         _row(OpenInvitation.enrolled, PEER, on=On.INVITATION),
         _row(OpenInvitation.withdraw, on=On.INVITATION),

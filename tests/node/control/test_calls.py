@@ -14,14 +14,14 @@ from tests.machine import PATIENCE_S
 from tests.node.nodes import make, until
 from triack.base.errors import TriackError
 from triack.node.control import calls, control_frames
-from triack.node.control.control_frames import CALLS_MAX, ERROR_CHARS_MAX, VERSION, Link, dial
+from triack.node.control.control_frames import CALLS_MAX, ERROR_CHARS_MAX, Link, dial, greet
 from triack.node.control.handover import Served
 from triack.node.files.notes import read_note
 from triack.node.handles.steering import Steering
 from triack.node.handles.verbs import Verbs
 from triack.queues.manager.browse import BrowsedMessage, Position
 
-HOW: dict[str, Any] = {"redelivery": None, "hand_over_timeout": None, "name": None}
+HOW: dict[str, Any] = {"redelivery": None, "hand_over_timeout": None, "name": None, "in_order": False}
 """How a queue is read: as always."""
 
 
@@ -32,9 +32,8 @@ async def link(tmp_path: Path) -> AsyncIterator[Link]:
         served = read_note(tmp_path / "a", Served)
         assert served is not None
         link = await dial(Path(served.control))
-        await link.send("hello", v=VERSION, do="call")
-        welcome, _ = await link.receive()
-        assert (welcome["op"], welcome["name"]) == ("welcome", "a")
+        welcome = await greet(link)
+        assert (welcome["op"], welcome["name"], welcome["passing"]) == ("welcome", "a", False)
         yield link
         await link.close()
 
@@ -116,9 +115,7 @@ async def test_an_answer_that_is_too_long_is_said_to_be(link: Link, monkeypatch:
     """Nobody loses the connection by it, nor waits for ever."""
     monkeypatch.setattr(control_frames, "FRAME_BYTES_MAX", 200)
     for number in range(20):
-        await link.send(
-            "call", n=number, do="read", queue=f"orders-{number}", redelivery=None, hand_over_timeout=None, name=None
-        )
+        await link.send("call", n=number, do="read", queue=f"orders-{number}", **HOW)
         await link.receive()
     await link.send("call", n=1, do="queue_lengths")
     failed, _ = await asyncio.wait_for(link.receive(), PATIENCE_S)
@@ -238,9 +235,7 @@ async def test_what_came_for_who_does_not_read_goes_back(
     monkeypatch.setattr(calls, "UNSENT_BYTES_MAX", 3 * 1024 * 1024)
     async with triack.connect(tmp_path / "a") as other:
         for number in range(8):
-            await link.send(
-                "call", n=number, do="read", queue=f"q{number}", redelivery=None, hand_over_timeout=None, name=None
-            )
+            await link.send("call", n=number, do="read", queue=f"q{number}", **HOW)
             reader = (await link.receive())[0]["reader"]
             await link.send("call", n=100 + number, do="get", reader=reader, timeout=None)
         await other.flush()

@@ -8,13 +8,12 @@ import sys
 import termios
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import triack
 from tests.machine import PATIENCE_S
-from tests.tools.commands.serving import serving
+from tests.tools.commands.serving import answer, hear, serving, welcome
 from triack.base.errors import ProtocolError, StoreInUse, TriackError, WaitTimeout
 from triack.node.control import handover
 from triack.node.control.control_frames import VERSION, Link
@@ -121,12 +120,6 @@ async def test_a_directory_that_nobody_serves_and_somebody_has_is_said_to_be_in_
     store.close()
 
 
-async def welcome(link: Link, **changes: Any) -> None:
-    """Begin a conversation as a node does."""
-    await link.receive()
-    await link.send("welcome", **{"v": VERSION, "queues": ["orders"], **changes})
-
-
 async def test_another_version_is_refused(tmp_path: Path, reader: int) -> None:
     async def other(link: Link) -> None:
         await welcome(link, v=VERSION + 1)
@@ -149,8 +142,11 @@ async def test_a_node_that_goes_away_without_its_confirmation_is_told(tmp_path: 
 
     async def hand_out(link: Link) -> None:
         await welcome(link)
-        await link.send("messages", b"onetwo", serial=1, ids=["1", "2"], sizes=[3, 3])
-        assert (await link.receive())[0] == {"op": "ack", "serial": 2}
+        await answer(link, "queue_lengths", b'{"orders": 2}')
+        await answer(link, "read", reader=5)
+        two = {"message": 1, "reader": 5, "count": 2, "ids": ["1", "2"], "sizes": [3, 3], "about": []}
+        await answer(link, "draw", b"onetwo", **two)
+        assert (await hear(link, op="ack"))["message"] == 1
 
     async with serving(tmp_path / "b", hand_out):
         reading = asyncio.create_task(asyncio.to_thread(read, reader, 8))
