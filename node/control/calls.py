@@ -83,6 +83,9 @@ PART_BYTES = 4 * 1024 * 1024
 thousands of queues are."""
 
 
+_NO_MESSAGE: tuple[int, Message | None] = 0, None
+
+
 class Calls:
     """One connection's calls.
 
@@ -204,10 +207,11 @@ class Calls:
         count = min(number_of(header, "count"), BATCH_MESSAGES) if "count" in header else 1
         delay = None if header.get("delay_ms") is None else number_of(header, "delay_ms") / 1_000
         for number in range(first, first + count):
-            _, message = self._messages.pop(number, (0, None))
-            late = self._taken_back.pop(number, None)
-            if late is not None and header["op"] == "ack" and not header.get("told"):
-                self._link.post("late", why=late)
+            _, message = self._messages.pop(number, _NO_MESSAGE)
+            if self._taken_back:
+                late = self._taken_back.pop(number, None)
+                if late is not None and header["op"] == "ack" and not header.get("told"):
+                    self._link.post("late", why=late)
             if message is not None and header["op"] == "ack":
                 message.ack()
             elif message is not None:
@@ -439,14 +443,18 @@ class Calls:
     async def _get(self, header: Header) -> Answer:
         message = await self._reader(header).get(header["timeout"])
         fields, content = content_of(message)  # before its body is let go
-        return {"message": self._hold(header, message), "reader": header["reader"], **fields}, content
+        return {"message": self._hold(header, [message]), "reader": header["reader"], **fields}, content
 
     async def _get_many(self, header: Header) -> Answer:
         most = min(header["most"], BATCH_MESSAGES)
         batch = await self._reader(header).get_many(most, header["timeout"])
         fields, content = contents_of(batch)  # before their bodies are let go
-        first, *_ = [self._hold(header, message) for message in batch]
-        return {"message": first, "reader": header["reader"], "count": len(batch), **fields}, content
+        return {
+            "message": self._hold(header, batch),
+            "reader": header["reader"],
+            "count": len(batch),
+            **fields,
+        }, content
 
     async def _draw(self, header: Header) -> Answer:
         """The next messages as the lines that they are, and what there is to know of them if it is asked for."""
@@ -458,8 +466,12 @@ class Calls:
             "sizes": [len(message.body) for message in batch],
             "about": [describe(message) for message in batch] if header["about"] else [],
         }
-        first, *_ = [self._hold(header, message) for message in batch]
-        return {"message": first, "reader": header["reader"], "count": len(batch), **fields}, content
+        return {
+            "message": self._hold(header, batch),
+            "reader": header["reader"],
+            "count": len(batch),
+            **fields,
+        }, content
 
     def _reader(self, header: Header) -> Consumer:
         _check_room("receive", self._messages, HELD_MAX, "messages in its hands")
@@ -468,11 +480,14 @@ class Calls:
             raise NodeClosed("receive: this reader is closed")
         return reader
 
-    def _hold(self, header: Header, message: Message) -> int:
-        number = self._number()
-        self._messages[number] = header["reader"], message
-        message.body = b""  # it is in the answer, and nobody needs it here
-        return number
+    def _hold(self, header: Header, messages: list[Message]) -> int:
+        """Keep messages that the caller has in hand. Returns the number of the first; the others follow."""
+        first, reader = self._next, header["reader"]
+        self._next += len(messages)
+        self._messages.update(enumerate([(reader, message) for message in messages], first))
+        for message in messages:
+            message.body = b""  # it is in the answer, and nobody needs it here
+        return first
 
     async def _close(self, header: Header) -> Answer:
         self._leave(header["reader"])

@@ -193,13 +193,13 @@ class Verb:
         body = b""
         for parameter in self.parameters:
             name, value = parameter.name, said[parameter.name]
-            if parameter.annotation is bytes:
+            if name in self.arguments:
+                fields[name] = self.arguments[name].write(value, name, said)
+            elif parameter.annotation is bytes:
                 body = as_bytes(said["destination"], value)
                 check_size(said["destination"], body)
             elif parameter.annotation == _BODY_OR_NONE:
                 body, fields["forget"] = value or b"", value is None
-            elif name in self.arguments:
-                fields[name] = self.arguments[name].write(value, name, said)
             else:  # bodies, of one frame
                 body, fields["sizes"] = b"".join(value), [len(one) for one in value]
         return body, fields
@@ -214,12 +214,12 @@ class Verb:
         named: dict[str, Any] = {}
         for parameter in self.parameters:
             name = parameter.name
-            if parameter.annotation is bytes:
-                value: Any = body
+            if name in self.arguments:
+                value: Any = self.arguments[name].read(header[name])
+            elif parameter.annotation is bytes:
+                value = body
             elif parameter.annotation == _BODY_OR_NONE:
                 value = None if header["forget"] else body
-            elif name in self.arguments:
-                value = self.arguments[name].read(header[name])
             else:
                 value = cut(body, header["sizes"])
             if parameter.kind is Parameter.VAR_POSITIONAL:

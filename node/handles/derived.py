@@ -6,7 +6,7 @@ checkers see the same parameters, and ``help`` shows the same text.
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache, update_wrapper
-from inspect import Signature, isawaitable, signature
+from inspect import Parameter, Signature, isawaitable, signature
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 __all__ = ["Said", "as_on", "bind", "derive_from", "plain_function", "settled", "signature_of", "waited"]
@@ -15,6 +15,8 @@ P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
+
+_MISSING: Any = object()
 
 Said = Mapping[str, Any]
 """The arguments of a call by the names of the parameters, defaults included."""
@@ -34,8 +36,39 @@ def signature_of(declared: Callable[..., Any]) -> Signature:
     return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
+@cache
+def _plan_of(declared: Callable[..., Any]) -> tuple[tuple[str, ...], dict[str, Any], str]:
+    """Of a method: parameters by place, all by name with their defaults, and what takes any others by name.
+
+    A method that takes any number of arguments by place has a plan that fits no call.
+    """
+    parameters = signature_of(declared).parameters.values()
+    if any(it.kind is Parameter.VAR_POSITIONAL for it in parameters):
+        return (), {"": _MISSING}, ""
+    named = tuple(it.name for it in parameters if it.kind is not Parameter.VAR_KEYWORD)
+    by_place = tuple(it.name for it in parameters if it.kind is Parameter.POSITIONAL_OR_KEYWORD)
+    defaults = {it.name: it.default for it in parameters if it.default is not Parameter.empty}
+    others = next((it.name for it in parameters if it.kind is Parameter.VAR_KEYWORD), "")
+    return by_place, {name: defaults.get(name, _MISSING) for name in named}, others
+
+
 def bind(declared: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Said:
     """What a call of a method says. Raises TypeError as the call itself would."""
+    # What ``Signature.bind`` does, ten times as fast; it has the last word on what does not fit.
+    by_place, defaults, others = _plan_of(declared)
+    said: dict[str, Any] = {**defaults, **dict(zip(by_place, args, strict=False))}
+    more: dict[str, Any] = {}
+    for name, value in kwargs.items():
+        (said if name in defaults else more)[name] = value
+    twice = not kwargs.keys().isdisjoint(by_place[: len(args)])
+    if len(args) > len(by_place) or twice or (more and not others) or any(value is _MISSING for value in said.values()):
+        return _bind_slowly(declared, args, kwargs)
+    if others:
+        said[others] = more
+    return said
+
+
+def _bind_slowly(declared: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Said:
     try:
         bound = signature_of(declared).bind(*args, **kwargs)
     except TypeError as error:
