@@ -9,7 +9,7 @@ from functools import cache, update_wrapper
 from inspect import Parameter, Signature, isawaitable, signature
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
-__all__ = ["Said", "as_on", "bind", "derive_from", "plain_function", "settled", "signature_of", "waited"]
+__all__ = ["Said", "as_called", "as_on", "bind", "derive_from", "plain_function", "settled", "signature_of", "waited"]
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -89,6 +89,15 @@ def as_on(
 
         method: Callable[Concatenate[S, P], R] = derive_from(function, derived, work.__module__)
         return method
+
+    return derive
+
+
+def as_called(declared: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Decorates a function that takes what another one takes. Its description is its own."""
+
+    def derive(work: Callable[..., R]) -> Callable[P, R]:
+        return update_wrapper(work, declared, assigned=(), updated=())
 
     return derive
 

@@ -6,7 +6,7 @@ The parts are those of ``triack`` itself, with the same names, arguments, promis
 
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -15,20 +15,17 @@ from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, UsageError
 from triack.base.news import NodeEvent
 from triack.node.control.client import Client, ClientInvitation, connect_to
-from triack.node.files.access import DEFAULT_SUITE
 from triack.node.handles.acknowledgements import Every
-from triack.node.handles.derived import Said, as_on, settled, waited
+from triack.node.handles.derived import Said, as_called, as_on, settled, waited
 from triack.node.handles.verbs import Verbs
 from triack.node.node import Node, open_node
 from triack.node.shell.enrolling import OpenInvitation
 from triack.node.sync.sync_consumer import SyncConsumer, thread_safe
-from triack.node.sync.sync_loop import LoopThread
+from triack.node.sync.sync_loop import LoopThread, OverLoop
 from triack.node.sync.sync_receipts import SyncReceipt, SyncReceipts
 from triack.node.sync.sync_transaction import SyncTransaction
 from triack.queues.manager.browse import BrowsedMessage
-from triack.queues.node_settings import NodeSettings
 from triack.queues.streams.ack_events import AckEvent
-from triack.transport.endpoint import Tls
 
 __all__ = [
     "SyncClient",
@@ -39,36 +36,10 @@ __all__ = [
 ]
 
 
-def open(
-    name: str,
-    *,
-    data: str | Path | None,
-    listen: str | None = None,
-    log: str | Path | None = None,
-    insecure: bool = False,
-    queues: Sequence[str] | None = None,
-    peers: dict[str, str] | None = None,
-    announce: str | None = None,
-    suite: str = DEFAULT_SUITE,
-    tls: Tls | None = None,
-    settings: NodeSettings | None = None,
-) -> "SyncNode":
+@as_called(open_node)
+def open(*args: Any, **kwargs: Any) -> "SyncNode":
     """A node, begun by ``with``; arguments and errors are those of ``triack.open``."""
-    return SyncNode(
-        lambda: open_node(
-            name,
-            data=data,
-            listen=listen,
-            log=log,
-            insecure=insecure,
-            queues=queues,
-            peers=peers,
-            announce=announce,
-            suite=suite,
-            tls=tls,
-            settings=settings,
-        )
-    )
+    return SyncNode(lambda: open_node(*args, **kwargs))
 
 
 def connect(data: str | Path) -> "SyncClient":
@@ -76,23 +47,17 @@ def connect(data: str | Path) -> "SyncClient":
     return SyncClient(lambda: connect_to(data))
 
 
-class SyncInvitation:
+class SyncInvitation(OverLoop[OpenInvitation | ClientInvitation]):
     """A one-time code that the node has given out; see ``OpenInvitation``."""
 
-    def __init__(self, loop: LoopThread, invitation: OpenInvitation | ClientInvitation) -> None:
-        self.code = invitation.code
-        self._loop = loop
-        self._invitation = invitation
-
-    def _perform(self, begin: Callable[[Any], Coroutine[Any, Any, Any]], _wrap: None) -> Any:
-        return self._loop.wait(begin(self._invitation))
+    @property
+    def code(self) -> str:
+        """What the other node has to be told, by a way that nobody else can listen to."""
+        return self._inner.code
 
     enrolled = waited(OpenInvitation.enrolled)
     withdraw = waited(OpenInvitation.withdraw)
 
-
-Wrap = Callable[[LoopThread, Any], Any]
-"""Makes what the caller gets of what came of a call."""
 
 N = TypeVar("N", Node, Client)
 E = TypeVar("E", AckEvent, NodeEvent, BrowsedMessage)

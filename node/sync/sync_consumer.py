@@ -6,7 +6,7 @@ from typing import Self
 from triack.node.control.client_consumer import ClientConsumer
 from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.message import Holder, Message
-from triack.node.sync.sync_loop import LoopThread
+from triack.node.sync.sync_loop import LoopThread, OverLoop
 from triack.queues.mailboxes.mailbox import Lease
 
 __all__ = ["SyncConsumer", "thread_safe"]
@@ -33,15 +33,8 @@ def thread_safe(loop: LoopThread, message: Message) -> Message:
     return message.held_by(lambda holder: _ThreadSafe(loop, holder))
 
 
-class SyncConsumer:
+class SyncConsumer(OverLoop[Consumer | ClientConsumer]):
     """An iterator over the messages of one queue; also a context manager. See ``Consumer``."""
-
-    def __init__(self, loop: LoopThread, consumer: Consumer | ClientConsumer) -> None:
-        self._loop = loop
-        self._consumer = consumer
-
-    def __repr__(self) -> str:
-        return f"<SyncConsumer: {self._consumer!r}>"
 
     def __iter__(self) -> Self:
         return self
@@ -53,7 +46,7 @@ class SyncConsumer:
         """The next message; see ``Consumer.get``."""
 
         async def draw() -> Message:
-            return thread_safe(self._loop, await self._consumer.get(timeout))
+            return thread_safe(self._loop, await self._inner.get(timeout))
 
         return self._loop.wait(draw(), _put_back)
 
@@ -61,7 +54,7 @@ class SyncConsumer:
         """The next messages, in order; see ``Consumer.get_many``."""
 
         async def draw() -> list[Message]:
-            batch = await self._consumer.get_many(most, timeout)
+            batch = await self._inner.get_many(most, timeout)
             return [thread_safe(self._loop, message) for message in batch]
 
         return self._loop.wait(draw(), lambda batch: _put_back(*batch))
@@ -76,7 +69,7 @@ class SyncConsumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.wait(self._consumer.__aexit__(kind, error, trace))
+        self._loop.wait(self._inner.__aexit__(kind, error, trace))
 
 
 def _put_back(*unseen: Message) -> None:

@@ -1,31 +1,20 @@
 """How far messages have come, for callers that wait."""
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import TypeVar
 
 from triack.node.control.client_receipts import ClientReceipts
 from triack.node.handles.derived import waited
 from triack.node.handles.receipt import MessageWaits, Waits
-from triack.node.handles.receipts import Receipts
-from triack.node.sync.sync_loop import LoopThread
+from triack.node.handles.receipts import Listed, Receipts
+from triack.node.sync.sync_loop import OverLoop
 
 __all__ = ["SyncReceipt", "SyncReceipts"]
 
 W = TypeVar("W", bound=Waits)
 
 
-class _SyncWaits(Generic[W]):
+class _SyncWaits(OverLoop[W]):
     """Each wait takes seconds, None for no limit."""
-
-    def __init__(self, loop: LoopThread, receipt: W) -> None:
-        self._loop = loop
-        self._receipt = receipt
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self._receipt!r}>"
-
-    def _perform(self, begin: Callable[[W], Coroutine[Any, Any, Any]], _wrap: None) -> Any:
-        return self._loop.wait(begin(self._receipt))
 
     queued = waited(Waits.queued)
     received = waited(Waits.received)
@@ -40,27 +29,19 @@ class SyncReceipt(_SyncWaits[MessageWaits]):
     @property
     def id(self) -> str:
         """Names the message for ever, as ``Message.id`` does where it arrives."""
-        return self._receipt.id
+        return self._inner.id
 
     @property
     def number(self) -> int | None:
         """Its place in its outgoing queue; see ``Receipt.number``."""
-        return self._receipt.number
+        return self._inner.number
 
 
-class SyncReceipts(_SyncWaits[Receipts | ClientReceipts], Sequence[SyncReceipt]):
+class SyncReceipts(_SyncWaits[Receipts | ClientReceipts], Listed[SyncReceipt]):
     """A handle on how far a list of messages has come, and on each of them; see ``Receipts``."""
 
     def __len__(self) -> int:
-        return len(self._receipt)
+        return len(self._inner)
 
-    @overload
-    def __getitem__(self, at: int) -> SyncReceipt: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[SyncReceipt]: ...
-
-    def __getitem__(self, at: int | slice) -> SyncReceipt | list[SyncReceipt]:
-        if isinstance(at, slice):
-            return [SyncReceipt(self._loop, receipt) for receipt in self._receipt[at]]
-        return SyncReceipt(self._loop, self._receipt[at])
+    def _receipt_of(self, index: int) -> SyncReceipt:
+        return SyncReceipt(self._loop, self._inner[index])

@@ -7,7 +7,7 @@ from typing import Any, Self
 from triack.node.control.client_transaction import ClientTransaction
 from triack.node.handles.derived import waited
 from triack.node.handles.transaction import Transaction
-from triack.node.sync.sync_loop import LoopThread
+from triack.node.sync.sync_loop import LoopThread, OverLoop
 from triack.node.sync.sync_receipts import SyncReceipt
 
 __all__ = ["SyncTransaction"]
@@ -20,15 +20,8 @@ def _nothing(_loop: LoopThread, _given: object) -> None:
     """There is nothing to wait for any more."""
 
 
-class SyncTransaction:
+class SyncTransaction(OverLoop[Transaction | ClientTransaction]):
     """A context manager: leaving the block commits, an exception rolls back. See ``Transaction``."""
-
-    def __init__(self, loop: LoopThread, transaction: Transaction | ClientTransaction) -> None:
-        self._loop = loop
-        self._transaction = transaction
-
-    def __repr__(self) -> str:
-        return f"<SyncTransaction: {self._transaction!r}>"
 
     send = waited(Transaction.send, perform="_step")
     send_many = waited(Transaction.send_many, perform="_step")
@@ -39,17 +32,13 @@ class SyncTransaction:
     commit = waited(Transaction.commit, lambda loop, receipts: [SyncReceipt(loop, receipt) for receipt in receipts])
     rollback = waited(Transaction.rollback, _nothing)
 
-    def _perform(self, begin: Begin, wrap: Callable[[LoopThread, Any], Any] | None) -> Any:
-        given = self._loop.wait(begin(self._transaction))
-        return given if wrap is None else wrap(self._loop, given)
-
     def _step(self, begin: Begin, _wrap: None) -> Any:
         """Send or receive. A call that is interrupted has done neither, as one that is cancelled."""
         undo: list[Callable[[], None]] = []
 
         async def step() -> Any:
-            done = await begin(self._transaction)
-            undo.append(self._transaction.undo_last())
+            done = await begin(self._inner)
+            undo.append(self._inner.undo_last())
             return done
 
         return self._loop.wait(step(), lambda _: undo[0]())
@@ -60,4 +49,4 @@ class SyncTransaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.wait(self._transaction.__aexit__(kind, error, trace))
+        self._loop.wait(self._inner.__aexit__(kind, error, trace))

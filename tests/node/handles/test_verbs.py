@@ -5,18 +5,19 @@ from typing import Any
 
 import pytest
 
+from triack import sync
 from triack.node.control.client import Client, ClientInvitation
 from triack.node.control.client_transaction import ClientTransaction
 from triack.node.control.verb_table import VERBS
 from triack.node.handles.derived import plain_function, signature_of
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
-from triack.node.node import Node
+from triack.node.node import Node, open_node
 from triack.node.shell.enrolling import OpenInvitation
 from triack.node.sync.sync import SyncClient, SyncInvitation, SyncNode
 from triack.node.sync.sync_transaction import SyncTransaction
 
-LIFE = {"start", "close", "name", "address", "node_id"}
+LIFE = {"start", "close", "name", "address", "node_id", "code"}
 """Not verbs: how each of them begins and ends, and what it is called."""
 ONLY_HERE = {
     Client: {"send_nowait", "failed"},
@@ -87,3 +88,8 @@ def test_every_verb_of_a_node_reaches_over_the_control_socket() -> None:
     by_rows = {row.declared for row in VERBS.values()}
     others = {name for name, verb in verbs_of(Verbs).items() if plain_function(verb) not in by_rows}
     assert others == {"browse", "failed", "receive", "reply", "send_nowait", "transaction"}
+
+
+def test_a_node_without_async_is_opened_as_any_other() -> None:
+    assert inspect.signature(sync.open).parameters == inspect.signature(open_node).parameters
+    assert inspect.getdoc(sync.open) != inspect.getdoc(open_node)
