@@ -25,6 +25,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sized
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from triack.base.delivery import Delivery
@@ -33,7 +34,7 @@ from triack.base.reasons import DropReason
 from triack.node.control.client_messages import content_of, contents_of
 from triack.node.control.control_frames import CALLS_MAX, VERSION, Answer, Header, Link, number_of, words_of
 from triack.node.control.description import describe
-from triack.node.control.intake import Producer
+from triack.node.control.intake import Intake, Producer
 from triack.node.control.told import WATCH, describe_event, describe_news, describe_receipts
 from triack.node.control.verb_table import On, Verb, check_call
 from triack.node.files import operator_log
@@ -378,15 +379,17 @@ class Calls:
 
     async def _produce(self, header: Header) -> Answer:
         _check_room("send lines", self._producers, PRODUCERS_MAX, "producers")
-        producer = Producer(
+        delivery, until = Delivery[header["delivery"]], Stage[header["until"]]
+        make_intake = partial(
+            Intake,
             self._node,
             header["destination"],
-            Delivery[header["delivery"]],
-            Stage[header["until"]],
+            delivery,
+            until,
             properties=header["properties"],
             producer=header["name"],
-            finished=header["finished"],
         )
+        producer = Producer(make_intake, header["finished"])
         number = self._number()
         self._producers[number] = producer
         return {"producer": number, "accepted": await producer.begin()}, b""

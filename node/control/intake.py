@@ -211,35 +211,12 @@ class Producer:
     """A process that sends lines through the node, as the node sees it: what its calls do.
 
     Args:
-        node: where the lines enter.
-        destination: where they go.
-        delivery: their class.
-        until: the stage that counts.
-        properties: what each of the messages has beside its body.
-        producer: names the producer for ever.
-        finished: the last line that it knows to be finished.
+        make_intake: makes what takes its lines, of ``on_finished``.
+        finished: the last line that the process knows to be finished.
     """
 
-    def __init__(
-        self,
-        node: Verbs,
-        destination: str,
-        delivery: Delivery,
-        until: Stage,
-        *,
-        properties: MessageProperties,
-        producer: str,
-        finished: int,
-    ) -> None:
-        self._intake = Intake(
-            node,
-            destination,
-            delivery,
-            until,
-            properties=properties,
-            producer=producer,
-            on_finished=self._handle_finished,
-        )
+    def __init__(self, make_intake: Callable[..., Intake], finished: int) -> None:
+        self._intake = make_intake(on_finished=self._handle_finished)
         self._finished = finished
         self._failures: list[Failure] = []
         self._news = asyncio.Event()
@@ -252,7 +229,7 @@ class Producer:
         """Find out what was accepted before, and follow what comes. Returns the last line that is safe here."""
         accepted = await self._intake.recover(self._finished)
         self._following = asyncio.create_task(self._intake.follow(), name="triack-producer")
-        self._following.add_done_callback(lambda _: self._news.set())
+        self._following.add_done_callback(self._handle_followed)
         return accepted
 
     async def take(self, first: int, bodies: Iterable[bytes]) -> None:
@@ -289,6 +266,12 @@ class Producer:
         """Follow nothing more."""
         if self._following is not None:
             self._following.cancel()
+
+    def _handle_followed(self, task: "asyncio.Task[None]") -> None:
+        """It has failed, which the next call of ``progress`` says, or was cancelled."""
+        if not task.cancelled():
+            task.exception()
+        self._news.set()
 
     def _handle_finished(self, last: int, failures: list[Failure]) -> None:
         self._finished = last

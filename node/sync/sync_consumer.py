@@ -1,12 +1,11 @@
 """Who reads a queue, and messages that any thread may settle, for callers that wait."""
 
-from types import TracebackType
 from typing import Self
 
 from triack.node.control.client_consumer import ClientConsumer
 from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.message import Holder, Message
-from triack.node.sync.sync_loop import LoopThread, OverLoop
+from triack.node.sync.sync_loop import LoopThread, OverLoopUntilExit
 from triack.queues.mailboxes.mailbox import Lease
 
 __all__ = ["SyncConsumer", "thread_safe"]
@@ -33,7 +32,7 @@ def thread_safe(loop: LoopThread, message: Message) -> Message:
     return message.held_by(lambda holder: _ThreadSafe(loop, holder))
 
 
-class SyncConsumer(OverLoop[Consumer | ClientConsumer]):
+class SyncConsumer(OverLoopUntilExit[Consumer | ClientConsumer]):
     """An iterator over the messages of one queue; also a context manager. See ``Consumer``."""
 
     def __iter__(self) -> Self:
@@ -62,14 +61,6 @@ class SyncConsumer(OverLoop[Consumer | ClientConsumer]):
     def close(self) -> None:
         """Give back what is unacknowledged and take no more."""
         self.__exit__(GeneratorExit, None, None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.wait(self._inner.__aexit__(kind, error, trace))
 
 
 def _put_back(*unseen: Message) -> None:

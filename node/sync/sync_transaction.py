@@ -1,13 +1,12 @@
 """A transaction, for callers that wait."""
 
 from collections.abc import Callable, Coroutine
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from triack.node.control.client_transaction import ClientTransaction
 from triack.node.handles.derived import waited
 from triack.node.handles.transaction import Transaction
-from triack.node.sync.sync_loop import LoopThread, OverLoop
+from triack.node.sync.sync_loop import LoopThread, OverLoopUntilExit
 from triack.node.sync.sync_receipts import SyncReceipt
 
 __all__ = ["SyncTransaction"]
@@ -20,7 +19,7 @@ def _nothing(_loop: LoopThread, _given: object) -> None:
     """There is nothing to wait for any more."""
 
 
-class SyncTransaction(OverLoop[Transaction | ClientTransaction]):
+class SyncTransaction(OverLoopUntilExit[Transaction | ClientTransaction]):
     """A context manager: leaving the block commits, an exception rolls back. See ``Transaction``."""
 
     send = waited(Transaction.send, perform="_step")
@@ -42,11 +41,3 @@ class SyncTransaction(OverLoop[Transaction | ClientTransaction]):
             return done
 
         return self._loop.wait(step(), lambda _: undo[0]())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.wait(self._inner.__aexit__(kind, error, trace))
