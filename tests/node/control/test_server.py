@@ -111,17 +111,6 @@ async def test_lines_that_do_not_follow_are_refused(control: Path, fields: dict[
     await link.close()
 
 
-async def test_properties_that_no_message_has_are_refused_by_name(control: Path) -> None:
-    """And so is what was on its way behind those lines: it would come before them when they are sent again."""
-    link = await connect(control)
-    express = PRODUCE | {"delivery": "EXPRESS", "until": "RECEIVED"}
-    producer = (await call(link, **express | {"properties": {"size": "x"}}))[0]["producer"]
-    for first in (1, 2):
-        refused, _ = await call(link, b"x", do="take", producer=producer, first=first, sizes=[1])
-        assert "size" in refused["message"]
-    await link.close()
-
-
 async def test_a_receiver_has_as_many_messages_in_hand_as_it_wants(tmp_path: Path) -> None:
     """All others are there for whoever comes, as new."""
     async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
