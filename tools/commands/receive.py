@@ -345,7 +345,11 @@ class _HandedOver:
         self._to_confirm.clear()
         self._in_hand = self._in_hand_bytes = self._acked = 0
         reader = number_of(header, "reader")
-        await first_of(self._draw(client, reader), self._write(client), self._confirm(client))
+        try:
+            await first_of(self._draw(client, reader), self._write(client), self._confirm(client))
+        except HandOverEnded:
+            why = "what was in hand was taken back, and comes again"
+            raise HandOverEnded(f"receive from {order.queue}: {why}") from None
 
     async def _draw(self, client: Client, reader: int) -> None:
         """Take messages as there is room for them, while those before are being written."""
@@ -442,11 +446,7 @@ class _HandedOver:
         self._unconfirmed.update(zip(batch.ids[done[0] : done[-1] + 1], range(first, last + 1), strict=True))
         self._in_hand -= len(done)
         self._in_hand_bytes -= sum(batch.sizes[done[0] : done[-1] + 1])
-        try:
-            client.post("ack", message=first, count=len(done))
-        except HandOverEnded:
-            why = "what was in hand was taken back, and comes again"
-            raise HandOverEnded(f"receive from {self._order.queue}: {why}") from None
+        client.post("ack", message=first, count=len(done))
         self._acked = last
         self._changed.set()
         self._to_confirm.set()

@@ -96,6 +96,20 @@ async def test_a_signal_does_not_wait_for_ever_for_a_write(
     assert await left(tmp_path) == 1
 
 
+async def test_messages_that_are_taken_back_end_the_command(tmp_path: Path, reader: int) -> None:
+    """Another reader gets them: what is written later would be there twice."""
+    async with triack.open("b", data=tmp_path, insecure=True) as node:
+        await node.send("orders", BODY, until="ordered")
+        task = asyncio.create_task(run(tmp_path))
+        await until_full(reader)
+        assert await node.release("orders") == 1
+        assert await asyncio.to_thread(read, reader, len(BODY) + 1) == BODY + b"\n"
+        with pytest.raises(triack.HandOverEnded) as ended:
+            await asyncio.wait_for(task, PATIENCE_S)
+        assert str(ended.value) == "receive from orders: what was in hand was taken back, and comes again"
+        assert (await node.receive("orders").get(PATIENCE_S)).redelivered
+
+
 async def test_output_that_takes_no_more_is_said_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
