@@ -26,6 +26,7 @@ from triack.node.control.client import Client, client_on
 from triack.node.control.control_frames import Link, cut, number_of
 from triack.node.control.tasks import first_of
 from triack.node.files import operator_log
+from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.store.folder import STORE_FILE
 from triack.tools.commands.common import (
     FloatRange,
@@ -250,6 +251,16 @@ async def _check_queue(client: Client, queue: str) -> None:
         )
 
 
+def room_for(room: int, in_hand: int) -> int:
+    """How many messages to ask for; none when that is less than half of what one answer may have.
+
+    Room that is asked for bit by bit would come, and be written, bit by bit ever after: what TCP calls the silly window
+    syndrome (RFC 9293, section 3.8.6.2).
+    """
+    free = room - in_hand
+    return free if free > min(room, BATCH_MESSAGES) // 2 else 0
+
+
 @dataclass(frozen=True, slots=True)
 class _Batch:
     """Messages that the node has handed out: the number of the first, their ids, what is to be written of each."""
@@ -355,7 +366,7 @@ class _HandedOver:
         """Take messages as there is room for them, while those before are being written."""
         wanted: dict[str, Any] = {"reader": reader, "about": self._order.as_json}
         while True:
-            while (most := self._most - self._in_hand) <= 0 or self._in_hand_bytes >= OUT_BYTES:
+            while not (most := room_for(self._most, self._in_hand)) or self._in_hand_bytes >= OUT_BYTES:
                 self._changed.clear()
                 await self._changed.wait()
             try:

@@ -18,6 +18,7 @@ from triack.base.errors import ProtocolError, StoreInUse, TriackError, WaitTimeo
 from triack.node.control import handover
 from triack.node.control.control_frames import VERSION, Link
 from triack.node.files.access import DEFAULT_SUITE
+from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.store.store import Store
 from triack.tools.commands import receive
 
@@ -168,3 +169,15 @@ async def test_a_node_that_goes_away_without_its_confirmation_is_told(tmp_path: 
             await run(tmp_path / "b", count=2, timeout=0.5)
     assert str(failed.value) == "written, but the node went away; it may hand out 2 messages again"
     assert await reading == b"one\ntwo\n"
+
+
+def test_messages_are_not_asked_for_bit_by_bit() -> None:
+    """The room grows with what is written at once: also when it is looked at in the middle of a write."""
+    room = 1
+    for _ in range(9):
+        asked = receive.room_for(room, 0)
+        room = max(room, 2 * asked)  # the sink has written it, and it is not acknowledged yet
+        assert receive.room_for(room, asked) == 0
+    assert room == 512
+    assert receive.room_for(2_000, BATCH_MESSAGES) == 1_000  # the next answer comes while the one before is written
+    assert receive.room_for(5, 5) == receive.room_for(0, 0) == receive.room_for(0, 2) == 0
