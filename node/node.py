@@ -3,19 +3,18 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Self
 
 from triack.base.checks import check_kind, check_texts
 from triack.base.clock import ClockJump, ClockReading, find_jump, in_words
 from triack.base.commit import StoreContent
 from triack.base.datagram import Channels
-from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed, StoreDamaged, StoreError, TriackError, UsageError, WouldBlock
+from triack.base.errors import NodeClosed, StoreDamaged, StoreError, TriackError, UsageError
 from triack.base.names import check_name
 from triack.base.units import SECOND, in_ns
 from triack.node.control import handover
@@ -24,27 +23,16 @@ from triack.node.files import operator_log
 from triack.node.files.access import DEFAULT_SUITE, Access, Keyless, Secured
 from triack.node.files.keys import IDENTITY_FILE
 from triack.node.files.tls_files import TlsFiles
-from triack.node.handles.acknowledgements import Acknowledging
-from triack.node.handles.consumer import AckMode, Consumer
-from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
-from triack.node.handles.requesting import Requesting, Requests
-from triack.node.handles.send_many import Sending
-from triack.node.handles.steering import Steering, as_ids
-from triack.node.handles.transaction import Transaction
-from triack.node.handles.trusting import Trusting
+from triack.node.handles.requesting import Requests
+from triack.node.handles.steering import Steering
+from triack.node.handles.verbs import Verbs
 from triack.node.shell.driver import Driver
-from triack.node.shell.holding import reader_of
 from triack.node.shell.life import Life, LifeEvent, LifeState
-from triack.node.shell.link_events import Events
-from triack.node.shell.outgoing_message import MessageProperties
 from triack.node.shell.platform import PLATFORM, Log
 from triack.node.shell.port import Port
-from triack.node.shell.stats import NodeStats
 from triack.node.shell.worker import Worker
-from triack.queues.manager.browse import BrowsedMessage
 from triack.queues.manager.engine import Engine
-from triack.queues.node_settings import NodeSettings, Redelivery
-from triack.queues.stages import Stage
+from triack.queues.node_settings import NodeSettings
 from triack.store.folder import as_folder, check_unused
 from triack.store.store import Store
 from triack.transport.address import Address
@@ -116,7 +104,7 @@ def open_node(
     )
 
 
-class Node(Sending, Acknowledging, Trusting, Requesting):
+class Node(Verbs):
     """One queue manager. Make it with ``triack.open``."""
 
     def __init__(
@@ -145,7 +133,7 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
         self._access = access
         self._life = Life(name)
         self._at_rest = at_rest
-        self._running: Port | None = None
+        self._running = None
         self._steered: Steering | None = None
         self._asking: Requests | None = None
         self._control: ControlServer | None = None
@@ -391,26 +379,6 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
             self._port.fail_dropped()
         await self.close()
 
-    async def failed(self) -> TriackError:
-        """Wait until the store fails, which ends the node; for ever, if it does not.
-
-        Returns:
-            The error that everybody else who uses the node gets.
-        """
-        return await self._life.failed()
-
-    def events(self) -> Events:
-        """What happens from now on to the links of this node, until it ends: ``async for event in node.events()``.
-
-        Returns:
-            An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerUnknown``, ``PeerHalted``,
-            ``GapFound``, ``QueueOverQuota``, ``StoreLow`` and ``StreamsNearLimit``.
-
-        Raises:
-            NodeClosed: the node was not started.
-        """
-        return self._port.events()
-
     @property
     def _port(self) -> Port:
         if self._running is None:
@@ -428,262 +396,6 @@ class Node(Sending, Acknowledging, Trusting, Requesting):
         if self._asking is None:
             raise NodeClosed(f"node {self.name} is not open: it was not started")
         return self._asking
-
-    @property
-    def address(self) -> str:
-        """Where it listens, with the real port; empty when it does not. Raises NodeClosed before the start."""
-        return self._port.address
-
-    @property
-    def node_id(self) -> str:
-        """32 hex digits that name this queue manager for ever. Raises NodeClosed before the start."""
-        return self._port.node_id
-
-    # ---- sending
-
-    async def send(
-        self,
-        destination: str,
-        body: bytes,
-        *,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        until: Stage | str | None = None,
-        timeout: float | None = None,
-        **properties: Unpack[MessageProperties],
-    ) -> Receipt:
-        """Accept a message for sending; waits while the outgoing queue is full, and then for what ``until`` says.
-
-        The message is safe when ``receipt.queued()`` returns; a crash before that may lose it. For "safe when the call
-        returns" say ``until="queued"``, or use a transaction.
-
-        Args:
-            destination: ``udp://host:port/queue``, ``tcp://host:port/queue``, ``peer/queue`` for a known peer, or
-                ``queue`` for a queue of this node.
-            body: at most 4 MiB.
-            delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
-            until: a stage that the message is to reach before the call returns: ``queued``, ``received``, ``stored`` or
-                ``ordered``. None: as ``NodeSettings.blocking`` says, which is not to wait.
-            timeout: seconds to wait for that, None for no limit. It does not bound the wait for room.
-            **properties: ``correlation_id``, ``reply_to``, ``label`` (text), ``headers`` (texts by name);
-                ``time_to_reach_queue`` and ``time_to_be_received`` (seconds), after which the message goes to a
-                dead-letter queue; ``key`` (text), with which it is accepted once; ``ack_now``. See
-                ``MessageProperties``.
-
-        Returns:
-            A receipt, whose stages can be awaited.
-
-        Raises:
-            AddressError: a destination that cannot be read, an unknown peer, or one of which no key is known.
-            NotLoopback: an insecure node was to send beyond loopback.
-            MessageTooLarge: the body is over 4 MiB ([MS-MQMQ] 2.2.19.1), or the properties over 12 KiB.
-            QueueNotFound: a queue of this node, which has a fixed set of others.
-            UsageError: an argument of a wrong type, a property that does not exist, or a timeout without a stage.
-            QueueFull, NoRoom: a queue of this node refuses more; its disk has less room than the reserve.
-            TooManyKeys: it keeps as many keys as it may.
-            WaitTimeout, DeliveryFailed, RollbackDetected: of ``until``, see ``Receipt``; the message was accepted.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        port = self._port
-        prepared = port.prepare(destination, body, delivery, properties)
-        stage = stage_to_wait_for(port, until, delivery, timeout)
-        if not port.may_go_on(prepared[0]):
-            await port.wait_room(prepared)
-        receipt = accept(port, prepared)
-        if stage is not None:
-            await receipt.reached(stage, timeout)
-        return receipt
-
-    def send_nowait(
-        self,
-        destination: str,
-        body: bytes,
-        *,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        **properties: Unpack[MessageProperties],
-    ) -> Receipt:
-        """As ``send``, but without waiting, whatever ``NodeSettings.blocking`` says.
-
-        Raises:
-            WouldBlock: the outgoing queue is full.
-            AddressError, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, TooManyKeys, NodeClosed,
-                StoreFailed: as for ``send``.
-        """
-        port = self._port
-        prepared = port.prepare(destination, body, delivery, properties)
-        if not port.has_room(prepared):
-            raise WouldBlock(f"send to {destination}: the outgoing queue is full")
-        return accept(port, prepared)
-
-    def transaction(self) -> Transaction:
-        """A new transaction; see ``Transaction``. Raises NodeClosed, StoreFailed."""
-        port = self._port
-        port.check_alive()
-        return Transaction(port)
-
-    async def flush(self) -> None:
-        """Wait until everything accepted and acknowledged so far is on this node's disk.
-
-        Raises:
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        await self._port.commit()
-
-    async def drain(self, timeout: float | None = None) -> None:
-        """Wait until everything sent so far, and meanwhile, has come as far as its class says; see ``Receipt``.
-
-        What became a dead letter is not waited for any more.
-
-        Args:
-            timeout: seconds to wait, None for no limit.
-
-        Raises:
-            UsageError: the timeout is no number of seconds.
-            WaitTimeout: not yet; the message says how many messages are left, and for whom. All of them go on.
-            RollbackDetected: a peer gets nothing more as long as this process runs; the rest has arrived.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        await self._port.drain(timeout)
-
-    def recall(self, key: str) -> bytes | None:
-        """What ``Transaction.remember`` keeps under a key; None when that is nothing, or the node was not started."""
-        return None if self._running is None else self._running.recall(key)
-
-    # ---- receiving
-
-    def receive(
-        self,
-        queue: str,
-        *,
-        ack: AckMode = "auto",
-        redelivery: Redelivery | None = None,
-        hand_over_timeout: float | None = None,
-        name: str | None = None,
-    ) -> Consumer:
-        """Read a queue of this node: ``async for message in node.receive("orders")``.
-
-        Args:
-            queue: its name; made when it does not exist, unless the node was opened with a fixed set of queues.
-            ack: ``auto`` acknowledges a message when the next one is asked for, ``manual`` leaves that to the caller.
-            redelivery: when messages that fail with this consumer come again, in place of what the settings say.
-            hand_over_timeout: seconds that a message may be in this consumer's hands; then it is taken back, which is a
-                failure, and to acknowledge it raises HandOverEnded. None: any time.
-            name: what ``stats`` calls the consumer while it has messages in hand; None: as the task that reads.
-
-        Raises:
-            AddressError: no queue can have that name.
-            QueueNotFound: the node has a fixed set of queues, and this is none of them.
-            UsageError: there is no such ``ack``, or a timeout or a name that cannot be.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        port = self._port
-        return Consumer(port, port.mailbox(queue), ack, redelivery, hand_over_timeout, reader=reader_of(queue, name))
-
-    def queue_lengths(self) -> dict[str, int]:
-        """How many messages wait in each queue of this node, those in the hands of readers included.
-
-        Raises:
-            NodeClosed: the node was not started.
-        """
-        return self._port.queue_lengths()
-
-    # ---- looking and steering
-
-    def browse(self, queue: str) -> AsyncIterator[BrowsedMessage]:
-        """Look at what waits in a queue, in order, and change nothing: ``async for message in node.browse("orders")``.
-
-        What a reader has in hand does not wait, and is not seen.
-
-        Args:
-            queue: a queue of this node, or a destination as ``stats().outgoing`` has it, for what is on its way there.
-
-        Raises:
-            QueueNotFound: there is no such queue.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        return self._steering.browse(queue)
-
-    async def requeue(self, ids: Collection[str] | None = None) -> int:
-        """Send dead letters again: to their destinations, or to the queues of this node in which they failed.
-
-        Each is a new transactional message with what its first sender set, but for the times to live.
-
-        Args:
-            ids: which of the messages that wait in ``dead-letter``; None for all that have a destination: what was
-                sent to that queue has none, and stays.
-
-        Returns:
-            How many it were.
-
-        Raises:
-            UsageError: one that is named has no destination.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        return await self._steering.requeue(as_ids(ids))
-
-    async def move(self, queue: str, destination: str, ids: Collection[str] | None = None) -> int:
-        """Move what waits in a queue of this node elsewhere, as transactional messages with all their properties.
-
-        Args:
-            queue: a queue of this node.
-            destination: as for ``send``.
-            ids: which of the messages that wait; None for all of them.
-
-        Returns:
-            How many it were.
-
-        Raises:
-            QueueNotFound: there is no such queue.
-            AddressError, NotLoopback: the destination is none.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        return await self._steering.move(queue, destination, as_ids(ids))
-
-    async def purge(self, queue: str, ids: Collection[str] | None = None) -> int:
-        """Take what waits out of a queue. On its way elsewhere, it becomes a dead letter (``purged``); else it is gone.
-
-        Args:
-            queue: as for ``browse``.
-            ids: which of the messages that wait in a queue of this node; None for all of them.
-
-        Returns:
-            How many it were.
-
-        Raises:
-            QueueNotFound: there is no such queue.
-            UsageError: ids were given for messages that are on their way.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        return await self._steering.purge(queue, as_ids(ids))
-
-    async def release(self, queue: str) -> int:
-        """Take the messages of a queue back that readers have in hand, such as one that hangs.
-
-        They come again, marked ``redelivered``, which counts as no failure. A reader that acknowledges one of them
-        later gets HandOverEnded, and of a transaction that received one nothing happens.
-
-        Args:
-            queue: a queue of this node.
-
-        Returns:
-            How many messages were taken back.
-
-        Raises:
-            QueueNotFound: there is no such queue.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
-        return await self._steering.release(queue)
-
-    def stats(self) -> NodeStats:
-        """Everything that can be counted, at this moment.
-
-        Returns:
-            Queues with depth, bytes and age, outgoing queues, links and sessions with window, round trip and resends,
-            and what was dropped and closed by reason (the names of docs/reasons.md).
-
-        Raises:
-            NodeClosed: the node was not started.
-        """
-        return self._port.stats()
 
 
 def port_of(node: Node) -> Port:

@@ -1,5 +1,6 @@
 """Calls of another process, answered by the node: ``triack.connect`` is at the other end.
 
+    hello(v) -> welcome(v, name, node_id, address, passing) | error(message, usage)
     call(n, do, ...) -> part(n)..., done(n, ...) | failed(n, error, message)
     cancel(n): the caller waits no more; what the call has put into a transaction is taken back
     ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
@@ -7,6 +8,9 @@
     taken_back(messages, why): what the caller has in hand it has no more; late(why): an ack came too late, and without
     ``told``, which says that the application knows
     bye: the caller goes in good order; one that goes without it has died with what it had in hand
+
+What a call says after ``do`` is in ``verb_table``. ``passing`` is true of a command that has its directory only until
+its work is done; see ``handover``.
 
 Calls run at once and are answered as they end; what one frame does not take of an answer goes ahead in parts. Each has
 a number that no other call has meanwhile. A caller that does not read its answers gets no more of them: what it asks
@@ -18,34 +22,36 @@ Invitations stay open: who comes with a code need not come while the caller wait
 """
 
 import asyncio
-import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sized
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, ProtocolError, TriackError, UsageError, WaitTimeout
 from triack.base.reasons import DropReason
-from triack.node.control.arguments import check_arguments
-from triack.node.control.control_frames import CALLS_MAX, VERSION, Header, Link, cut, number_of, words_of
-from triack.node.control.host import Host
-from triack.node.control.told import describe_event, describe_news, describe_receipts, read_every
+from triack.node.control.client_messages import content_of, contents_of
+from triack.node.control.control_frames import CALLS_MAX, VERSION, Answer, Header, Link, number_of, words_of
+from triack.node.control.description import describe
+from triack.node.control.intake import Intake, Producer
+from triack.node.control.told import WATCH, describe_event, describe_news, describe_receipts
+from triack.node.control.verb_table import On, Verb, check_call
 from triack.node.files import operator_log
 from triack.node.handles.acknowledgements import Acknowledgements
 from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
+from triack.node.handles.derived import settled
 from triack.node.handles.message import Message
 from triack.node.handles.receipt import Receipt
 from triack.node.handles.receipts import Receipts
 from triack.node.handles.transaction import Transaction
-from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
+from triack.node.handles.verbs import Verbs
+from triack.node.shell.enrolling import OpenInvitation
 from triack.node.shell.holding import Reader
 from triack.node.shell.link_events import Events
-from triack.node.shell.stats import describe_stats
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.node_settings import Redelivery
-from triack.queues.packing import Outgoing, pack_one
+from triack.queues.stages import Stage
 
 __all__ = ["Calls"]
 
@@ -60,6 +66,8 @@ TRANSACTIONS_MAX = 4_096
 """Open ones of one connection; also some kilobytes each."""
 WATCHES_MAX = 1_024
 """Events that one connection follows: of the node, and of acknowledgements."""
+PRODUCERS_MAX = 64
+"""Processes that send through one connection: each of ours is one, and keeps up to 256 chunks of receipts here."""
 HELD_MAX = 131_072
 """Messages in the hands of one connection. Their bodies are at the other end; what is kept here takes tens of MB."""
 CALLS_BYTES_MAX = 256 * 1024 * 1024
@@ -75,7 +83,8 @@ PART_BYTES = 4 * 1024 * 1024
 """Of the content of an answer, so many in a frame, beside its header. Messages are hardly longer; the stats of tens of
 thousands of queues are."""
 
-Answer = tuple[dict[str, Any], bytes]
+
+_NO_MESSAGE: tuple[int, Message | None] = 0, None
 
 
 class Calls:
@@ -84,11 +93,13 @@ class Calls:
     Args:
         node: the node that is called.
         link: the connection.
+        give_way: see ``handover.PASSING``; None for a node that is here to stay.
     """
 
-    def __init__(self, node: Host, link: Link) -> None:
+    def __init__(self, node: Verbs, link: Link, give_way: Callable[[], None] | None) -> None:
         self._node = node
         self._link = link
+        self._give_way = give_way
         self._tasks: dict[int, asyncio.Task[None]] = {}
         # Clients wait before they ask: who waits here hears nothing that follows, no cancel either.
         self._free = asyncio.Semaphore(CALLS_MAX)
@@ -101,6 +112,7 @@ class Calls:
         self._receipts: OrderedDict[int, Receipt | Receipts | list[Receipt]] = OrderedDict()
         self._kept = 0
         self._readers: dict[int, Consumer] = {}
+        self._in_order: set[int] = set()  # readers that take their messages one after the other
         # By the number of each, with that of its reader.
         self._messages: dict[int, tuple[int, Message]] = {}
         self._transactions: dict[int, Transaction] = {}
@@ -108,13 +120,16 @@ class Calls:
         self._steps: dict[int, tuple[Transaction, int]] = {}
         self._invitations: dict[int, OpenInvitation] = {}
         self._watches: dict[int, Acknowledgements | Events] = {}
+        self._producers: dict[int, Producer] = {}
         # What was taken back, and its caller may not have heard of: why.
         self._taken_back: dict[int, str] = {}
 
     async def run(self) -> None:
         """Answer until the connection ends."""
-        node = self._node
-        await self._link.send("welcome", v=VERSION, name=node.name, node_id=node.node_id, address=node.address)
+        node, passing = self._node, self._give_way is not None
+        await self._link.send(
+            "welcome", v=VERSION, passing=passing, name=node.name, node_id=node.node_id, address=node.address
+        )
         try:
             while True:
                 header, body = await self._link.receive()
@@ -125,11 +140,21 @@ class Calls:
             await self._stop_tasks()
             for transaction in self._transactions.values():
                 transaction.handle_death()
-            for reader in self._readers.values():
-                reader.handle_death()
+            for number, reader in self._readers.items():
+                self._handle_death(number, reader)
             raise
         finally:
             await self._end()
+
+    def _handle_death(self, number: int, reader: Consumer) -> None:
+        """The process that reads has died. If it takes its messages in order, only the first of them has failed."""
+        if number not in self._in_order:
+            reader.handle_death()
+            return
+        held = (message for holder, message in self._messages.values() if holder == number)
+        first = next(held, None)
+        if first is not None:
+            reader.handle_death(first)
 
     async def _take(self, header: Header, body: bytes) -> None:
         if header["op"] == "call":
@@ -183,10 +208,11 @@ class Calls:
         count = min(number_of(header, "count"), BATCH_MESSAGES) if "count" in header else 1
         delay = None if header.get("delay_ms") is None else number_of(header, "delay_ms") / 1_000
         for number in range(first, first + count):
-            _, message = self._messages.pop(number, (0, None))
-            late = self._taken_back.pop(number, None)
-            if late is not None and header["op"] == "ack" and not header.get("told"):
-                self._link.post("late", why=late)
+            _, message = self._messages.pop(number, _NO_MESSAGE)
+            if self._taken_back:
+                late = self._taken_back.pop(number, None)
+                if late is not None and header["op"] == "ack" and not header.get("told"):
+                    self._link.post("late", why=late)
             if message is not None and header["op"] == "ack":
                 message.ack()
             elif message is not None:
@@ -207,8 +233,8 @@ class Calls:
 
     async def _work(self, number: int, header: Header, body: bytes) -> None:
         """Do what a call asks for, and answer it."""
-        verb = check_arguments(header)
-        if verb in _AT_ONCE:
+        verb = check_call(header)
+        if verb.may_wait is not None:
             async with self._in_turn():
                 answer = await self._do_at_once(verb, header, body)
                 if answer is not None:
@@ -241,9 +267,9 @@ class Calls:
             self._queued -= 1
             self._fewer.set()
 
-    async def _do_at_once(self, verb: str, header: Header, body: bytes) -> Answer | None:
+    async def _do_at_once(self, verb: Verb, header: Header, body: bytes) -> Answer | None:
         """Do what need not wait for anything; None when there is nothing yet, and the call wants to wait for it."""
-        if not _AT_ONCE[verb] or not (header["timeout"] is None or header["timeout"] > 0):
+        if not verb.may_wait or not (header["timeout"] is None or header["timeout"] > 0):
             return await self._do(verb, header, body)
         try:
             return await self._do(verb, {**header, "timeout": 0}, body)
@@ -276,15 +302,49 @@ class Calls:
         self._link.abort()
         raise ConnectionAbortedError(why)
 
-    async def _do(self, verb: str, header: Header, body: bytes) -> Answer:
+    async def _do(self, verb: Verb, header: Header, body: bytes) -> Answer:
         try:
-            return await _VERBS[verb](self, header, body)
+            if verb.on is None:
+                return await _STEPS[verb.name](self, header)
+            return await self._call(verb, verb.on, header, body)
         except TriackError:
             raise
         except (LookupError, TypeError, ValueError) as cause:  # what an argument holds
-            raise ProtocolError(DropReason.BAD_FRAME, f"{verb}: {type(cause).__name__} {cause}") from cause
+            raise ProtocolError(DropReason.BAD_FRAME, f"{verb.name}: {type(cause).__name__} {cause}") from cause
         except OSError as cause:  # the process may have no descriptors left
-            raise TriackError(f"{verb}: {cause.strerror or cause}") from cause
+            raise TriackError(f"{verb.name}: {cause.strerror or cause}") from cause
+
+    async def _call(self, verb: Verb, on: On, header: Header, body: bytes) -> Answer:
+        """Call a method of the node, or of what it has given out."""
+        placed, named = verb.read(header, body)
+        if verb.result is WATCH:
+            _check_room("follow events", self._watches, WATCHES_MAX, "of them")
+        callee: Any = self._node
+        if on is On.INVITATION:
+            callee = self._invitations[header["invitation"]]
+        elif on is On.PRODUCER:
+            callee = self._producers[header["producer"]]
+        elif on is On.TRANSACTION:
+            callee = self._with_room(header) if "destination" in header else self._transaction(header)
+        before = callee.last_step if on is On.TRANSACTION else None
+        given = await settled(callee, verb.method, placed, named)
+        if before is not None and callee.last_step != before:
+            self._steps[header["n"]] = callee, callee.last_step
+        return verb.result.describe(given, self._keep)
+
+    def _keep(self, given: Receipt | Receipts | list[Receipt] | Events | Acknowledgements | OpenInvitation) -> int:
+        """Keep what stays at the node, under a number by which the caller names it."""
+        number = self._number()
+        if isinstance(given, Events | Acknowledgements):
+            self._watches[number] = given
+        elif isinstance(given, OpenInvitation):
+            self._invitations[number] = given
+        else:
+            self._receipts[number] = given
+            self._kept += _objects_of(given)
+            while self._kept > RECEIPTS_MAX and len(self._receipts) > 1:  # those of one commit are kept together
+                self._kept -= _objects_of(self._receipts.popitem(last=False)[1])
+        return number
 
     async def _stop_tasks(self) -> None:
         tasks = list(self._tasks.values())
@@ -300,40 +360,16 @@ class Calls:
             reader.close()
         for events in self._watches.values():
             events.close()
+        for producer in self._producers.values():
+            producer.close()
 
     def _number(self) -> int:
         number, self._next = self._next, self._next + 1
         return number
 
-    # ---- sending
+    # ---- steps: sending
 
-    async def _send(self, header: Header, body: bytes) -> Answer:
-        delivery = Delivery[header["delivery"]]
-        receipt = await self._node.send(header["destination"], body, delivery=delivery, **header["properties"])
-        return self._keep(receipt), b""
-
-    async def _send_many(self, header: Header, body: bytes) -> Answer:
-        receipts = await self._node.send_many(
-            header["destination"],
-            cut(body, header["sizes"]),
-            delivery=Delivery[header["delivery"]],
-            **header["properties"],
-        )
-        told = {"ids": [it.id for it in receipts], "numbers": [it.number for it in receipts]}
-        return {"receipt": self._keep_waits(receipts), **told}, b""
-
-    def _keep(self, receipt: Receipt) -> dict[str, Any]:
-        return {"receipt": self._keep_waits(receipt), "id": receipt.id, "number": receipt.number}
-
-    def _keep_waits(self, receipt: Receipt | Receipts | list[Receipt]) -> int:
-        number = self._number()
-        self._receipts[number] = receipt
-        self._kept += _objects_of(receipt)
-        while self._kept > RECEIPTS_MAX and len(self._receipts) > 1:  # those of one commit are kept together
-            self._kept -= _objects_of(self._receipts.popitem(last=False)[1])
-        return number
-
-    async def _wait(self, header: Header, _body: bytes) -> Answer:
+    async def _wait(self, header: Header) -> Answer:
         kept, at = self._receipts.get(header["receipt"]), header["at"]
         if kept is None:
             raise UsageError(f"wait for a receipt: more than {RECEIPTS_MAX} came after it, and it was forgotten")
@@ -341,38 +377,26 @@ class Calls:
         await receipt.reached(header["stage"], header["timeout"])
         return {}, b""
 
-    async def _request(self, header: Header, body: bytes) -> Answer:
-        delivery, properties = Delivery[header["delivery"]], header["properties"]
-        return _content_of(
-            await self._node.request(
-                header["destination"], body, timeout=header["timeout"], delivery=delivery, **properties
-            )
+    async def _produce(self, header: Header) -> Answer:
+        _check_room("send lines", self._producers, PRODUCERS_MAX, "producers")
+        delivery, until = Delivery[header["delivery"]], Stage[header["until"]]
+        make_intake = partial(
+            Intake,
+            self._node,
+            header["destination"],
+            delivery,
+            until,
+            properties=header["properties"],
+            producer=header["name"],
         )
-
-    async def _flush(self, _header: Header, _body: bytes) -> Answer:
-        await self._node.flush()
-        return {}, b""
-
-    async def _drain(self, header: Header, _body: bytes) -> Answer:
-        await self._node.drain(header["timeout"])
-        return {}, b""
-
-    # ---- events, and acknowledgements
-
-    async def _watch(self, header: Header, _body: bytes) -> Answer:
-        _check_room("follow events", self._watches, WATCHES_MAX, "of them")
-        every, delivery = read_every(header["every"]), Delivery[header["delivery"]]
+        producer = Producer(make_intake, header["finished"])
         number = self._number()
-        self._watches[number] = self._node.acknowledgements(header["destination"], delivery=delivery, every=every)
-        return {"watch": number}, b""
+        self._producers[number] = producer
+        return {"producer": number, "accepted": await producer.begin()}, b""
 
-    async def _events(self, _header: Header, _body: bytes) -> Answer:
-        _check_room("follow events", self._watches, WATCHES_MAX, "of them")
-        number = self._number()
-        self._watches[number] = self._node.events()
-        return {"watch": number}, b""
+    # ---- steps: events, and acknowledgements
 
-    async def _told(self, header: Header, _body: bytes) -> Answer:
+    async def _told(self, header: Header) -> Answer:
         watch = self._watches[header["watch"]]
         if isinstance(watch, Events):
             return {"events": [describe_news(event) for event in await watch.get_many()], "missed": watch.missed}, b""
@@ -385,22 +409,24 @@ class Calls:
             if header.get("forget"):
                 del self._watches[header["watch"]]
 
-    # ---- receiving
+    # ---- steps: receiving
 
-    async def _read(self, header: Header, _body: bytes) -> Answer:
+    async def _read(self, header: Header) -> Answer:
         _check_room(f"receive from {header['queue']}", self._readers, READERS_MAX, "readers")
         redelivery = None if header["redelivery"] is None else Redelivery(**header["redelivery"])
         port, number = self._node._port, self._number()
         reader = self._reader_of(header)
         consumer = self._readers[number] = Consumer(
-            port, port.mailbox(header["queue"]), "manual", redelivery, header.get("hand_over_timeout"), reader=reader
+            port, port.mailbox(header["queue"]), "manual", redelivery, header["hand_over_timeout"], reader=reader
         )
         consumer.on_take_back(lambda leases: self._handle_taken_back(number, leases))
+        if header["in_order"]:
+            self._in_order.add(number)
         return {"reader": number}, b""
 
     def _reader_of(self, header: Header) -> Reader:
         """The reader, of another process, by what it is called there."""
-        return Reader(str(header.get("name") or ""), self._link.peer_pid, is_here=False)
+        return Reader(str(header["name"] or ""), self._link.peer_pid, is_here=False)
 
     def _handle_taken_back(self, reader: int, leases: list[Lease]) -> None:
         """Messages of a reader are in its hands no more: tell it, so that it can tell its application."""
@@ -417,17 +443,38 @@ class Calls:
             some = [number for number, _ in taken[at : at + BATCH_MESSAGES]]
             self._link.post("taken_back", messages=some, why=[self._taken_back[number] for number in some])
 
-    async def _get(self, header: Header, _body: bytes) -> Answer:
+    async def _get(self, header: Header) -> Answer:
         message = await self._reader(header).get(header["timeout"])
-        fields, content = _content_of(message)  # before its body is let go
-        return {"message": self._hold(header, message), "reader": header["reader"], **fields}, content
+        fields, content = content_of(message)  # before its body is let go
+        return {"message": self._hold(header, [message]), "reader": header["reader"], **fields}, content
 
-    async def _get_many(self, header: Header, _body: bytes) -> Answer:
-        batch = await self._reader(header).get_many(min(header["most"], BATCH_MESSAGES), header["timeout"])
-        about, contents = zip(*map(_content_of, batch), strict=True)
-        first, *_ = [self._hold(header, message) for message in batch]
-        more = {"count": len(batch), "about": about, "sizes": [len(content) for content in contents]}
-        return {"message": first, "reader": header["reader"], **more}, b"".join(contents)
+    async def _get_many(self, header: Header) -> Answer:
+        most = min(header["most"], BATCH_MESSAGES)
+        batch = await self._reader(header).get_many(most, header["timeout"])
+        fields, content = contents_of(batch)  # before their bodies are let go
+        return {
+            "message": self._hold(header, batch),
+            "reader": header["reader"],
+            "count": len(batch),
+            **fields,
+        }, content
+
+    async def _draw(self, header: Header) -> Answer:
+        """The next messages as the lines that they are, and what there is to know of them if it is asked for."""
+        most = min(header["most"], BATCH_MESSAGES)
+        batch = await self._reader(header).get_many(most, header["timeout"])
+        content = b"".join([message.body for message in batch])
+        fields = {
+            "ids": [message.id for message in batch],
+            "sizes": [len(message.body) for message in batch],
+            "about": [describe(message) for message in batch] if header["about"] else [],
+        }
+        return {
+            "message": self._hold(header, batch),
+            "reader": header["reader"],
+            "count": len(batch),
+            **fields,
+        }, content
 
     def _reader(self, header: Header) -> Consumer:
         _check_room("receive", self._messages, HELD_MAX, "messages in its hands")
@@ -436,13 +483,16 @@ class Calls:
             raise NodeClosed("receive: this reader is closed")
         return reader
 
-    def _hold(self, header: Header, message: Message) -> int:
-        number = self._number()
-        self._messages[number] = header["reader"], message
-        message.body = b""  # it is in the answer, and nobody needs it here
-        return number
+    def _hold(self, header: Header, messages: list[Message]) -> int:
+        """Keep messages that the caller has in hand. Returns the number of the first; the others follow."""
+        first, reader = self._next, header["reader"]
+        self._next += len(messages)
+        self._messages.update(enumerate([(reader, message) for message in messages], first))
+        for message in messages:
+            message.body = b""  # it is in the answer, and nobody needs it here
+        return first
 
-    async def _close(self, header: Header, _body: bytes) -> Answer:
+    async def _close(self, header: Header) -> Answer:
         self._leave(header["reader"])
         return {}, b""
 
@@ -453,9 +503,9 @@ class Calls:
             # They are back in their queue.
             self._messages = {at: held for at, held in self._messages.items() if held[0] != number}
 
-    # ---- transactions
+    # ---- steps: transactions
 
-    async def _begin(self, header: Header, _body: bytes) -> Answer:
+    async def _begin(self, header: Header) -> Answer:
         _check_room("begin a transaction", self._transactions, TRANSACTIONS_MAX, "open ones")
         number = self._number()
         port = self._node._port
@@ -480,36 +530,6 @@ class Calls:
             )
         return transaction
 
-    async def _tx_send(self, header: Header, body: bytes) -> Answer:
-        delivery = Delivery[header["delivery"]]
-        transaction = self._with_room(header)
-        await transaction.send(header["destination"], body, delivery=delivery, **header["properties"])
-        self._note_step(header, transaction)
-        return {}, b""
-
-    async def _tx_send_many(self, header: Header, body: bytes) -> Answer:
-        delivery, bodies = Delivery[header["delivery"]], cut(body, header["sizes"])
-        transaction = self._with_room(header)
-        await transaction.send_many(header["destination"], bodies, delivery=delivery, **header["properties"])
-        self._note_step(header, transaction)
-        return {}, b""
-
-    async def _tx_receive_many(self, header: Header, _body: bytes) -> Answer:
-        most, transaction = min(header["most"], BATCH_MESSAGES), self._transaction(header)
-        batch = await transaction.receive_many(header["queue"], most, header["timeout"])
-        self._note_step(header, transaction)
-        about, contents = zip(*map(_content_of, batch), strict=True)
-        return {"about": about, "sizes": [len(content) for content in contents]}, b"".join(contents)
-
-    async def _tx_receive(self, header: Header, _body: bytes) -> Answer:
-        transaction = self._transaction(header)
-        message = await transaction.receive(header["queue"], header["timeout"])
-        self._note_step(header, transaction)
-        return _content_of(message)
-
-    def _note_step(self, header: Header, transaction: Transaction) -> None:
-        self._steps[header["n"]] = transaction, transaction.last_step
-
     def _end_transaction(self, header: Header) -> Transaction:
         transaction = self._transaction(header)
         del self._transactions[header["transaction"]]
@@ -520,84 +540,33 @@ class Calls:
         if number_of(header, "transaction") in self._transactions:
             self._end_transaction(header).rollback(failed=False)
 
-    async def _tx_remember(self, header: Header, body: bytes) -> Answer:
-        self._transaction(header).remember(header["key"], None if header["forget"] else body)
-        return {}, b""
-
-    async def _commit(self, header: Header, _body: bytes) -> Answer:
+    async def _commit(self, header: Header) -> Answer:
         transaction = self._end_transaction(header)
         receipts = await transaction.commit()
         told = {"origin": self._node.node_id, "runs": describe_receipts(receipts)}
-        return {"receipt": self._keep_waits(receipts), **told}, b""
+        return {"receipt": self._keep(receipts), **told}, b""
 
-    async def _rollback(self, header: Header, _body: bytes) -> Answer:
+    async def _rollback(self, header: Header) -> Answer:
         self._end_transaction(header).rollback(failed=header["failed"])
         return {}, b""
 
-    # ---- peers
+    # ---- steps: peers, and looking
 
-    async def _key(self, _header: Header, _body: bytes) -> Answer:
-        return {"key": self._node.key}, b""
+    async def _claim(self, _header: Header) -> Answer:
+        """Another node, which is here to stay, wants the directory."""
+        if self._give_way is not None:
+            self._give_way()
+        return {"passing": self._give_way is not None}, b""
 
-    async def _trust(self, header: Header, _body: bytes) -> Answer:
-        said = {name: header[name] for name in ("send", "psk", "keep_alive_s")}
-        await self._node.trust(header["name"], header["key"], *header["addresses"], **said)
-        return {}, b""
-
-    async def _revoke(self, header: Header, _body: bytes) -> Answer:
-        await self._node.revoke(header["name"])
-        return {}, b""
-
-    async def _reread(self, _header: Header, _body: bytes) -> Answer:
+    async def _reread(self, _header: Header) -> Answer:
         await self._node._reread()
         return {}, b""
 
-    async def _invite(self, header: Header, _body: bytes) -> Answer:
-        invitation = await self._node.invite(header["name"], send=header["send"])
-        number = self._number()
-        self._invitations[number] = invitation
-        return {"invitation": number, "code": invitation.code}, b""
-
-    async def _enrolled(self, header: Header, _body: bytes) -> Answer:
-        return _describe_peer(await self._invitations[header["invitation"]].enrolled(header["timeout"])), b""
-
-    async def _withdraw(self, header: Header, _body: bytes) -> Answer:
-        self._invitations[header["invitation"]].withdraw()
-        return {}, b""
-
-    async def _enrol(self, header: Header, _body: bytes) -> Answer:
-        name, send, timeout = header["name"], header["send"], header["timeout"]
-        peer = await self._node.enrol(header["code"], header["url"], name=name, send=send, timeout=timeout)
-        return _describe_peer(peer), b""
-
-    # ---- looking and steering
-
-    async def _browse(self, header: Header, _body: bytes) -> Answer:
+    async def _browse(self, header: Header) -> Answer:
         after = tuple(header["after"])
         page = await self._node._steering.page(header["queue"], after)
         sizes = [len(message.body) for message in page]
         return {"page": [it.describe() for it in page], "sizes": sizes}, b"".join([it.body for it in page])
-
-    async def _steer(self, header: Header, _body: bytes) -> Answer:
-        steering, ids = self._node._steering, header.get("ids")
-        wanted = None if ids is None else frozenset(ids)
-        if header["do"] == "release":
-            return {"count": await steering.release(header["queue"])}, b""
-        if header["do"] == "requeue":
-            return {"count": await steering.requeue(wanted)}, b""
-        if header["do"] == "move":
-            return {"count": await steering.move(header["queue"], header["destination"], wanted)}, b""
-        return {"count": await steering.purge(header["queue"], wanted)}, b""
-
-    async def _stats(self, _header: Header, _body: bytes) -> Answer:
-        return {}, json.dumps(describe_stats(self._node.stats())).encode()
-
-    async def _queue_lengths(self, _header: Header, _body: bytes) -> Answer:
-        return {}, json.dumps(self._node.queue_lengths()).encode()
-
-    async def _recall(self, header: Header, _body: bytes) -> Answer:
-        value = self._node.recall(header["key"])
-        return {"known": value is not None}, value or b""
 
 
 def _check_room(what: str, kept: Sized, most: int, of_what: str) -> None:
@@ -611,68 +580,19 @@ def _objects_of(receipt: Receipt | Receipts | list[Receipt]) -> int:
     return max(1, len(receipt)) if isinstance(receipt, list) else 1
 
 
-def _describe_peer(peer: EnrolledPeer) -> dict[str, Any]:
-    return {"peer": asdict(peer)}
-
-
-def _content_of(message: Message) -> Answer:
-    """A message as the other end makes it again: as the body of a packet of its own, and what is not in it."""
-    origin, _, ordinal = message.id.partition("-")
-    outgoing = Outgoing(message.body, message.properties, receive_by_ms=round((message.receive_by or 0) * 1_000))
-    content = pack_one(outgoing, int(ordinal), round(message.sent_at * 1_000))
-    fields = {
-        "queue": message.queue,
-        "origin": origin,
-        "sender": message.sender,
-        "failures": message.failures,
-        "redelivered": message.redelivered,
-    }
-    return fields, content
-
-
-_VERBS: dict[str, Callable[[Calls, Header, bytes], Awaitable[Answer]]] = {
-    "send": Calls._send,
-    "send_many": Calls._send_many,
-    "request": Calls._request,
+_STEPS: dict[str, Callable[[Calls, Header], Awaitable[Answer]]] = {
     "wait": Calls._wait,
-    "flush": Calls._flush,
-    "drain": Calls._drain,
-    "events": Calls._events,
-    "watch": Calls._watch,
+    "produce": Calls._produce,
     "told": Calls._told,
     "read": Calls._read,
     "get": Calls._get,
     "get_many": Calls._get_many,
+    "draw": Calls._draw,
     "close": Calls._close,
     "begin": Calls._begin,
-    "tx_send": Calls._tx_send,
-    "tx_send_many": Calls._tx_send_many,
-    "tx_receive": Calls._tx_receive,
-    "tx_receive_many": Calls._tx_receive_many,
-    "tx_remember": Calls._tx_remember,
     "commit": Calls._commit,
     "rollback": Calls._rollback,
-    "key": Calls._key,
-    "trust": Calls._trust,
-    "revoke": Calls._revoke,
     "reread": Calls._reread,
-    "invite": Calls._invite,
-    "enrolled": Calls._enrolled,
-    "withdraw": Calls._withdraw,
-    "enrol": Calls._enrol,
-    "stats": Calls._stats,
-    "queue_lengths": Calls._queue_lengths,
-    "recall": Calls._recall,
+    "claim": Calls._claim,
     "browse": Calls._browse,
-    "requeue": Calls._steer,
-    "move": Calls._steer,
-    "purge": Calls._steer,
-    "release": Calls._steer,
 }
-
-_AT_ONCE = {
-    **dict.fromkeys(("browse", "stats", "queue_lengths", "recall"), False),
-    **dict.fromkeys(("get", "get_many", "tx_receive", "tx_receive_many"), True),
-}
-"""Calls whose answers may be long and are there at once, or may be; and whether they may have to wait for them. So that
-one answer at a time takes memory, they are carried out when it is their turn to be answered."""

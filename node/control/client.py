@@ -8,42 +8,39 @@ open are given back and rolled back by then.
 import asyncio
 import contextlib
 import itertools
-import json
-from collections.abc import AsyncIterator, Awaitable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self
 
 from triack.base import errors
-from triack.base.checks import check_kind, check_texts, check_timeout
-from triack.base.delivery import Delivery
+from triack.base.checks import check_kind, check_timeout
 from triack.base.errors import HandOverEnded, NodeClosed, ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
 from triack.node.control import handover
+from triack.node.control.asking import Asking, ask, asked
 from triack.node.control.at_once import begin_now
-from triack.node.control.client_acknowledgements import ClientAcknowledging
+from triack.node.control.client_acknowledgements import ClientAcknowledgements, check_acknowledgements, handle
 from triack.node.control.client_consumer import ClientConsumer
 from triack.node.control.client_events import ClientEvents
 from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
 from triack.node.control.client_receipts import ClientReceipt, ClientReceipts, check_until, when_reached
 from triack.node.control.client_transaction import ClientTransaction
-from triack.node.control.control_frames import CALLS_MAX, VERSION, Header, Link, check_sayable, cut
-from triack.node.handles.consumer import AckMode, check_hand_over
-from triack.node.handles.message import Message, way_back
-from triack.node.handles.requesting import REQUEST_TIMEOUT_S
-from triack.node.handles.steering import as_ids
-from triack.node.shell.enrolling import EnrolledPeer
+from triack.node.control.control_frames import CALLS_MAX, Header, Link, check_sayable, cut, greet
+from triack.node.control.told import read_peer
+from triack.node.handles.consumer import check_hand_over
+from triack.node.handles.derived import Said, as_on
+from triack.node.handles.message import way_back
+from triack.node.handles.verbs import Verbs
+from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
 from triack.node.shell.event_loop import check_home
 from triack.node.shell.holding import reader_of
-from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size
 from triack.node.shell.platform import PLATFORM
-from triack.node.shell.stats import NodeStats, read_stats
 from triack.queues.manager.browse import BrowsedMessage, Position
 from triack.queues.node_settings import Redelivery
-from triack.queues.stages import Stage
 from triack.store.folder import as_folder
 
-__all__ = ["Client", "ClientInvitation", "connect_to"]
+__all__ = ["Client", "ClientInvitation", "client_on", "connect_to"]
 
 GOODBYE_S = 2.0
 """How long a client that closes waits for the node to see it: one that runs does in milliseconds."""
@@ -61,7 +58,19 @@ def connect_to(data: str | Path) -> "Client":
     return Client(as_folder("connect: data", data))
 
 
-class Client(ClientAcknowledging):
+async def client_on(link: Link, data: Path) -> tuple["Client", Header]:
+    """A client on a connection to the process that serves a data directory, and the welcome of that process.
+
+    Raises:
+        ConnectionError: the connection has ended.
+        ProtocolError, TriackError: the process speaks another version, or refuses to serve.
+    """
+    client = Client(data)
+    await client._begin(link)  # noqa: SLF001 - for commands, which find their connections themselves
+    return client, client._welcome  # noqa: SLF001
+
+
+class Client(Asking):
     """A node in another process. Make it with ``triack.connect``."""
 
     def __init__(self, data: Path) -> None:
@@ -106,19 +115,22 @@ class Client(ClientAcknowledging):
             why = "no process runs one there"
             raise NodeClosed(f"connect to the node of {self._data}: {'; '.join([why, *refused])}")
         try:
-            await link.send("hello", v=VERSION, do="call")
-            self._welcome, _ = await link.receive()
+            await self._begin(link)
         except ConnectionError as cause:
-            await link.close()
             why = "it has just ended, can open nothing more, or does not serve the user that this process runs as"
             raise NodeClosed(f"connect to the node of {self._data}: {why}") from cause
+        return self
+
+    async def _begin(self, link: Link) -> None:
+        """Use the node at the other end of a connection. Raises as ``greet``, and closes it then."""
+        try:
+            self._welcome = await greet(link)
         except BaseException:
             await link.close()
             raise
         self._link = link
         self._home = asyncio.get_running_loop()
         self._hearing = asyncio.create_task(self._hear(link), name="triack-client")
-        return self
 
     async def close(self) -> None:
         """End the connection; the node goes on. A second call does nothing."""
@@ -263,180 +275,102 @@ class Client(ClientAcknowledging):
         if late:
             raise HandOverEnded(late[-1])
 
-    # ---- sending
+    async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
+        return await self.call(do, body, **fields)
 
-    async def send(
-        self,
-        destination: str,
-        body: bytes,
-        *,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        until: Stage | str | None = None,
-        timeout: float | None = None,
-        **properties: Unpack[MessageProperties],
-    ) -> ClientReceipt:
-        """Let the node accept a message for sending; see ``Node.send``."""
-        name = name_of(destination, delivery)
-        check_until(until, delivery, timeout)
-        body = as_bytes(destination, body)
-        check_size(destination, body)
-        header, _ = await self.call("send", body, destination=destination, delivery=name, properties=properties)
-        return await when_reached(ClientReceipt(self, header), until, timeout)
+    # ---- the verbs of a node
 
-    async def send_many(
-        self,
-        destination: str,
-        bodies: Iterable[bytes],
-        *,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        until: Stage | str | None = None,
-        timeout: float | None = None,
-        **properties: Unpack[MessageProperties],
-    ) -> ClientReceipts:
-        """Let the node accept messages for sending, in order; see ``Node.send_many``."""
-        name = name_of(destination, delivery)
-        check_until(until, delivery, timeout)
-        headers: list[Header] = []
-        for body, sizes in frames_of(destination, bodies):
-            header, _ = await self.call(
-                "send_many", body, sizes=sizes, destination=destination, delivery=name, properties=properties
+    flush = asked(Verbs.flush)
+    events = asked(Verbs.events, lambda self, header, _: ClientEvents(self, header["watch"]))
+    recall = asked(Verbs.recall)
+    request = asked(Verbs.request, lambda self, header, content: message_of(header, content, ClientHolder(self, None)))
+    key = asked(Verbs.key)
+    trust = asked(Verbs.trust)
+    revoke = asked(Verbs.revoke)
+    invite = asked(Verbs.invite, lambda self, header, _: ClientInvitation(self, header))
+    queue_lengths = asked(Verbs.queue_lengths)
+    stats = asked(Verbs.stats)
+    requeue = asked(Verbs.requeue)
+    move = asked(Verbs.move)
+    purge = asked(Verbs.purge)
+    release = asked(Verbs.release)
+
+    @as_on(Verbs.send)
+    async def send(self, said: Said) -> ClientReceipt:
+        """Let the node accept a message, and wait by its receipt."""
+        name_of(said["destination"], said["delivery"])
+        check_until(said["until"], said["delivery"], said["timeout"])
+        header, _ = await ask(self, Verbs.send, said)
+        return await when_reached(ClientReceipt(self, header), said["until"], said["timeout"])
+
+    @as_on(Verbs.send_many)
+    async def send_many(self, said: Said) -> ClientReceipts:
+        """Let the node accept messages, by the frame, and wait by their receipts."""
+        name_of(said["destination"], said["delivery"])
+        check_until(said["until"], said["delivery"], said["timeout"])
+        frames = frames_of(said["destination"], said["bodies"])
+        headers = [(await ask(self, Verbs.send_many, {**said, "bodies": bodies}))[0] for bodies in frames]
+        return await when_reached(ClientReceipts(self, headers), said["until"], said["timeout"])
+
+    @as_on(Verbs.reply)
+    async def reply(self, said: Said) -> ClientReceipt:
+        """Send to where the message wants its answer."""
+        destination, answering = way_back(said["message"], said["properties"])
+        return await self.send(destination, said["body"], delivery=said["delivery"], **answering)
+
+    @as_on(Verbs.drain)
+    async def drain(self, said: Said) -> None:
+        """Refuse what is no timeout before anything is asked."""
+        check_timeout("drain", said["timeout"])
+        await ask(self, Verbs.drain, said)
+
+    @as_on(Verbs.enrol)
+    async def enrol(self, said: Said) -> EnrolledPeer:
+        """Refuse what is no timeout before anything is asked."""
+        check_timeout("enrol", said["timeout"])
+        return read_peer(*await ask(self, Verbs.enrol, said))
+
+    @as_on(Verbs.acknowledgements)
+    async def acknowledgements(self, said: Said) -> ClientAcknowledgements:
+        """Call a handler in this process, until the client is closed or the node ends."""
+        check_acknowledgements(said)
+        header, _ = await ask(self, Verbs.acknowledgements, said)
+        events = ClientAcknowledgements(self, header["watch"])
+        if said["handler"] is not None:
+            task = asyncio.create_task(
+                handle(events, said["destination"], said["handler"]), name="triack-acknowledgements"
             )
-            headers.append(header)
-        return await when_reached(ClientReceipts(self, headers), until, timeout)
+            self._handlers.add(task)
+            task.add_done_callback(self._handlers.discard)
+        return events
 
-    async def request(
-        self,
-        destination: str,
-        body: bytes,
-        *,
-        timeout: float = REQUEST_TIMEOUT_S,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        **properties: Unpack[MessageProperties],
-    ) -> Message:
-        """Let the node send a message and wait for the one that answers it; see ``Node.request``."""
-        body = as_bytes(destination, body)
-        check_size(destination, body)
-        name = name_of(destination, delivery)
-        header, content = await self.call(
-            "request", body, destination=destination, delivery=name, timeout=timeout, properties=properties
-        )
-        return message_of(header, content, ClientHolder(self, None))
-
-    async def reply(
-        self,
-        message: Message,
-        body: bytes,
-        *,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        **properties: Unpack[MessageProperties],
-    ) -> ClientReceipt:
-        """Answer a message; see ``Node.reply``."""
-        destination, answering = way_back(message, properties)
-        return await self.send(destination, body, delivery=delivery, **answering)
-
-    async def flush(self) -> None:
-        """Wait until everything accepted and acknowledged so far is on the node's disk."""
-        await self.call("flush")
-
-    async def drain(self, timeout: float | None = None) -> None:
-        """Wait until all that was sent there, by whomever, has come as far as its class says; see ``Node.drain``."""
-        check_timeout("drain", timeout)
-        await self.call("drain", timeout=timeout)
-
-    async def events(self) -> ClientEvents:
-        """What happens at the node from now on: ``async for event in await client.events()``; see ``Node.events``."""
-        header, _ = await self.call("events")
-        return ClientEvents(self, header["watch"])
-
-    def transaction(self) -> ClientTransaction:
-        """A new transaction; see ``Transaction``."""
+    @as_on(Verbs.transaction)
+    def transaction(self, _said: Said) -> ClientTransaction:
+        """Begin it with the first call that is part of it."""
         self._connected()
         return ClientTransaction(self)
 
-    async def recall(self, key: str) -> bytes | None:
-        """What ``remember`` keeps under a key, or None."""
-        header, value = await self.call("recall", key=key)
-        return value if header["known"] else None
-
-    # ---- peers
-
-    async def key(self) -> str:
-        """The public key by which others know the node; see ``Node.key``."""
-        header, _ = await self.call("key")
-        return str(header["key"])
-
-    async def trust(
-        self,
-        name: str,
-        key: str | None = None,
-        *addresses: str,
-        send: Iterable[str] | None = None,
-        psk: str | None = None,
-        keep_alive_s: float | None = None,
-    ) -> None:
-        """Let the node trust a peer from now on; see ``Node.trust``."""
-        known: dict[str, Any] = {"key": key, "addresses": addresses, "send": _listed(send), "psk": psk}
-        await self.call("trust", name=name, keep_alive_s=keep_alive_s, **known)
-
-    async def revoke(self, name: str) -> None:
-        """Let the node trust a peer no longer; see ``Node.revoke``."""
-        await self.call("revoke", name=name)
-
-    async def invite(self, name: str | None = None, *, send: Iterable[str] | None = None) -> "ClientInvitation":
-        """Make a one-time code, which the node keeps when this client has gone; see ``Node.invite``."""
-        header, _ = await self.call("invite", name=name, send=_listed(send))
-        return ClientInvitation(self, header)
-
-    async def enrol(
-        self,
-        code: str,
-        url: str,
-        *,
-        name: str | None = None,
-        send: Iterable[str] | None = None,
-        timeout: float | None = None,
-    ) -> EnrolledPeer:
-        """Let the node come to another one with its code; see ``Node.enrol``."""
-        check_timeout("enrol", timeout)
-        header, _ = await self.call("enrol", code=code, url=url, name=name, send=_listed(send), timeout=timeout)
-        return _peer_of(header)
-
-    # ---- receiving and looking
-
-    def receive(
-        self,
-        queue: str,
-        *,
-        ack: AckMode = "auto",
-        redelivery: Redelivery | None = None,
-        hand_over_timeout: float | None = None,
-        name: str | None = None,
-    ) -> ClientConsumer:
-        """Read a queue of the node; see ``Node.receive``."""
+    @as_on(Verbs.receive)
+    def receive(self, said: Said) -> ClientConsumer:
+        """Begin to read with the first message that is asked for."""
+        queue, ack, redelivery = said["queue"], said["ack"], said["redelivery"]
         if ack not in ("auto", "manual"):
             raise UsageError(f"receive from {queue}: ack must be 'auto' or 'manual', not {ack!r}")
         check_kind(f"receive from {queue}: redelivery", redelivery, Redelivery | None)
-        check_hand_over(queue, hand_over_timeout)
-        reader_of(queue, name)
+        check_hand_over(queue, said["hand_over_timeout"])
+        reader_of(queue, said["name"])
         self._connected()
-        auto = ack == "auto"
-        return ClientConsumer(self, queue, redelivery, auto=auto, hand_over_timeout=hand_over_timeout, name=name)
+        hand_over_timeout, name = said["hand_over_timeout"], said["name"]
+        return ClientConsumer(
+            self, queue, redelivery, auto=ack == "auto", hand_over_timeout=hand_over_timeout, name=name
+        )
 
-    async def queue_lengths(self) -> dict[str, int]:
-        """How many messages wait in each queue of the node."""
-        _, lengths = await self.call("queue_lengths")
-        return dict(json.loads(lengths))
-
-    async def stats(self) -> NodeStats:
-        """Everything that the node counts; see ``NodeStats``."""
-        _, described = await self.call("stats")
-        return read_stats(json.loads(described))
-
-    async def browse(self, queue: str) -> AsyncIterator[BrowsedMessage]:
-        """Look at what waits in a queue of the node; see ``Node.browse``."""
+    @as_on(Verbs.browse)
+    async def browse(self, said: Said) -> AsyncIterator[BrowsedMessage]:
+        """Ask for one page after the other."""
         last: Position = ()
         while True:
-            header, content = await self.call("browse", queue=queue, after=last)
+            header, content = await self.call("browse", queue=said["queue"], after=last)
             page = zip(header["page"], cut(content, header["sizes"]), strict=True)
             messages = [BrowsedMessage.read(described, body) for described, body in page]
             if not messages:
@@ -445,30 +379,8 @@ class Client(ClientAcknowledging):
                 yield message
             last = messages[-1].position
 
-    async def requeue(self, ids: Collection[str] | None = None) -> int:
-        """Send dead letters again; see ``Node.requeue``."""
-        return await self._steer("requeue", ids)
 
-    async def move(self, queue: str, destination: str, ids: Collection[str] | None = None) -> int:
-        """Move what waits in a queue of the node elsewhere; see ``Node.move``."""
-        return await self._steer("move", ids, queue=queue, destination=destination)
-
-    async def purge(self, queue: str, ids: Collection[str] | None = None) -> int:
-        """Take what waits out of a queue; see ``Node.purge``."""
-        return await self._steer("purge", ids, queue=queue)
-
-    async def release(self, queue: str) -> int:
-        """Take the messages of a queue back that readers have in hand; see ``Node.release``."""
-        header, _ = await self.call("release", queue=queue)
-        return int(header["count"])
-
-    async def _steer(self, do: str, ids: Collection[str] | None, **fields: Any) -> int:
-        wanted = as_ids(ids)
-        header, _ = await self.call(do, ids=None if wanted is None else list(wanted), **fields)
-        return int(header["count"])
-
-
-class ClientInvitation:
+class ClientInvitation(Asking):
     """A one-time code that the node has given out; see ``OpenInvitation``."""
 
     __slots__ = ("_client", "_number", "code")
@@ -478,18 +390,22 @@ class ClientInvitation:
         self._client = client
         self._number = header["invitation"]
 
-    async def enrolled(self, timeout: float | None = None) -> EnrolledPeer:
-        """Wait until somebody has come with the code; see ``OpenInvitation.enrolled``."""
-        check_timeout("wait for an enrolment", timeout)
-        header, _ = await self._client.call("enrolled", invitation=self._number, timeout=timeout)
-        return _peer_of(header)
+    async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
+        return await self._client.call(do, body, invitation=self._number, **fields)
 
-    def withdraw(self) -> Awaitable[None]:
-        """Let nobody use it any more; does nothing when it is used already. It is done also if nobody waits."""
-        return begin_now(self._withdraw())
+    @as_on(OpenInvitation.enrolled)
+    async def enrolled(self, said: Said) -> EnrolledPeer:
+        """Refuse what is no timeout before anything is asked."""
+        check_timeout("wait for an enrolment", said["timeout"])
+        return read_peer(*await ask(self, OpenInvitation.enrolled, said))
 
-    async def _withdraw(self) -> None:
-        await self._client.call("withdraw", invitation=self._number)
+    @as_on(OpenInvitation.withdraw)
+    def withdraw(self, said: Said) -> Awaitable[None]:
+        """It is done also if nobody waits."""
+        return begin_now(self._withdraw(said))
+
+    async def _withdraw(self, said: Said) -> None:
+        await ask(self, OpenInvitation.withdraw, said)
 
 
 def _refuse(link: Link, header: Header) -> None:
@@ -497,15 +413,6 @@ def _refuse(link: Link, header: Header) -> None:
     if "message" in header and "reader" in header:
         count = header.get("count", 1)
         link.post("reject", message=header["message"], count=count, failed=False, delay_ms=None)
-
-
-def _listed(patterns: Iterable[str] | None) -> list[str] | None:
-    return None if patterns is None else check_texts("send", patterns)
-
-
-def _peer_of(header: Header) -> EnrolledPeer:
-    peer = header["peer"]
-    return EnrolledPeer(peer["name"], peer["key"], tuple(peer["addresses"]))
 
 
 def _error_of(header: Header) -> TriackError:

@@ -1,10 +1,7 @@
 """What becomes of the messages of one outgoing queue of a node in another process, told as events."""
 
-import asyncio
 import contextlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_kind
@@ -12,12 +9,13 @@ from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, UsageError
 from triack.node.control.client_events import Feed
 from triack.node.control.control_frames import Header
-from triack.node.control.told import describe_every, read_event
-from triack.node.handles.acknowledgements import AckHandler, Every, handle_each
+from triack.node.control.told import read_event
+from triack.node.handles.acknowledgements import AckHandler, handle_each
+from triack.node.handles.derived import Said
 from triack.node.shell.link_events import EVENTS_MAX
 from triack.queues.streams.ack_events import AckEvent
 
-__all__ = ["ClientAcknowledgements", "ClientAcknowledging"]
+__all__ = ["ClientAcknowledgements", "check_acknowledgements", "handle"]
 
 
 class ClientAcknowledgements(Feed[AckEvent]):
@@ -37,53 +35,19 @@ class ClientAcknowledgements(Feed[AckEvent]):
         return [first, *(self._unread.popleft() for _ in range(min(most - 1, len(self._unread))))]
 
 
-class ClientAcknowledging(ABC):
-    """What a client tells of acknowledgements."""
-
-    _handlers: set[asyncio.Task[None]]
-
-    @abstractmethod
-    async def call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
-        """Let the node do something, and wait for the end of it."""
-
-    @abstractmethod
-    def post(self, op: str, **fields: Any) -> None:
-        """Tell the node something."""
-
-    async def acknowledgements(
-        self,
-        destination: str,
-        *,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        every: Every = None,
-        handler: AckHandler | None = None,
-    ) -> ClientAcknowledgements:
-        """What becomes of the messages to a queue, whoever sends them; see ``Node.acknowledgements``.
-
-        A ``handler`` is called in this process, until the client is closed or the node ends. The numbers of messages
-        are those of ``ClientReceipt.number``.
-        """
-        _check(destination, delivery, every)
-        check_kind(f"acknowledgements of {destination}: handler", handler, Callable | None)
-        told = describe_every(every)
-        header, _ = await self.call("watch", destination=destination, delivery=delivery.name, every=told)
-        events = ClientAcknowledgements(self, header["watch"])
-        if handler is not None:
-            task = asyncio.create_task(_handle(events, destination, handler), name="triack-acknowledgements")
-            self._handlers.add(task)
-            task.add_done_callback(self._handlers.discard)
-        return events
-
-
-def _check(destination: object, delivery: object, every: object) -> None:
+def check_acknowledgements(said: Said) -> None:
+    """Raises UsageError for arguments of ``Node.acknowledgements`` that are of a wrong type."""
+    destination, delivery, every = said["destination"], said["delivery"], said["every"]
     if not isinstance(destination, str) or not isinstance(delivery, Delivery):
         raise UsageError(
             f"acknowledgements of {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
         )
     if not isinstance(every, AckTrigger | None) and every != "message":
         raise UsageError(f"acknowledgements of {destination}: every must be an AckTrigger or 'message', not {every!r}")
+    check_kind(f"acknowledgements of {destination}: handler", said["handler"], Callable | None)
 
 
-async def _handle(events: ClientAcknowledgements, destination: str, handler: AckHandler) -> None:
+async def handle(events: ClientAcknowledgements, destination: str, handler: AckHandler) -> None:
+    """Call a handler with one event after the other, until the node ends."""
     with contextlib.suppress(NodeClosed):
         await handle_each(events, destination, handler)

@@ -13,8 +13,7 @@ from triack.base.checks import check_most, check_timeout
 from triack.base.errors import NodeClosed
 from triack.node.control.at_once import begin_now
 from triack.node.control.client_messages import ClientHolder, message_of
-from triack.node.control.client_receipts import Caller
-from triack.node.control.control_frames import Header, cut
+from triack.node.control.control_frames import Caller, Header, cut
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.message import Keeper, Message
 from triack.node.handles.transaction import DONE
@@ -89,6 +88,7 @@ class ClientConsumer:
                     redelivery=self._redelivery,
                     hand_over_timeout=self._hand_over_timeout,
                     name=name,
+                    in_order=False,
                 )
                 self._number = begun["reader"]
                 self._leave_when_forgotten(asyncio.get_running_loop(), begun["reader"])

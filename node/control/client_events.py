@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 from triack.base.news import NodeEvent
-from triack.node.control.client_receipts import Caller
-from triack.node.control.control_frames import Header
+from triack.node.control.control_frames import Caller, Header
 from triack.node.control.told import read_news
 from triack.node.shell.event_loop import run_at_home
 

@@ -10,15 +10,14 @@ from typing import Any
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
 from triack.base.errors import HandOverEnded, UsageError
-from triack.node.control.client_receipts import Caller
-from triack.node.control.control_frames import Header
+from triack.node.control.control_frames import Answer, Caller, Header
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.message import Holder, Keeper, Message
 from triack.node.shell.outgoing_message import as_bytes, check_size
 from triack.queues.mailboxes.mailbox import Lease, QueuedPacket, Run
-from triack.queues.packing import MAX_BODY_BYTES
+from triack.queues.packing import MAX_BODY_BYTES, Outgoing, pack_one
 
-__all__ = ["ClientHolder", "frames_of", "message_of", "name_of"]
+__all__ = ["ClientHolder", "content_of", "contents_of", "frames_of", "message_of", "name_of"]
 
 
 class ClientHolder:
@@ -65,8 +64,8 @@ def name_of(destination: object, delivery: object) -> str:
     return delivery.name
 
 
-def frames_of(destination: str, bodies: Iterable[bytes]) -> list[tuple[bytes, list[int]]]:
-    """A list of bodies as what goes into one frame each, with the sizes; at least one. Raises as ``as_bytes``."""
+def frames_of(destination: str, bodies: Iterable[bytes]) -> list[list[bytes]]:
+    """A list of bodies, cut into what goes into one frame each; at least one. Raises as ``as_bytes``."""
     check_kind(f"send to {destination}: bodies", bodies, Iterable)
     frames: list[list[bytes]] = [[]]
     size_bytes = 0
@@ -77,7 +76,28 @@ def frames_of(destination: str, bodies: Iterable[bytes]) -> list[tuple[bytes, li
             size_bytes = 0
         frames[-1].append(body)
         size_bytes += len(body)
-    return [(b"".join(frame), [len(body) for body in frame]) for frame in frames]
+    return frames
+
+
+def content_of(message: Message) -> Answer:
+    """A message as ``message_of`` makes it again: as the body of a packet of its own, and what is not in it."""
+    origin, _, ordinal = message.id.partition("-")
+    outgoing = Outgoing(message.body, message.properties, receive_by_ms=round((message.receive_by or 0) * 1_000))
+    content = pack_one(outgoing, int(ordinal), round(message.sent_at * 1_000))
+    fields = {
+        "queue": message.queue,
+        "origin": origin,
+        "sender": message.sender,
+        "failures": message.failures,
+        "redelivered": message.redelivered,
+    }
+    return fields, content
+
+
+def contents_of(messages: Iterable[Message]) -> Answer:
+    """The same of several."""
+    about, contents = zip(*map(content_of, messages), strict=True)
+    return {"about": about, "sizes": [len(content) for content in contents]}, b"".join(contents)
 
 
 def message_of(header: Header, content: bytes, holder: Holder) -> Message:

@@ -1,30 +1,20 @@
 """How far messages have come that a node in another process accepted."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar, overload
+from typing import TypeVar
 
 from triack.base.checks import check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import WaitTimeout
 from triack.base.printable import counted
-from triack.node.control.control_frames import Header
+from triack.node.control.control_frames import Caller, Header
 from triack.node.handles.receipt import MessageWaits, Waits, check_bounded, check_stage
+from triack.node.handles.receipts import Listed
 from triack.queues.stages import Stage
 
-__all__ = ["Caller", "ClientReceipt", "ClientReceipts", "check_until", "when_reached"]
+__all__ = ["ClientReceipt", "ClientReceipts", "check_until", "when_reached"]
 
 _R = TypeVar("_R", bound=Waits)
-
-
-class Caller(Protocol):
-    """The client."""
-
-    async def call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
-        """Let the node do something, and wait for the end of it."""
-
-    def post(self, op: str, **fields: Any) -> None:
-        """Tell the node something."""
 
 
 class ClientReceipt(MessageWaits):
@@ -57,7 +47,7 @@ class ClientReceipt(MessageWaits):
         await _wait(self._client, self._number, self._at, stage, timeout)
 
 
-class ClientReceipts(Waits, Sequence[ClientReceipt]):
+class ClientReceipts(Waits, Listed[ClientReceipt]):
     """Messages that the node accepted as a list; see ``Receipts``."""
 
     __slots__ = ("_client", "_headers", "_places")
@@ -70,16 +60,8 @@ class ClientReceipts(Waits, Sequence[ClientReceipt]):
     def __len__(self) -> int:
         return len(self._places)
 
-    @overload
-    def __getitem__(self, at: int) -> ClientReceipt: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[ClientReceipt]: ...
-
-    def __getitem__(self, at: int | slice) -> ClientReceipt | list[ClientReceipt]:
-        if isinstance(at, slice):
-            return [ClientReceipt(self._client, *place) for place in self._places[at]]
-        return ClientReceipt(self._client, *self._places[at])
+    def _receipt_of(self, index: int) -> ClientReceipt:
+        return ClientReceipt(self._client, *self._places[index])
 
     async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
         """Wait until every message has reached a stage given as a value; see ``Receipts``."""

@@ -3,31 +3,39 @@
 import asyncio
 import contextlib
 import weakref
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self
 
 from triack.base.checks import check_most, check_timeout
-from triack.base.delivery import DURABLE, Delivery
-from triack.base.errors import NodeClosed, UsageError
+from triack.base.delivery import Delivery
+from triack.base.errors import NodeClosed
+from triack.node.control.asking import Asking, ask
 from triack.node.control.at_once import begin_now
 from triack.node.control.client_messages import frames_of, message_of, name_of
-from triack.node.control.client_receipts import Caller, ClientReceipt, check_until
-from triack.node.control.control_frames import Header, check_frame, cut
+from triack.node.control.client_receipts import ClientReceipt, check_until
+from triack.node.control.control_frames import Caller, Header, check_frame, cut
 from triack.node.control.told import read_receipts
-from triack.node.handles.consumer import BATCH_MESSAGES
+from triack.node.handles.derived import Said, as_on
 from triack.node.handles.message import Message, way_back
-from triack.node.handles.transaction import DONE, ONLY_THE_TRANSACTION, Done, add_listed, all_reached, check_state
+from triack.node.handles.transaction import (
+    DONE,
+    ONLY_THE_TRANSACTION,
+    Done,
+    Transaction,
+    add_listed,
+    all_reached,
+    check_durable,
+    check_state,
+)
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.holding import task_name
-from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size
-from triack.queues.stages import Stage
 
 __all__ = ["ClientTransaction"]
 
 
-class ClientTransaction:
+class ClientTransaction(Asking):
     """A transaction of the node: leaving the block commits, an exception rolls back. See ``Transaction``.
 
     After 131,072 sends and receives it refuses to send more, by a UsageError: a commit is answered in one frame.
@@ -80,87 +88,74 @@ class ClientTransaction:
                 self._finalizer = weakref.finalize(self, run_at_home, asyncio.get_running_loop(), leave)
                 self._finalizer.atexit = False
 
-    async def send(
-        self,
-        destination: str,
-        body: bytes,
-        *,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        **properties: Unpack[MessageProperties],
-    ) -> None:
-        """Send with the commit; see ``Transaction.send``."""
-        name = _durable_name_of(destination, delivery)
-        body = as_bytes(destination, body)
-        check_size(destination, body)
-        await self._call("tx_send", body, destination=destination, delivery=name, properties=properties)
-        self._classes.add(delivery)
+    @as_on(Transaction.send)
+    async def send(self, said: Said) -> None:
+        """Let the node send it with the commit."""
+        name_of(said["destination"], said["delivery"])
+        check_durable(said["destination"], said["delivery"])
+        await ask(self, Transaction.send, said)
+        self._classes.add(said["delivery"])
 
-    async def send_many(
-        self,
-        destination: str,
-        bodies: Iterable[bytes],
-        *,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        **properties: Unpack[MessageProperties],
-    ) -> None:
-        """Send a list with the commit, in order; see ``Transaction.send_many``."""
-        name = _durable_name_of(destination, delivery)
-        frames = frames_of(destination, bodies)
-        self._listed_bytes = add_listed(destination, self._listed_bytes, [one for _, sizes in frames for one in sizes])
-        self._classes.add(delivery)
+    @as_on(Transaction.send_many)
+    async def send_many(self, said: Said) -> None:
+        """Let the node send them with the commit, by the frame: all of them or none."""
+        destination = said["destination"]
+        name_of(destination, said["delivery"])
+        check_durable(destination, said["delivery"])
+        frames = frames_of(destination, said["bodies"])
+        sizes = [len(body) for bodies in frames for body in bodies]
+        self._listed_bytes = add_listed(destination, self._listed_bytes, sizes)
+        self._classes.add(said["delivery"])
         sent: list[int] = []
         try:
-            for body, sizes in frames:
-                header, _ = await self._call(
-                    "tx_send_many", body, sizes=sizes, destination=destination, delivery=name, properties=properties
-                )
+            for bodies in frames:
+                header, _ = await ask(self, Transaction.send_many, {**said, "bodies": bodies})
                 sent.append(header["n"])
         except BaseException:
-            self._undo(sent)  # all of the list or nothing
+            self._undo(sent)
             raise
         self._last = sent
 
-    async def reply(
-        self,
-        message: Message,
-        body: bytes,
-        *,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        **properties: Unpack[MessageProperties],
-    ) -> None:
-        """Answer a message with the commit; see ``Transaction.reply``."""
-        destination, answering = way_back(message, properties)
-        await self.send(destination, body, delivery=delivery, **answering)
+    @as_on(Transaction.reply)
+    async def reply(self, said: Said) -> None:
+        """Send to where the message wants its answer."""
+        destination, answering = way_back(said["message"], said["properties"])
+        await self.send(destination, said["body"], delivery=said["delivery"], **answering)
 
-    async def receive_many(self, queue: str, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
-        """Take messages with the commit, in order; see ``Transaction.receive_many``."""
-        check_most(queue, most)
-        check_timeout(f"receive from {queue}", timeout)
-        header, content = await self._call("tx_receive_many", queue=queue, most=most, timeout=timeout)
+    @as_on(Transaction.receive_many)
+    async def receive_many(self, said: Said) -> list[Message]:
+        """Refuse what is no number and no timeout before anything is asked."""
+        check_most(said["queue"], said["most"])
+        check_timeout(f"receive from {said['queue']}", said["timeout"])
+        header, content = await ask(self, Transaction.receive_many, said)
         contents = zip(header["about"], cut(content, header["sizes"]), strict=True)
         return [message_of(about, one, ONLY_THE_TRANSACTION) for about, one in contents]
 
-    async def receive(self, queue: str, timeout: float | None = None) -> Message:
-        """Take a message with the commit; see ``Transaction.receive``."""
-        check_timeout(f"receive from {queue}", timeout)
-        header, content = await self._call("tx_receive", queue=queue, timeout=timeout)
-        return message_of(header, content, ONLY_THE_TRANSACTION)
+    @as_on(Transaction.receive)
+    async def receive(self, said: Said) -> Message:
+        """Refuse what is no timeout before anything is asked."""
+        check_timeout(f"receive from {said['queue']}", said["timeout"])
+        return message_of(*await ask(self, Transaction.receive, said), ONLY_THE_TRANSACTION)
 
-    def remember(self, key: str, value: bytes | None) -> Done:
-        """Keep a value of the application's own with the commit; None removes it. See ``Transaction.remember``."""
+    @as_on(Transaction.remember)
+    def remember(self, said: Said) -> Done:
+        """Keep it until the commit, which tells the node."""
+        key, value = said["key"], said["value"]
         self._check_open()
         check_state(key, value)
         check_frame("tx_remember", value or b"", key=key)
         self._state[key] = value
         return DONE
 
-    async def commit(self, *, until: Stage | str | None = None, timeout: float | None = None) -> list[ClientReceipt]:
-        """Make it all durable; see ``Transaction.commit``."""
+    @as_on(Transaction.commit)
+    async def commit(self, said: Said) -> list[ClientReceipt]:
+        """Tell the node what is to be remembered, commit, and wait by the receipts."""
+        until, timeout = said["until"], said["timeout"]
         for delivery in self._classes:
             check_until(until, delivery, timeout)
         while self._state:
             key, value = next(iter(self._state.items()))
-            await self._call("tx_remember", value or b"", key=key, forget=value is None)
+            await ask(self, Transaction.remember, {"key": key, "value": value})
             if self._state.get(key) is value:
                 del self._state[key]
         header, _ = await self._call("commit", ends=True)
@@ -170,16 +165,13 @@ class ClientTransaction:
             await all_reached(receipts, until, timeout)
         return receipts
 
-    def rollback(self, *, failed: bool = True) -> Awaitable[None]:
-        """Send nothing, and put back what was received. A second call does nothing.
-
-        From here on the transaction has ended, also if nobody waits: to await it is to know that the node has
-        heard of it.
-        """
+    @as_on(Transaction.rollback)
+    def rollback(self, said: Said) -> Awaitable[None]:
+        """End it from here on, also if nobody waits: to await it is to know that the node has heard of it."""
         if self._ended:
             return DONE
         self._ended = True
-        return begin_now(self._rollback(failed=failed))
+        return begin_now(self._rollback(failed=said["failed"]))
 
     async def _rollback(self, *, failed: bool) -> None:
         async with self._beginning:  # perhaps for one who was cancelled
@@ -200,10 +192,3 @@ class ClientTransaction:
                 await self.rollback(failed=issubclass(kind, Exception))
         elif not self._ended:
             await self.commit()
-
-
-def _durable_name_of(destination: str, delivery: Delivery) -> str:
-    name = name_of(destination, delivery)
-    if delivery not in DURABLE:
-        raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
-    return name

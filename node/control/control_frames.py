@@ -2,8 +2,8 @@
 
     4 bytes, big-endian: length of the rest | JSON object | newline | body
 
-Both ends are Triack, but of whatever versions: the first frame of each side carries ``v``, and nothing that arrives is
-trusted beyond its bounds.
+Both ends are Triack, but perhaps of different versions: the first frame of each side, ``hello`` and ``welcome``,
+carries ``v``. Nothing that arrives is trusted beyond its bounds.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import socket
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from struct import Struct
-from typing import Any
+from typing import Any, Protocol
 
 from triack.base.errors import ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
@@ -25,19 +25,23 @@ __all__ = [
     "CALLS_MAX",
     "FRAME_BYTES_MAX",
     "VERSION",
+    "Answer",
+    "Caller",
     "Header",
     "Link",
+    "call_once",
     "check_frame",
     "check_sayable",
     "cut",
     "dial",
+    "greet",
     "number_of",
     "pair",
     "words_of",
 ]
 
-VERSION = 7
-"""Of the conversations: both ends must say the same, as neither knows another."""
+VERSION = 8
+"""Of the frames and the verbs: both ends must say the same, as neither knows another."""
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 """The largest message, 4 MiB, and then some."""
 CALLS_MAX = 16_384
@@ -57,6 +61,18 @@ _LENGTH = Struct("!I")
 _PEER = Struct("3i")  # of SO_PEERCRED: pid, uid, gid
 
 Header = dict[str, Any]
+Answer = tuple[dict[str, Any], bytes]
+"""Header and body of the answer to a call."""
+
+
+class Caller(Protocol):
+    """The client."""
+
+    async def call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
+        """Let the node do something, and wait for the end of it."""
+
+    def post(self, op: str, **fields: Any) -> None:
+        """Tell the node something."""
 
 
 class Link:
@@ -141,14 +157,6 @@ class Link:
             raise kind(str(header.get("message")))
         return header, body
 
-    async def part(self) -> None:
-        """Say ``bye`` and wait, not long, until the other end closes: so that it does not take this one for dead."""
-        with contextlib.suppress(OSError, TriackError, TimeoutError):
-            async with asyncio.timeout(CLOSE_S):
-                await self.send("bye")
-                while True:
-                    await self.receive()
-
     async def close(self) -> None:
         """Close the connection, whatever state it is in; what the other end does not read in time is lost to it."""
         self._writer.close()
@@ -182,6 +190,32 @@ async def dial(path: Path, users: Collection[int] | None = None) -> Link:
     except BaseException:
         end.close()
         raise
+
+
+async def greet(link: Link) -> Header:
+    """Begin the conversation from the side that has connected.
+
+    Returns:
+        The welcome of the process at the other end.
+
+    Raises:
+        ConnectionError: the connection has ended.
+        ProtocolError: the process speaks another version.
+        TriackError: it refuses to serve.
+    """
+    await link.send("hello", v=VERSION)
+    welcome, _ = await link.receive()
+    if welcome.get("v") != VERSION:
+        raise ProtocolError(DropReason.BAD_HELLO, f"the serving process speaks version {welcome.get('v')!r}")
+    return welcome
+
+
+async def call_once(link: Link, do: str) -> Header:
+    """The answer to one call without arguments, on a connection that is for nothing else. Raises as ``greet``."""
+    await greet(link)
+    await link.send("call", n=1, do=do)
+    answer, _ = await link.receive()
+    return answer
 
 
 async def pair() -> tuple[Link, Link]:

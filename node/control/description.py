@@ -1,22 +1,10 @@
-"""What is said of queues and messages to whoever reads them from another process or a command line."""
+"""What is said of messages to a process, or a person at a command line, that reads them."""
 
 from typing import Any
 
-from triack.base.errors import QueueNotFound
-from triack.base.names import what_else
-from triack.node.control.host import Host
 from triack.node.handles.message import Message
 
-__all__ = ["check_queue", "describe"]
-
-
-def check_queue(node: Host, queue: str) -> None:
-    """Raises QueueNotFound when a node has no queue of that name, with what may have been meant."""
-    there = node.queue_lengths()
-    if queue not in there:
-        raise QueueNotFound(
-            f"receive from {queue}: node {node.name} has no such queue; {what_else(queue, there)} (--create makes it)"
-        )
+__all__ = ["describe"]
 
 
 def describe(message: Message) -> dict[str, Any]:

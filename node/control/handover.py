@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from triack.base.errors import StoreInUse, TriackError
 from triack.node.control import socket_file
-from triack.node.control.control_frames import VERSION, Link, dial
+from triack.node.control.control_frames import Link, call_once, dial
 from triack.node.files import operator_log
 from triack.node.files.notes import Note, read_note, read_signed_note, write_note
 from triack.node.files.ownership import why_refused
@@ -168,10 +168,9 @@ async def _claim(data: Path) -> bool | None:
             if link is None:
                 return None
             try:
-                await link.send("hello", v=VERSION, do="claim")
-                welcome, _ = await link.receive()
+                answer = await call_once(link, "claim")
             finally:
                 await link.close()
     except (OSError, TriackError):
         return None
-    return welcome.get("passing") is True
+    return answer.get("passing") is True

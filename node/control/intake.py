@@ -8,20 +8,20 @@ up to which all are decided, each either at the stage that was asked for or amon
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from triack.base.delivery import Delivery
 from triack.base.errors import DeliveryFailed, ProtocolError
 from triack.base.reasons import DropReason
-from triack.node.control.host import Host
 from triack.node.handles.receipt import Receipt
 from triack.node.handles.transaction import Transaction
+from triack.node.handles.verbs import Verbs
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.stages import Stage
 
-__all__ = ["Chunk", "Failure", "Intake", "add_failure"]
+__all__ = ["Chunk", "Failure", "Intake", "Producer", "Progress", "add_failure"]
 
 POLL_S = 0.05
 """How often packets of an earlier life of the process are looked at: nothing tells of them."""
@@ -70,7 +70,7 @@ class Intake:
 
     def __init__(
         self,
-        node: Host,
+        node: Verbs,
         destination: str,
         delivery: Delivery,
         until: Stage,
@@ -89,7 +89,7 @@ class Intake:
         self._following: asyncio.Queue[tuple[Chunk, Sequence[Receipt]] | _Recovered] = asyncio.Queue(BACKLOG_CHUNKS)
         self._dead_letters = 0
         self.accepted = 0
-        self._port = node._port  # noqa: SLF001 - see ``Host``
+        self._port = node._port  # noqa: SLF001 - the node's own part
         self._outgoing = self._port.outgoing_queue(destination, delivery)
 
     async def recover(self, finished: int) -> int:
@@ -200,6 +200,82 @@ class Intake:
 
     def _count_dead_letters(self) -> int:
         return self._port.queue_length(DEAD_LETTER_QUEUE)
+
+
+# How far: the last line up to which all are decided, and the failures since this was asked last.
+Progress = tuple[int, list[Failure]]
+
+
+class Producer:
+    """A process that sends lines through the node, as the node sees it: what its calls do.
+
+    Args:
+        make_intake: makes what takes its lines, of ``on_finished``.
+        finished: the last line that the process knows to be finished.
+    """
+
+    def __init__(self, make_intake: Callable[..., Intake], finished: int) -> None:
+        self._intake = make_intake(on_finished=self._handle_finished)
+        self._finished = finished
+        self._failures: list[Failure] = []
+        self._news = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
+        self._one_at_a_time = asyncio.Lock()
+        # Why a chunk was refused: those behind it, which are on their way already, are refused, too.
+        self._refused: BaseException | None = None
+
+    async def begin(self) -> int:
+        """Find out what was accepted before, and follow what comes. Returns the last line that is safe here."""
+        accepted = await self._intake.recover(self._finished)
+        self._following = asyncio.create_task(self._intake.follow(), name="triack-producer")
+        self._following.add_done_callback(self._handle_followed)
+        return accepted
+
+    async def take(self, first: int, bodies: Iterable[bytes]) -> None:
+        """Take lines, the first of which has that number; when this returns they are safe.
+
+        Raises:
+            ProtocolError: lines before them are missing.
+            TriackError: the node refuses them, as ``Node.send_many`` does, or it has refused lines before them.
+        """
+        async with self._one_at_a_time:
+            if self._refused is not None:
+                raise self._refused
+            try:
+                await self._intake.accept(Chunk(first, list(bodies)))
+            except BaseException as error:
+                self._refused = error
+                raise
+
+    async def progress(self) -> Progress:
+        """Wait until more lines are decided."""
+        await self._news.wait()
+        if self._following is not None and self._following.done():
+            await self._following
+        self._news.clear()
+        failures, self._failures = self._failures, []
+        return self._finished, failures
+
+    async def forget(self) -> str:
+        """The producer has ended: remember nothing of it. Returns what is missing for its lines to arrive."""
+        await self._intake.forget()
+        return self._intake.waits_for
+
+    def close(self) -> None:
+        """Follow nothing more."""
+        if self._following is not None:
+            self._following.cancel()
+
+    def _handle_followed(self, task: "asyncio.Task[None]") -> None:
+        """It has failed, which the next call of ``progress`` says, or was cancelled."""
+        if not task.cancelled():
+            task.exception()
+        self._news.set()
+
+    def _handle_finished(self, last: int, failures: list[Failure]) -> None:
+        self._finished = last
+        self._failures += failures
+        self._news.set()
 
 
 def add_failure(failures: list[Failure], new: Failure) -> None:

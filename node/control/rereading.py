@@ -8,7 +8,7 @@ from pathlib import Path
 
 from triack.base.errors import TriackError, WaitTimeout
 from triack.node.control import handover
-from triack.node.control.control_frames import VERSION, Link
+from triack.node.control.control_frames import Link, call_once
 
 __all__ = ["REREAD_S", "reread"]
 
@@ -49,9 +49,6 @@ async def reread(data: Path) -> bool:
 
 
 async def _ask(link: Link) -> None:
-    await link.send("hello", v=VERSION, do="call")
-    await link.receive()  # welcome
-    await link.send("call", n=1, do="reread")
-    answer, _ = await link.receive()
+    answer = await call_once(link, "reread")
     if answer["op"] != "done":
         raise TriackError(f"the change is written down, but not in force: {answer.get('message')}")

@@ -1,17 +1,38 @@
-"""How events of a node and of acknowledgements, when these are wanted, and receipts look on the control socket."""
+"""How what a node gives looks on the control socket: results of verbs, events, receipts, and when events are wanted."""
 
+import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Final, get_args
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.news import NodeEvent
+from triack.node.control.client_messages import content_of, contents_of
+from triack.node.control.control_frames import Answer, Header
 from triack.node.handles.acknowledgements import Every
 from triack.node.handles.receipt import MessageWaits
+from triack.node.shell.enrolling import EnrolledPeer
+from triack.node.shell.stats import describe_stats, read_stats
 from triack.queues.streams.ack_events import AckEvent, AckKind
 
 __all__ = [
+    "COUNT",
+    "INVITATION",
+    "KEY",
+    "LENGTHS",
+    "MESSAGE",
+    "MESSAGES",
+    "NOTHING",
+    "PEER",
+    "PROGRESS",
+    "RECEIPT",
+    "RECEIPTS",
+    "REMEMBERED",
+    "STATS",
+    "WAITS_FOR",
+    "WATCH",
+    "Result",
     "describe_event",
     "describe_every",
     "describe_news",
@@ -19,6 +40,7 @@ __all__ = [
     "read_event",
     "read_every",
     "read_news",
+    "read_peer",
     "read_receipts",
 ]
 
@@ -90,3 +112,59 @@ def read_receipts(origin: str, runs: list[list[Any]]) -> dict[str, list[Any]]:
         ids += [f"{origin}-{ordinal + at}" for at in range(count)]
         numbers += [None] * count if number is None else range(number, number + count)
     return {"ids": ids, "numbers": numbers}
+
+
+# ---- results
+
+
+def _unread(header: Header, _content: bytes) -> Header:
+    return header
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """How what a verb gives looks.
+
+    Attributes:
+        describe: header and body of an answer, of what was given and of what keeps it under a number.
+        read: what was given, of the same. The caller reads what stays at the node.
+    """
+
+    describe: Callable[[Any, Callable[[Any], int]], Answer]
+    read: Callable[[Header, bytes], Any] = _unread
+
+
+def read_peer(header: Header, _content: bytes) -> EnrolledPeer:
+    """A peer that has come by a code, of an answer."""
+    peer = header["peer"]
+    return EnrolledPeer(peer["name"], peer["key"], tuple(peer["addresses"]))
+
+
+NOTHING = Result(lambda _it, _keep: ({}, b""), lambda _header, _content: None)
+COUNT = Result(lambda count, _keep: ({"count": count}, b""), lambda header, _content: int(header["count"]))
+KEY = Result(lambda key, _keep: ({"key": key}, b""), lambda header, _content: str(header["key"]))
+PEER = Result(lambda peer, _keep: ({"peer": asdict(peer)}, b""), read_peer)
+REMEMBERED = Result(
+    lambda value, _keep: ({"known": value is not None}, value or b""),
+    lambda header, content: content if header["known"] else None,
+)
+LENGTHS = Result(
+    lambda lengths, _keep: ({}, json.dumps(lengths).encode()), lambda _header, content: dict(json.loads(content))
+)
+STATS = Result(
+    lambda stats, _keep: ({}, json.dumps(describe_stats(stats)).encode()),
+    lambda _header, content: read_stats(json.loads(content)),
+)
+MESSAGE = Result(lambda message, _keep: content_of(message))
+MESSAGES = Result(lambda messages, _keep: contents_of(messages))
+RECEIPT = Result(lambda it, keep: ({"receipt": keep(it), "id": it.id, "number": it.number}, b""))
+RECEIPTS = Result(
+    lambda them, keep: (
+        {"receipt": keep(them), "ids": [it.id for it in them], "numbers": [it.number for it in them]},
+        b"",
+    )
+)
+WATCH = Result(lambda events, keep: ({"watch": keep(events)}, b""))
+INVITATION = Result(lambda invitation, keep: ({"invitation": keep(invitation), "code": invitation.code}, b""))
+PROGRESS = Result(lambda it, _keep: ({"last": it[0], "failures": it[1]}, b""))
+WAITS_FOR = Result(lambda it, _keep: ({"waits_for": it}, b""), lambda header, _content: str(header["waits_for"]))

@@ -1,9 +1,10 @@
 """What ``send_many`` returns: a handle on how far a list of messages has come."""
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import overload
+from typing import TypeVar, overload
 
 from triack.base.errors import DeliveryFailed, WaitTimeout
 from triack.base.printable import counted
@@ -12,10 +13,32 @@ from triack.node.shell.port import Port
 from triack.queues.stages import Stage
 from triack.queues.streams.outgoing_queue import OutgoingQueue, Row
 
-__all__ = ["Receipts"]
+__all__ = ["Listed", "Receipts"]
+
+R = TypeVar("R")
 
 
-class Receipts(Waits, Sequence[Receipt]):
+class Listed(Sequence[R]):
+    """A sequence of receipts, each of which is made when it is asked for."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, at: int) -> R: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[R]: ...
+
+    def __getitem__(self, at: int | slice) -> R | list[R]:
+        places = range(len(self))[at]
+        return self._receipt_of(places) if isinstance(places, int) else [self._receipt_of(place) for place in places]
+
+    @abstractmethod
+    def _receipt_of(self, index: int) -> R:
+        """The receipt at a place, from 0."""
+
+
+class Receipts(Waits, Listed[Receipt]):
     """Messages that were accepted for sending as a list. Each wait is for all of them; see ``Receipt``.
 
     A sequence of receipts besides, one for each message, which are made when they are asked for: ``receipts[3].id``.
@@ -35,16 +58,7 @@ class Receipts(Waits, Sequence[Receipt]):
     def __len__(self) -> int:
         return self._count
 
-    @overload
-    def __getitem__(self, at: int) -> Receipt: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[Receipt]: ...
-
-    def __getitem__(self, at: int | slice) -> Receipt | list[Receipt]:
-        if isinstance(at, slice):
-            return [self[index] for index in range(self._count)[at]]
-        index = range(self._count)[at]
+    def _receipt_of(self, index: int) -> Receipt:
         for row in self._rows:
             if index < row.messages:
                 return self._of(row, index)

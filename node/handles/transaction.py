@@ -25,7 +25,16 @@ from triack.queues.mailboxes.queued_packet import bits_of
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.stages import Stage, as_stage
 
-__all__ = ["DONE", "LISTS_BYTES", "ONLY_THE_TRANSACTION", "Done", "Transaction", "add_listed", "all_reached"]
+__all__ = [
+    "DONE",
+    "LISTS_BYTES",
+    "ONLY_THE_TRANSACTION",
+    "Done",
+    "Transaction",
+    "add_listed",
+    "all_reached",
+    "check_durable",
+]
 
 LISTS_BYTES = 4 * 1024 * 1024
 """What the lists of one transaction hold: a commit takes all of it in one go, while nothing else runs. By default an
@@ -84,7 +93,7 @@ class Transaction:
                 ``Node.send``.
         """
         self._check_open()
-        _check_durable(destination, delivery)
+        check_durable(destination, delivery)
         prepared = self._port.prepare(destination, body, delivery, properties)
         await self._port.wait_room(prepared)
         self._check_open()
@@ -112,7 +121,7 @@ class Transaction:
             NodeClosed, AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, StoreFailed: as for ``send``.
         """
         self._check_open()
-        _check_durable(destination, delivery)
+        check_durable(destination, delivery)
         prepared = self._port.prepare_many(destination, bodies, delivery, properties)
         sizes = [len(body) for body in prepared.bodies]
         add_listed(destination, self._listed_bytes, sizes)
@@ -407,7 +416,8 @@ def _counted(sizes: Iterable[int]) -> list[int]:
     return [size_bytes + MESSAGE_OVERHEAD_BYTES for size_bytes in sizes]
 
 
-def _check_durable(destination: str, delivery: Delivery) -> None:
+def check_durable(destination: str, delivery: Delivery) -> None:
+    """Raises UsageError for a class that no transaction can hold."""
     if delivery not in DURABLE:
         raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
 

@@ -1,12 +1,11 @@
 """Who reads a queue, and messages that any thread may settle, for callers that wait."""
 
-from types import TracebackType
 from typing import Self
 
 from triack.node.control.client_consumer import ClientConsumer
 from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.message import Holder, Message
-from triack.node.sync.sync_loop import LoopThread
+from triack.node.sync.sync_loop import LoopThread, OverLoopUntilExit
 from triack.queues.mailboxes.mailbox import Lease
 
 __all__ = ["SyncConsumer", "thread_safe"]
@@ -33,15 +32,8 @@ def thread_safe(loop: LoopThread, message: Message) -> Message:
     return message.held_by(lambda holder: _ThreadSafe(loop, holder))
 
 
-class SyncConsumer:
+class SyncConsumer(OverLoopUntilExit[Consumer | ClientConsumer]):
     """An iterator over the messages of one queue; also a context manager. See ``Consumer``."""
-
-    def __init__(self, loop: LoopThread, consumer: Consumer | ClientConsumer) -> None:
-        self._loop = loop
-        self._consumer = consumer
-
-    def __repr__(self) -> str:
-        return f"<SyncConsumer: {self._consumer!r}>"
 
     def __iter__(self) -> Self:
         return self
@@ -53,7 +45,7 @@ class SyncConsumer:
         """The next message; see ``Consumer.get``."""
 
         async def draw() -> Message:
-            return thread_safe(self._loop, await self._consumer.get(timeout))
+            return thread_safe(self._loop, await self._inner.get(timeout))
 
         return self._loop.wait(draw(), _put_back)
 
@@ -61,7 +53,7 @@ class SyncConsumer:
         """The next messages, in order; see ``Consumer.get_many``."""
 
         async def draw() -> list[Message]:
-            batch = await self._consumer.get_many(most, timeout)
+            batch = await self._inner.get_many(most, timeout)
             return [thread_safe(self._loop, message) for message in batch]
 
         return self._loop.wait(draw(), lambda batch: _put_back(*batch))
@@ -69,14 +61,6 @@ class SyncConsumer:
     def close(self) -> None:
         """Give back what is unacknowledged and take no more."""
         self.__exit__(GeneratorExit, None, None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.wait(self._consumer.__aexit__(kind, error, trace))
 
 
 def _put_back(*unseen: Message) -> None:

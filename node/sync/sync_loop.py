@@ -4,14 +4,29 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from typing import Any, Generic, TypeVar
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from triack.base.errors import NodeClosed, UsageError
 from triack.node.shell.event_loop import new_event_loop, running_loop
 
-__all__ = ["LoopThread"]
+__all__ = ["LoopThread", "OverLoop", "OverLoopUntilExit", "Wrap"]
 
 T = TypeVar("T")
+
+
+class _Exits(Protocol):
+    """What is left at the end of a block."""
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+C = TypeVar("C", bound=_Exits)
+
+Wrap = Callable[["LoopThread", Any], Any]
+"""Makes what the caller gets of what came of a call."""
 
 CLOSED = "the node is closed"
 """What every caller is told that comes too late."""
@@ -161,6 +176,34 @@ class LoopThread:
             if self.runs:
                 self._loop.call_soon_threadsafe(self._loop.stop)
                 self._thread.join()
+
+
+class OverLoop(Generic[T]):
+    """What callers in other threads use of an object that lives in the loop."""
+
+    def __init__(self, loop: LoopThread, inner: T) -> None:
+        self._loop = loop
+        self._inner = inner
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._inner!r}>"
+
+    def _perform(self, begin: Callable[[T], Coroutine[Any, Any, Any]], wrap: Wrap | None) -> Any:
+        """Have the object do something, and wait for the end of it; see ``waited``."""
+        given = self._loop.wait(begin(self._inner))
+        return given if wrap is None else wrap(self._loop, given)
+
+
+class OverLoopUntilExit(OverLoop[C]):
+    """The same of an async context manager: here it is a context manager."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.wait(self._inner.__aexit__(kind, error, trace))
 
 
 async def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:

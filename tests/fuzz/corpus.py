@@ -197,9 +197,9 @@ def session_logs() -> list[bytes]:
 
 def control_frames() -> list[bytes]:
     said = [
-        b'{"op":"hello","v":4}\n',
+        b'{"op":"hello","v":8}\n',
         b'{"op":"call","do":"recall","key":"k"}\n',
-        b'{"op":"chunk","first":1,"count":2,"sizes":[1,3]}\na\nbc',
+        b'{"op":"call","n":1,"do":"take","producer":1,"first":1,"sizes":[1,3]}\na\nbc',
         b'{"op":"error"}\n',
     ]
     each = [frame([one]) for one in said]

@@ -32,9 +32,9 @@ from triack.base.errors import (
 )
 from triack.base.peers import NO_PSK, Directory, Peer
 from triack.base.printable import printable
-from triack.node.control.arguments import check_arguments
 from triack.node.control.control_frames import Link, cut, number_of
 from triack.node.control.handover import Served
+from triack.node.control.verb_table import check_call
 from triack.node.files.keys import Identity, KeyKind, decode_key, encode_key
 from triack.node.files.log_file import Recorded
 from triack.node.files.notes import Note, decode_note
@@ -410,8 +410,8 @@ def control(data: bytes) -> None:
         link = Link(reader, _Answers())
         while True:
             header, payload = await link.receive()
-            with refusing(ProtocolError):
-                assert check_arguments(header) == header["do"]
+            with refusing(LookupError, ProtocolError, TypeError, UsageError, ValueError):
+                check_call(header).read(header, payload)
             for key in header:
                 with refusing(ProtocolError):
                     assert number_of(header, key) >= 0

@@ -385,7 +385,7 @@ def test_an_interrupted_send_says_what_is_missing(tmp_path: Path) -> None:
 
 async def test_other_versions_are_refused(server: Server) -> None:
     link = await dial(Path(json.loads((server.data / "node.json").read_text())["control"]))
-    await link.send("hello", v=VERSION + 1, do="send")
+    await link.send("hello", v=VERSION + 1)
     with pytest.raises(library.TriackError, match=f"speaks version {VERSION}"):
         await link.receive()
     await link.close()

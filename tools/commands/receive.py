@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,22 @@ from typing import Any
 import click
 
 import triack
-from triack.base.errors import ProtocolError, TriackError, UsageError, WaitTimeout
-from triack.base.names import check_name, nearest
+from triack.base.errors import (
+    HandOverEnded,
+    NodeClosed,
+    QueueNotFound,
+    StoreError,
+    TriackError,
+    UsageError,
+    WaitTimeout,
+)
+from triack.base.names import check_name, nearest, what_else
 from triack.base.printable import counted, written
-from triack.base.reasons import DropReason
-from triack.node.control.control_frames import VERSION, Header, Link, cut, number_of
+from triack.node.control.client import Client, client_on
+from triack.node.control.control_frames import Link, cut, number_of
+from triack.node.control.tasks import first_of
 from triack.node.files import operator_log
+from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.store.folder import STORE_FILE
 from triack.tools.commands.common import (
     FloatRange,
@@ -36,6 +47,8 @@ __all__ = ["receive"]
 
 STDOUT = 1
 """The file descriptor, which is written to without Python's buffers: what was written is known."""
+OUT_BYTES = 4 * 1024 * 1024
+"""Messages in hand: a few batches, so that some are written while the next are under way."""
 CONFIRM_S = 5.0
 """With nothing left to write: how long to wait for the last confirmations."""
 GRACE_S = 1.0
@@ -229,6 +242,35 @@ def _as_json(body: bytes, about: dict[str, Any]) -> bytes:
     return json_line(about | shown).encode()
 
 
+async def _check_queue(client: Client, queue: str) -> None:
+    """Raises QueueNotFound when the node has no queue of that name, with what may have been meant."""
+    there = await client.queue_lengths()
+    if queue not in there:
+        raise QueueNotFound(
+            f"receive from {queue}: node {client.name} has no such queue; {what_else(queue, there)} (--create makes it)"
+        )
+
+
+def room_for(room: int, in_hand: int) -> int:
+    """How many messages to ask for; none when that is less than half of what one answer may have.
+
+    Room that is asked for bit by bit would come, and be written, bit by bit ever after: what TCP calls the silly window
+    syndrome (RFC 9293, section 3.8.6.2).
+    """
+    free = room - in_hand
+    return free if free > min(room, BATCH_MESSAGES) // 2 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Messages that the node has handed out: the number of the first, their ids, what is to be written of each."""
+
+    first: int
+    ids: list[str]
+    bodies: list[bytes]
+    sizes: list[int]
+
+
 class _HandedOver:
     """Receives from the process that has the directory, and from the next one when that went away.
 
@@ -237,6 +279,13 @@ class _HandedOver:
     """
 
     def __init__(self, order: _Order, output: _Output, timeout: float | None, succession: Succession) -> None:
+        self._drawn: deque[_Batch] = deque()
+        self._in_hand = 0  # messages
+        self._in_hand_bytes = 0
+        self._acked = 0  # the last message, by the number that the node has given it
+        self._arrived = asyncio.Event()  # something to write, or another reason to look
+        self._changed = asyncio.Event()  # there may be room for more
+        self._to_confirm = asyncio.Event()
         self._order = order
         self._output = output
         self._timeout = timeout
@@ -250,31 +299,34 @@ class _HandedOver:
     async def run(self, link: Link) -> None:
         self._idle_since = asyncio.get_running_loop().time()
         while True:
+            client = None
             try:
-                await self._converse(link)
-            except ConnectionError:
+                client, welcome = await client_on(link, self._order.data)
+                self._succession.handle_welcome(welcome)
+                await self._converse(client)
+            except (ConnectionError, NodeClosed, StoreError):
                 self._doubtful.update(self._unconfirmed)
                 self._unconfirmed.clear()
             except (_OutputLost, asyncio.CancelledError):
-                await self._wait_confirmed(link)
+                await self._wait_confirmed(client)
                 raise
             else:
                 break
             finally:
-                await link.part()
-                await link.close()
+                if client is not None:
+                    await client.close()
             link = await self._find_again()
         if self._output.left != 0:
             raise WaitTimeout("no message came")
 
-    async def _wait_confirmed(self, link: Link) -> None:
+    async def _wait_confirmed(self, client: Client | None) -> None:
         """What was written is to leave the queue; a connection that closes at once may swallow its last words."""
-        with contextlib.suppress(ConnectionError, TimeoutError):
+        if client is None or not self._unconfirmed:
+            return
+        with contextlib.suppress(ConnectionError, TriackError, TimeoutError):
             async with asyncio.timeout(CONFIRM_S):
-                while self._unconfirmed:
-                    header, _ = await link.receive()
-                    if header["op"] == "confirmed":
-                        self._handle_confirmed(number_of(header, "serial"))
+                await client.flush()
+                self._unconfirmed.clear()
 
     async def _find_again(self) -> Link:
         try:
@@ -286,28 +338,79 @@ class _HandedOver:
                 raise TriackError(f"written, but the node went away; it may hand out {unsure} again") from None
             raise _NodeGone("no message came, and the node went away") from None
 
-    async def _converse(self, link: Link) -> None:
-        order, create = self._order, self._order.create or self._begun
-        await link.send(
-            "hello", v=VERSION, do="receive", queue=order.queue, about=order.as_json, create=create, most=self._most
-        )
-        welcome, _ = await link.receive()
-        if welcome.get("v") != VERSION:
-            raise ProtocolError(DropReason.BAD_HELLO, f"the serving process speaks version {welcome.get('v')!r}")
+    async def _converse(self, client: Client) -> None:
+        order = self._order
+        if not order.create and not self._begun:
+            await _check_queue(client, order.queue)
+        how: dict[str, Any] = {
+            "redelivery": None,
+            "hand_over_timeout": None,
+            "name": "triack receive",
+            "in_order": True,
+        }
+        header, _ = await client.call("read", queue=order.queue, **how)
         self._begun = True
-        self._succession.handle_welcome(welcome)
         if self._succession.own is None:
-            operator_log.info(f"receiving through the process that serves {self._order.data}")
+            operator_log.info(f"receiving through the process that serves {order.data}")
+        self._drawn.clear()
+        self._to_confirm.clear()
+        self._in_hand = self._in_hand_bytes = self._acked = 0
+        reader = number_of(header, "reader")
+        try:
+            await first_of(self._draw(client, reader), self._write(client), self._confirm(client))
+        except HandOverEnded:
+            why = "what was in hand was taken back, and comes again"
+            raise HandOverEnded(f"receive from {order.queue}: {why}") from None
+
+    async def _draw(self, client: Client, reader: int) -> None:
+        """Take messages as there is room for them, while those before are being written."""
+        wanted: dict[str, Any] = {"reader": reader, "about": self._order.as_json}
+        while True:
+            while not (most := room_for(self._most, self._in_hand)) or self._in_hand_bytes >= OUT_BYTES:
+                self._changed.clear()
+                await self._changed.wait()
+            try:
+                header, body = await client.call("draw", most=most, timeout=0, **wanted)
+            except WaitTimeout:
+                # What has not come again was acknowledged for good before the node died.
+                self._doubtful.intersection_update(self._unconfirmed)
+                self._arrived.set()
+                header, body = await client.call("draw", most=most, timeout=None, **wanted)
+            bodies = cut(body, header["sizes"])
+            if self._order.as_json:
+                bodies = [_as_json(*pair) for pair in zip(bodies, header["about"], strict=True)]
+            self._drawn.append(_Batch(number_of(header, "message"), header["ids"], bodies, header["sizes"]))
+            self._in_hand += len(bodies)
+            self._in_hand_bytes += len(body)
+            self._arrived.set()
+
+    async def _write(self, client: Client) -> None:
+        """Write what was taken, until all is written and confirmed, or nothing comes any more."""
         while not (self._ending and not self._unconfirmed and not self._doubtful):
+            if self._drawn:
+                await self._handle_batch(client, self._drawn.popleft())
+                continue
+            self._arrived.clear()
             try:
                 async with asyncio.timeout_at(self._deadline()):
-                    header, body = await link.receive()
+                    await self._arrived.wait()
             except TimeoutError:
                 if self._ending:
                     return
                 self._end()
-                continue
-            await self._handle(link, header, body)
+
+    async def _confirm(self, client: Client) -> None:
+        """What was acknowledged has left the queue for good when the node says so."""
+        while True:
+            await self._to_confirm.wait()
+            self._to_confirm.clear()
+            number = self._acked
+            await client.flush()
+            for message_id in [known for known, at in self._unconfirmed.items() if at <= number]:
+                del self._unconfirmed[message_id]
+                self._doubtful.discard(message_id)
+            self._changed.set()
+            self._arrived.set()
 
     @property
     def _most(self) -> int:
@@ -323,24 +426,8 @@ class _HandedOver:
             return self._idle_since + CONFIRM_S
         return None if self._timeout is None else self._idle_since + self._timeout
 
-    async def _handle(self, link: Link, header: Header, body: bytes) -> None:
-        if header["op"] == "messages":
-            bodies = cut(body, header["sizes"])
-            if self._order.as_json:
-                bodies = [_as_json(*pair) for pair in zip(bodies, header["about"], strict=True)]
-            await self._handle_messages(link, number_of(header, "serial"), header["ids"], bodies)
-        elif header["op"] == "confirmed":
-            self._handle_confirmed(number_of(header, "serial"))
-        elif header["op"] == "empty":
-            # What has not come again was acknowledged for good before the node died.
-            self._doubtful.intersection_update(self._unconfirmed)
-
-    def _handle_confirmed(self, serial: int) -> None:
-        for message_id in [known for known, at in self._unconfirmed.items() if at <= serial]:
-            del self._unconfirmed[message_id]
-            self._doubtful.discard(message_id)
-
-    async def _handle_messages(self, link: Link, serial: int, ids: list[str], bodies: list[bytes]) -> None:
+    async def _handle_batch(self, client: Client, batch: "_Batch") -> None:
+        ids, bodies = batch.ids, batch.bodies
         fresh = [at for at, message_id in enumerate(ids) if message_id not in self._doubtful]
         room = 0 if self._ending else self._output.left
         wanted = fresh if room is None else fresh[:room]
@@ -353,9 +440,8 @@ class _HandedOver:
             if written < len(fresh):
                 # Nothing old comes after something new.
                 self._doubtful.intersection_update({*self._unconfirmed, *ids[:taken]})
-            self._unconfirmed.update(zip(ids[done:taken], range(serial + done, serial + taken), strict=True))
             if taken > done:
-                await link.send("ack", serial=serial + taken - 1, most=self._most)
+                self._acknowledge(client, batch, range(done, taken))
             self._output.check()
             done = taken
             if written:
@@ -364,3 +450,14 @@ class _HandedOver:
                 break
         if self._output.left == 0 and not self._ending:
             self._end()
+
+    def _acknowledge(self, client: Client, batch: "_Batch", done: range) -> None:
+        """These messages of a batch are written. Raises HandOverEnded when they were taken back meanwhile."""
+        first, last = batch.first + done[0], batch.first + done[-1]
+        self._unconfirmed.update(zip(batch.ids[done[0] : done[-1] + 1], range(first, last + 1), strict=True))
+        self._in_hand -= len(done)
+        self._in_hand_bytes -= sum(batch.sizes[done[0] : done[-1] + 1])
+        client.post("ack", message=first, count=len(done))
+        self._acked = last
+        self._changed.set()
+        self._to_confirm.set()

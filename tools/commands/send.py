@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 
 import triack
-from triack.base.errors import ProtocolError, TriackError
+from triack.base.errors import NodeClosed, StoreError, TriackError
 from triack.base.printable import written
-from triack.base.reasons import DropReason
-from triack.node.control.control_frames import VERSION, Link, number_of
+from triack.node.control.client import Client, client_on
+from triack.node.control.control_frames import Link, number_of
 from triack.node.control.intake import Chunk
 from triack.node.control.tasks import first_of
 from triack.node.files import operator_log
@@ -236,34 +236,43 @@ class _HandedOver:
         self._order = order
         self._tally = tally
         self._succession = succession
-        self._producer = uuid.uuid4().hex
+        self._name = uuid.uuid4().hex
+        self._producer = 0  # what the node calls it, by its present connection
         self._source = order.source()
         self._unsafe: deque[Chunk] = deque()
         self._safe = 0
         self._changed = asyncio.Event()
-        self._forgotten = asyncio.Event()
+        self._offers: deque[asyncio.Task[None]] = deque()  # in the order of the chunks
+        self._offered = asyncio.Event()
         self._greeted = False
 
     async def run(self, link: Link) -> None:
         while True:
+            client = None
             try:
-                await self._converse(link)
-            except ConnectionError:
+                client = await self._begin(link)
+                await self._converse(client)
+            except (ConnectionError, NodeClosed, StoreError):
                 await self._succession.check()
                 if not self._order.durable:
                     raise TriackError(LOST) from None
             except (asyncio.CancelledError, TriackError):
-                await link.close()
+                await _hang_up(client)
                 await self._take_leave()
                 raise
             else:
                 return
             finally:
-                await link.close()
+                await _hang_up(client)
             link = await self._succession.next()
 
-    async def _converse(self, link: Link) -> None:
-        accepted = await self._greet(link)
+    async def _begin(self, link: Link) -> Client:
+        client, welcome = await client_on(link, self._order.data)
+        self._succession.handle_welcome(welcome)
+        return client
+
+    async def _converse(self, client: Client) -> None:
+        accepted = await self._greet(client)
         if accepted < self._safe:
             if self._tally.done.is_set():
                 return  # it was told to forget, and died before it could say so
@@ -276,28 +285,29 @@ class _HandedOver:
             operator_log.info(
                 f"sending through the process that serves {self._order.data}, from line {accepted + 1} on"
             )
-        await first_of(self._feed(link), self._hear(link))
+        try:
+            await first_of(self._feed(client), self._await_taken(), self._follow(client))
+        finally:
+            for offered in self._offers:
+                offered.cancel()
+            await asyncio.gather(*self._offers, return_exceptions=True)
+            self._offers.clear()
 
-    async def _greet(self, link: Link) -> int:
+    async def _greet(self, client: Client) -> int:
         """Say who comes; how many lines of it are safe."""
         order = self._order
-        await link.send(
-            "hello",
-            v=VERSION,
-            do="send",
-            producer=self._producer,
+        header, _ = await client.call(
+            "produce",
+            name=self._name,
             destination=order.destination,
             finished=self._tally.finished,
             delivery=order.delivery.name,
             until=order.until.name,
             properties=order.properties,
         )
-        welcome, _ = await link.receive()
-        if welcome.get("v") != VERSION:
-            raise ProtocolError(DropReason.BAD_HELLO, f"the serving process speaks version {welcome.get('v')!r}")
-        self._succession.handle_welcome(welcome)
         self._greeted = True
-        return number_of(welcome, "accepted")
+        self._producer = number_of(header, "producer")
+        return number_of(header, "accepted")
 
     async def _take_leave(self) -> None:
         """Broken off: ask what has become safe meanwhile, which is to be told as that, and let us be forgotten."""
@@ -305,44 +315,60 @@ class _HandedOver:
             return
         with contextlib.suppress(OSError, TriackError):
             async with asyncio.timeout(GRACE_S):
-                link = await self._succession.again()
+                client = await self._begin(await self._succession.again())
                 try:
-                    accepted = await self._greet(link)
+                    accepted = await self._greet(client)
                     if accepted >= self._safe:  # or it is another store
                         self._handle_safe(accepted)
-                    await link.send("forget")
-                    await self._hear(link)
+                    await self._forget(client)
                 finally:
-                    await link.close()
+                    await client.close()
 
-    async def _feed(self, link: Link) -> None:
+    async def _feed(self, client: Client) -> None:
         for chunk in list(self._unsafe):
-            await _offer(link, chunk)
+            self._offer(client, chunk)
         while not self._tally.ended:
             item = await self._source.next()
             self._tally.handle_input(item)
             if isinstance(item, Chunk):
                 self._unsafe.append(item)
-                await _offer(link, item)
+                self._offer(client, item)
             while len(self._unsafe) >= UNSAFE_CHUNKS:
                 self._changed.clear()
                 await self._changed.wait()
         await self._tally.done.wait()
-        await link.send("forget")
-        await self._forgotten.wait()
+        await self._forget(client)
 
-    async def _hear(self, link: Link) -> None:
+    def _offer(self, client: Client, chunk: Chunk) -> None:
+        """Begin to hand a chunk over, behind those before it."""
+        self._offers.append(asyncio.create_task(self._hand_over(client, chunk), name="triack-send"))
+        self._offered.set()
+
+    async def _hand_over(self, client: Client, chunk: Chunk) -> None:
+        sizes = [len(line) for line in chunk.lines]
+        await client.call("take", b"".join(chunk.lines), producer=self._producer, first=chunk.first, sizes=sizes)
+        self._handle_safe(chunk.last)
+
+    async def _await_taken(self) -> None:
+        """Raise the error of a chunk that was not taken."""
         while True:
-            header, _ = await link.receive()
-            if header["op"] == "safe":
-                self._handle_safe(number_of(header, "last"))
-            elif header["op"] == "finished":
-                failures = [(int(first), int(last), str(reason)) for first, last, reason in header["failures"]]
-                self._tally.handle_finished(number_of(header, "last"), failures)
-            elif header["op"] == "forgotten":
-                self._tally.waits_for = str(header.get("waits_for") or "")
-                self._forgotten.set()
-                return
+            while not self._offers:
+                self._offered.clear()
+                await self._offered.wait()
+            await asyncio.shield(self._offers[0])
+            self._offers.popleft()
+
+    async def _follow(self, client: Client) -> None:
+        while True:
+            header, _ = await client.call("progress", producer=self._producer)
+            last = number_of(header, "last")
+            self._handle_safe(last)
+            failures = [(int(first), int(end), str(reason)) for first, end, reason in header["failures"]]
+            self._tally.handle_finished(last, failures)
+
+    async def _forget(self, client: Client) -> None:
+        header, _ = await client.call("forget", producer=self._producer)
+        self._tally.waits_for = str(header.get("waits_for") or "")
 
     def _handle_safe(self, last: int) -> None:
         self._safe = max(self._safe, last)
@@ -353,5 +379,6 @@ class _HandedOver:
         self._changed.set()
 
 
-async def _offer(link: Link, chunk: Chunk) -> None:
-    await link.send("chunk", b"".join(chunk.lines), first=chunk.first, sizes=[len(line) for line in chunk.lines])
+async def _hang_up(client: Client | None) -> None:
+    if client is not None:
+        await client.close()

@@ -14,11 +14,15 @@ from tests.machine import PATIENCE_S
 from tests.node.nodes import make, until
 from triack.base.errors import TriackError
 from triack.node.control import calls, control_frames
-from triack.node.control.control_frames import CALLS_MAX, ERROR_CHARS_MAX, VERSION, Link, dial
+from triack.node.control.control_frames import CALLS_MAX, ERROR_CHARS_MAX, Link, dial, greet
 from triack.node.control.handover import Served
 from triack.node.files.notes import read_note
 from triack.node.handles.steering import Steering
+from triack.node.handles.verbs import Verbs
 from triack.queues.manager.browse import BrowsedMessage, Position
+
+HOW: dict[str, Any] = {"redelivery": None, "hand_over_timeout": None, "name": None, "in_order": False}
+"""How a queue is read: as always."""
 
 
 @pytest.fixture
@@ -28,9 +32,8 @@ async def link(tmp_path: Path) -> AsyncIterator[Link]:
         served = read_note(tmp_path / "a", Served)
         assert served is not None
         link = await dial(Path(served.control))
-        await link.send("hello", v=VERSION, do="call")
-        welcome, _ = await link.receive()
-        assert (welcome["op"], welcome["name"]) == ("welcome", "a")
+        welcome = await greet(link)
+        assert (welcome["op"], welcome["name"], welcome["passing"]) == ("welcome", "a", False)
         yield link
         await link.close()
 
@@ -46,7 +49,10 @@ async def link(tmp_path: Path) -> AsyncIterator[Link]:
         ),
         ({"do": "send", "delivery": "EXPRESS", "destination": "q", "properties": 5}, "bad-frame: send: properties"),
         ({"do": "wait", "receipt": [1], "at": None, "stage": "queued", "timeout": 1}, "bad-frame: wait: receipt"),
-        ({"do": "read", "queue": "q", "redelivery": {"soon": 1}}, "bad-frame: read: TypeError"),
+        (
+            {"do": "read", "queue": "q", **HOW, "redelivery": {"soon": 1}},
+            "bad-frame: read: TypeError",
+        ),
         ({"do": "trust", "name": "b", "key": 5, "addresses": [], "send": None, "psk": None}, "trust: key must be text"),
         ({"do": "wait", "receipt": 5, "at": None, "stage": "queued", "timeout": 1}, "it was forgotten"),
         ({"do": "get", "reader": 5, "timeout": 1}, "this reader is closed"),
@@ -96,10 +102,10 @@ async def test_receipts_are_bounded(link: Link, monkeypatch: pytest.MonkeyPatch)
 async def test_a_process_without_descriptors_says_so(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for ever for a call that the system has refused something."""
 
-    async def refused(*_: object) -> calls.Answer:
+    async def refused(_node: Verbs) -> None:
         raise OSError(errno.EMFILE, "Too many open files", "some file")
 
-    monkeypatch.setitem(calls._VERBS, "flush", refused)  # noqa: SLF001 - as in a process that has none
+    monkeypatch.setattr(Verbs, "flush", refused)
     await link.send("call", n=1, do="flush")
     failed, _ = await asyncio.wait_for(link.receive(), PATIENCE_S)
     assert failed == {"op": "failed", "n": 1, "error": "TriackError", "message": "flush: Too many open files"}
@@ -109,7 +115,7 @@ async def test_an_answer_that_is_too_long_is_said_to_be(link: Link, monkeypatch:
     """Nobody loses the connection by it, nor waits for ever."""
     monkeypatch.setattr(control_frames, "FRAME_BYTES_MAX", 200)
     for number in range(20):
-        await link.send("call", n=number, do="read", queue=f"orders-{number}", redelivery=None)
+        await link.send("call", n=number, do="read", queue=f"orders-{number}", **HOW)
         await link.receive()
     await link.send("call", n=1, do="queue_lengths")
     failed, _ = await asyncio.wait_for(link.receive(), PATIENCE_S)
@@ -162,7 +168,7 @@ async def test_who_begins_much_and_hangs_up_is_no_line_of_the_log(
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["message"]))
     async with triack.connect(tmp_path / "a") as other:
         for number in range(5_000):
-            link.post("call", n=number, do="begin")
+            link.post("call", n=number, do="begin", name=None)
         await other.flush()
         link.abort()
         for _ in range(100):
@@ -173,7 +179,7 @@ async def test_who_begins_much_and_hangs_up_is_no_line_of_the_log(
 
 async def test_two_calls_cannot_have_one_number(link: Link) -> None:
     """Neither while the first is carried out, nor while its transaction is open, which it is a step of."""
-    await link.send("call", n=7, do="read", queue="q", redelivery=None)
+    await link.send("call", n=7, do="read", queue="q", **HOW)
     reader = (await link.receive())[0]["reader"]
     for _ in range(2):
         link.post("call", n=7, do="get", reader=reader, timeout=None)
@@ -186,10 +192,10 @@ async def test_two_calls_cannot_have_one_number(link: Link) -> None:
     [
         (
             "READERS_MAX",
-            {"do": "read", "queue": "q", "redelivery": None},
+            {"do": "read", "queue": "q", **HOW},
             "receive from q: this connection has 2 readers",
         ),
-        ("TRANSACTIONS_MAX", {"do": "begin"}, "begin a transaction: this connection has 2 open ones"),
+        ("TRANSACTIONS_MAX", {"do": "begin", "name": None}, "begin a transaction: this connection has 2 open ones"),
         ("WATCHES_MAX", {"do": "events"}, "follow events: this connection has 2 of them"),
     ],
 )
@@ -210,7 +216,7 @@ async def test_messages_in_hand_have_a_limit(tmp_path: Path, link: Link, monkeyp
     async with triack.connect(tmp_path / "a") as other:
         await other.send_many("q", [b"1", b"2"])
         await other.flush()
-    await link.send("call", n=1, do="read", queue="q", redelivery=None)
+    await link.send("call", n=1, do="read", queue="q", **HOW)
     reader = (await link.receive())[0]["reader"]
     ops = []
     for number in (2, 3):
@@ -229,7 +235,7 @@ async def test_what_came_for_who_does_not_read_goes_back(
     monkeypatch.setattr(calls, "UNSENT_BYTES_MAX", 3 * 1024 * 1024)
     async with triack.connect(tmp_path / "a") as other:
         for number in range(8):
-            await link.send("call", n=number, do="read", queue=f"q{number}", redelivery=None)
+            await link.send("call", n=number, do="read", queue=f"q{number}", **HOW)
             reader = (await link.receive())[0]["reader"]
             await link.send("call", n=100 + number, do="get", reader=reader, timeout=None)
         await other.flush()
@@ -246,7 +252,7 @@ async def test_a_message_whose_answer_was_cancelled_before_it_was_sent_goes_back
     """Its caller, who does not read, has not heard of it."""
     async with triack.connect(tmp_path / "a") as other:
         await other.send("big", bytes(4 * 1024 * 1024))
-        await link.send("call", n=1, do="read", queue="q", redelivery=None)
+        await link.send("call", n=1, do="read", queue="q", **HOW)
         reader = (await link.receive())[0]["reader"]
         await link.send("call", n=2, do="get", reader=reader, timeout=None)
         link.post("call", n=3, do="browse", queue="big", after=[])
@@ -262,7 +268,7 @@ async def test_a_message_whose_answer_was_cancelled_before_it_was_sent_goes_back
 async def test_a_connection_with_much_under_way_is_not_read(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until some of it has ended: what comes behind is carried out then."""
     monkeypatch.setattr(calls, "CALLS_BYTES_MAX", 1_000)
-    await link.send("call", n=1, do="read", queue="q", redelivery=None)
+    await link.send("call", n=1, do="read", queue="q", **HOW)
     reader = (await link.receive())[0]["reader"]
     link.post("call", bytes(1_000), n=2, do="get", reader=reader, timeout=0.2)
     link.post("call", n=3, do="flush")
@@ -273,10 +279,10 @@ async def test_a_connection_with_much_under_way_is_not_read(link: Link, monkeypa
 async def test_a_call_that_meets_a_bug_ends_its_connection_and_says_so(
     link: Link, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def fail(*_: object) -> calls.Answer:
+    async def fail(_node: Verbs) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setitem(calls._VERBS, "flush", fail)  # noqa: SLF001 - no call has one that we know
+    monkeypatch.setattr(Verbs, "flush", fail)
     await link.send("call", n=1, do="flush")
     with pytest.raises(ConnectionError):
         await asyncio.wait_for(link.receive(), PATIENCE_S)

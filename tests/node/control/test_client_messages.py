@@ -37,9 +37,9 @@ def arrived(client: Told) -> triack.Message:
 def test_bodies_share_a_frame_up_to_its_limits() -> None:
     """A body of the largest size has one to itself, and a batch fills one; no bodies are one empty frame."""
     large = b"x" * MAX_BODY_BYTES
-    assert frames_of("q", [b"1", large, b"22", b""]) == [(b"1", [1]), (large, [MAX_BODY_BYTES]), (b"22", [2, 0])]
-    assert [len(sizes) for _, sizes in frames_of("q", [b"x"] * (BATCH_MESSAGES + 1))] == [BATCH_MESSAGES, 1]
-    assert frames_of("q", []) == [(b"", [])]
+    assert frames_of("q", [b"1", large, b"22", b""]) == [[b"1"], [large], [b"22", b""]]
+    assert [len(bodies) for bodies in frames_of("q", [b"x"] * (BATCH_MESSAGES + 1))] == [BATCH_MESSAGES, 1]
+    assert frames_of("q", []) == [[]]
     with pytest.raises(triack.UsageError, match="a body is bytes"):
         frames_of("q", [b"x", "text"])  # type: ignore[list-item]
 

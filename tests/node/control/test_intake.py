@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 import triack
 from tests.machine import PATIENCE_S
 from triack.base.errors import ProtocolError
-from triack.node.control.intake import Chunk, Failure, Intake, add_failure
+from triack.node.control.intake import Chunk, Failure, Intake, Producer, add_failure
 from triack.node.shell.outgoing_message import MessageProperties
+from triack.queues.packing import MAX_BODY_BYTES
 
 Told = list[tuple[int, list[Failure]]]
 NOWHERE = "udp://127.0.0.1:9/q"
@@ -147,3 +149,33 @@ def test_failures_are_joined_when_they_touch_and_have_one_reason(new: Failure, j
     alone: list[Failure] = []
     add_failure(alone, new)
     assert alone == [new]
+
+
+async def test_what_was_on_its_way_behind_refused_lines_is_refused_too(node: triack.Node) -> None:
+    """It would come before them when they are sent again. Of express lines no number says so."""
+    producer = Producer(partial(intake_of, node, delivery=triack.EXPRESS), 0)
+    await producer.begin()
+    too_large = producer.take(1, [bytes(MAX_BODY_BYTES + 1)])
+    outcomes = await asyncio.gather(too_large, producer.take(2, [b"2"]), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [triack.MessageTooLarge] * 2
+    await node.flush()
+    assert node.queue_lengths().get("q", 0) == 0
+    producer.close()
+
+
+async def test_a_producer_is_told_how_far_its_lines_have_come(node: triack.Node) -> None:
+    """And, when the node has ended, that: whoever waits for it goes elsewhere."""
+    producer = Producer(partial(intake_of, node), 0)
+    assert await producer.begin() == 0
+    await producer.take(1, [b"1", b"2"])
+    assert await asyncio.wait_for(producer.progress(), PATIENCE_S) == (2, [])
+    assert await producer.forget() == ""
+    far = Producer(partial(intake_of, node, destination=NOWHERE), 0)
+    await far.begin()
+    await far.take(1, [b"1"])
+    waiting = asyncio.create_task(far.progress())
+    await node.close()
+    with pytest.raises(triack.NodeClosed):
+        await asyncio.wait_for(waiting, PATIENCE_S)
+    producer.close()
+    far.close()

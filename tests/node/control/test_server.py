@@ -12,14 +12,15 @@ from tests.machine import PATIENCE_S
 from tests.node.nodes import until
 from triack.base.errors import TriackError
 from triack.node.control import control_frames, server
-from triack.node.control.control_frames import VERSION, Link, dial
+from triack.node.control.control_frames import VERSION, Header, Link, dial, greet
 from triack.node.control.handover import Served
 from triack.node.control.socket_file import make_socket_path, remove
 from triack.node.files.notes import read_note
 
-RECEIVE: dict[str, Any] = {"v": VERSION, "do": "receive", "queue": "orders", "most": 1}
-SEND = {"v": VERSION, "do": "send", "producer": "p", "destination": "orders", "finished": 0}
-SEND |= {"delivery": "TRANSACTIONAL", "until": "ORDERED"}
+PRODUCE: dict[str, Any] = {"do": "produce", "name": "p", "destination": "orders", "finished": 0, "properties": {}}
+PRODUCE |= {"delivery": "TRANSACTIONAL", "until": "ORDERED"}
+READ: dict[str, Any] = {"do": "read", "queue": "orders", "redelivery": None, "hand_over_timeout": None, "name": None}
+READ |= {"in_order": True}
 
 
 @pytest.fixture
@@ -31,11 +32,18 @@ async def control(tmp_path: Path) -> AsyncIterator[Path]:
         yield Path(served.control)
 
 
-async def greet(control: Path, hello: dict[str, Any]) -> Link:
+async def connect(control: Path) -> Link:
     """Begin a conversation."""
     link = await dial(control)
-    await link.send("hello", **hello)
+    await greet(link)
     return link
+
+
+async def call(link: Link, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
+    """The answer to a call."""
+    await link.send("call", body, n=1, **fields)
+    async with asyncio.timeout(PATIENCE_S):
+        return await link.receive()
 
 
 async def read_on(link: Link) -> None:
@@ -45,13 +53,10 @@ async def read_on(link: Link) -> None:
             await link.receive()
 
 
-async def given(link: Link) -> list[int]:
-    """The numbers that are the next messages; none when something else is said."""
-    async with asyncio.timeout(PATIENCE_S):
-        header, body = await link.receive()
-        while header["op"] == "confirmed":
-            header, body = await link.receive()
-    return [int(one) for one in control_frames.cut(body, header.get("sizes", []))]
+async def drawn(link: Link, reader: int, most: int, *, about: bool = False) -> tuple[Header, list[bytes]]:
+    """The next messages, at most so many."""
+    header, body = await call(link, do="draw", reader=reader, most=most, timeout=None, about=about)
+    return header, control_frames.cut(body, header["sizes"])
 
 
 async def complaint(link: Link) -> str:
@@ -64,49 +69,46 @@ async def complaint(link: Link) -> str:
     return str(refused.value)
 
 
+async def test_another_version_is_refused(control: Path) -> None:
+    """Also one that says nothing of it."""
+    for hello in ({"v": VERSION + 1}, {"do": "call"}):
+        link = await dial(control)
+        await link.send("hello", **hello)
+        said = f"bad-hello: this process speaks version {VERSION}; use the same Triack for both"
+        assert await complaint(link) == said
+
+
 @pytest.mark.parametrize(
-    ("hello", "reason"),
+    ("fields", "reason"),
     [
-        ({"v": VERSION + 1}, f"bad-hello: this process speaks version {VERSION}; use the same Triack for both"),
-        ({"do": "dance"}, "bad-hello: do is 'dance'"),
-        ({"delivery": "GOLDEN"}, "bad-hello: class or stage 'GOLDEN'"),
-        ({"until": "EATEN"}, "bad-hello: class or stage 'EATEN'"),
-        ({"finished": -1}, "bad-frame: finished is -1"),
-        ({"properties": ["a"]}, "bad-hello: properties are ['a']"),
+        ({"delivery": "GOLDEN"}, "bad-frame: produce: KeyError 'GOLDEN'"),
+        ({"until": "EATEN"}, "bad-frame: produce: KeyError 'EATEN'"),
+        ({"finished": -1}, "bad-frame: produce: finished must be a number from 0 on, not int"),
+        ({"properties": ["a"]}, "bad-frame: produce: properties must be an object, not list"),
     ],
 )
-async def test_a_hello_that_makes_no_sense_is_refused(control: Path, hello: dict[str, Any], reason: str) -> None:
-    assert await complaint(await greet(control, SEND | hello)) == reason
-    link = await greet(control, SEND)
-    assert (await link.receive())[0] == {"op": "welcome", "v": VERSION, "passing": False, "accepted": 0}
+async def test_a_producer_that_makes_no_sense_is_refused(control: Path, fields: dict[str, Any], reason: str) -> None:
+    link = await connect(control)
+    assert (await call(link, **PRODUCE | fields))[0]["message"] == reason
+    assert (await call(link, **PRODUCE))[0]["accepted"] == 0
     await link.close()
 
 
 @pytest.mark.parametrize(
-    ("op", "fields", "reason"),
+    ("fields", "reason"),
     [
-        ("chunk", {"first": 1, "sizes": [3, 5]}, "bad-frame: the sizes do not fit the body"),
-        ("junk", {"first": 1, "sizes": [3, 3]}, "bad-frame: op junk in place of a chunk"),
-        ("chunk", {"first": 2, "sizes": [3, 4]}, "bad-frame: line 2 after line 0"),
+        ({"first": 1, "sizes": [3, 5]}, "bad-frame: the sizes do not fit the body"),
+        ({"first": 2, "sizes": [3, 4]}, "bad-frame: line 2 after line 0"),
     ],
 )
-async def test_lines_that_do_not_follow_are_refused(
-    tmp_path: Path, control: Path, op: str, fields: dict[str, Any], reason: str
-) -> None:
+async def test_lines_that_do_not_follow_are_refused(control: Path, fields: dict[str, Any], reason: str) -> None:
     """None of them enters the node: the same producer begins at line 1."""
-    link = await greet(control, SEND)
-    await link.send(op, b"one\ntwo", **fields)
-    assert await complaint(link) == reason
-    link = await greet(control, SEND)
-    assert (await link.receive())[0]["accepted"] == 0
+    link = await connect(control)
+    producer = (await call(link, **PRODUCE))[0]["producer"]
+    refused, _ = await call(link, b"one\ntwo", do="take", producer=producer, **fields)
+    assert refused["message"] == reason
+    assert (await call(link, **PRODUCE))[0]["accepted"] == 0
     await link.close()
-
-
-@pytest.mark.parametrize(("op", "serial"), [("ack", 1), ("nack", 0)])
-async def test_an_acknowledgement_of_what_was_not_handed_out_is_refused(control: Path, op: str, serial: int) -> None:
-    link = await greet(control, RECEIVE | {"create": True})
-    await link.send(op, serial=serial)
-    assert await complaint(link) == f"bad-frame: op {op} with serial {serial}"
 
 
 async def test_a_receiver_has_as_many_messages_in_hand_as_it_wants(tmp_path: Path) -> None:
@@ -115,16 +117,33 @@ async def test_a_receiver_has_as_many_messages_in_hand_as_it_wants(tmp_path: Pat
         await (await node.send_many("orders", [b"%d" % number for number in range(9)])).ordered(PATIENCE_S)
         served = read_note(tmp_path / "b", Served)
         assert served is not None
-        link = await greet(Path(served.control), RECEIVE | {"most": 2})
-        assert [await given(link), await given(link)] == [[], [0, 1]]
-        await link.send("ack", serial=1, most=1)
-        assert (await link.receive())[0]["op"] == "confirmed"
+        link = await connect(Path(served.control))
+        reader = (await call(link, **READ))[0]["reader"]
+        header, bodies = await drawn(link, reader, 2)
+        assert bodies == [b"0", b"1"]
+        await link.send("ack", message=header["message"], count=1)
         other = node.receive("orders")
         got = await other.get_many(3)
         assert [(int(message.body), message.redelivered) for message in got] == [(at, False) for at in (2, 3, 4)]
-        await link.send("ack", serial=2, most=3)
-        assert await given(link) == [5, 6, 7]
+        assert (await drawn(link, reader, 3))[1] == [b"5", b"6", b"7"]
     await link.close()
+
+
+async def test_a_receiver_that_dies_has_failed_with_the_message_that_it_had_before_it(tmp_path: Path) -> None:
+    """What it had not come to yet comes again as it was."""
+    async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
+        await (await node.send_many("orders", [b"0", b"1", b"2"])).ordered(PATIENCE_S)
+        served = read_note(tmp_path / "b", Served)
+        assert served is not None
+        link = await connect(Path(served.control))
+        reader = (await call(link, **READ | {"redelivery": {"first_wait_s": 0}}))[0]["reader"]
+        header, _ = await drawn(link, reader, 3)
+        await link.send("ack", message=header["message"], count=1)
+        await call(link, do="flush")
+        await link.close()
+        consumer = node.receive("orders")
+        got = [await consumer.get(PATIENCE_S) for _ in range(2)]
+        assert sorted((message.body, message.failures) for message in got) == [(b"1", 1), (b"2", 0)]
 
 
 async def test_a_client_that_does_not_read_holds_no_node_that_closes(
@@ -136,8 +155,9 @@ async def test_a_client_that_does_not_read_holds_no_node_that_closes(
         await node.send("orders", bytes(4_000_000))
         served = read_note(tmp_path / "b", Served)
         assert served is not None
-        link = await greet(Path(served.control), RECEIVE)
-        await asyncio.wait_for(link.receive(), PATIENCE_S)
+        link = await connect(Path(served.control))
+        reader = (await call(link, **READ))[0]["reader"]
+        await link.send("call", n=1, do="draw", reader=reader, most=1, timeout=None, about=False)
         async with asyncio.timeout(PATIENCE_S):
             await node.close()
     await link.close()
@@ -159,13 +179,11 @@ async def test_a_process_that_asks_for_properties_gets_frames_all_the_same(tmp_p
         await node.flush()
         served = read_note(tmp_path / "b", Served)
         assert served is not None
-        hello = {"v": VERSION, "do": "receive", "queue": "orders", "about": True, "most": 1_000}
-        link = await greet(Path(served.control), hello)
+        link = await connect(Path(served.control))
+        reader = (await call(link, **READ))[0]["reader"]
         told = 0
-        async with asyncio.timeout(PATIENCE_S):
-            while told < 1_000:
-                header, _ = await link.receive()
-                told += len(header.get("about", ()))
+        while told < 1_000:
+            told += len((await drawn(link, reader, 1_000, about=True))[0]["about"])
         await link.close()
 
 
@@ -195,8 +213,7 @@ async def test_who_says_nothing_does_not_stay(control: Path, monkeypatch: pytest
 async def test_too_many_processes_are_told_so(control: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are served go on."""
     monkeypatch.setattr(server, "CONNECTIONS_MAX", 1)
-    link = await greet(control, {"v": VERSION, "do": "call"})
-    await link.receive()
+    link = await connect(control)
     assert await complaint(await dial(control)) == "too many other processes use this node"
     await link.send("call", n=1, do="flush")
     assert (await link.receive())[0] == {"op": "done", "n": 1}
@@ -205,10 +222,13 @@ async def test_too_many_processes_are_told_so(control: Path, monkeypatch: pytest
 
 async def test_a_frame_that_holds_nonsense_is_refused_by_name(control: Path) -> None:
     """Where no check names it, Python does."""
-    link = await greet(control, SEND | {"properties": {"delivery": "x"}})
+    link = await connect(control)
+    reader = (await call(link, **READ))[0]["reader"]
+    await link.send("call", b"x", n=2, do="send", destination="orders", delivery="TRANSACTIONAL", properties={})
     await link.receive()
-    await link.send("chunk", b"x", first=1, sizes=[1])
-    assert (await complaint(link)).startswith("bad-frame: TypeError ")
+    message = (await drawn(link, reader, 1))[0]["message"]
+    await link.send("reject", message=message, delay_ms=10**400)
+    assert (await complaint(link)).startswith("bad-frame: OverflowError ")
 
 
 async def test_a_socket_that_cannot_be_made_again_is_tried_again(
@@ -242,7 +262,8 @@ async def test_a_conversation_that_meets_a_bug_ends_and_says_so(
             raise RuntimeError("a bug")
 
     monkeypatch.setattr(server, "Calls", Broken)
-    link = await greet(control, {"v": VERSION, "do": "call"})
+    link = await dial(control)
+    await link.send("hello", v=VERSION)
     with pytest.raises(ConnectionError):
         await read_on(link)
     await link.close()

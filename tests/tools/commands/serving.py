@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from triack.node.control import handover
-from triack.node.control.control_frames import Link
+from triack.node.control.control_frames import VERSION, Header, Link
 from triack.node.control.socket_file import make_socket_path
 from triack.node.files.notes import folder_of
 
@@ -33,3 +34,24 @@ async def serving(data: Path, *conversations: Conversation) -> AsyncIterator[Non
         handover.publish(data, served)
         yield
     handover.retract(data, served)
+
+
+async def welcome(link: Link, **changes: Any) -> None:
+    """Begin a conversation as a node does."""
+    await link.receive()
+    await link.send("welcome", **{"v": VERSION, **changes})
+
+
+async def hear(link: Link, **wanted: str) -> Header:
+    """The next frame with these fields; calls of other verbs get no answer."""
+    header, _ = await link.receive()
+    while not wanted.items() <= header.items():
+        header, _ = await link.receive()
+    return header
+
+
+async def answer(link: Link, do: str, content: bytes = b"", **fields: Any) -> Header:
+    """Answer the next call of a verb."""
+    call = await hear(link, op="call", do=do)
+    await link.send("done", content, n=call["n"], **fields)
+    return call

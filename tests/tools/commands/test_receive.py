@@ -8,17 +8,17 @@ import sys
 import termios
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import triack
 from tests.machine import PATIENCE_S
-from tests.tools.commands.serving import serving
+from tests.tools.commands.serving import answer, hear, serving, welcome
 from triack.base.errors import ProtocolError, StoreInUse, TriackError, WaitTimeout
 from triack.node.control import handover
 from triack.node.control.control_frames import VERSION, Link
 from triack.node.files.access import DEFAULT_SUITE
+from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.store.store import Store
 from triack.tools.commands import receive
 
@@ -97,6 +97,20 @@ async def test_a_signal_does_not_wait_for_ever_for_a_write(
     assert await left(tmp_path) == 1
 
 
+async def test_messages_that_are_taken_back_end_the_command(tmp_path: Path, reader: int) -> None:
+    """Another reader gets them: what is written later would be there twice."""
+    async with triack.open("b", data=tmp_path, insecure=True) as node:
+        await node.send("orders", BODY, until="ordered")
+        task = asyncio.create_task(run(tmp_path))
+        await until_full(reader)
+        assert await node.release("orders") == 1
+        assert await asyncio.to_thread(read, reader, len(BODY) + 1) == BODY + b"\n"
+        with pytest.raises(triack.HandOverEnded) as ended:
+            await asyncio.wait_for(task, PATIENCE_S)
+        assert str(ended.value) == "receive from orders: what was in hand was taken back, and comes again"
+        assert (await node.receive("orders").get(PATIENCE_S)).redelivered
+
+
 async def test_output_that_takes_no_more_is_said_and_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,12 +135,6 @@ async def test_a_directory_that_nobody_serves_and_somebody_has_is_said_to_be_in_
     store.close()
 
 
-async def welcome(link: Link, **changes: Any) -> None:
-    """Begin a conversation as a node does."""
-    await link.receive()
-    await link.send("welcome", **{"v": VERSION, "queues": ["orders"], **changes})
-
-
 async def test_another_version_is_refused(tmp_path: Path, reader: int) -> None:
     async def other(link: Link) -> None:
         await welcome(link, v=VERSION + 1)
@@ -149,8 +157,11 @@ async def test_a_node_that_goes_away_without_its_confirmation_is_told(tmp_path: 
 
     async def hand_out(link: Link) -> None:
         await welcome(link)
-        await link.send("messages", b"onetwo", serial=1, ids=["1", "2"], sizes=[3, 3])
-        assert (await link.receive())[0] == {"op": "ack", "serial": 2}
+        await answer(link, "queue_lengths", b'{"orders": 2}')
+        await answer(link, "read", reader=5)
+        two = {"message": 1, "reader": 5, "count": 2, "ids": ["1", "2"], "sizes": [3, 3], "about": []}
+        await answer(link, "draw", b"onetwo", **two)
+        assert (await hear(link, op="ack"))["message"] == 1
 
     async with serving(tmp_path / "b", hand_out):
         reading = asyncio.create_task(asyncio.to_thread(read, reader, 8))
@@ -158,3 +169,15 @@ async def test_a_node_that_goes_away_without_its_confirmation_is_told(tmp_path: 
             await run(tmp_path / "b", count=2, timeout=0.5)
     assert str(failed.value) == "written, but the node went away; it may hand out 2 messages again"
     assert await reading == b"one\ntwo\n"
+
+
+def test_messages_are_not_asked_for_bit_by_bit() -> None:
+    """The room grows with what is written at once: also when it is looked at in the middle of a write."""
+    room = 1
+    for _ in range(9):
+        asked = receive.room_for(room, 0)
+        room = max(room, 2 * asked)  # the sink has written it, and it is not acknowledged yet
+        assert receive.room_for(room, asked) == 0
+    assert room == 512
+    assert receive.room_for(2_000, BATCH_MESSAGES) == 1_000  # the next answer comes while the one before is written
+    assert receive.room_for(5, 5) == receive.room_for(0, 0) == receive.room_for(0, 2) == 0

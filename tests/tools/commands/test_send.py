@@ -4,12 +4,11 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import triack
-from tests.tools.commands.serving import serving
+from tests.tools.commands.serving import answer, hear, serving, welcome
 from triack.base.errors import ProtocolError
 from triack.node.control.control_frames import VERSION, Link
 from triack.node.files.access import DEFAULT_SUITE
@@ -34,17 +33,17 @@ async def run(data: Path, delivery: triack.Delivery = triack.TRANSACTIONAL, time
     return await send._send(order, timeout)  # noqa: SLF001
 
 
-async def welcome(link: Link, **changes: Any) -> None:
-    """Begin a conversation as a node does."""
-    await link.receive()
-    await link.send("welcome", **{"v": VERSION, "accepted": 0, **changes})
+async def produce(link: Link, accepted: int = 0) -> None:
+    """Begin a conversation as a node does that has accepted so many lines of this producer."""
+    await welcome(link)
+    await answer(link, "produce", producer=3, accepted=accepted)
 
 
 async def take(link: Link) -> None:
     """Say that two lines are safe."""
-    await welcome(link)
-    assert (await link.receive())[0] == {"op": "chunk", "first": 1, "sizes": [3, 3]}
-    await link.send("safe", last=2)
+    await produce(link)
+    call = await answer(link, "take")
+    assert (call["producer"], call["first"], call["sizes"]) == (3, 1, [3, 3])
 
 
 async def test_another_version_is_refused(tmp_path: Path, writer: int) -> None:
@@ -73,7 +72,7 @@ async def test_a_node_that_has_forgotten_lines_is_another_store(
     tmp_path: Path, writer: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They were safe, says the first; the one that comes in its place has never heard of them."""
-    async with serving(tmp_path / "a", take, welcome):
+    async with serving(tmp_path / "a", take, produce):
         assert await run(tmp_path / "a") == 1
     lost = f"the node of {tmp_path / 'a'} has lost lines 1-2: it is not the same store"
     assert capsys.readouterr().err.splitlines() == [
@@ -86,15 +85,14 @@ async def test_what_lines_wait_for_is_told(tmp_path: Path, writer: int, capsys: 
     """Of a halted link nothing is sent when the node runs; the node says so when it is told to forget."""
 
     async def store_in_silence(link: Link) -> None:
-        await welcome(link)
-        await link.receive()
+        await produce(link)
+        await hear(link, do="take")
         with suppress(ConnectionError):
-            await link.receive()
+            await hear(link, op="bye")
 
     async def remember(link: Link) -> None:
-        await welcome(link, accepted=2)
-        await link.receive()
-        await link.send("forgotten", waits_for="restart")
+        await produce(link, accepted=2)
+        await answer(link, "forget", waits_for="restart")
 
     async with serving(tmp_path / "a", store_in_silence, remember):
         assert await run(tmp_path / "a", timeout=0.2) == 1
@@ -109,15 +107,14 @@ async def test_what_was_stored_when_it_gives_up_is_told_as_that(
     said = []
 
     async def store_in_silence(link: Link) -> None:
-        await welcome(link)
-        await link.receive()
+        await produce(link)
+        await hear(link, do="take")
         with suppress(ConnectionError):
-            await link.receive()
+            await hear(link, op="bye")
 
     async def remember(link: Link) -> None:
-        await welcome(link, accepted=2)
-        said.append((await link.receive())[0]["op"])
-        await link.send("forgotten")
+        await produce(link, accepted=2)
+        said.append((await answer(link, "forget", waits_for=""))["producer"])
 
     async with serving(tmp_path / "a", store_in_silence, remember):
         assert await run(tmp_path / "a", timeout=0.2) == 1
@@ -125,4 +122,4 @@ async def test_what_was_stored_when_it_gives_up_is_told_as_that(
         f"triack: lines 1-2 not yet ordered: not after 0.2 s; {STORED}",
         "triack: what follows line 2 was not sent: not after 0.2 s",
     ]
-    assert said == ["forget"]
+    assert said == [3]

@@ -15,7 +15,7 @@ from tests.tools.processes import SECONDS, Server, start, wait_until
 from tests.tools.processes import triack as command
 from triack.base.errors import NodeClosed, StoreInUse, TriackError
 from triack.node.control import handover, server
-from triack.node.control.control_frames import VERSION, Link
+from triack.node.control.control_frames import Link, greet
 from triack.node.files.access import DEFAULT_SUITE
 from triack.node.files.notes import read_note
 from triack.tools.commands.succession import Succession
@@ -37,8 +37,7 @@ def own_node(data: Path) -> triack.Node:
 
 async def name_at(link: Link) -> str:
     """The name of the node at the other end, and no more."""
-    await link.send("hello", v=VERSION, do="call")
-    welcome, _ = await link.receive()
+    welcome = await greet(link)
     await link.close()
     return str(welcome["name"])
 

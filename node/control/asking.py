@@ -1,0 +1,73 @@
+"""Verbs of a client: each is derived from the method of the node that it calls, by its row in ``verb_table``."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+
+from triack.node.control.control_frames import Header
+from triack.node.control.verb_table import row_of
+from triack.node.handles.derived import Said, bind, derive_from, plain_function
+
+__all__ = ["Asking", "ask", "asked"]
+
+P = ParamSpec("P")
+A = TypeVar("A", bound="Asking")
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Asking(ABC):
+    """What calls methods of the node, or of something that the node has given out."""
+
+    @abstractmethod
+    async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
+        """Let the node do something, and wait for the end of it."""
+
+
+async def ask(asking: Asking, declared: Callable[..., Any], said: Said) -> tuple[Header, bytes]:
+    """Call a method with these arguments.
+
+    Returns:
+        Header and body of the answer.
+
+    Raises:
+        UsageError: an argument of a wrong type.
+        TriackError: what the call raised at the node, by its own class.
+    """
+    row = row_of(declared)
+    body, fields = row.write(said)
+    return await asking._call(row.name, body, **fields)  # noqa: SLF001 - it is for the verbs of the object
+
+
+@overload
+def asked(
+    declared: Callable[Concatenate[Any, P], Any], read: Callable[[Any, Header, bytes], R]
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]: ...
+
+
+@overload
+def asked(
+    declared: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]: ...
+
+
+@overload
+def asked(
+    declared: Callable[Concatenate[Any, P], T],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]: ...
+
+
+def asked(declared: Any, read: Any = None) -> Any:
+    """A method that calls the method of the node with the same signature.
+
+    Args:
+        declared: the method, or property, of the node.
+        read: makes what the caller gets, of the client and of header and body of the answer; None: as the row says.
+    """
+    function = plain_function(declared)
+    make = read or (lambda _self, *answer: row_of(function).result.read(*answer))
+
+    async def derived(self: Asking, *args: Any, **kwargs: Any) -> Any:
+        return make(self, *await ask(self, function, bind(function, args, kwargs)))
+
+    return derive_from(function, derived, __name__)

@@ -1,0 +1,391 @@
+"""The verbs of the control socket, one row each: what a call says, on which object it is carried out, what it gives.
+
+A row of a method of the node, or of something that the node has given out, has its arguments from the signature of that
+method. The client writes a call by its row (``asked``), the node checks and reads it by the same one. The other rows
+are steps of a conversation that have no method of their own; ``calls.py`` has a handler for each of them.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from inspect import Parameter
+from math import isfinite
+from typing import Any, Unpack
+
+from triack.base.checks import check_texts
+from triack.base.delivery import Delivery
+from triack.base.errors import ProtocolError
+from triack.base.reasons import DropReason
+from triack.node.control.client_messages import name_of
+from triack.node.control.control_frames import Header, cut
+from triack.node.control.intake import Producer
+from triack.node.control.told import (
+    COUNT,
+    INVITATION,
+    KEY,
+    LENGTHS,
+    MESSAGE,
+    MESSAGES,
+    NOTHING,
+    PEER,
+    PROGRESS,
+    RECEIPT,
+    RECEIPTS,
+    REMEMBERED,
+    STATS,
+    WAITS_FOR,
+    WATCH,
+    Result,
+    describe_every,
+    read_every,
+)
+from triack.node.handles.acknowledgements import Every
+from triack.node.handles.consumer import BATCH_MESSAGES
+from triack.node.handles.derived import Said, plain_function, signature_of
+from triack.node.handles.steering import as_ids
+from triack.node.handles.transaction import Transaction
+from triack.node.handles.verbs import Verbs
+from triack.node.shell.enrolling import OpenInvitation
+from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size
+
+__all__ = ["VERBS", "Argument", "Kind", "On", "Verb", "check_call", "row_of"]
+
+
+# ---- arguments
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_list_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_duration(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+class Kind(Enum):
+    """What a value may be on the way: in words, and by a test."""
+
+    TEXT = "text", _is_text
+    NUMBER = "a number from 0 on", _is_number
+    SECONDS = "a number of seconds", _is_duration
+    TRUTH = "true or false", lambda value: isinstance(value, bool)
+    OBJECT = "an object", lambda value: isinstance(value, dict)
+    TEXTS = "a list of texts", _is_list_of(_is_text)
+    NUMBERS = "a list of numbers", _is_list_of(_is_number)
+
+    def __init__(self, words: str, fits: Callable[[object], bool]) -> None:
+        self.words = words
+        self.fits = fits
+
+
+def _as_it_is(value: Any, *_: object) -> Any:
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument on its way.
+
+    Attributes:
+        kind: what it is on the way.
+        nullable: null may stand in its place.
+        write: makes what goes on the way of a value, the name of the parameter and all arguments. Raises UsageError.
+        read: makes a value of what came.
+    """
+
+    kind: Kind
+    nullable: bool = False
+    write: Callable[[Any, str, Said], Any] = _as_it_is
+    read: Callable[[Any], Any] = _as_it_is
+
+
+def _write_texts(values: Any, name: str, _said: Said) -> list[str] | None:
+    return None if values is None else check_texts(name, values)
+
+
+def _write_ids(ids: Any, _name: str, _said: Said) -> list[str] | None:
+    wanted = as_ids(ids)
+    return None if wanted is None else list(wanted)
+
+
+TEXT = Argument(Kind.TEXT)
+NUMBER = Argument(Kind.NUMBER)
+NUMBER_OR_NULL = Argument(Kind.NUMBER, nullable=True)
+SECONDS = Argument(Kind.SECONDS, nullable=True)
+TEXT_OR_NULL = Argument(Kind.TEXT, nullable=True)
+OBJECT_OR_NULL = Argument(Kind.OBJECT, nullable=True)
+TRUTH = Argument(Kind.TRUTH)
+SIZES = Argument(Kind.NUMBERS)
+MOST = Argument(Kind.NUMBER, read=lambda most: min(most, BATCH_MESSAGES))
+"""How many messages at the most: their list is one frame."""
+
+_ARGUMENTS: Mapping[Any, Argument] = {
+    str: TEXT,
+    str | None: TEXT_OR_NULL,
+    int: NUMBER,
+    bool: TRUTH,
+    float: SECONDS,
+    float | None: SECONDS,
+    Iterable[str] | None: Argument(Kind.TEXTS, nullable=True, write=_write_texts),
+    Collection[str] | None: Argument(Kind.TEXTS, nullable=True, write=_write_ids),
+    Delivery: Argument(Kind.TEXT, False, lambda it, _, said: name_of(said["destination"], it), Delivery.__getitem__),
+    Every: Argument(Kind.OBJECT, True, lambda every, *_: describe_every(every), read_every),
+    Unpack[MessageProperties]: Argument(Kind.OBJECT),
+}
+"""By what a signature says of a parameter."""
+
+
+_BODY_OR_NONE = bytes | None
+"""The type of a body that may be missing, which an argument tells."""
+
+
+# ---- verbs
+
+
+class On(Enum):
+    """On what a call is carried out, by the argument that has its number."""
+
+    NODE = ""
+    TRANSACTION = "transaction"
+    INVITATION = "invitation"
+    PRODUCER = "producer"
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One row.
+
+    Attributes:
+        name: of the verb, in a call.
+        arguments: what a call says beside its body, by name.
+        on: what carries it out; None for a step of the conversation, which ``calls.py`` takes by its name.
+        declared: the method that does it, as its class declares it.
+        parameters: those of its parameters that come from the caller.
+        result: how what it gives looks.
+        may_wait: whether it may have to wait for a long answer; None for a verb whose answers are short. Verbs with
+            long answers are carried out when it is their turn to be answered, so that one at a time takes memory.
+    """
+
+    name: str
+    arguments: Mapping[str, Argument]
+    on: On | None = None
+    declared: Callable[..., Any] | None = None
+    parameters: tuple[Parameter, ...] = ()
+    result: Result = NOTHING
+    may_wait: bool | None = None
+
+    @property
+    def method(self) -> str:
+        """The name of the method that does it."""
+        return "" if self.declared is None else self.declared.__name__
+
+    def write(self, said: Said) -> tuple[bytes, dict[str, Any]]:
+        """Body and header of a call. Raises UsageError for arguments that cannot be."""
+        fields: dict[str, Any] = {}
+        body = b""
+        for parameter in self.parameters:
+            name, value = parameter.name, said[parameter.name]
+            if name in self.arguments:
+                fields[name] = self.arguments[name].write(value, name, said)
+            elif parameter.annotation is bytes:
+                body = as_bytes(said["destination"], value)
+                check_size(said["destination"], body)
+            elif parameter.annotation == _BODY_OR_NONE:
+                body, fields["forget"] = value or b"", value is None
+            else:  # bodies, of one frame
+                body, fields["sizes"] = b"".join(value), [len(one) for one in value]
+        return body, fields
+
+    def read(self, header: Header, body: bytes) -> tuple[list[Any], dict[str, Any]]:
+        """What the method gets of a call that was checked: by place, and by name.
+
+        Raises:
+            ProtocolError, LookupError, TypeError, UsageError: the call says what cannot be.
+        """
+        placed: list[Any] = []
+        named: dict[str, Any] = {}
+        for parameter in self.parameters:
+            name = parameter.name
+            if name in self.arguments:
+                value: Any = self.arguments[name].read(header[name])
+            elif parameter.annotation is bytes:
+                value = body
+            elif parameter.annotation == _BODY_OR_NONE:
+                value = None if header["forget"] else body
+            else:
+                value = cut(body, header["sizes"])
+            if parameter.kind is Parameter.VAR_POSITIONAL:
+                placed += value
+            elif parameter.kind is Parameter.VAR_KEYWORD:
+                _merge(named, value)
+            elif parameter.kind is Parameter.KEYWORD_ONLY:
+                named[name] = value
+            else:
+                placed.append(value)
+        return placed, named
+
+
+def _merge(named: dict[str, Any], properties: Mapping[str, Any]) -> None:
+    """Add the properties of a message to the arguments. Raises TypeError when one is called as an argument is."""
+    both = named.keys() & properties.keys()
+    if both:
+        raise TypeError(f"properties have {min(both)}")
+    named.update(properties)
+
+
+def _argument_of(parameter: Parameter) -> tuple[str, Argument] | None:
+    """The argument in the header that a parameter is; None for a body."""
+    if parameter.annotation is bytes:
+        return None
+    if parameter.annotation == _BODY_OR_NONE:
+        return "forget", TRUTH
+    if parameter.annotation == Iterable[bytes]:
+        return "sizes", SIZES
+    if parameter.kind is Parameter.VAR_POSITIONAL:
+        return parameter.name, Argument(Kind.TEXTS)
+    return parameter.name, MOST if parameter.name == "most" else _ARGUMENTS[parameter.annotation]
+
+
+def _row(
+    declared: Any,
+    result: Result = NOTHING,
+    *,
+    on: On = On.NODE,
+    name: str = "",
+    may_wait: bool | None = None,
+    leave_out: Collection[str] = (),
+) -> Verb:
+    """A method that is called from afar.
+
+    Args:
+        declared: the method, or property.
+        result: how what it gives looks.
+        on: whose method it is.
+        name: the verb, where that is not the name of the method.
+        may_wait: see ``Verb``.
+        leave_out: parameters that the client minds itself.
+    """
+    function = plain_function(declared)
+    parameters = tuple(it for it in signature_of(function).parameters.values() if it.name not in leave_out)
+    arguments = dict(found for found in map(_argument_of, parameters) if found is not None)
+    if on.value:
+        arguments[on.value] = NUMBER
+    return Verb(name or function.__name__, arguments, on, function, parameters, result, may_wait)
+
+
+def _step(name: str, /, *, may_wait: bool | None = None, **arguments: Argument) -> Verb:
+    """A step of the conversation."""
+    return Verb(name, arguments, may_wait=may_wait)
+
+
+_MINDED_BY_CLIENT = ("until", "timeout")
+"""It waits by the receipt, so that the node does not keep the body meanwhile."""
+
+VERBS: Mapping[str, Verb] = {
+    verb.name: verb
+    for verb in (
+        # Sending.
+        _row(Verbs.send, RECEIPT, leave_out=_MINDED_BY_CLIENT),
+        _row(Verbs.send_many, RECEIPTS, leave_out=_MINDED_BY_CLIENT),
+        _row(Verbs.request, MESSAGE),
+        _row(Verbs.flush),
+        _row(Verbs.drain),
+        _step("wait", receipt=NUMBER, at=NUMBER_OR_NULL, stage=TEXT, timeout=SECONDS),
+        # Sending line by line, as ``triack send`` does.
+        _step(
+            "produce",
+            name=TEXT,
+            destination=TEXT,
+            delivery=TEXT,
+            until=TEXT,
+            properties=Argument(Kind.OBJECT),
+            finished=NUMBER,
+        ),
+        _row(Producer.take, on=On.PRODUCER),
+        _row(Producer.progress, PROGRESS, on=On.PRODUCER),
+        _row(Producer.forget, WAITS_FOR, on=On.PRODUCER),
+        # Events.
+        _row(Verbs.events, WATCH),
+        _row(Verbs.acknowledgements, WATCH, leave_out=("handler",)),
+        _step("told", watch=NUMBER),
+        # Receiving.
+        _step(
+            "read",
+            queue=TEXT,
+            redelivery=OBJECT_OR_NULL,
+            hand_over_timeout=SECONDS,
+            name=TEXT_OR_NULL,
+            in_order=TRUTH,
+        ),
+        _step("get", may_wait=True, reader=NUMBER, timeout=SECONDS),
+        _step("get_many", may_wait=True, reader=NUMBER, most=MOST, timeout=SECONDS),
+        _step("draw", may_wait=True, reader=NUMBER, most=MOST, timeout=SECONDS, about=TRUTH),
+        _step("close", reader=NUMBER),
+        # Transactions.
+        _step("begin", name=TEXT_OR_NULL),
+        _row(Transaction.send, name="tx_send", on=On.TRANSACTION),
+        _row(Transaction.send_many, name="tx_send_many", on=On.TRANSACTION),
+        _row(Transaction.receive, MESSAGE, name="tx_receive", on=On.TRANSACTION, may_wait=True),
+        _row(Transaction.receive_many, MESSAGES, name="tx_receive_many", on=On.TRANSACTION, may_wait=True),
+        _row(Transaction.remember, name="tx_remember", on=On.TRANSACTION),
+        _step("commit", transaction=NUMBER),
+        _step("rollback", transaction=NUMBER, failed=TRUTH),
+        # Peers.
+        _row(Verbs.key, KEY),
+        _row(Verbs.trust),
+        _row(Verbs.revoke),
+        _step("reread"),
+        _step("claim"),
+        _row(Verbs.invite, INVITATION),
+        _row(OpenInvitation.enrolled, PEER, on=On.INVITATION),
+        _row(OpenInvitation.withdraw, on=On.INVITATION),
+        _row(Verbs.enrol, PEER),
+        # Looking and steering.
+        _row(Verbs.stats, STATS, may_wait=False),
+        _row(Verbs.queue_lengths, LENGTHS, may_wait=False),
+        _row(Verbs.recall, REMEMBERED, may_wait=False),
+        _step("browse", may_wait=False, queue=TEXT, after=SIZES),
+        _row(Verbs.requeue, COUNT),
+        _row(Verbs.move, COUNT),
+        _row(Verbs.purge, COUNT),
+        _row(Verbs.release, COUNT),
+    )
+}
+_ROWS = {verb.declared: verb for verb in VERBS.values() if verb.declared is not None}
+
+
+def row_of(declared: Any) -> Verb:
+    """The row of a method or a property."""
+    return _ROWS[plain_function(declared)]
+
+
+def check_call(header: Mapping[str, Any]) -> Verb:
+    """Check a call: each argument of its row is there, and of its kind; what is beside them is of no account.
+
+    Returns:
+        The row.
+
+    Raises:
+        ProtocolError: there is no such verb, or an argument is missing or of a wrong kind.
+    """
+    verb = VERBS.get(str(header.get("do")))
+    if verb is None:
+        raise ProtocolError(DropReason.BAD_FRAME, f"do is {header.get('do')!r}")
+    for name, argument in verb.arguments.items():
+        if name not in header:
+            raise ProtocolError(DropReason.BAD_FRAME, f"{verb.name}: {name} is missing")
+        value = header[name]
+        if not argument.kind.fits(value) and not (value is None and argument.nullable):
+            # Not what it is: it may be a secret.
+            raise ProtocolError(
+                DropReason.BAD_FRAME, f"{verb.name}: {name} must be {argument.kind.words}, not {type(value).__name__}"
+            )
+    return verb

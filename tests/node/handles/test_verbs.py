@@ -1,0 +1,95 @@
+"""Each verb is written once: a client and ``triack.sync`` have those of a node, with the same parameters and text."""
+
+import inspect
+from typing import Any
+
+import pytest
+
+from triack import sync
+from triack.node.control.client import Client, ClientInvitation
+from triack.node.control.client_transaction import ClientTransaction
+from triack.node.control.verb_table import VERBS
+from triack.node.handles.derived import plain_function, signature_of
+from triack.node.handles.transaction import Transaction
+from triack.node.handles.verbs import Verbs
+from triack.node.node import Node, open_node
+from triack.node.shell.enrolling import OpenInvitation
+from triack.node.sync.sync import SyncClient, SyncInvitation, SyncNode
+from triack.node.sync.sync_transaction import SyncTransaction
+
+LIFE = {"start", "close", "name", "address", "node_id", "code"}
+"""Not verbs: how each of them begins and ends, and what it is called."""
+ONLY_HERE = {
+    Client: {"send_nowait", "failed"},
+    SyncClient: {"send_nowait", "failed"},
+    ClientTransaction: {"handle_death", "last_step", "undo"},
+    SyncTransaction: {"handle_death", "last_step", "undo", "undo_last"},
+}
+"""What a node has and these have not: what cannot be done from another process, or is for parts of the node."""
+WRITTEN_AGAIN = {
+    "SyncNode.acknowledgements",
+    "SyncNode.browse",
+    "SyncNode.events",
+    "SyncNode.key",
+    "SyncClient.acknowledgements",
+    "SyncClient.browse",
+    "SyncClient.events",
+    "SyncClient.key",
+    "ClientTransaction.undo_last",
+}
+"""With a text of their own: they are iterated without ``async``, or are properties."""
+FACES = [
+    (Verbs, Client),
+    (Verbs, SyncNode),
+    (Verbs, SyncClient),
+    (Transaction, ClientTransaction),
+    (Transaction, SyncTransaction),
+    (OpenInvitation, ClientInvitation),
+    (OpenInvitation, SyncInvitation),
+]
+
+
+def verbs_of(kind: type[Any]) -> dict[str, Any]:
+    """What users do with it, by name."""
+    found = {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
+    return {name: it for name, it in found.items() if name not in LIFE and (callable(it) or isinstance(it, property))}
+
+
+@pytest.mark.parametrize(("kind", "face"), FACES)
+def test_every_face_has_the_verbs_of_what_it_stands_for(kind: type[Any], face: type[Any]) -> None:
+    """And no others, but for the call that the parts of a client share."""
+    assert verbs_of(kind).keys() - verbs_of(face).keys() == ONLY_HERE.get(face, set())
+    assert verbs_of(face).keys() - verbs_of(kind).keys() <= {"call", "post"}
+
+
+@pytest.mark.parametrize(("kind", "face"), FACES)
+def test_every_face_has_the_same_parameters_and_text(kind: type[Any], face: type[Any]) -> None:
+    """Names, order, defaults and types; ``triack.sync`` calls no handlers, which would run in another thread."""
+    for name, declared in verbs_of(kind).items():
+        if name not in verbs_of(face):
+            continue
+        one, other = plain_function(declared), plain_function(verbs_of(face)[name])
+        wanted = dict(signature_of(one).parameters)
+        if face in (SyncNode, SyncClient):
+            wanted.pop("handler", None)
+        assert dict(signature_of(other).parameters) == wanted, name
+        same = inspect.getdoc(one) == inspect.getdoc(other)
+        assert same != (f"{face.__name__}.{name}" in WRITTEN_AGAIN), name
+
+
+def test_a_node_has_its_verbs_from_there_alone() -> None:
+    """They are written out in one place."""
+    assert {name for name in verbs_of(Verbs) if name in vars(Node)} == set()
+    assert all(inspect.getdoc(plain_function(verb)) for verb in verbs_of(Verbs).values())
+
+
+def test_every_verb_of_a_node_reaches_over_the_control_socket() -> None:
+    """By a row of its own name, or by those of what it gives: readers, transactions, pages."""
+    by_rows = {row.declared for row in VERBS.values()}
+    others = {name for name, verb in verbs_of(Verbs).items() if plain_function(verb) not in by_rows}
+    assert others == {"browse", "failed", "receive", "reply", "send_nowait", "transaction"}
+
+
+def test_a_node_without_async_is_opened_as_any_other() -> None:
+    assert inspect.signature(sync.open).parameters == inspect.signature(open_node).parameters
+    assert inspect.getdoc(sync.open) != inspect.getdoc(open_node)
