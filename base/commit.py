@@ -10,6 +10,7 @@ from typing import NamedTuple
 from triack.base.clock import ClockJump
 from triack.base.delivery import Delivery
 from triack.base.in_hand import Marks
+from triack.base.names import StreamId
 
 __all__ = [
     "HEAD_BYTES",
@@ -18,8 +19,8 @@ __all__ = [
     "MessageIndex",
     "MessageRow",
     "OutgoingIndex",
-    "OutgoingQueueRow",
     "OutgoingRow",
+    "OutgoingStreamRow",
     "PeerRow",
     "PositionRow",
     "Read",
@@ -32,13 +33,13 @@ OWN_STATE = "$"
 """The node's own keys in the table of the application's values begin with this, as its own queues do."""
 
 KEY_BITS = 40
-"""For a number within its lane or queue: a million packets a second for twelve days; 23 bits are left for the group."""
+"""Bits of a number within its stream or queue: a million packets a second for twelve days. 23 are the group's."""
 HEAD_BYTES = 35
 """Bytes of a body in an index: enough for its kind, its count, its deadline, and its place in a large message."""
 
 
 def key_of(group: int, number: int) -> int:
-    """The row key of packet ``number`` of a lane or queue: ascending by group, then number."""
+    """The row key of packet ``number`` of a stream or queue: ascending by group, then number."""
     return group << KEY_BITS | number
 
 
@@ -47,10 +48,10 @@ def split_key(key: int) -> tuple[int, int]:
     return key >> KEY_BITS, key & ((1 << KEY_BITS) - 1)
 
 
-class OutgoingQueueRow(NamedTuple):
+class OutgoingStreamRow(NamedTuple):
     """An outgoing stream: its peer, its class, and its next number."""
 
-    lane: int
+    stream: int
     peer: str
     queue: str
     delivery: int
@@ -75,7 +76,7 @@ class MessageRow(NamedTuple):
 
     key: int
     origin: bytes
-    lane: int
+    stream: int
     sequence: int
     number: int
     bodies: Sequence[bytes]
@@ -90,12 +91,12 @@ class MessageRow(NamedTuple):
 class PositionRow(NamedTuple):
     """How far a stream was accepted; ``filter`` is the duplicate filter of a recoverable one.
 
-    In lane 0, which no stream has: all durable streams of the origin up to ``sequence`` have ended, but for those that
-    have rows of their own.
+    In stream 0, which no stream has: all durable streams of the origin up to ``sequence`` have ended, but for those
+    that have rows of their own.
     """
 
     origin: bytes
-    lane: int
+    stream: int
     delivery: int
     queue: str
     sequence: int
@@ -126,8 +127,8 @@ class Commit:
         records: how many records the session log of this start had when it was begun; 0 without a log.
     """
 
-    lane_deletes: list[int] = field(default_factory=list)
-    lanes: dict[int, OutgoingQueueRow] = field(default_factory=dict)
+    stream_deletes: list[int] = field(default_factory=list)
+    streams: dict[int, OutgoingStreamRow] = field(default_factory=dict)
     outgoing: list[OutgoingRow] = field(default_factory=list)
     outgoing_deletes: list[tuple[int, int]] = field(default_factory=list)
     queues: list[tuple[int, str]] = field(default_factory=list)
@@ -135,8 +136,8 @@ class Commit:
     messages: list[MessageRow] = field(default_factory=list)
     message_deletes: list[tuple[int, int]] = field(default_factory=list)
     progress: dict[int, bytes] = field(default_factory=dict)
-    positions: dict[tuple[bytes, int], PositionRow] = field(default_factory=dict)
-    position_deletes: list[tuple[bytes, int]] = field(default_factory=list)
+    positions: dict[StreamId, PositionRow] = field(default_factory=dict)
+    position_deletes: list[StreamId] = field(default_factory=list)
     state: dict[str, bytes | None] = field(default_factory=dict)
     peers: dict[bytes, PeerRow] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
@@ -155,7 +156,7 @@ class Commit:
             or self.message_deletes
             or self.progress
             or self.queue_deletes
-            or self.lane_deletes
+            or self.stream_deletes
             or self.position_deletes
         )
 
@@ -166,7 +167,7 @@ class Commit:
             self.outgoing
             or self.messages
             or self.positions
-            or self.lanes
+            or self.streams
             or self.queues
             or self.state
             or self.peers
@@ -190,7 +191,7 @@ class MessageIndex:
 
     key: int
     origin: bytes
-    lane: int
+    stream: int
     sequence: int
     number: int
     size_bytes: int
@@ -226,7 +227,7 @@ class StoreContent:
     room_bytes: int | None = None
     peers: dict[bytes, PeerRow] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
-    lanes: list[OutgoingQueueRow] = field(default_factory=list)
+    streams: list[OutgoingStreamRow] = field(default_factory=list)
     outgoing: Iterable[OutgoingIndex] = ()
     queues: list[tuple[int, str]] = field(default_factory=list)
     messages: Iterable[MessageIndex] = ()

@@ -1,10 +1,11 @@
-"""Names of queues, nodes and memory endpoints."""
+"""Names of queues, nodes, streams and memory endpoints."""
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from triack.base.errors import AddressError
 
-__all__ = ["check_name", "nearest", "what_else"]
+__all__ = ["StreamId", "check_name", "nearest", "what_else"]
 
 NAME_BYTES_MAX = 124
 """The queue name limit of MSMQ ([MS-MQMQ] 2.1)."""
@@ -59,3 +60,15 @@ def what_else(name: str, known: Collection[str]) -> str:
         return f"did you mean {meant}?"
     told = ", ".join(sorted(known)[:TOLD_MAX]) or "none yet"
     return f"there is {told}" + (f" and {len(known) - TOLD_MAX} more" if len(known) > TOLD_MAX else "")
+
+
+class StreamId(NamedTuple):
+    """Which stream: nothing else tells two apart, at either end or on the way.
+
+    Attributes:
+        origin: id of the node that writes it, 16 bytes.
+        number: of the stream, unique among those of its origin that have not ended.
+    """
+
+    origin: bytes
+    number: int

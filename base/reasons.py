@@ -89,7 +89,7 @@ class DropReason(Reason):
         "A peer ended streams and left more gaps between them than it may have.",
     )
     PARTIAL_OVERFLOW = "partial-overflow", "An unfinished large express message gave way to newer ones."
-    HALTED_OVERFLOW = "halted-overflow", "A halted peer was refused and not remembered, as too many are."
+    SUSPENDED_OVERFLOW = "suspended-overflow", "A suspended peer was refused and not remembered, as too many are."
     DEAD_LETTERS_FULL = "dead-letters-full", "A message found the quota of dead letters full, and is gone."
     DEAD_LETTER_REPLACED = "dead-letter-replaced", "A dead letter that nobody read gave way to newer ones, and is gone."
     EXPIRED_DISCARDED = "expired-discarded", "A message expired, and is gone, as its node keeps no such letters."

@@ -69,8 +69,8 @@ FIELDS: Final[dict[str, Field]] = {
     # Where a message is, whatever session carries it.
     "class": Field(str, "`express`, `recoverable` or `transactional`"),
     "origin": Field(str, "id of the node that the messages come from"),
-    "lane": Field(int, "the origin's number for one stream: one destination queue of one peer in one class"),
-    "sequence": Field(int, "the lane's sequence id: only grows"),
+    "stream": Field(int, "the origin's number for one stream: one destination queue of one peer in one class"),
+    "sequence": Field(int, "the stream's sequence id: only grows"),
     "number": Field(
         int, "a packet's number in the sequence, from 1; of several packets, whose numbers rise by 1, the first"
     ),
@@ -195,10 +195,10 @@ POLICY: Final = (
 TERMS: Final = ("ack_at_once", "cleanup_interval_ns")
 """What a session keeps to besides."""
 
-_STREAM: Final = ("class", "origin", "lane", "sequence")
+_STREAM: Final = ("class", "origin", "stream", "sequence")
 _PACKETS: Final = (*_STREAM, "first", "last", "count")
 _PACKET: Final = ("session", "packet", "packets", "class", "size")
-_CARRIED: Final = ((), ("origin", "lane", "sequence", "number", "previous", "counts"))
+_CARRIED: Final = ((), ("origin", "stream", "sequence", "number", "previous", "counts"))
 """Control packets (order acks, rejections) belong to no stream."""
 
 EVENTS: Final[dict[str, Event]] = {
@@ -262,7 +262,7 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "packet_sent": Event(
         "packets went to the transport in one burst; control packets (order acks, rejections) have `class` `express` "
-        "and no `lane`",
+        "and no `stream`",
         (*_PACKET, "resend"),
         _CARRIED,
     ),
@@ -300,11 +300,11 @@ EVENTS: Final[dict[str, Event]] = {
     "rejected": Event("the ordering layer did not accept a packet", (*_STREAM, "number", "reason")),
     "order_ack_sent": Event(
         "an order ack for everything up to `number` was handed to a session, or said in the accept of one",
-        ("origin", "lane", "sequence", "number", "peer"),
+        ("origin", "stream", "sequence", "number", "peer"),
     ),
     "order_ack_received": Event(
         "an order ack for everything up to `number` arrived at the origin, by itself or in an accept",
-        ("origin", "lane", "sequence", "number"),
+        ("origin", "stream", "sequence", "number"),
     ),
     "hold_received": Event(
         "the destination of a stream has no room for more of it (`stop`), and says why (`reason`), or has some again: "
@@ -364,7 +364,7 @@ EVENTS: Final[dict[str, Event]] = {
 """Every kind of record, by the value of its field ``event``."""
 
 SHARED: Final = (
-    "session", "class", "origin", "lane", "sequence", "queue", "peer", "peer_name",
+    "session", "class", "origin", "stream", "sequence", "queue", "peer", "peer_name",
     "resend", "duplicate", "recovered", "redelivered",
 )  # fmt: skip
 """Fields that are alike in many records: a segment says them once and refers to them, see ``base/log_lines.py``."""

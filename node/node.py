@@ -23,13 +23,13 @@ from triack.node.files import operator_log
 from triack.node.files.access import DEFAULT_SUITE, Access, Keyless, Secured
 from triack.node.files.keys import IDENTITY_FILE
 from triack.node.files.tls_files import TlsFiles
+from triack.node.handles.queue_admin import QueueAdmin
 from triack.node.handles.requesting import Requests
-from triack.node.handles.steering import Steering
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.driver import Driver
+from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.life import Life, LifeEvent, LifeState
 from triack.node.shell.platform import PLATFORM, Log
-from triack.node.shell.port import Port
 from triack.node.shell.worker import Worker
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings
@@ -134,7 +134,7 @@ class Node(Verbs):
         self._life = Life(name)
         self._at_rest = at_rest
         self._running = None
-        self._steered: Steering | None = None
+        self._steered: QueueAdmin | None = None
         self._asking: Requests | None = None
         self._control: ControlServer | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -170,14 +170,14 @@ class Node(Verbs):
             self._requests.resume()
         return self
 
-    async def _open_at_last(self) -> Port:
+    async def _open_at_last(self) -> EngineHandle:
         """Open, when a command that has the directory has given way."""
         data, is_here_to_stay = self._data, not self._at_rest and handover.PASSING.get() is None
         if data is None or not is_here_to_stay or not self._platform.control_sockets:
             return await self._open()
         return await handover.open_claiming(data, self._open)
 
-    async def _open(self) -> Port:
+    async def _open(self) -> EngineHandle:
         platform = self._platform
         worker = platform.worker()
         async with AsyncExitStack() as opened:
@@ -199,7 +199,7 @@ class Node(Verbs):
             opened.pop_all()
         driver = Driver(self.name, engine, platform, worker, store, log, endpoint, open_endpoint=self._open_endpoint)
         driver.on_failure = self._life.fail
-        port = Port(
+        port = EngineHandle(
             self.name,
             life=self._life,
             engine=engine,
@@ -210,7 +210,7 @@ class Node(Verbs):
             fixed_queues=self._queues is not None,
             state=content.state,
         )
-        self._steered = Steering(port, engine, driver, platform.monotonic_ns)
+        self._steered = QueueAdmin(port, engine, driver, platform.monotonic_ns)
         self._asking = self._make_requests(port, driver, engine, endpoint)
         self._access.watch(driver.start_task, driver.work, port.handle_directory_changed)
         if isinstance(self._tls, TlsFiles):
@@ -218,7 +218,7 @@ class Node(Verbs):
         platform.note_node(self.name, port.stats)
         return port
 
-    def _make_requests(self, port: Port, driver: Driver, engine: Engine, endpoint: Endpoint | None) -> Requests:
+    def _make_requests(self, port: EngineHandle, driver: Driver, engine: Engine, endpoint: Endpoint | None) -> Requests:
         # Without keys nobody can tell who has asked, but for the address that a node says it has.
         address = self._announced(endpoint) if self._access.loopback_only else ""
         return Requests(port, driver, self._platform.entropy, engine.drops, address)
@@ -358,7 +358,7 @@ class Node(Verbs):
             self._closing = asyncio.create_task(self._close(self._running), name="triack-close")
         await asyncio.shield(self._closing)
 
-    async def _close(self, port: Port) -> None:
+    async def _close(self, port: EngineHandle) -> None:
         if self._control is not None:
             await self._control.close()
         try:
@@ -380,13 +380,13 @@ class Node(Verbs):
         await self.close()
 
     @property
-    def _port(self) -> Port:
+    def _port(self) -> EngineHandle:
         if self._running is None:
             raise NodeClosed(f"node {self.name} is not open: it was not started")
         return self._running
 
     @property
-    def _steering(self) -> Steering:
+    def _steering(self) -> QueueAdmin:
         if self._steered is None:
             raise NodeClosed(f"node {self.name} is not open: it was not started")
         return self._steered
@@ -398,6 +398,6 @@ class Node(Verbs):
         return self._asking
 
 
-def port_of(node: Node) -> Port:
+def port_of(node: Node) -> EngineHandle:
     """The port of a running node, for the tools that serve it. Raises NodeClosed before the start."""
     return node._port  # noqa: SLF001 - users see the verbs of ``Node``, tools ask here

@@ -3,7 +3,8 @@
 Promise: a waiting stream sends only a probe now and then. So no lost hold of either end can stop a stream for good: a
 probe that is taken, or answered, replaces the lost one.
 
-    GOING --stop--> HELD --timer | progress--> PROBING --sent--> HELD     HELD | PROBING --go | session over--> GOING
+    GOING --stop--> PAUSED --timer | progress--> PROBING --sent--> PAUSED
+    PAUSED | PROBING --go | session over--> GOING
 
 Holds have turns, which only grow within a session: of two that overtake each other the newer one counts.
 """
@@ -29,7 +30,7 @@ class HoldState(IntEnum):
     """Whether packets may leave."""
 
     GOING = 0
-    HELD = 1
+    PAUSED = 1
     PROBING = 2
     """One may."""
 
@@ -46,19 +47,19 @@ class HoldEvent(IntEnum):
 
 
 TRANSITIONS: dict[HoldState, dict[HoldEvent, HoldState]] = {
-    HoldState.GOING: dict.fromkeys(HoldEvent, HoldState.GOING) | {HoldEvent.STOP: HoldState.HELD},
-    HoldState.HELD: {
-        HoldEvent.STOP: HoldState.HELD,
+    HoldState.GOING: dict.fromkeys(HoldEvent, HoldState.GOING) | {HoldEvent.STOP: HoldState.PAUSED},
+    HoldState.PAUSED: {
+        HoldEvent.STOP: HoldState.PAUSED,
         HoldEvent.GO: HoldState.GOING,
         HoldEvent.TIMER: HoldState.PROBING,
-        HoldEvent.SENT: HoldState.HELD,
+        HoldEvent.SENT: HoldState.PAUSED,
         HoldEvent.PROGRESS: HoldState.PROBING,
     },
     HoldState.PROBING: {
-        HoldEvent.STOP: HoldState.HELD,
+        HoldEvent.STOP: HoldState.PAUSED,
         HoldEvent.GO: HoldState.GOING,
         HoldEvent.TIMER: HoldState.PROBING,
-        HoldEvent.SENT: HoldState.HELD,
+        HoldEvent.SENT: HoldState.PAUSED,
         HoldEvent.PROGRESS: HoldState.PROBING,
     },
 }
@@ -79,19 +80,19 @@ class Hold:
     @property
     def stops(self) -> bool:
         """Whether nothing may leave now."""
-        return self.state is HoldState.HELD
+        return self.state is HoldState.PAUSED
 
     @property
     def deadline_ns(self) -> int | None:
         """When the next probe may leave, or None."""
-        return self._again_at_ns if self.state is HoldState.HELD else None
+        return self._again_at_ns if self.state is HoldState.PAUSED else None
 
-    def handle_word(self, turn: int, now_ns: int, *, stop: bool) -> None:
+    def handle_flow_control(self, turn: int, now_ns: int, *, stop: bool) -> None:
         """The destination says stop, or go."""
         if turn < self._turn:
             return
         self._turn = turn
-        if self.state is not HoldState.HELD:
+        if self.state is not HoldState.PAUSED:
             # A destination that says stop once a second must not put the probe off without end.
             self._again_at_ns = now_ns + self._wait_ns
         self._move(HoldEvent.STOP if stop else HoldEvent.GO)
@@ -105,7 +106,7 @@ class Hold:
 
     def handle_timer(self, now_ns: int) -> None:
         """A probe may be due."""
-        if self.state is HoldState.HELD and now_ns >= self._again_at_ns:
+        if self.state is HoldState.PAUSED and now_ns >= self._again_at_ns:
             self._move(HoldEvent.TIMER)
 
     def hasten(self) -> bool:

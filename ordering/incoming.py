@@ -39,7 +39,7 @@ class Outcome(Enum):
     """The outcome of a packet; the value of a rejection is its reason."""
 
     ACCEPTED = "accepted"
-    HELD = "held"
+    OUT_OF_ORDER = "held"
     DUPLICATE = RejectReason.DUPLICATE
     STALE_SEQUENCE = RejectReason.STALE_SEQUENCE
     HOLD_FULL = RejectReason.HOLD_FULL
@@ -98,7 +98,7 @@ class IncomingSequence(Generic[Context]):
         outcome = self._judge(header)
         if outcome is Outcome.ACCEPTED:
             return outcome, self._accept(header, context)
-        if outcome is Outcome.HELD:
+        if outcome is Outcome.OUT_OF_ORDER:
             heappush(self._held_order, (header.previous, header.number))
             if header.number not in self._held:
                 self.held_bytes += len(header.body)
@@ -176,10 +176,10 @@ class IncomingSequence(Generic[Context]):
         known = self._held.get(header.number)
         if known is not None:
             # The same packet may come again with a smaller previous: keep the sender's newer value.
-            return Outcome.HELD if header.previous < known[0].previous else Outcome.DUPLICATE
+            return Outcome.OUT_OF_ORDER if header.previous < known[0].previous else Outcome.DUPLICATE
         if len(self._held) >= self._settings.max_held_packets:
             return Outcome.HOLD_FULL
-        return Outcome.HELD
+        return Outcome.OUT_OF_ORDER
 
     def _accept(self, header: SequenceHeader, context: Context) -> list[tuple[SequenceHeader, Context]]:
         accepted = [(header, context)]

@@ -29,10 +29,10 @@ from triack.ordering.order_settings import OrderSettings
 from triack.ordering.slow_start import SlowStart
 from triack.ordering.tiers import ResendTimer
 
-__all__ = ["TRANSITIONS", "Entry", "EntryEvent", "EntryState", "OutgoingSequence"]
+__all__ = ["TRANSITIONS", "OutgoingSequence", "StreamPacket", "StreamPacketEvent", "StreamPacketState"]
 
 
-class EntryState(IntEnum):
+class StreamPacketState(IntEnum):
     """Where an outgoing packet is."""
 
     WAITING_TO_SEND = 0
@@ -53,7 +53,7 @@ class EntryState(IntEnum):
     """Freed or removed; nothing leaves this state."""
 
 
-class EntryEvent(IntEnum):
+class StreamPacketEvent(IntEnum):
     """An event of an outgoing packet."""
 
     SENT = 0
@@ -74,60 +74,71 @@ class EntryEvent(IntEnum):
     """All of its message is covered, or it was removed."""
 
 
-_LATE = set(EntryEvent) - {EntryEvent.SENT}
+_LATE = set(StreamPacketEvent) - {StreamPacketEvent.SENT}
 """Events of every state: acks may be late, and cover packets that are to be sent again, or are done."""
 
 
-def _row(state: EntryState, **moves: EntryState) -> dict[EntryEvent, EntryState]:
+def _row(state: StreamPacketState, **moves: StreamPacketState) -> dict[StreamPacketEvent, StreamPacketState]:
     ends = {
-        EntryEvent.ACKED: EntryState.KEPT,
-        EntryEvent.GIVEN_UP: EntryState.GIVEN_UP,
-        EntryEvent.REJECTED: EntryState.REJECTED,
-        EntryEvent.FREED: EntryState.DONE,
+        StreamPacketEvent.ACKED: StreamPacketState.KEPT,
+        StreamPacketEvent.GIVEN_UP: StreamPacketState.GIVEN_UP,
+        StreamPacketEvent.REJECTED: StreamPacketState.REJECTED,
+        StreamPacketEvent.FREED: StreamPacketState.DONE,
     }
-    return dict.fromkeys(_LATE, state) | ends | {EntryEvent[name]: after for name, after in moves.items()}
+    return dict.fromkeys(_LATE, state) | ends | {StreamPacketEvent[name]: after for name, after in moves.items()}
 
 
-TRANSITIONS: dict[EntryState, dict[EntryEvent, EntryState]] = {
-    EntryState.WAITING_TO_SEND: _row(EntryState.WAITING_TO_SEND, SENT=EntryState.WAITING_SESSION_ACK),
-    EntryState.WAITING_SESSION_ACK: _row(
-        EntryState.WAITING_SESSION_ACK,
-        RECEIVED_NOT_STORED=EntryState.WAITING_STORE_ACK,
-        RECEIVED_NOT_ORDERED=EntryState.WAITING_ORDER_ACK,
-        SEND_AGAIN=EntryState.WAITING_TO_SEND,
+TRANSITIONS: dict[StreamPacketState, dict[StreamPacketEvent, StreamPacketState]] = {
+    StreamPacketState.WAITING_TO_SEND: _row(
+        StreamPacketState.WAITING_TO_SEND, SENT=StreamPacketState.WAITING_SESSION_ACK
     ),
-    EntryState.WAITING_STORE_ACK: _row(EntryState.WAITING_STORE_ACK, SEND_AGAIN=EntryState.WAITING_TO_SEND),
-    EntryState.WAITING_ORDER_ACK: _row(EntryState.WAITING_ORDER_ACK, SEND_AGAIN=EntryState.WAITING_TO_SEND),
-    EntryState.KEPT: _row(EntryState.KEPT),
-    EntryState.GIVEN_UP: _row(EntryState.GIVEN_UP, ACKED=EntryState.GIVEN_UP),
-    EntryState.REJECTED: dict.fromkeys(_LATE, EntryState.REJECTED) | {EntryEvent.FREED: EntryState.DONE},
-    EntryState.DONE: dict.fromkeys(_LATE, EntryState.DONE),
+    StreamPacketState.WAITING_SESSION_ACK: _row(
+        StreamPacketState.WAITING_SESSION_ACK,
+        RECEIVED_NOT_STORED=StreamPacketState.WAITING_STORE_ACK,
+        RECEIVED_NOT_ORDERED=StreamPacketState.WAITING_ORDER_ACK,
+        SEND_AGAIN=StreamPacketState.WAITING_TO_SEND,
+    ),
+    StreamPacketState.WAITING_STORE_ACK: _row(
+        StreamPacketState.WAITING_STORE_ACK, SEND_AGAIN=StreamPacketState.WAITING_TO_SEND
+    ),
+    StreamPacketState.WAITING_ORDER_ACK: _row(
+        StreamPacketState.WAITING_ORDER_ACK, SEND_AGAIN=StreamPacketState.WAITING_TO_SEND
+    ),
+    StreamPacketState.KEPT: _row(StreamPacketState.KEPT),
+    StreamPacketState.GIVEN_UP: _row(StreamPacketState.GIVEN_UP, ACKED=StreamPacketState.GIVEN_UP),
+    StreamPacketState.REJECTED: dict.fromkeys(_LATE, StreamPacketState.REJECTED)
+    | {StreamPacketEvent.FREED: StreamPacketState.DONE},
+    StreamPacketState.DONE: dict.fromkeys(_LATE, StreamPacketState.DONE),
 }
 """State, then event, then the next state."""
 
-AFTER_SESSION_ACK: dict[Ack, EntryEvent] = {
-    Ack.STORE: EntryEvent.RECEIVED_NOT_STORED,
-    Ack.ORDER: EntryEvent.RECEIVED_NOT_ORDERED,
+AFTER_SESSION_ACK: dict[Ack, StreamPacketEvent] = {
+    Ack.STORE: StreamPacketEvent.RECEIVED_NOT_STORED,
+    Ack.ORDER: StreamPacketEvent.RECEIVED_NOT_ORDERED,
 }
 """The event of a session ack for a packet, by the ack that frees its class, unless the session ack itself frees it."""
 
 # A look-up in an enumeration takes five times as long as a name of this module; members used for every packet have one.
 _WAITING, _KEPT, _REJECTED, _GIVEN_UP = (
-    EntryState.WAITING_TO_SEND,
-    EntryState.KEPT,
-    EntryState.REJECTED,
-    EntryState.GIVEN_UP,
+    StreamPacketState.WAITING_TO_SEND,
+    StreamPacketState.KEPT,
+    StreamPacketState.REJECTED,
+    StreamPacketState.GIVEN_UP,
 )
-_SENT, _FREED, _ORDER = EntryEvent.SENT, EntryEvent.FREED, Ack.ORDER
-_WAITING_FOR_ACKS = (EntryState.WAITING_SESSION_ACK, EntryState.WAITING_STORE_ACK, EntryState.WAITING_ORDER_ACK)
-_ENDED = (EntryState.GIVEN_UP, EntryState.REJECTED)
-_COVERED = (EntryState.DONE, EntryState.KEPT, EntryState.REJECTED)
+_SENT, _FREED, _ORDER = StreamPacketEvent.SENT, StreamPacketEvent.FREED, Ack.ORDER
+_WAITING_FOR_ACKS = (
+    StreamPacketState.WAITING_SESSION_ACK,
+    StreamPacketState.WAITING_STORE_ACK,
+    StreamPacketState.WAITING_ORDER_ACK,
+)
+_ENDED = (StreamPacketState.GIVEN_UP, StreamPacketState.REJECTED)
+_COVERED = (StreamPacketState.DONE, StreamPacketState.KEPT, StreamPacketState.REJECTED)
 _STALE_MIN = 64
 """How many packets that were given up before they were sent may be kept: a search costs more than they do."""
 
 
 @dataclass(slots=True)
-class Entry:
+class StreamPacket:
     """An outgoing packet.
 
     Attributes:
@@ -152,7 +163,7 @@ class Entry:
     first_ticket: int
     tickets: int
     reach_by_ms: int = 0
-    state: EntryState = EntryState.WAITING_TO_SEND
+    state: StreamPacketState = StreamPacketState.WAITING_TO_SEND
     received: bool = False
     stored: bool = False
     sends: int = 0
@@ -165,7 +176,7 @@ class Entry:
 class _Whole:
     """A large message: its packets, and the numbers of those that are not acknowledged yet."""
 
-    entries: list[Entry]
+    entries: list[StreamPacket]
     unacked: set[int]
 
 
@@ -212,12 +223,12 @@ class OutgoingSequence:
         self.sequence = sequence
         self.next_number = next_number
         # Ordered: taking the first of a plain dictionary looks at every one that was freed before it.
-        self.entries: OrderedDict[int, Entry] = OrderedDict()
+        self.entries: OrderedDict[int, StreamPacket] = OrderedDict()
         self.tier = ResendTimer(settings)
         self.hold = Hold()
         self.start = SlowStart()
         self._settings = settings
-        self._to_send: deque[Entry] = deque()
+        self._to_send: deque[StreamPacket] = deque()
         # How many of them were given up or rejected: no tier waits for these.
         self._ended = 0
         self._ask_in = settings.order_ack_every
@@ -225,7 +236,7 @@ class OutgoingSequence:
 
     # ---- inputs
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[StreamPacket]) -> None:
         """Add the next packets; their numbers begin with ``next_number``, or come from the disk after a restart."""
         for entry in entries:
             self.entries[entry.number] = entry
@@ -236,14 +247,14 @@ class OutgoingSequence:
         if entries:
             self.next_number = max(self.next_number, entries[-1].number + 1)
 
-    def _add_fragment(self, entry: Entry) -> None:
+    def _add_fragment(self, entry: StreamPacket) -> None:
         whole = self._whole or _Whole([], set())
         whole.entries.append(entry)
         whole.unacked.add(entry.number)
         entry.whole = whole
         self._whole = None if entry.messages else whole
 
-    def handle_sent(self, run: list[Entry], now_ns: int, *, packet: int = 0) -> list[int]:
+    def handle_sent(self, run: list[StreamPacket], now_ns: int, *, packet: int = 0) -> list[int]:
         """The entries that ``peek_run`` returned were handed to a session, which numbered them from ``packet`` on.
 
         Returns:
@@ -262,7 +273,7 @@ class OutgoingSequence:
             self.tier.handle_sent(now_ns)
         return before
 
-    def handle_session_ack(self, entries: Iterable[Entry]) -> list[Entry]:
+    def handle_session_ack(self, entries: Iterable[StreamPacket]) -> list[StreamPacket]:
         """The next hop has these packets, or confirms that the rejection of one is known.
 
         Returns:
@@ -276,18 +287,18 @@ class OutgoingSequence:
                 _move(entry, waits)
         return self._free(taken) if frees else []
 
-    def handle_store_ack(self, entries: Iterable[Entry]) -> list[Entry]:
+    def handle_store_ack(self, entries: Iterable[StreamPacket]) -> list[StreamPacket]:
         """The next hop has these packets on disk, or passes one that it refused. Returns the freed packets."""
         stored = [entry for entry in entries if entry.state is not _REJECTED]
         for entry in stored:
             entry.received = entry.stored = True
         return self._free(stored) if self.freed_by is Ack.STORE else []
 
-    def handle_order_ack(self, sequence: int, number: int, now_ns: int) -> list[Entry]:
+    def handle_order_ack(self, sequence: int, number: int, now_ns: int) -> list[StreamPacket]:
         """The destination has everything up to ``number``. Returns the freed packets, in order."""
         if sequence != self.sequence or self.freed_by is not Ack.ORDER or number >= self.next_number:
             return []
-        covered: list[Entry] = []
+        covered: list[StreamPacket] = []
         for candidate in self.entries.values():
             if candidate.number > number or candidate.state is _REJECTED:
                 break
@@ -302,7 +313,7 @@ class OutgoingSequence:
             self.tier.handle_progress(now_ns, outstanding=self._is_outstanding)
         return freed
 
-    def handle_word(self, turn: int, now_ns: int, *, stop: bool, crowded: bool = False) -> list[int]:
+    def handle_flow_control(self, turn: int, now_ns: int, *, stop: bool, crowded: bool = False) -> list[int]:
         """The destination has no room for this stream, or has some again; it did not take any unacknowledged packet.
 
         Args:
@@ -315,7 +326,7 @@ class OutgoingSequence:
             The session's numbers of the packets that go out again: acks of those sendings count no more.
         """
         stopped = self.hold.stops
-        self.hold.handle_word(turn, now_ns, stop=stop)
+        self.hold.handle_flow_control(turn, now_ns, stop=stop)
         if self.freed_by is Ack.SESSION and not crowded:
             # The destination takes those that were in flight, unless it had no place for their stream.
             if self.start.credit is not None and not self.hold.stops:
@@ -329,7 +340,7 @@ class OutgoingSequence:
         numbers = [entry.packet for entry in again if entry.packet]
         for entry in again:
             entry.packet = 0
-        self._send_again(again, EntryEvent.SEND_AGAIN)
+        self._send_again(again, StreamPacketEvent.SEND_AGAIN)
         return numbers
 
     def ask_for_room(self) -> bool:
@@ -340,53 +351,53 @@ class OutgoingSequence:
         """A new session begins, and the one before it, if any, has not ended as idle: the first tier again."""
         self.tier.handle_progress(now_ns, outstanding=self.tier.deadline_ns is not None)
 
-    def handle_session_closed(self, *, idle: bool = False, untaken: bool = False) -> None:
+    def handle_session_closed(self, *, idle: bool = False, not_stored: bool = False) -> None:
         """The session is gone: everything that is not freed goes out again on the next one, in order.
 
         Args:
             idle: it ended because nothing was to be sent. Nothing has failed, so packets on the next hop's disk go out
                 again only when their resend tier runs out.
-            untaken: it ended because arrived packets were not stored: there may be no room.
+            not_stored: it ended because arrived packets were not stored: there may be no room.
         """
         self.hold.handle_session_closed()
-        self.start.handle_session_closed(untaken=untaken)
+        self.start.handle_session_closed(not_stored=not_stored)
         for entry in self.entries.values():
             entry.packet = 0
-            if not (idle and entry.stored and entry.state is EntryState.WAITING_ORDER_ACK):
-                _move(entry, EntryEvent.SEND_AGAIN)
-        self._to_send = deque(self._waiting(EntryState.WAITING_TO_SEND))
+            if not (idle and entry.stored and entry.state is StreamPacketState.WAITING_ORDER_ACK):
+                _move(entry, StreamPacketEvent.SEND_AGAIN)
+        self._to_send = deque(self._waiting(StreamPacketState.WAITING_TO_SEND))
 
-    def handle_timer(self, now_ns: int) -> list[Entry]:
+    def handle_timer(self, now_ns: int) -> list[StreamPacket]:
         """A resend tier may have run out. Returns the packets that go out again; those in their session stay there."""
         if not self.tier.is_due(now_ns):
             return []
-        again = self._waiting(EntryState.WAITING_ORDER_ACK)
+        again = self._waiting(StreamPacketState.WAITING_ORDER_ACK)
         if self._settings.seq_resend == "first":
             del again[1:]
         self.tier.handle_expired(now_ns, resends=bool(again))
         if again:
             self.start.handle_resend(len(again))
-            self._send_again(again, EntryEvent.SEND_AGAIN)
+            self._send_again(again, StreamPacketEvent.SEND_AGAIN)
         return again
 
-    def unconfirmed(self) -> list[Entry]:
+    def unconfirmed(self) -> list[StreamPacket]:
         """Packets that this session got, and that the next hop may not have for good."""
         waiting = (entry for entry in self.entries.values() if entry.state in _WAITING_FOR_ACKS)
         return [entry for entry in waiting if entry.packet and not entry.stored]
 
-    def message_of(self, entry: Entry) -> list[Entry]:
+    def message_of(self, entry: StreamPacket) -> list[StreamPacket]:
         """The packets of the large message that ``entry`` is a fragment of; else itself."""
         return [entry] if entry.whole is None else list(entry.whole.entries)
 
-    def give_up(self, entries: list[Entry]) -> None:
+    def give_up(self, entries: list[StreamPacket]) -> None:
         """Send these packets no more; ``remove`` follows, unless they are freed before."""
-        self._end(entries, EntryEvent.GIVEN_UP)
+        self._end(entries, StreamPacketEvent.GIVEN_UP)
 
-    def reject(self, entries: list[Entry]) -> None:
+    def reject(self, entries: list[StreamPacket]) -> None:
         """The destination has refused these packets, all of one message, for good; ``remove`` follows."""
-        self._end(entries, EntryEvent.REJECTED)
+        self._end(entries, StreamPacketEvent.REJECTED)
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, entry: StreamPacket) -> None:
         """Give a packet up. The one after it goes out again, as its ``previous`` has changed."""
         if entry.number not in self.entries:
             return
@@ -396,22 +407,22 @@ class OutgoingSequence:
         # The receiver holds the one after it until a packet comes that will never come.
         following = self._following(entry.number) if ordered else None
         if following is not None and following.state in _WAITING_FOR_ACKS:
-            self._send_again([following], EntryEvent.SEND_AGAIN)
+            self._send_again([following], StreamPacketEvent.SEND_AGAIN)
         self._rest()
 
     # ---- outputs
 
-    def peek(self) -> Entry | None:
+    def peek(self) -> StreamPacket | None:
         """The packet that goes next, or None."""
         probing = self.hold.state is HoldState.PROBING
         if self.hold.stops or (self.start.credit == 0 and not probing):
             return None
         to_send = self._to_send
-        while to_send and to_send[0].state is not EntryState.WAITING_TO_SEND:
+        while to_send and to_send[0].state is not StreamPacketState.WAITING_TO_SEND:
             to_send.popleft()
         return to_send[0] if to_send else None
 
-    def peek_run(self, most: int) -> list[Entry]:
+    def peek_run(self, most: int) -> list[StreamPacket]:
         """The packet that goes next, and those that follow it with any outcome of it: at most ``most`` in all.
 
         Their numbers follow each other, and the bodies of all but perhaps the first are here.
@@ -429,12 +440,12 @@ class OutgoingSequence:
             run.append(entry)
         return run
 
-    def upcoming(self, most: int) -> list[Entry]:
+    def upcoming(self, most: int) -> list[StreamPacket]:
         """The next ``most`` packets that wait to be sent, for a caller that fetches bodies from the disk."""
-        waiting = (entry for entry in self._to_send if entry.state is EntryState.WAITING_TO_SEND)
+        waiting = (entry for entry in self._to_send if entry.state is StreamPacketState.WAITING_TO_SEND)
         return list(islice(waiting, most))
 
-    def previous_of(self, entry: Entry) -> int:
+    def previous_of(self, entry: StreamPacket) -> int:
         """The ``previous`` field of a packet that leaves now ([MS-MQMQ] 2.2.20.5)."""
         if self.freed_by is not Ack.ORDER:
             # Everything up to it was freed or given up, so that the receiver may forget those packets.
@@ -448,14 +459,14 @@ class OutgoingSequence:
         # Those between them were given up: the receiver is to pass over their numbers.
         return max((number for number in self.entries if number < entry.number), default=0)
 
-    def previous_of_run(self, run: list[Entry]) -> list[int]:
+    def previous_of_run(self, run: list[StreamPacket]) -> list[int]:
         """The same of packets whose numbers follow each other."""
         first = self.previous_of(run[0])
         if self.freed_by is not Ack.ORDER:
             return [first] * len(run)
         return [first, *range(run[0].number, run[-1].number)]
 
-    def poll_ask(self, entry: Entry) -> bool:
+    def poll_ask(self, entry: StreamPacket) -> bool:
         """Whether a packet that leaves now should ask for an order ack."""
         if self.freed_by is not _ORDER:
             return False
@@ -471,21 +482,21 @@ class OutgoingSequence:
         """Whether a resend tier that ran out would send anything again."""
         if self.tier.deadline_ns is not None:
             for entry in self.entries.values():
-                if entry.state is EntryState.WAITING_ORDER_ACK:
+                if entry.state is StreamPacketState.WAITING_ORDER_ACK:
                     return True
-                if entry.state is EntryState.WAITING_TO_SEND and not entry.sends:
+                if entry.state is StreamPacketState.WAITING_TO_SEND and not entry.sends:
                     # Nor has any behind it been sent.
                     return False
         return False
 
     # ---- helpers
 
-    def _following(self, number: int) -> Entry | None:
+    def _following(self, number: int) -> StreamPacket | None:
         if number + 1 in self.entries:
             return self.entries[number + 1]
         return next((entry for entry in self.entries.values() if entry.number > number), None)
 
-    def _free(self, entries: list[Entry]) -> list[Entry]:
+    def _free(self, entries: list[StreamPacket]) -> list[StreamPacket]:
         """The ack that frees their class covers packets. Returns the freed ones: all packets of a message, or none."""
         taken, freed = 0, []
         for entry in entries:
@@ -500,7 +511,7 @@ class OutgoingSequence:
                 continue
             whole.unacked.discard(entry.number)
             if whole.unacked:
-                _move(entry, EntryEvent.ACKED)
+                _move(entry, StreamPacketEvent.ACKED)
                 continue
             for part in whole.entries:
                 self._drop(part)
@@ -508,19 +519,19 @@ class OutgoingSequence:
         self.start.handle_taken(taken)
         return freed
 
-    def _end(self, entries: list[Entry], event: EntryEvent) -> None:
+    def _end(self, entries: list[StreamPacket], event: StreamPacketEvent) -> None:
         for entry in entries:
             self._ended -= entry.state in _ENDED
             _move(entry, event)
             self._ended += entry.state in _ENDED
         self._rest()
 
-    def _drop(self, entry: Entry) -> None:
+    def _drop(self, entry: StreamPacket) -> None:
         self._ended -= entry.state in _ENDED
         _move(entry, _FREED)
         del self.entries[entry.number]
         if len(self._to_send) > _STALE_MIN + 2 * len(self.entries):
-            self._to_send = deque(it for it in self._to_send if it.state is EntryState.WAITING_TO_SEND)
+            self._to_send = deque(it for it in self._to_send if it.state is StreamPacketState.WAITING_TO_SEND)
 
     @property
     def _is_outstanding(self) -> bool:
@@ -532,10 +543,10 @@ class OutgoingSequence:
         if not self._is_outstanding:
             self.tier.handle_progress(0, outstanding=False)
 
-    def _waiting(self, state: EntryState) -> list[Entry]:
+    def _waiting(self, state: StreamPacketState) -> list[StreamPacket]:
         return [entry for entry in self.entries.values() if entry.state is state]
 
-    def _send_again(self, entries: list[Entry], why: EntryEvent) -> None:
+    def _send_again(self, entries: list[StreamPacket], why: StreamPacketEvent) -> None:
         if not entries:
             return
         for entry in reversed(entries):
@@ -548,5 +559,5 @@ class OutgoingSequence:
             self._to_send = deque(merged[number] for number in sorted(merged))
 
 
-def _move(entry: Entry, event: EntryEvent) -> None:
+def _move(entry: StreamPacket, event: StreamPacketEvent) -> None:
     entry.state = TRANSITIONS[entry.state][event]

@@ -52,9 +52,9 @@ class SlowStart:
             if self.credit >= FULL_SPEED:
                 self.credit = None
 
-    def handle_session_closed(self, *, untaken: bool) -> None:
+    def handle_session_closed(self, *, not_stored: bool) -> None:
         """All goes out again on the next session: slowly, if the last one ended as arrived packets were not stored."""
-        if untaken:
+        if not_stored:
             self.handle_refused()
         else:
             self.credit = None

@@ -1,18 +1,18 @@
 """The content of packets: the sequence header, and control packets of streams. Integers are big-endian.
 
-    DATA       kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, number u64, previous u64,
+    DATA       kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, previous u64,
                queue length u8, queue, body
-    ORDER_ACK  kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, number u64
+    ORDER_ACK  kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64
     REJECT     the same, then reason length u8, reason
-    HOLD       kind u8, flags u8, origin 16 bytes, lane u32, turn u64, reason; flag 1 says stop, none says go
-    END        kind u8, flags u8, origin 16 bytes, lane u32, sequence u64, since u64; flag 1 answers one without flags
+    HOLD       kind u8, flags u8, origin 16 bytes, stream u32, turn u64, reason; flag 1 says stop, none says go
+    END        kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, since u64; flag 1 answers one without flags
 
-``origin`` and ``lane`` name a stream; ``sequence`` only grows; ``number`` counts from 1 within it. No stream has lane
-0, which nodes give their dead letters. END comes from the origin: no stream of it to this destination with a sequence
-from ``since`` to ``sequence`` is live, or ever will be. The answer says that the destination has forgotten that of the
-lane (``queues.streams.retirement``). ``previous`` is the number before this one that is still wanted: packets that
-expired leave no false gap ([MS-MQMQ] 2.2.20.5). For express and recoverable streams ``previous`` says that no number up
-to it is wanted any more.
+``origin`` and ``stream`` name a stream; ``sequence`` only grows; ``number`` counts from 1 within it. No stream has
+stream 0, which nodes give their dead letters. END comes from the origin: no stream of it to this destination with a
+sequence from ``since`` to ``sequence`` is live, or ever will be. The answer says that the destination has forgotten
+that of the stream (``queues.streams.retirement``). ``previous`` is the number before this one that is still wanted:
+packets that expired leave no false gap ([MS-MQMQ] 2.2.20.5). For express and recoverable streams ``previous`` says that
+no number up to it is wanted any more.
 """
 
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ class SequenceHeader:
     """Which packet of which stream this is, and for which queue; ``asks`` for an order ack at once."""
 
     origin: bytes
-    lane: int
+    stream: int
     sequence: int
     number: int
     previous: int
@@ -83,7 +83,7 @@ class OrderAckPacket:
     """Everything up to ``number`` of a sequence was accepted in order and is on disk."""
 
     origin: bytes
-    lane: int
+    stream: int
     sequence: int
     number: int
 
@@ -93,7 +93,7 @@ class RejectPacket:
     """The destination will not take packet ``number``, for a named reason. It was not accepted and never will be."""
 
     origin: bytes
-    lane: int
+    stream: int
     sequence: int
     number: int
     reason: str
@@ -107,7 +107,7 @@ class HoldPacket:
     """
 
     origin: bytes
-    lane: int
+    stream: int
     turn: int
     stop: bool
     reason: str = ""
@@ -118,7 +118,7 @@ class EndPacket:
     """A stream has ended, says its origin, and so have all others from ``since`` on; as ``answer``: it is forgotten."""
 
     origin: bytes
-    lane: int
+    stream: int
     sequence: int
     since: int
     answer: bool
@@ -139,11 +139,11 @@ def encode_run(
         asks: which of them ask for an order ack.
         bodies: their contents.
     """
-    queue, pack, origin, lane, sequence = first.queue.encode(), _DATA.pack, first.origin, first.lane, first.sequence
+    queue, pack, origin, stream, sequence = first.queue.encode(), _DATA.pack, first.origin, first.stream, first.sequence
     length = len(queue)
     each = zip(range(first.number, first.number + len(bodies)), previous, asks, bodies, strict=True)
     return [
-        pack(_KIND_DATA, _FLAG_ASK if asked else 0, origin, lane, sequence, number, before, length) + queue + body
+        pack(_KIND_DATA, _FLAG_ASK if asked else 0, origin, stream, sequence, number, before, length) + queue + body
         for number, before, asked, body in each
     ]
 
@@ -153,26 +153,26 @@ def header_bytes(queue: str) -> int:
     return _DATA.size + len(queue.encode())
 
 
-def encode_order_ack(origin: bytes, lane: int, sequence: int, number: int) -> bytes:
+def encode_order_ack(origin: bytes, stream: int, sequence: int, number: int) -> bytes:
     """An order ack as the content of an express packet."""
-    return _ACK.pack(_KIND_ORDER_ACK, 0, origin, lane, sequence, number)
+    return _ACK.pack(_KIND_ORDER_ACK, 0, origin, stream, sequence, number)
 
 
 def encode_reject(header: SequenceHeader, reason: str) -> bytes:
     """A rejection as the content of an express packet."""
     name = reason.encode()
-    head = _ACK.pack(_KIND_REJECT, 0, header.origin, header.lane, header.sequence, header.number)
+    head = _ACK.pack(_KIND_REJECT, 0, header.origin, header.stream, header.sequence, header.number)
     return head + bytes([len(name)]) + name
 
 
-def encode_hold(origin: bytes, lane: int, turn: int, *, stop: bool, reason: str = "") -> bytes:
+def encode_hold(origin: bytes, stream: int, turn: int, *, stop: bool, reason: str = "") -> bytes:
     """A hold as the content of an express packet."""
-    return _HOLD.pack(_KIND_HOLD, _FLAG_STOP if stop else 0, origin, lane, turn) + reason.encode()
+    return _HOLD.pack(_KIND_HOLD, _FLAG_STOP if stop else 0, origin, stream, turn) + reason.encode()
 
 
-def encode_end(origin: bytes, lane: int, sequence: int, since: int, *, answer: bool) -> bytes:
+def encode_end(origin: bytes, stream: int, sequence: int, since: int, *, answer: bool) -> bytes:
     """The end of a stream, or the answer to it, as the content of an express packet."""
-    return _END.pack(_KIND_END, _FLAG_ANSWER if answer else 0, origin, lane, sequence, since)
+    return _END.pack(_KIND_END, _FLAG_ANSWER if answer else 0, origin, stream, sequence, since)
 
 
 def decode(content: bytes) -> Packet:
@@ -191,11 +191,11 @@ def is_data(content: bytes) -> bool:
 def read_following(first: SequenceHeader, content: bytes) -> tuple[int, int, bool, bytes] | None:
     """Read a packet of the stream of ``first``: number, previous, whether it asks, body. None for any other content."""
     try:
-        kind, flags, origin, lane, sequence, number, previous, queue_bytes = _DATA.unpack_from(content)
+        kind, flags, origin, stream, sequence, number, previous, queue_bytes = _DATA.unpack_from(content)
     except StructError:
         return None
     at = _DATA.size + queue_bytes
-    if kind != _KIND_DATA or lane != first.lane or sequence != first.sequence or origin != first.origin:
+    if kind != _KIND_DATA or stream != first.stream or sequence != first.sequence or origin != first.origin:
         return None
     if content[_DATA.size : at] != first.queue.encode() or not previous < number <= NUMBER_MAX:
         return None
@@ -203,40 +203,40 @@ def read_following(first: SequenceHeader, content: bytes) -> tuple[int, int, boo
 
 
 def _decode_data(content: bytes) -> SequenceHeader:
-    _, flags, origin, lane, sequence, number, previous, queue_bytes = _DATA.unpack_from(content)
+    _, flags, origin, stream, sequence, number, previous, queue_bytes = _DATA.unpack_from(content)
     at = _DATA.size + queue_bytes
-    if at > len(content) or not (lane and sequence) or previous >= number or max(sequence, number) > NUMBER_MAX:
+    if at > len(content) or not (stream and sequence) or previous >= number or max(sequence, number) > NUMBER_MAX:
         raise ProtocolError(DropReason.BAD_PACKET, "sequence header out of range")
     queue = content[_DATA.size : at].decode()
-    return SequenceHeader(origin, lane, sequence, number, previous, queue, bool(flags & _FLAG_ASK), content[at:])
+    return SequenceHeader(origin, stream, sequence, number, previous, queue, bool(flags & _FLAG_ASK), content[at:])
 
 
 def _decode_order_ack(content: bytes) -> OrderAckPacket:
-    _, _, origin, lane, sequence, number = _ACK.unpack(content)
-    return OrderAckPacket(origin, lane, sequence, number)
+    _, _, origin, stream, sequence, number = _ACK.unpack(content)
+    return OrderAckPacket(origin, stream, sequence, number)
 
 
 def _decode_reject(content: bytes) -> RejectPacket:
-    _, _, origin, lane, sequence, number = _ACK.unpack_from(content)
+    _, _, origin, stream, sequence, number = _ACK.unpack_from(content)
     reason = content[_ACK.size + 1 :]
     if len(reason) != content[_ACK.size]:
         raise ProtocolError(DropReason.BAD_PACKET, "reason length")
-    return RejectPacket(origin, lane, sequence, number, reason.decode())
+    return RejectPacket(origin, stream, sequence, number, reason.decode())
 
 
 def _decode_hold(content: bytes) -> HoldPacket:
-    _, flags, origin, lane, turn = _HOLD.unpack_from(content)
+    _, flags, origin, stream, turn = _HOLD.unpack_from(content)
     reason = content[_HOLD.size :]
     if flags & ~_FLAG_STOP or not turn or len(reason) > REASON_BYTES_MAX:
         raise ProtocolError(DropReason.BAD_PACKET, "hold out of range")
-    return HoldPacket(origin, lane, turn, bool(flags & _FLAG_STOP), reason.decode())
+    return HoldPacket(origin, stream, turn, bool(flags & _FLAG_STOP), reason.decode())
 
 
 def _decode_end(content: bytes) -> EndPacket:
-    _, flags, origin, lane, sequence, since = _END.unpack(content)
-    if flags & ~_FLAG_ANSWER or not lane or not 0 < since <= sequence <= NUMBER_MAX:
+    _, flags, origin, stream, sequence, since = _END.unpack(content)
+    if flags & ~_FLAG_ANSWER or not stream or not 0 < since <= sequence <= NUMBER_MAX:
         raise ProtocolError(DropReason.BAD_PACKET, "end out of range")
-    return EndPacket(origin, lane, sequence, since, bool(flags & _FLAG_ANSWER))
+    return EndPacket(origin, stream, sequence, since, bool(flags & _FLAG_ANSWER))
 
 
 _DECODERS: dict[int, Callable[[bytes], Packet]] = {

@@ -75,7 +75,7 @@ class _Node:
 
     def send(self, to: "_Node", queue: str, delivery: Delivery = Delivery.EXPRESS) -> None:
         """Submit one small message."""
-        outgoing = self.engine.outgoing_queue(to.address, queue, delivery)
+        outgoing = self.engine.outgoing_stream(to.address, queue, delivery)
         self.engine.submit(outgoing, b"x", 1)
 
 

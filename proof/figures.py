@@ -56,7 +56,7 @@ class Pair:
         engine = self.a.live
 
         def submit() -> None:
-            outgoing = engine.outgoing_queue(self.b.address, QUEUE, delivery)
+            outgoing = engine.outgoing_stream(self.b.address, QUEUE, delivery)
             for body in bodies:
                 engine.submit(outgoing, body, len(body) + OVERHEAD_BYTES)
 
@@ -136,7 +136,7 @@ def _exchange(drops: frozenset[int]) -> tuple[int, int, bool]:
         two.world.run(60 * SECOND)
         two.read()
         engine = two.a.engine
-        settled = engine is not None and not any(outgoing.busy for outgoing in engine.outbox.queues)
+        settled = engine is not None and not any(outgoing.busy for outgoing in engine.outbox.streams)
         return sent, took_ns, two.got == bodies and settled
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.clock import UNSET_BEFORE_MS, ClockJump
-from triack.base.commit import OWN_STATE, Commit, OutgoingQueueRow
+from triack.base.commit import OWN_STATE, Commit, OutgoingStreamRow
 from triack.base.errors import StoreDamaged
 from triack.queues.packing import move_times, receive_by_of, sent_at_of
 
@@ -64,7 +64,7 @@ class ClockJumps:
         if jump is not None:
             self._jumps.append(_Jump(*jump, {}))
 
-    def restore(self, state: Mapping[str, bytes], lanes: Iterable[OutgoingQueueRow], commit: Commit) -> None:
+    def restore(self, state: Mapping[str, bytes], streams: Iterable[OutgoingStreamRow], commit: Commit) -> None:
         """Take what the store has, and let the next commit keep what is new.
 
         Raises:
@@ -74,7 +74,7 @@ class ClockJumps:
         if not self._jumps:
             self._jumps = found
             return
-        self._jumps[0].ends = {row.sequence: row.next_number for row in lanes}
+        self._jumps[0].ends = {row.sequence: row.next_number for row in streams}
         self._jumps = [*found, *self._jumps][-JUMPS_MAX:]
         value = [[jump.by_ms, jump.last_ms, list(jump.ends.items())] for jump in self._jumps]
         commit.state[_STATE] = json.dumps(value).encode()

@@ -8,7 +8,7 @@ from itertools import islice
 
 from triack.base.delivery import Delivery
 from triack.base.errors import RollbackDetected, UsageError
-from triack.ordering.outgoing import Entry, EntryState
+from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.session.protocol.frames import Ask
 
 __all__ = ["STAGES", "Stage", "StageTracker", "Waiter", "as_stage"]
@@ -37,7 +37,7 @@ STAGES: dict[Delivery, Stage] = {
 }
 """The last stage that a class has."""
 _BY_NAME = {stage.name.lower(): stage for stage in Stage}
-_DONE = EntryState.DONE  # a name of its own, as every packet is asked for it
+_DONE = StreamPacketState.DONE  # a name of its own, as every packet is asked for it
 
 
 def as_stage(stage: object) -> Stage:
@@ -68,7 +68,7 @@ class _Wait:
 
     stage: Stage
     waiter: Waiter
-    left: list[Entry] | None = None
+    left: list[StreamPacket] | None = None
 
     def is_over(self) -> bool:
         """Whether all of the packets have come to the stage."""
@@ -81,13 +81,13 @@ class _Wait:
 class StageTracker:
     """The messages of one outgoing queue by ticket, the count of messages submitted before them."""
 
-    __slots__ = ("_entries", "_failed", "_forgotten_below", "_least", "_starts", "_waiting", "halted", "queued")
+    __slots__ = ("_entries", "_failed", "_forgotten_below", "_least", "_starts", "_waiting", "queued", "suspended")
 
     def __init__(self) -> None:
         self.queued = 0
-        self.halted: RollbackDetected | None = None
+        self.suspended: RollbackDetected | None = None
         self._starts: list[int] = []
-        self._entries: list[Entry] = []
+        self._entries: list[StreamPacket] = []
         self._failed: list[tuple[int, int, str]] = []
         self._forgotten_below = 0
         self._waiting: dict[int, list[_Wait]] = {}
@@ -99,12 +99,12 @@ class StageTracker:
         """Whether anyone waits."""
         return bool(self._waiting)
 
-    def awaits(self, first: Entry, last: Entry) -> bool:
+    def awaits(self, first: StreamPacket, last: StreamPacket) -> bool:
         """Whether anyone waits for a message in these packets, or in those between them."""
         waiting = self._waiting
         return bool(waiting) and bool(_common(waiting, range(first.first_ticket, last.first_ticket + last.tickets)))
 
-    def ask_of(self, entry: Entry) -> Ask:
+    def ask_of(self, entry: StreamPacket) -> Ask:
         """Which acks are wanted of a packet by whoever waits for a message in it."""
         tickets = _common(self._waiting, range(entry.first_ticket, entry.first_ticket + entry.tickets))
         stages = [wait.stage for ticket in tickets for wait in self._waiting[ticket]]
@@ -113,7 +113,7 @@ class StageTracker:
         # The order ack follows the commit as the store ack does, and says what the session ack says.
         return Ask.AT_ONCE if min(stages) <= Stage.RECEIVED else Ask.WITH_STORE
 
-    def add(self, entries: list[Entry]) -> None:
+    def add(self, entries: list[StreamPacket]) -> None:
         """Packets were made."""
         self._starts += [entry.first_ticket for entry in entries]
         self._entries += entries
@@ -121,10 +121,10 @@ class StageTracker:
     def handle_queued(self, tickets: int) -> None:
         """All messages with a ticket below are queued."""
         before, self.queued = self.queued, tickets
-        if self._waiting and (self._least is Stage.QUEUED or self.halted is not None):
+        if self._waiting and (self._least is Stage.QUEUED or self.suspended is not None):
             self._answer_all(range(before, tickets))
 
-    def handle_progress(self, entries: Sequence[Entry], stage: Stage) -> None:
+    def handle_progress(self, entries: Sequence[StreamPacket], stage: Stage) -> None:
         """Packets came to a stage; to the last one those that are done with, whatever became of them."""
         if self._waiting and entries and stage >= self._least:
             first = min([entry.first_ticket for entry in entries])
@@ -134,7 +134,7 @@ class StageTracker:
         if at < len(self._entries) and self._entries[at].state is _DONE:
             self._prune()
 
-    def handle_removed(self, entry: Entry, reason: str) -> None:
+    def handle_removed(self, entry: StreamPacket, reason: str) -> None:
         """A packet was given up."""
         first, end = entry.first_ticket, entry.first_ticket + entry.tickets
         if self._failed and self._failed[-1][2] == reason and self._failed[-1][0] <= first <= self._failed[-1][1]:
@@ -146,7 +146,7 @@ class StageTracker:
             self._forgotten_below = max(self._forgotten_below, forgotten[1])
         self.handle_progress([entry], Stage.ORDERED)
 
-    def wait(self, ticket: int, stage: Stage, waiter: Waiter) -> list[Entry]:
+    def wait(self, ticket: int, stage: Stage, waiter: Waiter) -> list[StreamPacket]:
         """Call ``waiter`` when the message reaches the stage. Returns the packets it is in, if it has not yet."""
         wait = _Wait(stage, waiter)
         if self._answer(ticket, wait):
@@ -196,7 +196,7 @@ class StageTracker:
 
     def halt(self, error: RollbackDetected | None) -> None:
         """Nothing leaves this node any more: whoever waits for more than ``QUEUED`` is told so. None: it goes on."""
-        self.halted = error
+        self.suspended = error
         if error is not None:
             self._answer_all(range(self.queued))
 
@@ -229,15 +229,15 @@ class StageTracker:
             if wait.is_over():
                 wait.waiter(None)
                 return True
-        # Halted for this life of the process only: what is queued stays so.
-        if self.halted is None or wait.stage is Stage.QUEUED:
+        # Suspended for this life of the process only: what is queued stays so.
+        if self.suspended is None or wait.stage is Stage.QUEUED:
             return False
-        wait.waiter(str(self.halted))
+        wait.waiter(str(self.suspended))
         return True
 
-    def _find(self, ticket: int) -> list[Entry]:
+    def _find(self, ticket: int) -> list[StreamPacket]:
         """The packets that hold a message: several for a large one, none when it was freed long ago."""
-        found: list[Entry] = []
+        found: list[StreamPacket] = []
         at = bisect_right(self._starts, ticket) - 1
         # Only the fragments of one large message share a ticket, and they are neighbours.
         while at >= 0 and self._entries[at].first_ticket + self._entries[at].tickets > ticket:
@@ -261,7 +261,7 @@ def _common(waiting: dict[int, list[_Wait]], tickets: range) -> list[int]:
     return [ticket for ticket in waiting if ticket in tickets]
 
 
-def _reached(entry: Entry, stage: Stage) -> bool:
+def _reached(entry: StreamPacket, stage: Stage) -> bool:
     if entry.state is _DONE or stage is Stage.QUEUED:
         return True
     return entry.received if stage is Stage.RECEIVED else entry.stored and stage is Stage.STORED

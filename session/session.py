@@ -109,7 +109,7 @@ class Session:
         state: where the session is; see ``states``.
         mark: a number of the owner's that only grows; it goes out with packets and store acks. The owner keeps it
             current.
-        peer_mark: the greatest mark that came from the peer.
+        peer_commit_serial: the greatest mark that came from the peer.
         policy: what is in force; before the peer has spoken, what this end would like.
         ack_sender: the acks that this end owes, and when they are due.
         idle: how long there has been nothing to do.
@@ -135,8 +135,8 @@ class Session:
         self.peer = peer
         self.policy = own.policy if peer is None else own.policy.agreed(peer.policy)
         self.state = SessionState.CONNECTING if peer is None else SessionState.ACCEPTING
-        self.mark = 0
-        self.peer_mark = 0
+        self.commit_serial = 0
+        self.peer_commit_serial = 0
         self.rtt = RoundTrip()
         self._settings = settings
         self._codec = codec
@@ -454,7 +454,7 @@ class Session:
             return self._transmit_frames(now_ns)
         if self._goodbye is not None:
             reason, self._goodbye = self._goodbye, None
-            return self._builder.goodbye(reason, self.mark, now_ns)
+            return self._builder.goodbye(reason, self.commit_serial, now_ns)
         if self.state is SessionState.CLOSED or not self._opening.due:
             return None
         return self._transmit_hello(now_ns)
@@ -465,7 +465,11 @@ class Session:
         Packets that are longer than a datagram leave here alone, in pieces; without this call they wait until the
         session ends.
         """
-        run = self._builder.run(self.mark, now_ns) if self.state in (SessionState.OPEN, SessionState.DRAINING) else None
+        run = (
+            self._builder.run(self.commit_serial, now_ns)
+            if self.state in (SessionState.OPEN, SessionState.DRAINING)
+            else None
+        )
         if run is not None:
             self._keep_alive.sent_at_ns = now_ns
             self._handle_departed(run.packets, now_ns)
@@ -481,7 +485,7 @@ class Session:
         return Transmit(kind, *self.take_counter(), self._codec.encode_hello(hello))
 
     def _transmit_frames(self, now_ns: int) -> Transmit | None:
-        transmit = self._builder.datagram(self.mark, now_ns)
+        transmit = self._builder.datagram(self.commit_serial, now_ns)
         if transmit is None:
             return None
         self._keep_alive.sent_at_ns = now_ns
@@ -535,7 +539,7 @@ class Session:
         self._timers.stop(Timer.CONNECT_LIMIT)
 
     def _on_packet(self, frame: PacketFrame, counter: int, now_ns: int) -> None:
-        self.peer_mark = max(self.peer_mark, frame.mark)
+        self.peer_commit_serial = max(self.peer_commit_serial, frame.mark)
         event = self.ack_sender.handle_packet(frame, counter, now_ns)
         if type(event) is PacketArrived:
             self.idle.handle_packet(now_ns)
@@ -558,7 +562,7 @@ class Session:
         if self._opening.unconfirmed:
             self._confirm()
         self._awaiting.handle_heard(now_ns)
-        self.peer_mark = max(self.peer_mark, run.mark)
+        self.peer_commit_serial = max(self.peer_commit_serial, run.mark)
         self.idle.handle_packet(now_ns)
         self._events.append(self.ack_sender.handle_run(run, counter, now_ns))
         self.ack_sender.arm(self._timers)
@@ -592,7 +596,7 @@ class Session:
         if highest > self.window.highest_sent:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
-        self.peer_mark = max(self.peer_mark, frame.mark)
+        self.peer_commit_serial = max(self.peer_commit_serial, frame.mark)
         self._events.append(PacketsStored(self._awaiting.handle_store_ack(frame.cumulative, frame.ranges, now_ns)))
 
     def _on_round_trip(self, _frame: RoundTripFrame, _counter: int, _now_ns: int) -> None:

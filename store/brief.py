@@ -16,7 +16,7 @@ def is_brief(commit: Commit) -> bool:
     """Whether a commit writes few rows and takes few away."""
     messages = [body for row in commit.messages for body in row.bodies]
     added: tuple[Sized, ...] = (commit.outgoing, messages, commit.progress, commit.positions, commit.state)
-    added += commit.lane_deletes, commit.position_deletes
+    added += commit.stream_deletes, commit.position_deletes
     spans = commit.outgoing_deletes, commit.message_deletes
     if max(map(len, spans)) > BRIEF_ROWS or sum(map(len, added)) > BRIEF_ROWS:
         return False

@@ -119,8 +119,8 @@ TABLES = {
         Table("starts", "incarnation INTEGER", "start INTEGER", "serial INTEGER"),
         Table("peers", "node_id BLOB", "start INTEGER", "serial INTEGER", "name TEXT", rowid=False),
         Table(
-            "lanes",
-            "lane INTEGER",
+            "streams",
+            "stream INTEGER",
             "peer TEXT",
             "queue TEXT",
             "delivery INTEGER",
@@ -134,7 +134,7 @@ TABLES = {
             "key INTEGER",
             "packets INTEGER",
             "origin BLOB",
-            "lane INTEGER",
+            "stream INTEGER",
             "sequence INTEGER",
             "number INTEGER",
             "delivery INTEGER",
@@ -146,7 +146,7 @@ TABLES = {
         Table(
             "positions",
             "origin BLOB",
-            "lane INTEGER",
+            "stream INTEGER",
             "delivery INTEGER",
             "queue TEXT",
             "sequence INTEGER",

@@ -76,11 +76,11 @@ def fold_outgoing(rows: Sequence[OutgoingRow]) -> Iterator[tuple[Any, ...]]:
 def fold_messages(rows: Sequence[MessageRow]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows for packets: key, how many, stream and number of the first, class, parts, bodies."""
     for row in _joined(rows):
-        key, origin, lane, sequence, number, bodies, delivery = row
+        key, origin, stream, sequence, number, bodies, delivery = row
         for places in _cut([len(body) for body in bodies]):
             run, at = bodies[places.start : places.stop], places.start
             parts = b"".join([_MESSAGE.pack(len(body), body[:HEAD_BYTES]) for body in run])
-            yield key + at, len(run), origin, lane, sequence, number + at, int(delivery), parts, b"".join(run)
+            yield key + at, len(run), origin, stream, sequence, number + at, int(delivery), parts, b"".join(run)
 
 
 def _neighbours(rows: Sequence[OutgoingRow]) -> Iterator[Sequence[OutgoingRow]]:
@@ -152,12 +152,12 @@ def outgoing_indices(key: int, parts: bytes, gone: int) -> Iterator[OutgoingInde
 
 def message_indices(row: list[Any], gone: int, progress: dict[int, bytes]) -> Iterator[MessageIndex]:
     """Yield the packets of a row that are not gone, with the progress of those that are partly done."""
-    first, _, origin, lane, sequence, number, delivery, parts = row
+    first, _, origin, stream, sequence, number, delivery, parts = row
     for place, (size_bytes, start) in enumerate(_MESSAGE.iter_unpack(parts)):
         if not gone >> place & 1:
             key, head = first + place, start[:size_bytes]
             done = progress.get(key)
-            yield MessageIndex(key, origin, lane, sequence, number + place, size_bytes, head, done, delivery)
+            yield MessageIndex(key, origin, stream, sequence, number + place, size_bytes, head, done, delivery)
 
 
 def every_bit(packets: int) -> int:

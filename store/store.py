@@ -32,7 +32,7 @@ import apsw
 
 from triack.base.commit import (
     Commit,
-    OutgoingQueueRow,
+    OutgoingStreamRow,
     PeerRow,
     PositionRow,
     Read,
@@ -61,7 +61,7 @@ from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, read_page
 
 __all__ = ["Store"]
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 """Since version 8 a row holds packets of a commit that follow each other; since version 7 the head of each packet says
 until when it is to be read, since version 6 the store keeps where peers say that they are, since version 5 streams by
 the names of peers (docs/decisions/0002)."""
@@ -388,7 +388,7 @@ class Store:
         ends = [serial for _, serial in begun[1:]] + [meta.serial]
         content.starts = {start: end for (start, _), end in zip(begun, ends, strict=False)}
         content.peers = {row[0]: PeerRow(*row) for row in rows("peers")}
-        content.lanes = [OutgoingQueueRow(*row) for row in rows("lanes")]
+        content.streams = [OutgoingStreamRow(*row) for row in rows("streams")]
         freed = {(name, key): int.from_bytes(packets) for name, key, packets in rows("freed")}
         outgoing = [(key, parts, freed.get(("outgoing", key), 0)) for key, _, parts, *_ in rows("outgoing")]
         content.outgoing = Unfolded(outgoing, outgoing_indices)
@@ -482,12 +482,12 @@ class Store:
 
     def _apply(self, commit: Commit) -> None:
         self._delete_keys("queues", [(number,) for number in commit.queue_deletes])
-        self._delete_keys("lanes", [(lane,) for lane in commit.lane_deletes])
+        self._delete_keys("streams", [(stream,) for stream in commit.stream_deletes])
         self._delete_keys("positions", commit.position_deletes)
         if commit.queues:
             self._put("queues", commit.queues)
-        if commit.lanes:
-            self._replace("lanes", [row._replace(delivery=int(row.delivery)) for row in commit.lanes.values()])
+        if commit.streams:
+            self._replace("streams", [row._replace(delivery=int(row.delivery)) for row in commit.streams.values()])
         if commit.outgoing:
             self._put("outgoing", fold_outgoing(commit.outgoing))
         if commit.messages:

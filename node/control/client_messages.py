@@ -105,7 +105,7 @@ def message_of(header: Header, content: bytes, holder: Holder) -> Message:
     packet = QueuedPacket(
         keys=(),
         origin=bytes.fromhex(header["origin"]),
-        lane=0,
+        stream=0,
         sequence=0,
         number=0,
         delivery=Delivery.TRANSACTIONAL,

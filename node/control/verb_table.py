@@ -42,7 +42,7 @@ from triack.node.control.told import (
 from triack.node.handles.acknowledgements import Every
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.derived import Said, plain_function, signature_of
-from triack.node.handles.steering import as_ids
+from triack.node.handles.queue_admin import as_ids
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import OpenInvitation

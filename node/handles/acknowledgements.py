@@ -13,11 +13,11 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
 from triack.base.errors import UsageError
+from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.link_events import Reader
-from triack.node.shell.port import Port
 from triack.queues.streams.ack_events import AckEvent, AckEvents
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = ["AckHandler", "Acknowledgements", "Acknowledging", "Every", "handle_each"]
 
@@ -36,7 +36,7 @@ class Acknowledgements(Reader[AckEvent]):
     that queue waits until some are read. A reader that is dropped is closed.
     """
 
-    def __init__(self, port: Port, outgoing: OutgoingQueue, trigger: AckTrigger | None) -> None:
+    def __init__(self, port: EngineHandle, outgoing: OutgoingStream, trigger: AckTrigger | None) -> None:
         super().__init__()
         self._wake = port.wake
         self._events = port.watch(outgoing, trigger, self._arrived.set)
@@ -70,7 +70,7 @@ class Acknowledging(ABC):
 
     @property
     @abstractmethod
-    def _port(self) -> Port:
+    def _port(self) -> EngineHandle:
         """The node's port. Raises NodeClosed before the start."""
 
     def acknowledgements(
@@ -112,7 +112,7 @@ class Acknowledging(ABC):
             )
         check_kind(f"acknowledgements of {destination}: handler", handler, Callable | None)
         trigger = None if every == "message" else every or port.ack_events
-        events = Acknowledgements(port, port.outgoing_queue(destination, delivery), trigger)
+        events = Acknowledgements(port, port.outgoing_stream(destination, delivery), trigger)
         if handler is not None:
             port.start_handler(handle_each(events, destination, handler))
         return events

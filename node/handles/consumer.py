@@ -12,8 +12,8 @@ from triack.base.errors import NodeClosed, UsageError, WaitTimeout
 from triack.base.units import in_ns
 from triack.node.handles.hands import Hands, Keeping
 from triack.node.handles.message import Keeper, Message
+from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.holding import Reader
-from triack.node.shell.port import Port
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.node_settings import Redelivery
 
@@ -47,7 +47,7 @@ class Consumer:
 
     def __init__(
         self,
-        port: Port,
+        port: EngineHandle,
         mailbox: Mailbox,
         ack: AckMode,
         redelivery: Redelivery | None,

@@ -13,9 +13,9 @@ from triack.base.errors import HandOverEnded
 from triack.base.in_hand import WORD_BITS
 from triack.base.reasons import DeadReason
 from triack.node.handles.message import Holder, Keeper, Message
+from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import check_home, run_at_home, running_loop
 from triack.node.shell.holding import OVERDUE, RELEASED, HeldPacket, Reader, taken_back, task_name
-from triack.node.shell.port import Port
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of, indices_of
 from triack.queues.mailboxes.redelivery import Return
@@ -263,7 +263,7 @@ class Hands:
 
     def __init__(
         self,
-        port: Port,
+        port: EngineHandle,
         mailbox: Mailbox,
         listener: Callable[[], None],
         redelivery: Redelivery | None,

@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from triack.base.checks import check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import DeliveryFailed, UsageError, WaitTimeout
-from triack.node.shell.port import Port, Prepared
+from triack.node.shell.engine_handle import EngineHandle, Prepared
 from triack.queues.packing import Outgoing
 from triack.queues.stages import STAGES, Stage, as_stage
 from triack.queues.streams.accepted_keys import Accepted
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = ["MessageWaits", "Receipt", "Waits", "accept", "check_bounded", "check_stage", "stage_to_wait_for"]
 
@@ -77,7 +77,12 @@ class Receipt(MessageWaits):
     __slots__ = ("_accepted", "_ordinal", "_outgoing", "_port", "_ticket")
 
     def __init__(
-        self, port: Port, outgoing: OutgoingQueue, ticket: int | None, ordinal: int, accepted: Accepted | None = None
+        self,
+        port: EngineHandle,
+        outgoing: OutgoingStream,
+        ticket: int | None,
+        ordinal: int,
+        accepted: Accepted | None = None,
     ) -> None:
         self._port = port
         self._outgoing = outgoing
@@ -141,7 +146,7 @@ class Receipt(MessageWaits):
     def _raise_failure(self, reason: str) -> None:
         outgoing = self._outgoing
         self._port.check_alive()
-        error = self._port.halted(outgoing)
+        error = self._port.suspended(outgoing)
         if error is not None and reason == str(error):
             raise type(error)(
                 f"message to {outgoing.destination} not sent: {reason}",
@@ -151,7 +156,7 @@ class Receipt(MessageWaits):
         raise DeliveryFailed(f"message to {outgoing.destination} not delivered: {reason}", reason=reason)
 
 
-def accept(port: Port, prepared: Prepared) -> Receipt:
+def accept(port: EngineHandle, prepared: Prepared) -> Receipt:
     """Accept a message that was checked, or find the one that was accepted with its key before."""
     outgoing, message, size_bytes = prepared
     outgoing = port.current(outgoing)
@@ -162,7 +167,9 @@ def accept(port: Port, prepared: Prepared) -> Receipt:
     return Receipt(port, outgoing, ticket, outgoing.ordinal_of(ticket))
 
 
-def stage_to_wait_for(port: Port, until: Stage | str | None, delivery: Delivery, timeout: float | None) -> Stage | None:
+def stage_to_wait_for(
+    port: EngineHandle, until: Stage | str | None, delivery: Delivery, timeout: float | None
+) -> Stage | None:
     """What a call that sends waits for, before it returns. Raises UsageError for what its messages never reach."""
     wanted = port.blocking.stage_of(delivery) if until is None else until
     check_bounded(wanted, timeout)

@@ -9,9 +9,9 @@ from typing import TypeVar, overload
 from triack.base.errors import DeliveryFailed, WaitTimeout
 from triack.base.printable import counted
 from triack.node.handles.receipt import Receipt, Waits, check_stage
-from triack.node.shell.port import Port
+from triack.node.shell.engine_handle import EngineHandle
 from triack.queues.stages import Stage
-from triack.queues.streams.outgoing_queue import OutgoingQueue, Row
+from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 
 __all__ = ["Listed", "Receipts"]
 
@@ -46,7 +46,7 @@ class Receipts(Waits, Listed[Receipt]):
 
     __slots__ = ("_count", "_outgoing", "_port", "_rows")
 
-    def __init__(self, port: Port, outgoing: OutgoingQueue, rows: list[Row]) -> None:
+    def __init__(self, port: EngineHandle, outgoing: OutgoingStream, rows: list[Row]) -> None:
         self._port = port
         self._outgoing = outgoing
         self._rows = rows

@@ -19,9 +19,9 @@ from triack.node.handles.consumer import Consumer
 from triack.node.handles.message import Message, way_back
 from triack.node.handles.receipt import Receipt, accept
 from triack.node.shell.driver import Driver
+from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.holding import Reader
 from triack.node.shell.outgoing_message import MessageProperties
-from triack.node.shell.port import Port
 from triack.queues.mailboxes.system_queues import REPLY_QUEUE
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing
 from triack.queues.stages import STAGES
@@ -48,7 +48,7 @@ class Requests:
 
     def __init__(
         self,
-        port: Port,
+        port: EngineHandle,
         driver: Driver,
         entropy: Callable[[int], bytes],
         drops: Counter[DropReason],

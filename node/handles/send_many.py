@@ -9,10 +9,10 @@ from triack.base.errors import TriackError
 from triack.base.printable import counted
 from triack.node.handles.receipt import stage_to_wait_for
 from triack.node.handles.receipts import Receipts
+from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.outgoing_message import MessageProperties
-from triack.node.shell.port import Port
 from triack.queues.stages import Stage
-from triack.queues.streams.outgoing_queue import Row
+from triack.queues.streams.outgoing_stream import Row
 
 __all__ = ["Sending"]
 
@@ -22,7 +22,7 @@ class Sending(ABC):
 
     @property
     @abstractmethod
-    def _port(self) -> Port:
+    def _port(self) -> EngineHandle:
         """The node's port. Raises NodeClosed before the start."""
 
     async def send_many(

@@ -5,9 +5,9 @@ from itertools import chain
 
 from triack.base.errors import HandOverEnded
 from triack.base.reasons import DeadReason
+from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import run_at_home
 from triack.node.shell.holding import RELEASED, HeldPacket, Reader, taken_back, task_name
-from triack.node.shell.port import Port
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import bits_of
 from triack.queues.mailboxes.redelivery import Return
@@ -32,7 +32,7 @@ class Taken:
         lost: why the transaction can come to nothing but a rollback: something was taken back.
     """
 
-    def __init__(self, port: Port, reader: Reader | None) -> None:
+    def __init__(self, port: EngineHandle, reader: Reader | None) -> None:
         self.reader = reader or Reader()
         self.lost: HandOverEnded | None = None
         self._port = port

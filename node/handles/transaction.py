@@ -17,9 +17,9 @@ from triack.node.handles.message import Message, way_back
 from triack.node.handles.receipt import Receipt, Waits, accept, check_bounded, check_stage
 from triack.node.handles.receipts import Receipts
 from triack.node.handles.taken import Taken
+from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, Prepared, PreparedList
 from triack.node.shell.holding import Reader
 from triack.node.shell.outgoing_message import MessageProperties
-from triack.node.shell.port import MESSAGE_OVERHEAD_BYTES, Port, Prepared, PreparedList
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import bits_of
 from triack.queues.mailboxes.redelivery import Return
@@ -54,7 +54,7 @@ class Transaction:
     happened or nothing.
     """
 
-    def __init__(self, port: Port, *, reader: Reader | None = None) -> None:
+    def __init__(self, port: EngineHandle, *, reader: Reader | None = None) -> None:
         self._port = port
         # What each step sends.
         self._sends: dict[int, Prepared | PreparedList] = {}

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from triack.base.checks import check_texts
 from triack.base.errors import UsageError
 from triack.node.files.keys import KeyKind, decode_key
+from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
-from triack.node.shell.port import Port
 
 __all__ = ["Trusting"]
 
@@ -17,7 +17,7 @@ class Trusting(ABC):
 
     @property
     @abstractmethod
-    def _port(self) -> Port:
+    def _port(self) -> EngineHandle:
         """The node's port. Raises NodeClosed before the start."""
 
     @property

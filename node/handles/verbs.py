@@ -11,17 +11,17 @@ from triack.base.delivery import Delivery
 from triack.base.errors import TriackError, WouldBlock
 from triack.node.handles.acknowledgements import Acknowledging
 from triack.node.handles.consumer import AckMode, Consumer
+from triack.node.handles.queue_admin import QueueAdmin, as_ids
 from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
 from triack.node.handles.requesting import Requesting
 from triack.node.handles.send_many import Sending
-from triack.node.handles.steering import Steering, as_ids
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.trusting import Trusting
+from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.holding import reader_of
 from triack.node.shell.life import Life
 from triack.node.shell.link_events import Events
 from triack.node.shell.outgoing_message import MessageProperties
-from triack.node.shell.port import Port
 from triack.node.shell.stats import NodeStats
 from triack.queues.manager.browse import BrowsedMessage
 from triack.queues.node_settings import Redelivery
@@ -39,11 +39,11 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
 
     name: str
     _life: Life
-    _running: Port | None
+    _running: EngineHandle | None
 
     @property
     @abstractmethod
-    def _steering(self) -> Steering:
+    def _steering(self) -> QueueAdmin:
         """Looks into its queues. Raises NodeClosed before the start."""
 
     async def failed(self) -> TriackError:

@@ -39,7 +39,7 @@ from triack.queues.mailboxes.system_queues import system_queue
 from triack.queues.manager.closing import Departure, count_by, left_behind, way_made
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.engine import Engine
-from triack.queues.peers.vouching import Release, Vouch
+from triack.queues.peers.vouching import DropConnection, KeepConnection
 from triack.queues.streams.group_commit import GroupCommit
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint
@@ -214,9 +214,9 @@ class Driver:
                 self._start_job(job)
             case Send(address, datagrams):
                 await self.send(address, datagrams)
-            case Vouch(address):
+            case KeepConnection(address):
                 self._endpoints[address.partition(":")[0]].vouch(address)
-            case Release(address):
+            case DropConnection(address):
                 self._endpoints[address.partition(":")[0]].release(address)
             case Tell(event):
                 self._tell(event)

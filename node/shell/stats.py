@@ -17,7 +17,7 @@ from triack.base.units import SECOND
 from triack.node.shell.holding import HeldPacket, Holding, Reader
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.manager.engine import Engine
-from triack.queues.peers.calling import WaitsFor
+from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Conversation, Link
 from triack.session.protocol.states import SessionState
 
@@ -184,10 +184,10 @@ class LinkStats:
         is_up: whether a session is open.
         sessions: how many were opened since the node started.
         resends: packets that left again, in all of them.
-        halted: why nothing is sent there any more, or None.
+        suspended: why nothing is sent there any more, or None.
         waits_for: what is missing for the peer to get what there is for it: ``key`` when this node does not trust it,
             ``address`` when it has to call, as nobody knows where it is, ``answer`` while it has answered no call,
-            ``restart`` when it is halted. None when nothing is missing, or there is nothing for it.
+            ``restart`` when it is suspended. None when nothing is missing, or there is nothing for it.
         session: the open one, or None.
         gaps: how often another node answered than the one that had acknowledged what was sent.
     """
@@ -195,7 +195,7 @@ class LinkStats:
     is_up: bool
     sessions: int
     resends: int
-    halted: str | None
+    suspended: str | None
     waits_for: str | None
     session: SessionStats | None
     gaps: int
@@ -212,7 +212,7 @@ class NodeStats:
         sessions: every open session.
         drops: what was dropped, by the reasons of docs/reasons.md.
         closes: sessions that ended, by reason.
-        rollbacks: halted peers by node id, with whose store it is: ``own``, ``peer`` or ``unknown``.
+        rollbacks: suspended peers by node id, with whose store it is: ``own``, ``peer`` or ``unknown``.
         dead_letters: messages that went to the dead-letter queue since the node started, by reason.
         store_low: whether nothing new is accepted for the disk, as it has less room than the reserve.
         room_bytes: how much more the disk takes, as it was looked at last; None when nobody could tell.
@@ -262,7 +262,7 @@ def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: i
                 outgoing.submitted - outgoing.recovered,
                 _name_of(engine.outbox.holds.of(outgoing)),
             )
-            for outgoing in engine.outbox.queues
+            for outgoing in engine.outbox.streams
             if outgoing.peer
         ],
         links={
@@ -370,7 +370,7 @@ def _link(link: Link, waits_for: WaitsFor | None, gaps: int) -> LinkStats:
         is_up=session is not None,
         sessions=link.sessions,
         resends=link.resends + (session.resends if session is not None else 0),
-        halted=None if link.halted is None else str(link.halted),
+        suspended=None if link.suspended is None else str(link.suspended),
         waits_for=None if waits_for is None else waits_for.value,
         session=session,
         gaps=gaps,

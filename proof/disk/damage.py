@@ -17,6 +17,7 @@ from typing import NamedTuple
 from proof.disk.reference import BODY, NODE_ID, ORIGIN, Life, commits, open_store, see
 from triack.base.commit import Commit, MessageRow, OutgoingRow, PositionRow
 from triack.base.errors import StoreError
+from triack.base.names import StreamId
 from triack.tools.sim.disk import SECTOR_BYTES, Disk, Snapshot
 
 __all__ = ["Damage", "DamageProof", "every_damage", "prove_damage", "victim"]
@@ -48,7 +49,7 @@ def victim(disk: Disk, *, clean: bool = False) -> tuple[Life, list[Snapshot]]:
     long = [MessageRow(number, ORIGIN, 1, 1, number, (BODY * 11,)) for number in range(20, 45)]
     last = (
         Commit(outgoing=[OutgoingRow(key, 1, 0, BODY) for key in range(10, 13)], serial=50),
-        Commit(positions={(ORIGIN, 1): PositionRow(ORIGIN, 1, 2, "orders", 1, 44, b"")}, serial=51),
+        Commit(positions={StreamId(ORIGIN, 1): PositionRow(ORIGIN, 1, 2, "orders", 1, 44, b"")}, serial=51),
         Commit(progress={44: b"half"}, state={"reader": b"44"}, serial=52),
     )
     store = open_store(disk)

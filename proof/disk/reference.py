@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from triack.base.commit import Commit, MessageRow, OutgoingQueueRow, OutgoingRow, PeerRow, PositionRow, Read
+from triack.base.commit import Commit, MessageRow, OutgoingRow, OutgoingStreamRow, PeerRow, PositionRow, Read
+from triack.base.names import StreamId
 from triack.queues.packing import pack
 from triack.store.store import Store
 from triack.tools.sim.disk import Disk
@@ -27,11 +28,11 @@ class Seen(NamedTuple):
     """All that a store holds, except how often it was started."""
 
     serial: int
-    lanes: dict[int, OutgoingQueueRow]
+    streams: dict[int, OutgoingStreamRow]
     outgoing: dict[int, OutgoingRow]
     queues: dict[int, str]
     messages: dict[int, tuple[MessageRow, bytes | None]]
-    positions: dict[tuple[bytes, int], PositionRow]
+    positions: dict[StreamId, PositionRow]
     state: dict[str, bytes]
     peers: dict[bytes, PeerRow]
 
@@ -68,7 +69,9 @@ class Life:
 
 def _after(seen: Seen, commit: Commit) -> Seen:
     queues = seen.queues | dict(commit.queues)
-    lanes = {lane: row for lane, row in seen.lanes.items() if lane not in commit.lane_deletes} | commit.lanes
+    streams = {
+        stream: row for stream, row in seen.streams.items() if stream not in commit.stream_deletes
+    } | commit.streams
     positions = {key: row for key, row in seen.positions.items() if key not in commit.position_deletes}
     outgoing = seen.outgoing | {row.key: row for row in commit.outgoing}
     messages = dict(seen.messages)
@@ -81,7 +84,7 @@ def _after(seen: Seen, commit: Commit) -> Seen:
     state = {key: value for key, value in (seen.state | commit.state).items() if value is not None}
     serial = commit.serial or seen.serial
     positions = positions | commit.positions
-    return Seen(serial, lanes, outgoing, queues, messages, positions, state, seen.peers | commit.peers)
+    return Seen(serial, streams, outgoing, queues, messages, positions, state, seen.peers | commit.peers)
 
 
 def open_store(disk: Disk, page_bytes: int = 1024) -> Store:
@@ -98,7 +101,7 @@ def see(store: Store, start: int) -> tuple[Seen, list[int]]:
     store.read(messages)
     seen = Seen(
         content.serial,
-        {row.lane: row for row in content.lanes},
+        {row.stream: row for row in content.streams},
         {
             row.key: OutgoingRow(row.key, row.messages, row.reach_by_ms, outgoing.bodies[row.key])
             for row in content.outgoing
@@ -107,7 +110,7 @@ def see(store: Store, start: int) -> tuple[Seen, list[int]]:
         {
             row.key: (
                 MessageRow(
-                    *(row.key, row.origin, row.lane, row.sequence, row.number),
+                    *(row.key, row.origin, row.stream, row.sequence, row.number),
                     (messages.bodies[row.key],),
                     row.delivery,
                 ),
@@ -115,7 +118,7 @@ def see(store: Store, start: int) -> tuple[Seen, list[int]]:
             )
             for row in content.messages
         },
-        {(row.origin, row.lane): row for row in content.positions},
+        {StreamId(row.origin, row.stream): row for row in content.positions},
         content.state,
         content.peers,
     )
@@ -126,7 +129,7 @@ def commits() -> Iterator[Commit]:
     """Every kind of row, written, replaced and deleted; some commits large, most small."""
     yield Commit(
         queues=[(1, "orders"), (2, "dead-letter")],
-        lanes={1: OutgoingQueueRow(1, "udp://b:1", "orders", 2, 1, 2)},
+        streams={1: OutgoingStreamRow(1, "udp://b:1", "orders", 2, 1, 2)},
         outgoing=[OutgoingRow(key, 1, 0, BODY[:20]) for key in range(1, 31)],
         peers={ORIGIN: PeerRow(ORIGIN, 99, 7)},
         state={"reader": b"0"},
@@ -135,13 +138,13 @@ def commits() -> Iterator[Commit]:
     for number in range(1, 7):
         yield Commit(
             messages=[MessageRow(number, ORIGIN, 1, 1, number, (BODY[: 40 + number],))],
-            positions={(ORIGIN, 1): PositionRow(ORIGIN, 1, 2, "orders", 1, number, b"")},
+            positions={StreamId(ORIGIN, 1): PositionRow(ORIGIN, 1, 2, "orders", 1, number, b"")},
             serial=1 + number,
         )
     yield Commit(progress={2: b"half"}, outgoing_deletes=[(1, 2), (9, 30)], message_deletes=[(1, 1)], serial=8)
     yield Commit(
         messages=[MessageRow(number, ORIGIN, 1, 1, number, (BODY * 3,)) for number in range(7, 11)],
-        positions={(ORIGIN, 1): PositionRow(ORIGIN, 1, 2, "orders", 1, 10, b"f" * 40)},
+        positions={StreamId(ORIGIN, 1): PositionRow(ORIGIN, 1, 2, "orders", 1, 10, b"f" * 40)},
         peers={ORIGIN: PeerRow(ORIGIN, 99, 8)},
         serial=9,
     )
@@ -149,13 +152,13 @@ def commits() -> Iterator[Commit]:
         yield Commit(state={"reader": b"%d" % number, "other": None if number else b"x"}, serial=10 + number)
     yield Commit(
         message_deletes=[(2, 8)],
-        lanes={lane: OutgoingQueueRow(lane, "udp://b:1", "orders", 2, 1, 9) for lane in (1, 2)},
+        streams={stream: OutgoingStreamRow(stream, "udp://b:1", "orders", 2, 1, 9) for stream in (1, 2)},
         serial=13,
     )
     yield Commit(
-        lane_deletes=[2],
-        position_deletes=[(ORIGIN, 1)],
-        positions={(ORIGIN, 0): PositionRow(ORIGIN, 0, 2, "", 1, 0, b"")},
+        stream_deletes=[2],
+        position_deletes=[StreamId(ORIGIN, 1)],
+        positions={StreamId(ORIGIN, 0): PositionRow(ORIGIN, 0, 2, "", 1, 0, b"")},
         serial=14,
     )
 

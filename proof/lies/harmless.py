@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from proof.lies.mutate import Lie, Log, Record
-from triack.tools.replay.checks.incoming_check import DEAD_LETTER_LANE
+from triack.tools.replay.checks.incoming_check import DEAD_LETTER_STREAM
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER
 
 __all__ = ["HARMLESS", "Kind", "reason_for"]
@@ -88,7 +88,7 @@ def _is_on_its_way(lie: Lie, log: Log) -> bool:
     """Whether a record says other things of packets that reached nobody, or more of them that are in no stream."""
     if lie.field == "packets":
         more = range(_packets(lie.truth).stop, _packets(lie.said).stop)
-        return lie.kind == "raise" and lie.truth.get("lane") is None and not _came(lie, log, more)
+        return lie.kind == "raise" and lie.truth.get("stream") is None and not _came(lie, log, more)
     is_content = lie.field in ("number", "previous", "sequence", "counts")
     return is_content and not _came(lie, log, _packets(lie.truth))
 
@@ -140,10 +140,10 @@ def _is_proved_still(lie: Lie, log: Log) -> bool:
 def _is_on_disk(lie: Lie, log: Log) -> bool:
     """Whether what a store ack says too much was on the disk by then, or never will be: express packets are passed."""
     news = {_arrived(lie, log, packet) for packet in _covered(lie.said) - _covered(lie.truth)}
-    before = [it for it in log[lie.start][: lie.at] if "lane" in it]
+    before = [it for it in log[lie.start][: lie.at] if "stream" in it]
     there = {_place(it) for it in before if it["event"] == "rejected" and it["reason"] == "duplicate"}
     there |= {
-        (it["origin"], it["lane"], it["sequence"], number)
+        (it["origin"], it["stream"], it["sequence"], number)
         for it in before
         if it["event"] == "committed"
         for number in range(it["first"], it["last"] + 1)
@@ -152,7 +152,7 @@ def _is_on_disk(lie: Lie, log: Log) -> bool:
 
 
 def _stream(record: Record) -> tuple[object, ...]:
-    return record["origin"], record["lane"], record["sequence"]
+    return record["origin"], record["stream"], record["sequence"]
 
 
 def _place(record: Record) -> tuple[object, ...]:
@@ -160,9 +160,9 @@ def _place(record: Record) -> tuple[object, ...]:
 
 
 def _is_reused(lie: Lie, log: Log) -> bool:
-    """Whether a node took something of a stream, and got packets of a later one that its origin put into the lane."""
+    """Whether a node took something of a stream, and got packets of a later one that its origin put into the stream."""
     node, truth = lie.start[0], lie.truth
-    in_lane = [it for some in log.values() for it in some if _lane(it) == _lane(truth)]
+    in_lane = [it for some in log.values() for it in some if _in_stream(it) == _in_stream(truth)]
     is_taken = any(
         it["event"] == "committed" and it["node"] == node and _stream(it) == _stream(truth) for it in in_lane
     )
@@ -179,19 +179,19 @@ def _is_reused(lie: Lie, log: Log) -> bool:
 
 
 def _is_over(lie: Lie, log: Log) -> bool:
-    """Whether a destination has forgotten a stream, or its origin has put another one into its lane in that start."""
+    """Whether a destination has forgotten a stream, or its origin has put another one into its stream in that start."""
     forgotten = any(
         it["event"] == "stream_forgotten" and _stream(it) == _stream(lie.truth) for some in log.values() for it in some
     )
     mine = log[lie.start]
     is_used = any(it["event"] in ("queued", "committed") and _stream(it) == _stream(lie.truth) for it in mine)
     return forgotten or (
-        is_used and any(it["event"] == "queued" and _lane(it) == _lane(lie.truth) for it in mine[lie.at :])
+        is_used and any(it["event"] == "queued" and _in_stream(it) == _in_stream(lie.truth) for it in mine[lie.at :])
     )
 
 
-def _lane(record: Record) -> tuple[object, ...]:
-    return record.get("origin"), record.get("lane")
+def _in_stream(record: Record) -> tuple[object, ...]:
+    return record.get("origin"), record.get("stream")
 
 
 def _times_out(lie: Lie, log: Log) -> bool:
@@ -210,7 +210,7 @@ def _same_thing(lie: Lie, log: Log) -> bool:
     one, other = lie.truth, log[lie.start][lie.at + 1]
     if (one["event"], other["event"]) not in CAUSES:
         return False
-    stream = all(one.get(name) == other.get(name) for name in ("origin", "lane", "sequence"))
+    stream = all(one.get(name) == other.get(name) for name in ("origin", "stream", "sequence"))
     return stream and bool(_numbers(one) & _numbers(other))
 
 
@@ -290,7 +290,7 @@ HARMLESS: dict[str, Kind] = {
     ),
     "nothing-new": Kind(
         "An ack that newly covers nothing may be of any session.",
-        lambda lie, _: lie.event in (*ACKS_IN, *ACKS_OUT) and lie.field in ("session", "origin", "lane"),
+        lambda lie, _: lie.event in (*ACKS_IN, *ACKS_OUT) and lie.field in ("session", "origin", "stream"),
     ),
     "in-place": Kind(
         "It stays between its neighbours, and crosses no limit of time.",
@@ -339,8 +339,8 @@ HARMLESS: dict[str, Kind] = {
         lambda lie, log: lie.event == "session_closed" and _killed(lie, log),
     ),
     "dead-letter": Kind(
-        "Dead letters are in no stream; their lane promises no order and no count.",
-        lambda lie, _: lie.truth.get("lane") == DEAD_LETTER_LANE,
+        "Dead letters are in no stream; their stream promises no order and no count.",
+        lambda lie, _: lie.truth.get("stream") == DEAD_LETTER_STREAM,
     ),
     "on-its-way": Kind(
         "Of a packet that reached nobody only its sender knows what was in it; of one in no stream, whether it was.",
@@ -401,20 +401,20 @@ HARMLESS: dict[str, Kind] = {
         lambda lie, log: lie.event == "ping_sent" and (lie.kind == "repeat" or not _times_out(lie, log)),
     ),
     "held": Kind(
-        "Word of room names a lane and may be late, for a stream before it; it only excuses waits, and none was long.",
+        "Word of room names a stream and may be late, of one before it; it only excuses waits, and none was long.",
         lambda lie, _: (
-            lie.event == "hold_received" and (lie.kind in ("drop", "repeat") or lie.field in ("lane", "sequence"))
+            lie.event == "hold_received" and (lie.kind in ("drop", "repeat") or lie.field in ("stream", "sequence"))
         ),
     ),
     "not-told-yet": Kind(
-        "A destination that has not heard of a stream's end: no later stream came in the lane of what it had taken.",
+        "A destination that has not heard of a stream's end: no later stream came in the stream of what it had taken.",
         lambda lie, log: (lie.event, lie.kind) == ("stream_forgotten", "drop") and not _is_reused(lie, log),
     ),
     "not-ended-yet": Kind(
-        "A stream that no destination has forgotten, and whose lane no other stream has, may end later, or never.",
+        "A stream that no destination has forgotten, and whose stream no other stream has, may end later, or never.",
         lambda lie, log: (
             lie.event == "stream_ended"
-            and (lie.kind == "drop" or lie.field in ("lane", "sequence"))
+            and (lie.kind == "drop" or lie.field in ("stream", "sequence"))
             and not _is_over(lie, log)
         ),
     ),

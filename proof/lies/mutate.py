@@ -192,7 +192,7 @@ def _others(field: str, value: str, log: Log) -> list[str]:
 
 
 _IDS = ("origin", "peer", "session")
-_PLACE = ("class", "origin", "lane", "sequence")
+_PLACE = ("class", "origin", "stream", "sequence")
 
 
 def _other_ranges(ranges: list[list[int]]) -> Iterator[tuple[str, list[list[int]]]]:

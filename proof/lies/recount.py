@@ -12,7 +12,7 @@ __all__ = ["Counted", "recount"]
 
 Record = dict[str, Any]
 _SHARED = (
-    "session", "class", "origin", "lane", "sequence", "queue", "peer", "peer_name",
+    "session", "class", "origin", "stream", "sequence", "queue", "peer", "peer_name",
     "resend", "duplicate", "recovered", "redelivered",
 )  # fmt: skip
 
@@ -41,7 +41,7 @@ def read_lines(content: bytes) -> Iterator[Record]:
 
 
 class Stream:
-    """One sequence of one lane: its packets, each by its number.
+    """One sequence of one stream: its packets, each by its number.
 
     Attributes:
         messages: number -> messages, as the records of packets on their way say.
@@ -126,8 +126,8 @@ def recount(files: Iterable[bytes]) -> Counted:
     for content in files:
         for record in read_lines(content):
             cls = record.get("class")
-            if record.get("lane") and cls != "express" and record["event"] != "handed" and cls:
-                key = record["origin"], record["lane"], record["sequence"]
+            if record.get("stream") and cls != "express" and record["event"] != "handed" and cls:
+                key = record["origin"], record["stream"], record["sequence"]
                 streams.setdefault(key, Stream(cls == "transactional")).see(record)
     counts = [stream.count() for stream in streams.values()]
     return Counted(*(sum(column) for column in zip(*counts, strict=True))) if counts else Counted(0, 0, 0)

@@ -8,7 +8,7 @@ from proof.planted.worlds import EXPRESS, PLAIN, RECEIVER_DIES, RECOVERABLE
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Outcome
-from triack.ordering.outgoing import Entry, OutgoingSequence
+from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.ordering.tiers import ResendTimer
 from triack.ordering.wire import SequenceHeader
 
@@ -56,7 +56,7 @@ def _gap(patch: Patch) -> None:
 
     def lax(self: IncomingSequence[Any], header: SequenceHeader) -> Outcome:
         outcome = judge(self, header)
-        return Outcome.ACCEPTED if outcome is Outcome.HELD else outcome
+        return Outcome.ACCEPTED if outcome is Outcome.OUT_OF_ORDER else outcome
 
     patch.setattr(IncomingSequence, "_judge", lax)
 
@@ -129,7 +129,7 @@ def _all_skipped(patch: Patch) -> None:
 def _previous(patch: Patch) -> None:
     previous_of = OutgoingSequence.previous_of
 
-    def too_low(self: OutgoingSequence, entry: Entry) -> int:
+    def too_low(self: OutgoingSequence, entry: StreamPacket) -> int:
         previous = previous_of(self, entry)
         follows = self.freed_by is Ack.ORDER and entry.number - 1 in self.entries
         return max(0, previous - 1) if follows else previous
@@ -141,7 +141,7 @@ def _previous(patch: Patch) -> None:
 def _frees_too_many(patch: Patch) -> None:
     handle_order_ack = OutgoingSequence.handle_order_ack
 
-    def generous(self: OutgoingSequence, sequence: int, number: int, now_ns: int) -> list[Entry]:
+    def generous(self: OutgoingSequence, sequence: int, number: int, now_ns: int) -> list[StreamPacket]:
         beyond = number + 1 if number + 1 < self.next_number else number
         return handle_order_ack(self, sequence, beyond, now_ns)
 
@@ -150,8 +150,8 @@ def _frees_too_many(patch: Patch) -> None:
 
 @BUGS.by_both("packets of a closed session are not sent again", RECEIVER_DIES, "still waits")
 def _not_sent_again(patch: Patch) -> None:
-    def forget(self: OutgoingSequence, *, idle: bool = False, untaken: bool = False) -> None:
-        del idle, untaken
+    def forget(self: OutgoingSequence, *, idle: bool = False, not_stored: bool = False) -> None:
+        del idle, not_stored
         for entry in self.entries.values():
             entry.packet = 0
 
@@ -160,7 +160,7 @@ def _not_sent_again(patch: Patch) -> None:
 
 @BUGS.by_search("what the next node has stored is handed back", LOST, "were in doubt")
 def _hands_back(patch: Patch) -> None:
-    def all_of_it(self: OutgoingSequence) -> list[Entry]:
+    def all_of_it(self: OutgoingSequence) -> list[StreamPacket]:
         return [entry for entry in self.entries.values() if entry.packet]
 
     patch.setattr(OutgoingSequence, "unconfirmed", all_of_it)

@@ -5,11 +5,11 @@ from dataclasses import replace
 from proof.planted.bug import Bugs, Patch
 from proof.planted.stories import EVENTS, FORBIDDEN, FULL, LATE, REFUSED, REPLACED
 from proof.planted.worlds import HISTORY, PLAIN, READING, RECEIVER_DIES, SENDER_DIES
-from triack.base.commit import HEAD_BYTES, Commit, OutgoingQueueRow
+from triack.base.commit import HEAD_BYTES, Commit, OutgoingStreamRow
 from triack.base.datagram import Header, Kind
 from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
-from triack.ordering.outgoing import Entry
+from triack.ordering.outgoing import StreamPacket
 from triack.ordering.wire import SequenceHeader
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
@@ -28,15 +28,15 @@ from triack.queues.peers.link import Conversation
 from triack.queues.peers.resuming import Resuming
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.admission import Admission
+from triack.queues.streams.dead_lettering import DeadLettering
+from triack.queues.streams.dead_message import DeadMessage
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.ended_streams import EndedStreams
-from triack.queues.streams.given_up import GivenUp
-from triack.queues.streams.giving_up import GivingUp
 from triack.queues.streams.group_commit import Arrivals, GroupCommit, Turn
 from triack.queues.streams.inbox import Inbox
-from triack.queues.streams.incoming_transfer import Arrival, IncomingTransfer
+from triack.queues.streams.incoming_stream import Arrival, IncomingStream
 from triack.queues.streams.outbox import Outbox
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.owed_acks import OwedAcks
 from triack.queues.streams.retirement import Retirement
 
@@ -78,25 +78,25 @@ def _begun_again(patch: Patch) -> None:
 
 @BUGS.by_seeds("a destination forgets a stream whose place another one needs")
 def _forgotten(patch: Patch) -> None:
-    transfer_of = Inbox._transfer_of
+    transfer_of = Inbox._stream_of
 
-    def greedy(self: Inbox, header: SequenceHeader, delivery: Delivery) -> IncomingTransfer | RejectReason:
-        streams = self._transfers.get(header.origin, {})
-        if header.lane not in streams and self.admission.has_streams_enough(header.origin):
+    def greedy(self: Inbox, header: SequenceHeader, delivery: Delivery) -> IncomingStream | RejectReason:
+        streams = self._streams.get(header.origin, {})
+        if header.stream not in streams and self.admission.has_streams_enough(header.origin):
             live = (it for it in streams.values() if it.ordered and not it.has_ended)
             at_rest = (it for it in live if it.sequence.committed == it.sequence.position)
-            for transfer in list(at_rest)[:1]:
-                self._forget(transfer)
+            for stream in list(at_rest)[:1]:
+                self._forget(stream)
         return transfer_of(self, header, delivery)
 
-    patch.setattr(Inbox, "_transfer_of", greedy)
+    patch.setattr(Inbox, "_stream_of", greedy)
 
 
 @BUGS.by_seeds("that a stream has ended is told before it is on the disk")
 def _told_early(patch: Patch) -> None:
     end = Retirement._end
 
-    def hasty(self: Retirement, chosen: list[OutgoingQueue], turn: Turn) -> None:
+    def hasty(self: Retirement, chosen: list[OutgoingStream], turn: Turn) -> None:
         end(self, chosen, turn)
         ending, turn.departures.ending = turn.departures.ending, []
         self.handle_stored(ending)
@@ -148,13 +148,13 @@ def _held_is_stored(patch: Patch) -> None:
 
     def eager(
         self: Inbox,
-        transfer: IncomingTransfer,
+        stream: IncomingStream,
         arrival: Arrival,
         header: SequenceHeader,
         turn: Turn,
     ) -> None:
-        handle_ordered(self, transfer, arrival, header, turn)
-        if header.number in transfer.sequence._held:
+        handle_ordered(self, stream, arrival, header, turn)
+        if header.number in stream.sequence._held:
             turn.arrivals.store_ack(*arrival)
 
     patch.setattr(Inbox, "_handle_ordered", eager)
@@ -169,8 +169,8 @@ def _position_missing(patch: Patch) -> None:
 
     def torn(self: Inbox, group: GroupCommit) -> None:
         complete(self, group)
-        for transfer in list(group.arrivals.accepted)[:1]:
-            del group.commit.positions[(transfer.origin, transfer.lane)]
+        for stream in list(group.arrivals.accepted)[:1]:
+            del group.commit.positions[stream.id]
 
     patch.setattr(Inbox, "complete", torn)
 
@@ -179,7 +179,7 @@ def _position_missing(patch: Patch) -> None:
 def _row_too_many(patch: Patch) -> None:
     free = Outbox._free
 
-    def greedy(self: Outbox, outgoing: OutgoingQueue, entries: list[Entry], turn: Turn) -> None:
+    def greedy(self: Outbox, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
         free(self, outgoing, entries, turn)
         if entries and outgoing.durable:
             first, last = turn.commit.outgoing_deletes[-1]
@@ -204,12 +204,12 @@ def _whole_packet(patch: Patch) -> None:
 
 @BUGS.by_seeds("expired messages just disappear")
 def _no_dead_letter(patch: Patch) -> None:
-    dead_letter = GivingUp._dead_letter
+    dead_letter = DeadLettering._dead_letter
 
-    def forget(self: GivingUp, item: GivenUp, content: Unpacked, turn: Turn) -> None:
+    def forget(self: DeadLettering, item: DeadMessage, content: Unpacked, turn: Turn) -> None:
         dead_letter(self, item, replace(content, bodies=[]), turn)
 
-    patch.setattr(GivingUp, "_dead_letter", forget)
+    patch.setattr(DeadLettering, "_dead_letter", forget)
 
 
 @BUGS.by_seeds("what the application keeps misses its commit")
@@ -236,14 +236,14 @@ def _not_numbered(patch: Patch) -> None:
 
 @BUGS.by_both("a stream's position is forgotten by a restart", RECEIVER_DIES, "accepted twice")
 def _position_forgotten(patch: Patch) -> None:
-    patch.setattr(Inbox, "_restore_transfer", lambda self, row, now_ns: None)
+    patch.setattr(Inbox, "_restore_stream", lambda self, row, now_ns: None)
 
 
 @BUGS.by_both("numbers are used again after a restart", SENDER_DIES, "has let go of")
 def _numbers_again(patch: Patch) -> None:
     make = Outbox._make
 
-    def first_again(self: Outbox, row: OutgoingQueueRow) -> OutgoingQueue:
+    def first_again(self: Outbox, row: OutgoingStreamRow) -> OutgoingStream:
         return make(self, row._replace(next_number=1))
 
     patch.setattr(Outbox, "_make", first_again)
@@ -290,9 +290,9 @@ def _history(patch: Patch) -> None:
 def _said_once(patch: Patch) -> None:
     send = OwedAcks._send
 
-    def once(self: OwedAcks, transfer: IncomingTransfer, conversation: Conversation, now_ns: int) -> None:
-        if transfer.acked != transfer.sequence.committed:
-            send(self, transfer, conversation, now_ns)
+    def once(self: OwedAcks, stream: IncomingStream, conversation: Conversation, now_ns: int) -> None:
+        if stream.acked != stream.sequence.committed:
+            send(self, stream, conversation, now_ns)
 
     patch.setattr(OwedAcks, "_send", once)
 
@@ -359,7 +359,7 @@ def _not_asked(patch: Patch) -> None:
 
 @BUGS.by_search("a quota is not asked", FULL, "whose quota is")
 def _no_quota(patch: Patch) -> None:
-    patch.setattr(Admission, "_is_full", lambda self, transfer, mailbox: False)
+    patch.setattr(Admission, "_is_full", lambda self, stream, mailbox: False)
 
 
 @BUGS.by_search("what is refused is delivered as well", REFUSED, "delivered, and dead letters as well")
@@ -368,18 +368,18 @@ def _refused_and_delivered(patch: Patch) -> None:
 
     def generous(
         self: Inbox,
-        transfer: IncomingTransfer,
+        stream: IncomingStream,
         header: SequenceHeader,
         arrival: Arrival,
         reason: RejectReason,
         turn: Turn,
     ) -> None:
-        reject(self, transfer, header, arrival, reason, turn)
-        body, delivery = header.body, transfer.delivery
+        reject(self, stream, header, arrival, reason, turn)
+        body, delivery = header.body, stream.delivery
         packet = QueuedPacket(
-            [], header.origin, header.lane, header.sequence, header.number, delivery, 1, len(body), [body]
+            [], header.origin, header.stream, header.sequence, header.number, delivery, 1, len(body), [body]
         )
-        self._queues.put(transfer.queue, packet, body[:HEAD_BYTES], turn)
+        self._queues.put(stream.queue, packet, body[:HEAD_BYTES], turn)
 
     patch.setattr(Inbox, "_reject", generous)
 

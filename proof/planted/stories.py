@@ -78,7 +78,7 @@ class _Pair(NamedTuple):
     def send(self, queue: str, bodies: list[bytes]) -> None:
         """Messages for a queue of the receiver, each in a packet of its own."""
         for body in bodies:
-            outgoing = self.sender.live.outgoing_queue(self.receiver.address, queue, Delivery.TRANSACTIONAL)
+            outgoing = self.sender.live.outgoing_stream(self.receiver.address, queue, Delivery.TRANSACTIONAL)
             self.sender.live.submit(outgoing, body, len(body))
             self.sender.drain()
             self.world.run(MS)
@@ -158,7 +158,7 @@ def _overtaken() -> str:
     with _pair("hold", ("open",)) as pair:
         pair.network.faults = Faults(delay_ns=5 * MS, loss=0.2, reorder=0.3)
         sender = pair.sender.live
-        outgoing = sender.outgoing_queue(pair.receiver.address, "closed", Delivery.EXPRESS)
+        outgoing = sender.outgoing_stream(pair.receiver.address, "closed", Delivery.EXPRESS)
         for body in BODIES:
             ticket = sender.submit(outgoing, body, len(body))
             sender.await_stage(outgoing, ticket, Stage.RECEIVED, told.append)
@@ -176,14 +176,14 @@ def _late() -> str:
     settings = NodeSettings(retire_after_s=1.0)
     with _hosts(settings, settings) as pair:
         live, to = pair.sender.live, pair.receiver.address
-        outgoing = live.outgoing_queue(to, "q", Delivery.TRANSACTIONAL)
+        outgoing = live.outgoing_stream(to, "q", Delivery.TRANSACTIONAL)
         live.submit(outgoing, BODIES[0], len(BODIES[0]))
         pair.sender.drain()
         while not outgoing.sequence.entries:
             pair.world.run(MS)
         entry = outgoing.sequence.entries[1]
         packet = SequenceHeader(
-            live.node_id, outgoing.lane, outgoing.sequence.sequence, 1, 0, "q", False, entry.body or b""
+            live.node_id, outgoing.stream_number, outgoing.sequence.sequence, 1, 0, "q", False, entry.body or b""
         )
         pair.world.run(10 * SECOND)
         (conversation,) = live.handshakes.conversations.values()
@@ -241,7 +241,7 @@ def _events() -> str:
     """Five messages of which the third is too late: an interval tells of two, of it alone, and of two."""
     with _hosts(AMPS, AMPS) as pair:
         engine, now_ms = pair.sender.live, (pair.world.now_ns + WALL_NS) // MS
-        outgoing = engine.outgoing_queue(pair.receiver.address, "q", Delivery.TRANSACTIONAL)
+        outgoing = engine.outgoing_stream(pair.receiver.address, "q", Delivery.TRANSACTIONAL)
         assert AMPS.ack_events is not None
         events = AckEvents(terms_of(AMPS.ack_events, 1), 0, lambda: None)
         engine.watching.begin(outgoing, events)
@@ -306,7 +306,7 @@ def _died() -> str:
         pair.receiver.end()
         pair.receiver.start()
         pair.world.run(10 * SECOND)
-        waits = any(outgoing.busy for outgoing in pair.sender.live.outbox.queues)
+        waits = any(outgoing.busy for outgoing in pair.sender.live.outbox.streams)
         return "ten seconds after its peer died, the sender still waits" if waits else ""
 
 

@@ -211,9 +211,9 @@ def describe_packet(content: bytes) -> str:
     if isinstance(packet, wire.RejectPacket):
         return f"reject of {packet.number}: {packet.reason}"
     if isinstance(packet, wire.HoldPacket):
-        return f"hold of lane {packet.lane}, turn {packet.turn}: {'stop' if packet.stop else 'go'}"
+        return f"hold of stream {packet.stream}, turn {packet.turn}: {'stop' if packet.stop else 'go'}"
     if isinstance(packet, wire.EndPacket):
         what = "is forgotten" if packet.answer else f"has ended, and all from {packet.since} on"
-        return f"sequence {packet.sequence} of lane {packet.lane} {what}"
+        return f"sequence {packet.sequence} of stream {packet.stream} {what}"
     said = b" ".join(unpack(packet.body).bodies).decode()
     return f"number {packet.number} after {packet.previous} of sequence {packet.sequence}, {said}"

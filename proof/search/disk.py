@@ -13,13 +13,14 @@ from triack.base.commit import (
     MessageIndex,
     MessageRow,
     OutgoingIndex,
-    OutgoingQueueRow,
     OutgoingRow,
+    OutgoingStreamRow,
     PeerRow,
     PositionRow,
     Read,
     StoreContent,
 )
+from triack.base.names import StreamId
 
 __all__ = ["Disk"]
 
@@ -36,23 +37,23 @@ class Disk:
     serial: int = 0
     starts: dict[int, int] = field(default_factory=dict)
     peers: dict[bytes, PeerRow] = field(default_factory=dict)
-    lanes: dict[int, OutgoingQueueRow] = field(default_factory=dict)
+    streams: dict[int, OutgoingStreamRow] = field(default_factory=dict)
     outgoing: dict[int, OutgoingRow] = field(default_factory=dict)
     queues: dict[int, str] = field(default_factory=dict)
     messages: dict[int, MessageRow] = field(default_factory=dict)
     progress: dict[int, bytes] = field(default_factory=dict)
-    positions: dict[tuple[bytes, int], PositionRow] = field(default_factory=dict)
+    positions: dict[StreamId, PositionRow] = field(default_factory=dict)
     state: dict[str, bytes] = field(default_factory=dict)
 
     def apply(self, commit: Commit) -> None:
         """Make a commit durable."""
         self.serial = commit.serial or self.serial
         self.queues.update(commit.queues)
-        for lane in commit.lane_deletes:
-            self.lanes.pop(lane, None)
-        for stream in commit.position_deletes:
-            self.positions.pop(stream, None)
-        self.lanes.update(commit.lanes)
+        for stream in commit.stream_deletes:
+            self.streams.pop(stream, None)
+        for stream_id in commit.position_deletes:
+            self.positions.pop(stream_id, None)
+        self.streams.update(commit.streams)
         self.outgoing.update((row.key, row) for row in commit.outgoing)
         self.messages.update((row.key, row) for several in commit.messages for row in several.packets())
         self.positions.update(commit.positions)
@@ -74,7 +75,7 @@ class Disk:
             self.starts[self.start] = self.serial
         content.starts = dict(self.starts)
         content.peers = dict(sorted(self.peers.items()))
-        content.lanes = [row for _, row in sorted(self.lanes.items())]
+        content.streams = [row for _, row in sorted(self.streams.items())]
         content.outgoing = [
             OutgoingIndex(row.key, row.messages, row.reach_by_ms, len(row.body))
             for _, row in sorted(self.outgoing.items())
@@ -88,7 +89,7 @@ class Disk:
 
     def _index(self, row: MessageRow) -> MessageIndex:
         (body,), progress = row.bodies, self.progress.get(row.key)
-        stream = row.origin, row.lane, row.sequence, row.number
+        stream = row.origin, row.stream, row.sequence, row.number
         return MessageIndex(row.key, *stream, len(body), body[:HEAD_BYTES], progress, row.delivery)
 
     def read(self, read: Read) -> None:

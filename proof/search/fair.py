@@ -88,7 +88,7 @@ class _Run:
             name = "ab"[host.side]
             if host.job is not None or engine.busy_storing:
                 return f"{name} is still storing"
-            if any(outgoing.busy for outgoing in engine.outbox.queues):
+            if any(outgoing.busy for outgoing in engine.outbox.streams):
                 return f"{name} still waits for acknowledgements"
             if sorted(other.witness.kept) != sorted(witness.queued):
                 return f"{name} queued {witness.queued}, the other side has {other.witness.kept}"

@@ -202,7 +202,7 @@ class Host(EngineHost):
     def _do_submit(self, _: object) -> None:
         self.submitted += 1
         body = f"{'ab'[self.side]}{self.submitted}".encode()
-        outgoing = self.engine.outgoing_queue(address_of(1 - self.side), QUEUE, self.part.delivery)
+        outgoing = self.engine.outgoing_stream(address_of(1 - self.side), QUEUE, self.part.delivery)
         self.engine.submit(outgoing, body, len(body))
 
     def _do_disk(self, _: object) -> None:

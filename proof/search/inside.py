@@ -37,7 +37,7 @@ RETIRE = "retire"
 """The name of the timer by which idle streams end; only worlds that are about it let it run out."""
 
 TimerKey = tuple[str, int, str]
-"""What kind of timer, whose (a connection id, a lane, or 0), and its name."""
+"""What kind of timer, whose (a connection id, a stream, or 0), and its name."""
 
 
 def conversations(engine: Engine) -> dict[int, Conversation]:
@@ -55,10 +55,10 @@ def timers(engine: Engine) -> Iterator[TimerKey]:
             yield ("session", connection, timer.name)
     for transfer in engine.inbox.order_acks.streams:
         if transfer.sequence.ack.state is AckState.OWED:
-            yield ("order ack", transfer.lane, "idle")
-    for outgoing in engine.outbox.queues:
+            yield ("order ack", transfer.number, "idle")
+    for outgoing in engine.outbox.streams:
         if outgoing.sequence.awaits_order_ack:
-            yield ("resend", outgoing.lane, "tier")
+            yield ("resend", outgoing.stream_number, "tier")
     for number, link in enumerate(engine.outbox.links.values()):
         if link.conversation is None and link.busy and link.retry_at_ns and not engine.draining:
             yield ("connect", number, "retry")
@@ -75,11 +75,11 @@ def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
         stillness.expire_session(stillness.session_of(conversations(engine)[owner]), Timer[name], now_ns)
     elif kind == "order ack":
         for transfer in engine.inbox.order_acks.streams:
-            if transfer.lane == owner:
+            if transfer.number == owner:
                 stillness.expire_debt(transfer.sequence.ack)
     elif kind == "resend":
-        for outgoing in engine.outbox.queues:
-            if outgoing.lane == owner:
+        for outgoing in engine.outbox.streams:
+            if outgoing.stream_number == owner:
                 stillness.expire_tier(outgoing.sequence.tier, now_ns)
     elif kind == "commit":
         stillness.expire_commit(engine.jobs, now_ns)
@@ -122,7 +122,7 @@ def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
     for link in engine.outbox.links.values():
         # How long to wait before the next connect; but it may come at any moment.
         stillness.forget_waits(link, now_ns + RETRY_NS)
-    for outgoing in engine.outbox.queues:
+    for outgoing in engine.outbox.streams:
         stillness.normalize_sequence(outgoing.sequence, now_ns)
     for counter in (engine.drops, engine.closes):
         counter.clear()

@@ -17,7 +17,7 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.jobs import Jobs
 from triack.queues.manager.transmitter import Transmitter
-from triack.queues.peers.calling import Calling
+from triack.queues.peers.dialer import Dialer
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.owed_acks import OwedAcks
@@ -268,11 +268,11 @@ def forget_waits(link: Link, retry_at_ns: int) -> None:
     patience._opened_at_ns = None
     link.silent = False
     if not link.is_connecting:
-        forget_calls(link.calling)
+        forget_calls(link.dialer)
     link.retry_at_ns = retry_at_ns if link.retry_at_ns and link.conversation is None else 0
 
 
-def forget_calls(calling: Calling) -> None:
+def forget_calls(calling: Dialer) -> None:
     """How long a peer was called only sets the next wait."""
     calling.handle_opened()
 
@@ -304,8 +304,8 @@ def _set_queues(queues: LocalQueues) -> None:
 
 def _set_owed(owed: OwedAcks) -> None:
     owed._deadlines = Deadlines()
-    for transfer in owed._owing:
-        owed._deadlines.set(transfer, transfer.sequence.ack.deadline_ns)
+    for stream in owed._owing:
+        owed._deadlines.set(stream, stream.sequence.ack.deadline_ns)
 
 
 def _set_outbox(outbox: Outbox) -> None:
@@ -313,7 +313,7 @@ def _set_outbox(outbox: Outbox) -> None:
     for peer in outbox.retirement._idle:
         outbox.retirement._set_deadline(peer)
     outbox._deadlines = Deadlines()
-    for outgoing in outbox._by_lane.values():
+    for outgoing in outbox._by_number.values():
         outbox._look_at(outgoing)
     for link in outbox.links.values():
         if link.conversation is None and link.busy:

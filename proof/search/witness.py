@@ -24,7 +24,7 @@ from triack.session.protocol.states import SessionState
 __all__ = ["Talk", "Violation", "Witness", "sentence"]
 
 Place = tuple[int, int, int]
-"""OutgoingQueue, sequence and number of a packet."""
+"""OutgoingStream, sequence and number of a packet."""
 
 _LATER = {
     SessionState.CONNECTING: {SessionState.OPEN, SessionState.DRAINING, SessionState.CLOSED},
@@ -142,13 +142,13 @@ class Witness:
     def note_commit(self, commit: Commit) -> None:
         """A commit is durable."""
         for row in commit.outgoing:
-            lane, number = split_key(row.key)
+            stream, number = split_key(row.key)
             for body in unpack(row.body).bodies:
                 self.queued.append(body)
-                self.places[body] = (lane, commit.lanes[lane].sequence, number)
+                self.places[body] = (stream, commit.streams[stream].sequence, number)
         for message in (packet for row in commit.messages for packet in row.packets()):
             _add_new(self.kept, unpack(message.bodies[0]).bodies)
-            self.durable[(message.lane, message.sequence, message.number)] = None
+            self.durable[(message.stream, message.sequence, message.number)] = None
 
     def note_read(self, body: bytes, *, redelivered: bool, express: bool) -> None:
         """The application was handed a message."""
@@ -212,17 +212,17 @@ class Witness:
             self._check_number(talk, frame.number, packet)
 
     def _check_number(self, talk: Talk, number: int, packet: wire.SequenceHeader) -> None:
-        place = (packet.lane, packet.sequence, packet.number)
+        place = (packet.stream, packet.sequence, packet.number)
         if self.bodies.setdefault(place, packet.body) != packet.body:
             raise Violation(f"number {packet.number} of sequence {packet.sequence} was used for two packets")
         for other in sorted(talk.sent.keys() - talk.acked - {number}):
             sent = wire.decode(talk.sent[other])
-            if isinstance(sent, wire.SequenceHeader) and (sent.lane, sent.sequence, sent.number) == place:
+            if isinstance(sent, wire.SequenceHeader) and (sent.stream, sent.sequence, sent.number) == place:
                 raise Violation(f"packet {other} of session {talk.session:x} was sent again as packet {number}")
 
     def _check_order_ack(self, packet: wire.OrderAckPacket) -> None:
         for number in range(1, packet.number + 1):
-            if (packet.lane, packet.sequence, number) not in self.durable:
+            if (packet.stream, packet.sequence, number) not in self.durable:
                 raise Violation(f"order ack to {packet.number} left, and number {number} is not on disk")
 
     def _check_ack(self, talk: Talk, frame: AckFrame) -> None:
@@ -238,7 +238,7 @@ class Witness:
             packet = wire.decode(content)
             if not isinstance(packet, wire.SequenceHeader) or delivery not in DURABLE:
                 continue
-            if (packet.lane, packet.sequence, packet.number) not in self.durable:
+            if (packet.stream, packet.sequence, packet.number) not in self.durable:
                 raise Violation(f"store ack of packet {number}, whose message is not on disk")
 
     # ---- what the other side must be held against
@@ -246,10 +246,10 @@ class Witness:
     def forgotten(self, engine: Engine, on_disk: set[tuple[int, int]]) -> tuple[bytes, ...]:
         """Queued messages that the node would not send again: it has let them go, or could not after a crash."""
         held = {
-            (outgoing.lane, number)
-            for outgoing in engine.outbox.queues
+            (outgoing.stream_number, number)
+            for outgoing in engine.outbox.streams
             for number in outgoing.sequence.entries
-            if (outgoing.lane, number) in on_disk
+            if (outgoing.stream_number, number) in on_disk
         }
         return tuple(body for body in self.queued if self.places[body][::2] not in held)
 

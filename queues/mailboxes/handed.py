@@ -57,7 +57,7 @@ def _begin(queue: str, run: Run) -> dict[str, Any]:
     return {
         "queue": queue,
         "origin": packet.origin.hex(),
-        "lane": packet.lane,
+        "stream": packet.stream,
         "sequence": packet.sequence,
         "class": LABELS[packet.delivery],
         "redelivered": run.redelivered,
@@ -73,7 +73,7 @@ def _follows(before: Run, after: Run) -> bool:
     return (
         after.first == 0
         and other.number == one.number + 1
-        and other.lane == one.lane
+        and other.stream == one.stream
         and other.sequence == one.sequence
         and other.origin == one.origin
         and after.redelivered is before.redelivered

@@ -60,7 +60,7 @@ class IncomingRun:
         for step, body in enumerate(self.bodies):
             yield SequenceHeader(
                 first.origin,
-                first.lane,
+                first.stream,
                 first.sequence,
                 first.number + step,
                 first.previous + step * self.previous_step,
@@ -77,7 +77,7 @@ class IncomingRun:
         for number, (body, count, sent_at_ms, receive_by_ms) in enumerate(contents, first.number):
             size_bytes = len(body)
             packet = QueuedPacket(
-                (), first.origin, first.lane, first.sequence, number, delivery, count, size_bytes, (body,)
+                (), first.origin, first.stream, first.sequence, number, delivery, count, size_bytes, (body,)
             )
             packet.sent_at_ms, packet.receive_by_ms, packet.charged_bytes = sent_at_ms, receive_by_ms, size_bytes
             packets.append(packet)

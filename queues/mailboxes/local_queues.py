@@ -27,7 +27,7 @@ from triack.queues.mailboxes.queued_packet import indices_of
 from triack.queues.mailboxes.quotas import Account, PayerOf
 from triack.queues.mailboxes.redelivery import Return, Wait, wait_after_death_ms, wait_ms
 from triack.queues.mailboxes.run import Run
-from triack.queues.mailboxes.system_queues import DEAD_LETTER_LANE, DEAD_LETTER_QUEUE, STANDING_QUEUES, system_queue
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, DEAD_LETTER_STREAM, STANDING_QUEUES, system_queue
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import MAX_PROPERTIES_BYTES, NO_DEAD_LETTER, Outgoing, pack_one, write_properties
 
@@ -109,7 +109,7 @@ class LocalQueues:
             packet = QueuedPacket(
                 keys=range(index.key, index.key + 1),
                 origin=index.origin,
-                lane=index.lane,
+                stream=index.stream,
                 sequence=index.sequence,
                 number=index.number,
                 delivery=Delivery(index.delivery),
@@ -207,7 +207,7 @@ class LocalQueues:
             packet.keys = range(key, key + 1)
         bodies = [packet.pieces[0] for packet in packets]
         turn.commit.messages.append(
-            MessageRow(first_key, first.origin, first.lane, first.sequence, first.number, bodies, first.delivery)
+            MessageRow(first_key, first.origin, first.stream, first.sequence, first.number, bodies, first.delivery)
         )
         mailbox.next_position += len(packets)
         self.waiting.add(packets[0].origin, sum([packet.size_bytes for packet in packets]))
@@ -231,7 +231,7 @@ class LocalQueues:
         if letters.when_full == "keep" and not self.mailboxes[DEAD_LETTER_QUEUE].fill.fits(1, len(body)):
             self._drops[DropReason.DEAD_LETTERS_FULL] += 1
             return
-        packet = QueuedPacket((), origin, DEAD_LETTER_LANE, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
+        packet = QueuedPacket((), origin, DEAD_LETTER_STREAM, 1, ordinal, Delivery.RECOVERABLE, 1, len(body), [body])
         self.put(DEAD_LETTER_QUEUE, packet, body[:HEAD_BYTES], turn)
 
     def _drop_oldest_letters(self) -> None:

@@ -17,13 +17,14 @@ from heapq import merge as merge_sorted
 from itertools import groupby, islice, takewhile
 
 from triack.base.delivery import DURABLE, Delivery
+from triack.base.names import StreamId
 from triack.base.news import QueueOverQuota
 from triack.base.reasons import DropReason
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.line import CACHE_BYTES, Cache, Line
-from triack.queues.mailboxes.partials import Partial, Partials, StreamKey
+from triack.queues.mailboxes.partials import Partial, Partials
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, merge
 from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
@@ -236,13 +237,15 @@ class Mailbox:
         if fragment is None:
             packet.count = count_of(head)
             self._count(packet, packet.count - (progress.acked.bit_count() if progress else 0), packet.size_bytes)
-        elif not self.partials.expects(packet.origin, packet.lane, fragment[0]):
+        elif not self.partials.expects(packet.origin, packet.stream, fragment[0]):
             ordinal, _, _, total_bytes = fragment
             self.partials.begin(packet, ordinal, total_bytes)
             self._count(packet, 1, total_bytes)
         elif packet.delivery not in DURABLE:
             # As long as it is a piece it takes as much as a message does.
-            self.partials.of((packet.origin, packet.lane))[fragment[0]].overhead_bytes += EXPRESS_OVERHEAD_BYTES
+            self.partials.of(StreamId(packet.origin, packet.stream))[
+                fragment[0]
+            ].overhead_bytes += EXPRESS_OVERHEAD_BYTES
             self._notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
 
     def charge_run(self, run: IncomingRun, delivery: Delivery) -> list[QueuedPacket]:
@@ -287,17 +290,19 @@ class Mailbox:
     # ---- putting
 
     def _drop_overtaken(self, packet: QueuedPacket, ordinal: int | None) -> None:
-        stream = (packet.origin, packet.lane)
+        stream = StreamId(packet.origin, packet.stream)
         self._drop_partials(stream, self.partials.overtaken(stream, ordinal))
 
-    def drop_unfinished(self, origin: bytes, lane: int, first: int, last: int) -> None:
+    def drop_unfinished(self, origin: bytes, stream: int, first: int, last: int) -> None:
         """Drop unfinished messages that nobody sends any more: packets with these numbers are wanted no more."""
-        self._drop_partials((origin, lane), self.partials.unsent((origin, lane), first, last))
+        self._drop_partials(StreamId(origin, stream), self.partials.unsent(StreamId(origin, stream), first, last))
 
-    def drop_stream(self, origin: bytes, lane: int) -> None:
+    def drop_stream(self, origin: bytes, stream: int) -> None:
         """Drop the unfinished messages of a stream that has ended."""
-        stream = (origin, lane)
-        self._drop_partials(stream, [ordinal for ordinal, partial in self.partials.of(stream).items() if partial.rows])
+        stream_id = StreamId(origin, stream)
+        self._drop_partials(
+            stream_id, [ordinal for ordinal, partial in self.partials.of(stream_id).items() if partial.rows]
+        )
 
     def drop_unfinished_express(self, origin: bytes) -> None:
         """Drop unfinished express messages of a process that is gone: nobody has the rest of them."""
@@ -310,7 +315,7 @@ class Mailbox:
             )
             self._drop_partials(stream, list(express))
 
-    def _drop_partials(self, stream: StreamKey, ordinals: list[int]) -> None:
+    def _drop_partials(self, stream: StreamId, ordinals: list[int]) -> None:
         """Their rows are orphans: nothing will ever read them, so the next commit removes them."""
         for ordinal in ordinals:
             partial = self.partials.pop(stream, ordinal)
@@ -342,7 +347,7 @@ class Mailbox:
         self, packet: QueuedPacket, fragment: tuple[int, int, int, int], progress: Progress | None
     ) -> None:
         ordinal, offset, length, total_bytes = fragment
-        stream = (packet.origin, packet.lane)
+        stream = StreamId(packet.origin, packet.stream)
         partials = self.partials.of(stream)
         partial = partials.get(ordinal)
         if partial is None or offset in partial.rows or partial.total_bytes != total_bytes:

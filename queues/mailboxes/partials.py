@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from triack.base.names import StreamId
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 
-__all__ = ["Partial", "Partials", "StreamKey"]
-
-StreamKey = tuple[bytes, int]
-"""Who sends, and its number there."""
+__all__ = ["Partial", "Partials"]
 
 
 @dataclass(slots=True)
@@ -56,9 +54,9 @@ class Partials:
     __slots__ = ("_by_stream",)
 
     def __init__(self) -> None:
-        self._by_stream: dict[StreamKey, dict[int, Partial]] = {}
+        self._by_stream: dict[StreamId, dict[int, Partial]] = {}
 
-    def of(self, stream: StreamKey) -> dict[int, Partial]:
+    def of(self, stream: StreamId) -> dict[int, Partial]:
         """Those of a stream. Only to be looked at."""
         return self._by_stream.get(stream, {})
 
@@ -67,20 +65,20 @@ class Partials:
         return sum(map(len, self._by_stream.values()))
 
     @property
-    def streams(self) -> list[StreamKey]:
+    def streams(self) -> list[StreamId]:
         """Those that have any."""
         return list(self._by_stream)
 
-    def of_origin(self, origin: bytes) -> list[StreamKey]:
+    def of_origin(self, origin: bytes) -> list[StreamId]:
         """The streams of a node that have any."""
         return [stream for stream in self._by_stream if stream[0] == origin]
 
     def begin(self, packet: QueuedPacket, ordinal: int, total_bytes: int) -> None:
         """The first packet of a message has come; it is no piece of it before its commit."""
-        partials = self._by_stream.setdefault((packet.origin, packet.lane), {})
+        partials = self._by_stream.setdefault(StreamId(packet.origin, packet.stream), {})
         partials[ordinal] = Partial(total_bytes, packet.number)
 
-    def pop(self, stream: StreamKey, ordinal: int) -> Partial:
+    def pop(self, stream: StreamId, ordinal: int) -> Partial:
         """It is whole, or given up."""
         partials = self._by_stream[stream]
         partial = partials.pop(ordinal)
@@ -88,21 +86,21 @@ class Partials:
             del self._by_stream[stream]
         return partial
 
-    def expects(self, origin: bytes, lane: int, ordinal: int) -> bool:
+    def expects(self, origin: bytes, stream: int, ordinal: int) -> bool:
         """Whether a message was begun. Room for all of it was taken then."""
-        return ordinal in self.of((origin, lane))
+        return ordinal in self.of(StreamId(origin, stream))
 
-    def awaits_beyond(self, origin: bytes, lane: int, number: int) -> bool:
+    def awaits_beyond(self, origin: bytes, stream: int, number: int) -> bool:
         """Whether a message was begun by a packet of a higher number, and more of it is to come."""
-        return any(partial.begun_by > number for partial in self.of((origin, lane)).values())
+        return any(partial.begun_by > number for partial in self.of(StreamId(origin, stream)).values())
 
-    def overtaken(self, stream: StreamKey, ordinal: int | None) -> list[int]:
+    def overtaken(self, stream: StreamId, ordinal: int | None) -> list[int]:
         """Those that are dead when something else follows in an ordered stream, such as this one: their rest expired.
 
         One that has no row yet is younger: its packets wait for their commit.
         """
         return [other for other, partial in self.of(stream).items() if other != ordinal and partial.rows]
 
-    def unsent(self, stream: StreamKey, first: int, last: int) -> list[int]:
+    def unsent(self, stream: StreamId, first: int, last: int) -> list[int]:
         """Those that nobody sends any more, as their last packet has one of these numbers."""
         return [ordinal for ordinal, partial in self.of(stream).items() if first <= partial.last_number <= last]

@@ -29,7 +29,7 @@ class QueuedPacket:
 
     keys: Sequence[int]
     origin: bytes
-    lane: int
+    stream: int
     sequence: int
     number: int
     delivery: int
@@ -100,7 +100,7 @@ def merge(rows: list[QueuedPacket], charged_bytes: int) -> QueuedPacket:
     return QueuedPacket(
         keys=[key for row in rows for key in row.keys],
         origin=first.origin,
-        lane=first.lane,
+        stream=first.stream,
         sequence=first.sequence,
         number=rows[-1].number,
         delivery=first.delivery,

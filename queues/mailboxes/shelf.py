@@ -51,7 +51,7 @@ class _Record(NamedTuple):
 
 
 Stream = tuple[bytes, int, int, int, bool]
-"""What most packets have in common: origin, lane, sequence, class, and whether they come from an earlier process."""
+"""What most packets have in common: origin, stream, sequence, class, and whether they come from an earlier process."""
 
 
 class Shelf:
@@ -168,7 +168,7 @@ class Shelf:
         return index if index < len(self._starts) and self._starts[index] == start else None
 
     def _encode(self, packet: QueuedPacket) -> bytes:
-        stream = (packet.origin, packet.lane, packet.sequence, packet.delivery, packet.restored)
+        stream = (packet.origin, packet.stream, packet.sequence, packet.delivery, packet.restored)
         number = self._numbers.setdefault(stream, len(self._streams))
         if number == len(self._streams):
             self._streams.append(stream)
@@ -190,11 +190,11 @@ class Shelf:
         kept = self._kept.get(record.place)
         if kept is not None:
             return kept
-        origin, lane, sequence, delivery, restored = self._streams[record.stream]
+        origin, stream, sequence, delivery, restored = self._streams[record.stream]
         return QueuedPacket(
             keys=range(record.key, record.key + record.rows),
             origin=origin,
-            lane=lane,
+            stream=stream,
             sequence=sequence,
             number=record.number,
             delivery=delivery,

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from triack.queues.node_settings import Limits, Quota
 
 __all__ = [
-    "DEAD_LETTER_LANE",
     "DEAD_LETTER_QUEUE",
+    "DEAD_LETTER_STREAM",
     "REPLY_QUEUE",
     "STANDING_QUEUES",
     "SYSTEM_QUEUES",
@@ -27,7 +27,7 @@ DEAD_LETTER_QUEUE: Final = "dead-letter"
 """It is the oldest of them, and its name is in the tools of users: it has no prefix."""
 REPLY_QUEUE: Final = f"{PREFIX}replies"
 """A reply that answers nothing is dropped there."""
-DEAD_LETTER_LANE: Final = 0
+DEAD_LETTER_STREAM: Final = 0
 """No stream has it: dead letters are numbered by their ordinals at their origins."""
 
 

@@ -13,10 +13,10 @@ from typing import Any, Self
 from triack.base.commit import Read, key_of
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
-from triack.ordering.outgoing import EntryState
+from triack.ordering.outgoing import StreamPacketState
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.packing import Unpacked, unpack_pieces
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = ["BrowsedMessage", "Position", "Sight", "cut_page", "missing", "see", "sights_of", "sights_on_the_way"]
 
@@ -128,20 +128,20 @@ def sights_of(mailbox: Mailbox, after: Position, now_ms: int) -> Iterator[Sight]
         )
 
 
-def sights_on_the_way(outgoing: OutgoingQueue, origin: bytes, after: Position) -> Iterator[Sight]:
+def sights_on_the_way(outgoing: OutgoingStream, origin: bytes, after: Position) -> Iterator[Sight]:
     """What an outgoing queue keeps until it is acknowledged, behind a position."""
-    lane, begin = (*after, 0, 0)[:2]
-    if outgoing.lane < lane:
+    stream, begin = (*after, 0, 0)[:2]
+    if outgoing.stream_number < stream:
         return
     numbers = list(outgoing.sequence.entries)
-    seen = bisect_left(numbers, begin) if outgoing.lane == lane else 0
+    seen = bisect_left(numbers, begin) if outgoing.stream_number == stream else 0
     for first in map(outgoing.sequence.entries.__getitem__, islice(numbers, seen, None)):
         entries = outgoing.sequence.message_of(first)
-        if first is not entries[0] or first.state in (EntryState.GIVEN_UP, EntryState.REJECTED):
+        if first is not entries[0] or first.state in (StreamPacketState.GIVEN_UP, StreamPacketState.REJECTED):
             continue
         whole = all(entry.body is not None for entry in entries)
         for index in range(entries[-1].messages):
-            position = (outgoing.lane, first.number, index)
+            position = (outgoing.stream_number, first.number, index)
             if position > after:
                 yield Sight(
                     position=position,
@@ -153,7 +153,7 @@ def sights_on_the_way(outgoing: OutgoingQueue, origin: bytes, after: Position) -
                     attempts=max(entry.sends for entry in entries),
                     size_bytes=sum(entry.size_bytes for entry in entries),
                     table="outgoing",
-                    keys=[key_of(outgoing.lane, entry.number) for entry in entries],
+                    keys=[key_of(outgoing.stream_number, entry.number) for entry in entries],
                     pieces=[entry.body or b"" for entry in entries] if whole else [],
                 )
 

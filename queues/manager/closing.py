@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from triack.base.printable import counted
 from triack.queues.stages import STAGES
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
 if TYPE_CHECKING:
     from triack.queues.manager.engine import Engine
@@ -27,15 +27,17 @@ class Departure:
     def __init__(self, engine: "Engine", wake: Callable[[], None]) -> None:
         self._engine = engine
         self._wake = wake
-        self._asked: dict[OutgoingQueue, int] = {}
+        self._asked: dict[OutgoingStream, int] = {}
 
     def hasten(self) -> bool:
         """Ask for the acknowledgements that are awaited, which would come by themselves, but later.
 
         Returns:
-            Whether anything is still on its way, or waits for it. What a halted peer is to get does not count.
+            Whether anything is still on its way, or waits for it. What a suspended peer is to get does not count.
         """
-        waiting = [outgoing for outgoing in self._engine.outbox.queues if outgoing.busy and not outgoing.stages.halted]
+        waiting = [
+            outgoing for outgoing in self._engine.outbox.streams if outgoing.busy and not outgoing.stages.suspended
+        ]
         for outgoing in waiting:
             last = outgoing.submitted
             if last > self._asked.get(outgoing, 0):
@@ -53,7 +55,7 @@ def way_made(engine: "Engine") -> tuple[int, ...]:
     """A value that changes whenever something that leaves has come nearer to its destination."""
     sessions = [conversation.session.stats() for conversation in engine.handshakes.conversations.values()]
     return (
-        sum(outgoing.unacknowledged for outgoing in engine.outbox.queues),
+        sum(outgoing.unacknowledged for outgoing in engine.outbox.streams),
         sum(session.is_answered for session in sessions),
         sum(session.acked for session in sessions),
     )
@@ -67,7 +69,7 @@ def left_behind(engine: "Engine", *, stored: bool) -> Counter[str]:
         stored: those that are on the disk, or those that only memory has, as no commit that has returned holds them.
     """
     counts: Counter[str] = Counter()
-    for outgoing in engine.outbox.queues:
+    for outgoing in engine.outbox.streams:
         on_disk = outgoing.messages - outgoing.unqueued if outgoing.durable else 0
         if count := on_disk if stored else outgoing.messages - on_disk:
             counts[outgoing.destination] += count

@@ -6,9 +6,9 @@ The order of effects, for one call of ``poll``:
     2. StartJob        one commit or read at a time; the host answers with ``Engine.handle_done``
     3. WriteRecords    everything else that has happened
     4. Tell            for the program and the operator
-    5. Vouch           for streams that have an open conversation now: the transport keeps them
+    5. KeepConnection           for streams that have an open conversation now: the transport keeps them
     6. Send            datagrams leave after the records that tell of them are with the operating system
-    7. Release         streams that have none any more; the last words have left
+    7. DropConnection         streams that have none any more; the last words have left
 
 Each part is absent when there is nothing to do. There is at most one job. If there is none at first, gathering what is
 sent may find that bodies must be read; the records before that job are then those of 3, too.
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from triack.base.commit import Read
 from triack.base.errors import RollbackDetected
 from triack.base.news import NodeEvent
-from triack.queues.peers.vouching import Release, Vouch
+from triack.queues.peers.vouching import DropConnection, KeepConnection
 from triack.queues.streams.group_commit import GroupCommit
 
 __all__ = ["Effect", "Job", "Send", "StartJob", "Tell", "TellRollback", "WriteRecords"]
@@ -64,4 +64,4 @@ class Send:
     datagrams: list[bytes]
 
 
-Effect = WriteRecords | StartJob | Tell | TellRollback | Vouch | Send | Release
+Effect = WriteRecords | StartJob | Tell | TellRollback | KeepConnection | Send | DropConnection

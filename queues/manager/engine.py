@@ -27,7 +27,7 @@ from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, Tel
 from triack.queues.manager.jobs import Jobs, Look
 from triack.queues.manager.link_news import News
 from triack.queues.manager.recorder import Recorder, start_record
-from triack.queues.manager.reports import Reports
+from triack.queues.manager.session_event_router import SessionEventRouter
 from triack.queues.manager.transmitter import Giving, Transmitter
 from triack.queues.manager.watching import Watching
 from triack.queues.node_settings import NodeSettings
@@ -40,7 +40,7 @@ from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
-from triack.queues.streams.outgoing_queue import OutgoingQueue, Row
+from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.session.protocol.codec import content_limit_bytes
 from triack.session.protocol.states import CloseReason, SessionState
 
@@ -169,15 +169,15 @@ class Engine:
         )
         self.news = News(self.handshakes.at)
         self.jobs = Jobs(self.queues, self.inbox, self.outbox, self.wall, self.handshakes.number)
-        self._reports = self._make_reports()
+        self._router = self._make_reports()
         self._transmitter = Transmitter(
             self.handshakes, self.outbox, self.news, report=self._report, recorder=self._recorder
         )
         self._restore(content, now_ns)
 
-    def _make_reports(self) -> Reports:
+    def _make_reports(self) -> SessionEventRouter:
         """Make what takes the events of sessions to the parts of this node."""
-        return Reports(
+        return SessionEventRouter(
             self.node_id,
             inbox=self.inbox,
             outbox=self.outbox,
@@ -200,7 +200,7 @@ class Engine:
 
     def _restore(self, content: StoreContent, now_ns: int) -> None:
         jumps = ClockJumps(content.jump)
-        jumps.restore(content.state, content.lanes, self.jobs.group.commit)
+        jumps.restore(content.state, content.streams, self.jobs.group.commit)
         turn = self.jobs.turn(now_ns)
         self.inbox.restore(content, now_ns)
         self.queues.restore(content, turn, jumps)
@@ -218,37 +218,37 @@ class Engine:
         """What a node is called in destinations; empty for this node."""
         return "" if node_id == self.node_id else self.handshakes.name_of(node_id)
 
-    def outgoing_queue(self, where: str, queue: str, delivery: Delivery) -> OutgoingQueue:
+    def outgoing_stream(self, where: str, queue: str, delivery: Delivery) -> OutgoingStream:
         """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
         return self.outgoing_to(self.resolver.resolve(where, queue), delivery)
 
-    def outgoing_to(self, target: Target, delivery: Delivery) -> OutgoingQueue:
+    def outgoing_to(self, target: Target, delivery: Delivery) -> OutgoingStream:
         """The outgoing queue to what a name means."""
         match target:
             case RemoteQueue(peer, queue):
-                return self.outbox.outgoing_queue(peer, queue, delivery, self.jobs.group.commit)
+                return self.outbox.outgoing_stream(peer, queue, delivery, self.jobs.group.commit)
             case LocalQueue() | SystemQueue():
-                return self.outbox.outgoing_queue("", target.name, delivery, self.jobs.group.commit)
+                return self.outbox.outgoing_stream("", target.name, delivery, self.jobs.group.commit)
             case _:
                 assert_never(target)
 
-    def current(self, outgoing: OutgoingQueue) -> OutgoingQueue:
+    def current(self, outgoing: OutgoingStream) -> OutgoingStream:
         """The outgoing queue that leads where this one does, for those who have kept it while time passed."""
         return self.outbox.current(outgoing, self.jobs.group.commit)
 
-    def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
+    def submit(self, outgoing: OutgoingStream, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. All that is submitted between two calls of ``poll`` is committed together."""
         return self.outbox.submit(outgoing, message, size_bytes)
 
-    def submit_many(self, outgoing: OutgoingQueue, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
+    def submit_many(self, outgoing: OutgoingStream, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
         """Accept messages, in order, as one."""
         return self.outbox.submit_many(outgoing, messages, size_bytes)
 
-    def submit_once(self, outgoing: OutgoingQueue, message: Outgoing, size_bytes: int, now_ns: int) -> Accepted:
+    def submit_once(self, outgoing: OutgoingStream, message: Outgoing, size_bytes: int, now_ns: int) -> Accepted:
         """Accept a message with a key, unless one was accepted with it before. Returns that which was."""
         return self.outbox.submit_once(outgoing, message, size_bytes, self.wall.ms(now_ns), self.jobs.group.commit)
 
-    def await_stage(self, outgoing: OutgoingQueue, ticket: int, stage: Stage, waiter: Waiter) -> None:
+    def await_stage(self, outgoing: OutgoingStream, ticket: int, stage: Stage, waiter: Waiter) -> None:
         """Call ``waiter`` when a message reaches a stage; a packet that is on its way is asked for its acks."""
         entries = outgoing.stages.wait(ticket, stage, waiter)
         link = self.outbox.links.get(outgoing.peer)
@@ -411,7 +411,7 @@ class Engine:
             return
         session.handle_datagrams(run.payloads, run.counters, now_ns)
         if conversation.known is not None:
-            conversation.known.handle_serial(session.peer_mark)
+            conversation.known.handle_serial(session.peer_commit_serial)
         self.handshakes.handle_arrived(conversation, run.newest, sender, run.size_bytes, now_ns)
         self._report(conversation, now_ns)
 
@@ -461,7 +461,7 @@ class Engine:
         self.handshakes.handle_directory_changed(now_ns)
 
     def _report(self, conversation: Conversation, now_ns: int) -> None:
-        self._reports.take(conversation, now_ns)
+        self._router.take(conversation, now_ns)
 
     def _close(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
         conversation.session.close(reason)
@@ -573,7 +573,7 @@ class Engine:
             *outbox.retirement.take_news(),
         ):
             effects += [Tell(event) for event in news]
-        if detected := self.handshakes.halted.take_detected():
+        if detected := self.handshakes.suspended.take_detected():
             effects += [TellRollback(error) for error in detected]
         vouches, releases = self.handshakes.take_vouching()
         effects += vouches
@@ -611,7 +611,7 @@ class Engine:
 
     def _start_job(self, effects: list[Effect], now_ns: int) -> None:
         """Give the store its next job, unless it has one; what the job changes is on record before."""
-        self.outbox.giving_up.note(now_ns)
+        self.outbox.dead_lettering.note(now_ns)
         jobs = self.jobs
         if self.failure is not None or jobs.running is not None:
             return
@@ -639,7 +639,7 @@ class Engine:
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.STORE_FAILED, now_ns)
         self.jobs.fail(job, error)
-        for outgoing in self.outbox.queues:
+        for outgoing in self.outbox.streams:
             outgoing.stages.fail_all(str(error))
         self.watching.end()
         for mailbox in self.queues.mailboxes.values():
@@ -648,12 +648,12 @@ class Engine:
     @property
     def closes(self) -> Counter[str]:
         """Sessions that ended, by reason."""
-        return self._reports.closes
+        return self._router.closes
 
     @property
     def rollbacks(self) -> dict[str, str]:
         """Peers that this node speaks to no more: node id in hex, and whose store it is (own, peer, unknown)."""
-        return self.handshakes.halted.sides
+        return self.handshakes.suspended.sides
 
     # ---- closing
 

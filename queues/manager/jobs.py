@@ -109,7 +109,7 @@ class Jobs:
         return self._lazy_until_ns if self.running is None and not self._ended else None
 
     def _next(self, turn: Turn, *, at_once: bool) -> Job | None:
-        self._outbox.giving_up.dead_letter(turn)
+        self._outbox.dead_lettering.dead_letter(turn)
         self._queues.expiry.dead_letter_expired(turn)
         read_next, self._read_next = self._read_next, False
         if read_next and (read := self._next_read()) is not None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent, PeerUnknown
 from triack.base.paths import address_in
 from triack.queues.manager.effects import Tell
-from triack.queues.peers.calling import WaitsFor
+from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Conversation, Link
 from triack.session.protocol.states import CloseReason
 
@@ -62,9 +62,9 @@ class News:
 
     def _be_silent(self, link: Link, cause: str = "") -> None:
         """A peer does not answer where it was called last: told when it was called wherever it may be."""
-        if not link.silent and link.calling.is_last:
+        if not link.silent and link.dialer.is_last:
             link.silent = True
-            self._events.append(PeerSilent(link.calling.address, cause or f"no answer from {link.peer}"))
+            self._events.append(PeerSilent(link.dialer.address, cause or f"no answer from {link.peer}"))
 
     def take(self) -> list[Tell]:
         """Everything since the last call."""

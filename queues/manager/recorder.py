@@ -30,7 +30,7 @@ DROPS_EVERY_NS = 1_000_000_000
 """A flood of bad datagrams must not become a flood of records: drops are written down once a second."""
 
 _Stream = tuple[Delivery, bytes, int, int]
-"""Class, origin, lane and sequence."""
+"""Class, origin, stream and sequence."""
 
 
 class _Run:
@@ -168,7 +168,7 @@ class Recorder:
             self._add_packet("packet_sent", now_ns, session, resend, sent.number, None).size += sent.size_bytes
             return
         outgoing, entry = context.outgoing, context.entry
-        stream = sent.delivery, self._node, outgoing.lane, outgoing.sequence.sequence
+        stream = sent.delivery, self._node, outgoing.stream_number, outgoing.sequence.sequence
         carries = entry.number, context.previous, entry.messages
         run = self._add_packet("packet_sent", now_ns, session, resend, sent.number, stream, *carries)
         run.size += sent.size_bytes
@@ -185,14 +185,14 @@ class Recorder:
         if not isinstance(packet, SequenceHeader):
             self._add_packet("packet_received", now_ns, session, duplicate, number, None).size += size
             return
-        stream = event.delivery, packet.origin, packet.lane, packet.sequence
+        stream = event.delivery, packet.origin, packet.stream, packet.sequence
         carries = packet.number, packet.previous, messages_in(packet.body)
         self._add_packet("packet_received", now_ns, session, duplicate, number, stream, *carries).size += size
 
     def add_run(self, session: str, arrived: IncomingRun, delivery: Delivery, now_ns: int) -> None:
         """Record packets that arrived for the first time."""
         header = arrived.header
-        stream = delivery, header.origin, header.lane, header.sequence
+        stream = delivery, header.origin, header.stream, header.sequence
         carries = header.number, header.previous, arrived.counts[0]
         run = self._add_packet("packet_received", now_ns, session, False, arrived.packet, stream, *carries)
         run.size += arrived.size_bytes
@@ -246,9 +246,9 @@ class Recorder:
             if run.stream is None:
                 fields["class"] = Delivery.EXPRESS.label
             else:
-                delivery, origin, lane, sequence = run.stream
+                delivery, origin, stream, sequence = run.stream
                 fields["class"], fields["origin"] = delivery.label, origin.hex()
-                fields["lane"], fields["sequence"] = lane, sequence
+                fields["stream"], fields["sequence"] = stream, sequence
                 fields["number"], fields["previous"], fields["counts"] = run.number, run.previous, run.counts
             fields["resend" if run.event == "packet_sent" else "duplicate"] = run.flag
             fields["size"] = run.size

@@ -19,9 +19,9 @@ from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.peers.path import CHALLENGE_BYTES
 from triack.queues.peers.session_port import SessionPort
-from triack.queues.streams.incoming_transfer import IncomingTransfer
+from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.outbox import Outbox
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.session.protocol.events import TransmitKind
 from triack.session.protocol.states import SessionState
 
@@ -130,12 +130,12 @@ class Transmitter:
         else:
             self.deadlines.set(conversation, conversation.next_deadline())
 
-    def route(self, transfer: IncomingTransfer) -> Conversation | None:
+    def route(self, stream: IncomingStream) -> Conversation | None:
         """The conversation for an order ack: the one its packets came by, or another with the same node."""
-        via = transfer.via
-        if (via is not None and via.is_open) or not transfer.heard:
+        via = stream.via
+        if (via is not None and via.is_open) or not stream.heard:
             return via
-        return next((other for other in self._handshakes.with_peer(transfer.origin) if other.is_open), None)
+        return next((other for other in self._handshakes.with_peer(stream.origin) if other.is_open), None)
 
     def fill(self, conversation: Conversation, giving: Giving, now_ns: int) -> None:
         """Give a session as many packets as its window takes."""
@@ -149,7 +149,7 @@ class Transmitter:
         while session.room and (turn := link.next_turn()) is not None:
             self._fill_from(session, link, *turn, now_ns)
 
-    def _fill_from(self, session: SessionPort, link: Link, outgoing: OutgoingQueue, most: int, now_ns: int) -> None:
+    def _fill_from(self, session: SessionPort, link: Link, outgoing: OutgoingStream, most: int, now_ns: int) -> None:
         """Let an outgoing queue have its turn, or as much of it as the window takes."""
         sequence = outgoing.sequence
         left = min(session.room, most)
@@ -167,7 +167,7 @@ class Transmitter:
 
     def _transmit(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
         session = conversation.session
-        session.mark = self._handshakes.history.committed
+        session.commit_serial = self._handshakes.history.committed
         self._transmit_runs(conversation, batches, now_ns)
         while (transmit := session.poll_transmit(now_ns)) is not None:
             counter = transmit.counter

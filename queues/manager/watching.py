@@ -1,7 +1,7 @@
 """Who wants to be told of the acknowledgements of outgoing queues: readers, fed by the queues and by the clock."""
 
 from triack.queues.streams.ack_events import AckEvents
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = ["Watching"]
 
@@ -12,9 +12,9 @@ class Watching:
     __slots__ = ("_readers",)
 
     def __init__(self) -> None:
-        self._readers: list[tuple[OutgoingQueue, AckEvents]] = []
+        self._readers: list[tuple[OutgoingStream, AckEvents]] = []
 
-    def begin(self, outgoing: OutgoingQueue, events: AckEvents) -> None:
+    def begin(self, outgoing: OutgoingStream, events: AckEvents) -> None:
         """Feed a reader from now on, which begins with the oldest message that is not settled.
 
         Of those after it, some may be: in classes without order, and by failures.

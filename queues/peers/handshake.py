@@ -7,10 +7,10 @@
 Who dials an address for the first time does not know whom it will meet. If the accept shows a node that it remembers,
 it connects once more with what it remembers, and opens when that was checked. It takes no more round trips otherwise.
 
-Only a node itself can tell that something is not in its history. Whoever finds that out has the other halted and tells
-it: an acceptor by refusing every connect, an initiator by connecting until it is refused. A halted peer is spoken to no
-more; the rest of the node goes on, as a peer may lie. What an initiator says of a rollback counts only if it knows the
-id of our present start: a late copy of an older connect does not.
+Only a node itself can tell that something is not in its history. Whoever finds that out has the other suspended and
+tells it: an acceptor by refusing every connect, an initiator by connecting until it is refused. A suspended peer is
+spoken to no more; the rest of the node goes on, as a peer may lie. What an initiator says of a rollback counts only if
+it knows the id of our present start: a late copy of an older connect does not.
 
 A connect that may be a copy (``freshness``) is answered when its sender has proved to be where it says, and takes no
 place from those that are not: nothing that is repeated has an effect on an honest peer.
@@ -30,16 +30,16 @@ from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
 from triack.base.units import in_ns
 from triack.queues.node_settings import NodeSettings
-from triack.queues.peers.calling import WaitsFor
 from triack.queues.peers.conversations import Conversations
+from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.freshness import Freshness, Moment
-from triack.queues.peers.halted_peers import HaltedPeers
 from triack.queues.peers.history import History, Peers, covers
 from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.peers.session_port import SessionPort
 from triack.queues.peers.session_settings import session_settings, traits_of
-from triack.queues.peers.vouching import Release, Vouch
+from triack.queues.peers.suspended_peers import SuspendedPeers
+from triack.queues.peers.vouching import DropConnection, KeepConnection
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.positions import Positions
 from triack.session.protocol.binary import BINARY
@@ -94,7 +94,7 @@ class Handshakes:
         codec: encodes and decodes what sessions say.
         history: of this node's store.
         peers: what is remembered of others.
-        halted: peers that are spoken to no more.
+        suspended: peers that are spoken to no more.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Handshakes:
         self.codec: Codec = BINARY
         self.history = History(content)
         self.peers = Peers(content.peers.values(), content.addresses)
-        self.halted = HaltedPeers(content.node_id, directory, drops, record)
+        self.suspended = SuspendedPeers(content.node_id, directory, drops, record)
         self._node_id = content.node_id
         self._freshness = Freshness()
         self._own_introduction = partial(
@@ -150,11 +150,11 @@ class Handshakes:
     def connect(self, link: Link, now_ns: int) -> None:
         """Give a link a session: one that its peer has opened, or one that begins now."""
         there = next((one for one in self._index.with_peer(link.peer) if one.is_open), None)
-        if there is not None and link.halted is None:
+        if there is not None and link.suspended is None:
             self._serve(link, there)
             self._outbox.handle_session_opened(link, now_ns)
             return
-        link.calling.known = self._directory.named(link.peer)
+        link.dialer.known = self._directory.named(link.peer)
         if not self._channels.knows(link.peer):
             self._drops[DropReason.NO_KEY] += 1
             return
@@ -166,7 +166,7 @@ class Handshakes:
         """What is missing for a link to bring to its peer what it has to send; None when nothing is."""
         if not link.is_sending or (link.conversation is not None and link.conversation.is_open):
             return None
-        if link.halted is not None:
+        if link.suspended is not None:
             return WaitsFor.RESTART
         if not self._channels.knows(link.peer):
             return WaitsFor.KEY
@@ -184,12 +184,12 @@ class Handshakes:
 
     def _call(self, link: Link, addresses: tuple[str, ...], now_ns: int) -> None:
         """Begin a session with whoever is at the next of a link's addresses."""
-        try_ns = link.calling.choose(addresses, now_ns)
-        path = link.calling.address
+        try_ns = link.dialer.choose(addresses, now_ns)
+        path = link.dialer.address
         channel = self._channels.dial(link.peer, path.partition(":")[0])
         own = self._introduce(link.peer, link.peer_id, self.peers.of(link.peer_id))
         named = link.peer, path
-        spacing_ns, session_id = link.calling.spacing_ns(now_ns), self._random.getrandbits(64)
+        spacing_ns, session_id = link.dialer.spacing_ns(now_ns), self._random.getrandbits(64)
         session = self._make_session(
             session_id, own, named, link.peer_id, channel, now_ns, try_ns=try_ns, spacing_ns=spacing_ns
         )
@@ -211,14 +211,14 @@ class Handshakes:
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
         self._check_owner(peer.node_id, conversation.channel.peer)
         if conversation.link is not None:
-            self.halted.lead(conversation.link, peer.node_id)
+            self.suspended.lead(conversation.link, peer.node_id)
         if peer.rolled_back:
             self._halt(peer, conversation.peer_name, peer.rolled_back.turned, now_ns, told=True)
             session.close(CloseReason.ROLLBACK)
-        elif peer.node_id in self.halted or not self._is_true(peer):
+        elif peer.node_id in self.suspended or not self._is_true(peer):
             self._halt(peer, conversation.peer_name, RolledBack.SENDER, now_ns)
             start = HistoryPoint(peer.point.start, 0)
-            self._connect_again(conversation, peer.node_id, start, self.halted.rolled_back(peer.node_id))
+            self._connect_again(conversation, peer.node_id, start, self.suspended.rolled_back(peer.node_id))
         elif self._has_enough(peer):
             conversation.peer = peer
             session.handle_hello(hello, now_ns)
@@ -303,8 +303,8 @@ class Handshakes:
         if peer.receiver == self._node_id and not self.history.has(peer.remembered):
             self._halt(peer, connect.name, RolledBack.SENDER, now_ns)
             self._refuse(connect, RolledBack.SENDER, now_ns)
-        if peer.node_id in self.halted:
-            self._refuse(connect, self.halted.rolled_back(peer.node_id), now_ns)
+        if peer.node_id in self.suspended:
+            self._refuse(connect, self.suspended.rolled_back(peer.node_id), now_ns)
         conversation = self._index.accepted(peer.node_id, hello.session_id)
         if conversation is not None:
             self._answer_again(conversation, connect, now_ns)
@@ -496,7 +496,7 @@ class Handshakes:
         session, peer, proved = conversation.session, conversation.peer, conversation.channel.peer
         assert peer is not None
         conversation.known = self.peers.meet(peer.node_id, peer.point, proved)
-        conversation.known.handle_serial(session.peer_mark)
+        conversation.known.handle_serial(session.peer_commit_serial)
         self._index.handle_opened(conversation)
         self._supersede(conversation, now_ns)
         self._end_oldest(conversation, now_ns)
@@ -534,18 +534,18 @@ class Handshakes:
         self._serve(link, conversation)
 
     def _serve(self, link: Link, conversation: Conversation) -> None:
-        self.halted.lead(link, conversation.peer_id)
+        self.suspended.lead(link, conversation.peer_id)
         link.conversation = conversation
         conversation.link = link
 
     def handle_closed(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
-        """A session is over; a peer that closed it for a rollback is halted."""
+        """A session is over; a peer that closed it for a rollback is suspended."""
         peer, known, session = conversation.peer, conversation.known, conversation.session
         if known is not None and self._settings.session.ack_timeout_s is not None:
             ended, unheard = session.stats(), reason is CloseReason.ACK_TIMEOUT
             known.handle_waited(ended.probe_ns, ended.policy.ack_timeout_max_ns, unheard=unheard)
         self._index.forget_half_open(conversation)
-        if reason is CloseReason.ROLLBACK and peer is not None and peer.node_id not in self.halted:
+        if reason is CloseReason.ROLLBACK and peer is not None and peer.node_id not in self.suspended:
             self._halt(peer, conversation.peer_name, RolledBack.UNKNOWN, now_ns, told=True)
 
     def name_of(self, node_id: bytes) -> str:
@@ -604,9 +604,9 @@ class Handshakes:
                 self._close(conversation, CloseReason.REVOKED, now_ns)
         self._outbox.links.keep_touch(self._directory)
         for link in self._outbox.links.values():
-            ours, changed = link.conversation, link.calling.known != self._directory.named(link.peer)
+            ours, changed = link.conversation, link.dialer.known != self._directory.named(link.peer)
             if changed:
-                link.calling.handle_moved()
+                link.dialer.handle_moved()
             if ours is not None and ours.session.initiator:
                 ours.session.keep_alive(self._keep_alive_ns(link, ours.path), now_ns)
                 ours.wake()
@@ -626,10 +626,10 @@ class Handshakes:
 
     def _halt(self, peer: Introduction, name: str, rolled_back: RolledBack, now_ns: int, *, told: bool = False) -> None:
         """Speak to a peer no more, but to tell it, unless it told us."""
-        if self.halted.add(peer, name, rolled_back, now_ns):
+        if self.suspended.add(peer, name, rolled_back, now_ns):
             for conversation in self._index.of_node(peer.node_id):
                 self._close(conversation, CloseReason.ROLLBACK, now_ns)
-        self.halted.stop_links(peer.node_id, told=told)
+        self.suspended.stop_links(peer.node_id, told=told)
 
     # ---- outputs
 
@@ -638,7 +638,7 @@ class Handshakes:
         replies, self._replies = self._replies, []
         return replies
 
-    def take_vouching(self) -> tuple[list[Vouch], list[Release]]:
+    def take_vouching(self) -> tuple[list[KeepConnection], list[DropConnection]]:
         """Streams that have an open conversation now, and those that have none any more."""
         return self._index.vouching.take()
 

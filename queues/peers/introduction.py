@@ -2,7 +2,7 @@
 
     node id 16 bytes, incarnation u64, point, receiver 16 bytes, remembered, checked, survives u4, rolled back u4,
     name length u8, address length u8, dialled length u8, positions u8, name, address, dialled,
-    per position: lane u32, sequence u64, number u64
+    per position: stream u32, sequence u64, number u64
 
 Every integer is big-endian; a point is two u64. See ``queues.peers.handshake`` for what is done with it.
 """
@@ -54,7 +54,7 @@ NO_NODE = bytes(16)
 class StreamPosition(NamedTuple):
     """All of a stream up to ``number`` of that sequence is where its origin wants it: what an order ack says."""
 
-    lane: int
+    stream: int
     sequence: int
     number: int
 

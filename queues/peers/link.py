@@ -11,15 +11,15 @@ from triack.base.errors import GapDetected, ProtocolError, RollbackDetected
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason
 from triack.queues.node_settings import Reconnect
-from triack.queues.peers.calling import ANSWER_NS, Calling
 from triack.queues.peers.control import Control
+from triack.queues.peers.dialer import ANSWER_NS, Dialer
 from triack.queues.peers.history import KnownPeer
 from triack.queues.peers.introduction import NO_NODE, Introduction
 from triack.queues.peers.path import Paths
 from triack.queues.peers.reconnect import Patience
 from triack.queues.peers.resuming import Resuming
 from triack.queues.peers.session_port import SessionPort
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.session.protocol.settings import WINDOW_MAX
 from triack.session.protocol.states import SessionState
 
@@ -56,8 +56,8 @@ class Conversation:
         awake: the conversations of this node that have something to do; it adds itself.
         own: what this node said of itself last.
         peer: what the other node said of itself; None for an initiator that has not been answered.
-        control: order acks, by (lane, 0), and rejections, by (lane, number), that wait for room; None when none does.
-        refusing: how many packets they refuse, with those of answers that the peer has not acknowledged yet.
+        control: order acks, by (stream, 0), and rejections, by (stream, number), that wait for room; None when none
+        does. refusing: how many packets they refuse, with those of answers that the peer has not acknowledged yet.
         highest_counter: newest datagram seen, so that an old copy does not move the path.
         paths: where the peer may be beside its path; None when it is there for all we know, and nobody asks.
         pending: the channels of one that accepts, before the initiator has spoken, and where each accept went; newest
@@ -252,7 +252,7 @@ class Link:
 
     Reconnects after waits that grow (``Patience``); after a session that lasted they begin small again. Each attempt
     that nobody answers is followed by one at the peer's next address, later if the peer has been away for long
-    (``Calling``).
+    (``Dialer``).
 
     Args:
         peer: to whom it leads, by name.
@@ -266,7 +266,7 @@ class Link:
         calling: where the peer is looked for.
         patience: how long it waits between sessions, and in them for the peer's disk.
         peer_id: the node that was found there last, so that it can be told at once what is remembered of it.
-        halted: why nothing may be sent to that node any more, or None.
+        suspended: why nothing may be sent to that node any more, or None.
         retry_at_ns: when the next attempt to connect may be made.
         silent: whether the operator was told that nobody answers.
         unknown: whether the operator was told that no key of the peer is known.
@@ -281,19 +281,19 @@ class Link:
         "_sending",
         "_told",
         "_turn_packets",
-        "calling",
         "conversation",
-        "halted",
+        "dialer",
         "idle",
         "keeps_touch",
         "patience",
         "peer",
         "peer_id",
-        "queues",
         "resends",
         "retry_at_ns",
         "sessions",
         "silent",
+        "streams",
+        "suspended",
         "unknown",
     )
 
@@ -307,11 +307,11 @@ class Link:
         calls: bool = False,
     ) -> None:
         self.peer = peer
-        self.calling = Calling(reconnect)
-        self.queues: list[OutgoingQueue] = []
+        self.dialer = Dialer(reconnect)
+        self.streams: list[OutgoingStream] = []
         self.conversation: Conversation | None = None
         self.peer_id = NO_NODE
-        self.halted: RollbackDetected | None = None
+        self.suspended: RollbackDetected | None = None
         self.retry_at_ns = 0
         self.silent = False
         self.unknown = False
@@ -322,7 +322,7 @@ class Link:
         self.keeps_touch = calls
         self._awake = {} if awake is None else awake
         # Ordered: taking the first of a plain dictionary looks at every one that was removed before it.
-        self._sending: OrderedDict[OutgoingQueue, None] = OrderedDict()
+        self._sending: OrderedDict[OutgoingStream, None] = OrderedDict()
         self._told = False
         self._turn_packets = QUEUE_TURN_PACKETS
 
@@ -332,7 +332,7 @@ class Link:
 
         Something to send, or to be fetched because the peer cannot call, or a rollback that it may not know of yet.
         """
-        if self.halted is not None:
+        if self.suspended is not None:
             return not self._told
         return self.keeps_touch or self.is_sending
 
@@ -344,7 +344,7 @@ class Link:
     @property
     def awaits_order_ack(self) -> bool:
         """Whether the peer has something that only its order ack will free."""
-        return any(outgoing.sequence.awaits_order_ack for outgoing in self.queues)
+        return any(outgoing.sequence.awaits_order_ack for outgoing in self.streams)
 
     @property
     def is_connecting(self) -> bool:
@@ -364,41 +364,41 @@ class Link:
         else:
             self._awake[self] = None
 
-    def add(self, outgoing: OutgoingQueue) -> None:
+    def add(self, outgoing: OutgoingStream) -> None:
         """One more outgoing queue to that peer."""
-        self.queues.append(outgoing)
-        outgoing.stages.halt(self.halted)
+        self.streams.append(outgoing)
+        outgoing.stages.halt(self.suspended)
         if self.keeps_touch:
             self.wake()
 
-    def remove(self, outgoing: OutgoingQueue) -> None:
+    def remove(self, outgoing: OutgoingStream) -> None:
         """The stream of an outgoing queue has ended."""
-        self.queues.remove(outgoing)
+        self.streams.remove(outgoing)
         self._sending.pop(outgoing, None)
 
-    def offer(self, outgoing: OutgoingQueue) -> None:
+    def offer(self, outgoing: OutgoingStream) -> None:
         """An outgoing queue has something to send; its turn comes after all that wait already."""
         self._sending[outgoing] = None
         self.wake()
 
-    def next_turn(self) -> tuple[OutgoingQueue, int] | None:
-        """The outgoing queue whose turn it is, and how many packets it may still give in it; none to a halted peer."""
-        outgoing = None if self.halted is not None else self._first_sending()
+    def next_turn(self) -> tuple[OutgoingStream, int] | None:
+        """The stream whose turn it is, and how many packets it may still give in it; none to a suspended peer."""
+        outgoing = None if self.suspended is not None else self._first_sending()
         return None if outgoing is None else (outgoing, self._turn_packets)
 
-    def handle_given(self, outgoing: OutgoingQueue, packets: int = 1) -> None:
+    def handle_given(self, outgoing: OutgoingStream, packets: int = 1) -> None:
         """The queue whose turn it is has given packets; when its turn is spent it goes behind the others."""
         self._turn_packets -= packets
         if not self._turn_packets:
             self._sending.move_to_end(outgoing)
             self._turn_packets = QUEUE_TURN_PACKETS
 
-    def end_turn(self, outgoing: OutgoingQueue) -> None:
+    def end_turn(self, outgoing: OutgoingStream) -> None:
         """The queue whose turn it is has nothing to give now; it is to be offered again when it has."""
         del self._sending[outgoing]
         self._turn_packets = QUEUE_TURN_PACKETS
 
-    def _first_sending(self) -> OutgoingQueue | None:
+    def _first_sending(self) -> OutgoingStream | None:
         while self._sending:
             outgoing = next(iter(self._sending))
             if outgoing.sequence.peek() is not None:
@@ -408,21 +408,21 @@ class Link:
 
     def halt(self, error: RollbackDetected | None, *, told: bool) -> None:
         """Send nothing any more, and say so to everyone who waits; None: go on. ``told``: the peer knows."""
-        self._told = told or (self._told and error is self.halted)
-        self.halted = error
-        for outgoing in self.queues:
+        self._told = told or (self._told and error is self.suspended)
+        self.suspended = error
+        for outgoing in self.streams:
             outgoing.stages.halt(error)
         self.wake()
 
     def insists(self, now_ns: int) -> bool:
         """Whether a connect of ours is on its way that may well be answered."""
-        return self.is_connecting and self.calling.is_fresh(now_ns)
+        return self.is_connecting and self.dialer.is_fresh(now_ns)
 
     def handle_call(self, now_ns: int) -> None:
         """The peer calls by itself. Should its session not open, as our answer is lost, ours does."""
-        if self.calling.spacing_ns(now_ns) <= ANSWER_NS:
+        if self.dialer.spacing_ns(now_ns) <= ANSWER_NS:
             return
-        self.calling.hasten(now_ns)
+        self.dialer.hasten(now_ns)
         if self.conversation is None:
             self.retry_at_ns = min(self.retry_at_ns, now_ns + ANSWER_NS)
             self.wake()
@@ -433,12 +433,12 @@ class Link:
     def handle_opened(self, now_ns: int) -> None:
         """A session is open."""
         self.patience.handle_opened(now_ns)
-        self.calling.handle_opened()
+        self.dialer.handle_opened()
         self.silent = False
         self.idle = False
         self.sessions += 1
 
-    def handle_closed(self, now_ns: int, *, unanswered: bool, idle: bool = False, untaken: bool = False) -> None:
+    def handle_closed(self, now_ns: int, *, unanswered: bool, idle: bool = False, not_stored: bool = False) -> None:
         """The session is gone; wait a little longer each time in a row, unless it had ended as idle.
 
         Args:
@@ -446,7 +446,7 @@ class Link:
             unanswered: it was never open because nobody answered: then its attempts were a wait already, and a
                 peer that comes back must not wait for ours.
             idle: it ended because nothing was to be sent.
-            untaken: it ended as what had arrived was not stored.
+            not_stored: it ended as what had arrived was not stored.
         """
         settled, spaced_ns = idle, now_ns
         if self.conversation is not None:
@@ -455,12 +455,12 @@ class Link:
             # A peer may call a session idle that carries what it has not heard of.
             settled = idle and not ended.unacked
             if self.conversation.known is None:
-                spaced_ns = self.conversation.session.said_at_ns + self.calling.spacing_ns(now_ns)
-                self.calling.handle_missed()
+                spaced_ns = self.conversation.session.said_at_ns + self.dialer.spacing_ns(now_ns)
+                self.dialer.handle_missed()
             else:
                 self.idle = idle
         self.conversation = None
-        wait_ns = self.patience.handle_closed(now_ns, unanswered=unanswered, settled=settled, untaken=untaken)
+        wait_ns = self.patience.handle_closed(now_ns, unanswered=unanswered, settled=settled, not_stored=not_stored)
         self.retry_at_ns = max(now_ns + wait_ns, spaced_ns)
         self.wake()
 
@@ -498,9 +498,9 @@ class Links(dict[str, Link]):
             link.keeps_touch = self.calls or name in wanted
 
     def handle_opened(self, link: Link, now_ns: int) -> None:
-        """A session serves a link; it is halted if the node lacks what was acknowledged, and that is an error."""
+        """A session serves a link; it is suspended if the node lacks what was acknowledged, and that is an error."""
         link.handle_opened(now_ns)
-        queues = (outgoing.queue for outgoing in link.queues if outgoing.has_let_go)
+        queues = (outgoing.queue for outgoing in link.streams if outgoing.has_let_go)
         gap = self.resuming.handle_opened(link.peer, link.peer_id, queues)
         if gap is not None and gap.halts:
             link.halt(GapDetected(gap.cause, peer=gap.node_id, rolled_back="peer"), told=True)

@@ -72,7 +72,7 @@ class Patience:
         """The peer has stored something."""
         self._untaken = 0
 
-    def handle_closed(self, now_ns: int, *, unanswered: bool, settled: bool, untaken: bool) -> int:
+    def handle_closed(self, now_ns: int, *, unanswered: bool, settled: bool, not_stored: bool) -> int:
         """A session is gone; see ``Link.handle_closed``. Returns how long to wait before the next one, in ns.
 
         ``settled``: it was idle, and all that had been sent in it was acknowledged.
@@ -81,6 +81,6 @@ class Patience:
         lasted = opened_at_ns is not None and now_ns - opened_at_ns >= self._reconnect.most_s * SECOND
         if lasted or settled:
             self._attempts = 0
-        self._untaken += untaken
+        self._untaken += not_stored
         self._attempts += 1
         return wait_ns(self._reconnect, self._attempts - 1, self._random, unanswered=unanswered)

@@ -5,7 +5,7 @@ opens with another node by the same name, one that has none of them, that is tol
 
     no holder --acknowledged--> holder
     holder --the same node answers--> holder
-    holder --another node answers--> gap, told once; "warn": the stream goes on there; "error": the link is halted
+    holder --another node answers--> gap, told once; "warn": the stream goes on there; "error": the link is suspended
     holder --another node acknowledges--> the other is the holder
 
 A node that answers with an older copy of its store is no other node: ``history`` finds that, and nobody passes it over.

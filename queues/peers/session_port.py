@@ -20,10 +20,10 @@ class SessionPort(Protocol):
     """One end of a session, as its owner sees it.
 
     Attributes:
-        mark: a number of the owner's that only grows; the owner keeps it current, and the peer learns it.
+        commit_serial: a number of the owner's that only grows; the owner keeps it current, and the peer learns it.
     """
 
-    mark: int
+    commit_serial: int
 
     # ---- what it is
 
@@ -56,8 +56,8 @@ class SessionPort(Protocol):
         """When this end said its hello last."""
 
     @property
-    def peer_mark(self) -> int:
-        """The greatest mark that came from the peer."""
+    def peer_commit_serial(self) -> int:
+        """The greatest commit_serial that came from the peer."""
 
     @property
     def room(self) -> int:

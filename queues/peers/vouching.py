@@ -7,18 +7,18 @@ nothing that could be kept.
 from collections import Counter
 from dataclasses import dataclass
 
-__all__ = ["Release", "Vouch", "Vouching"]
+__all__ = ["DropConnection", "KeepConnection", "Vouching"]
 
 
 @dataclass(slots=True)
-class Vouch:
+class KeepConnection:
     """There is an open conversation by the stream at that address: it is to be kept, whoever has opened it."""
 
     address: str
 
 
 @dataclass(slots=True)
-class Release:
+class DropConnection:
     """There is none any more."""
 
     address: str
@@ -50,7 +50,7 @@ class Vouching:
             del self._open[path]
         self._changed[path] = None
 
-    def take(self) -> tuple[list[Vouch], list[Release]]:
+    def take(self) -> tuple[list[KeepConnection], list[DropConnection]]:
         """What has changed since the last call; a stream that went and came back has not."""
         if not self._changed:
             return [], []
@@ -59,4 +59,4 @@ class Vouching:
         release = [path for path in changed if path not in self._open and path in self._told]
         self._told.update(vouch)
         self._told.difference_update(release)
-        return [Vouch(path) for path in vouch], [Release(path) for path in release]
+        return [KeepConnection(path) for path in vouch], [DropConnection(path) for path in release]

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from triack.base.commit import OWN_STATE, Commit
 from triack.base.errors import StoreDamaged
 from triack.base.units import MS, in_ns
-from triack.ordering.outgoing import Entry
+from triack.ordering.outgoing import StreamPacket
 from triack.queues.node_settings import KeySettings
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = ["KEY_BYTES_MAX", "Accepted", "AcceptedKeys", "KeptKey"]
 
@@ -35,7 +35,7 @@ class Accepted:
     Attributes:
         key: its key.
         peer, queue: where it goes.
-        stream: lane and sequence of the stream that it is in.
+        stream: stream and sequence of the stream that it is in.
         outgoing: its outgoing queue; None when its stream has ended.
         ordinal: names it, with the node.
         accepted_ms: the wall clock then.
@@ -49,7 +49,7 @@ class Accepted:
     peer: str
     queue: str
     stream: tuple[int, int]
-    outgoing: OutgoingQueue | None
+    outgoing: OutgoingStream | None
     ordinal: int
     accepted_ms: int
     ticket: int | None
@@ -65,8 +65,8 @@ class Accepted:
     @property
     def row(self) -> str:
         """Under which name it is kept."""
-        lane, sequence = self.stream
-        return f"{_PREFIX}{lane}.{sequence}:{self.key}"
+        stream, sequence = self.stream
+        return f"{_PREFIX}{stream}.{sequence}:{self.key}"
 
     def write(self, commit: Commit) -> None:
         """Keep it with a commit."""
@@ -90,12 +90,12 @@ class KeptKey(NamedTuple):
     @classmethod
     def read(cls, name: str, value: bytes) -> "KeptKey":
         """Read what ``Accepted.write`` wrote. Raises StoreDamaged."""
-        stream, _, key = name.removeprefix(_PREFIX).partition(":")
+        where, _, key = name.removeprefix(_PREFIX).partition(":")
         try:
-            lane, sequence = map(int, stream.split("."))
+            stream, sequence = map(int, where.split("."))
             *numbers, reason, peer, queue = json.loads(value)
             accepted_ms, ordinal, number, place = map(operator.index, numbers)
-            found = cls((lane, sequence), key, accepted_ms, ordinal, number, place, reason, peer, queue)
+            found = cls((stream, sequence), key, accepted_ms, ordinal, number, place, reason, peer, queue)
         except (ValueError, TypeError, RecursionError) as cause:
             raise StoreDamaged(f"what the store has of {name} cannot be read") from cause
         if not all(type(text) is str for text in (reason, peer, queue)):
@@ -122,7 +122,7 @@ class AcceptedKeys:
     def restore(
         self,
         state: Mapping[str, bytes],
-        by_lane: Mapping[int, OutgoingQueue],
+        by_number: Mapping[int, OutgoingStream],
         now_ms: int,
         commit: Commit,
         *,
@@ -141,8 +141,8 @@ class AcceptedKeys:
         for name, value in state.items():
             if name.startswith(_PREFIX):
                 row = KeptKey.read(name, value)
-                lane, sequence = row.stream
-                outgoing = by_lane.get(lane)
+                stream, sequence = row.stream
+                outgoing = by_number.get(stream)
                 if outgoing is not None and outgoing.sequence.sequence != sequence:
                     outgoing = None
                 entry = None if outgoing is None else outgoing.sequence.entries.get(row.number)
@@ -155,7 +155,7 @@ class AcceptedKeys:
         for accepted in sorted(found, key=lambda accepted: (accepted.accepted_ms, accepted.ordinal)):
             self._keep(accepted)
 
-    def find(self, outgoing: OutgoingQueue, key: str, now_ms: int) -> Accepted | None:
+    def find(self, outgoing: OutgoingStream, key: str, now_ms: int) -> Accepted | None:
         """The message that was accepted with that key, if the key still counts."""
         accepted = self._by_name.get((outgoing.peer, outgoing.queue, key))
         return None if accepted is None or self._is_over(accepted, now_ms) else accepted
@@ -174,7 +174,7 @@ class AcceptedKeys:
         self._keep(accepted)
         self._unpacked.append(accepted)
 
-    def handle_packed(self, outgoing: OutgoingQueue, entries: list[Entry], commit: Commit) -> None:
+    def handle_packed(self, outgoing: OutgoingStream, entries: list[StreamPacket], commit: Commit) -> None:
         """What was submitted to a queue is in packets now, which go into this commit."""
         mine = [accepted for accepted in self._unpacked if accepted.outgoing is outgoing]
         if not mine:
@@ -195,9 +195,9 @@ class AcceptedKeys:
             accepted.reason = reason
             accepted.write(commit)
 
-    def handle_ended(self, outgoing: OutgoingQueue) -> None:
+    def handle_ended(self, outgoing: OutgoingStream) -> None:
         """The stream of an outgoing queue has ended, and with it the way of all that had keys there."""
-        for accepted in self._by_stream.pop((outgoing.lane, outgoing.sequence.sequence), {}).values():
+        for accepted in self._by_stream.pop((outgoing.stream_number, outgoing.sequence.sequence), {}).values():
             accepted.outgoing = accepted.ticket = None
 
     def _is_over(self, accepted: Accepted, now_ms: int) -> bool:

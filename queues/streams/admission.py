@@ -28,7 +28,7 @@ from triack.queues.packing import fragment_range
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.holds import HeldStream, Holds
-from triack.queues.streams.incoming_transfer import IncomingTransfer
+from triack.queues.streams.incoming_stream import IncomingStream
 
 __all__ = ["Admission"]
 
@@ -36,7 +36,7 @@ OVERTAKEN_BYTES = 16 * 1024 * 1024
 """How far beyond its quota a queue goes for packets that a begun large message has overtaken: several windows of the
 largest packets, more than a correct sender has under way."""
 HOLD_KEY = -1
-"""In place of a number, among the control packets of a lane."""
+"""In place of a number, among the control packets of a stream."""
 
 
 KEPT_OUT_MAX = 256
@@ -47,15 +47,15 @@ class _KeptOut:
     """The streams of one session that are not known here as there is no place for them.
 
     Attributes:
-        lanes: those that are told when there is one, the longest waiting first.
+        streams: those that are told when there is one, the longest waiting first.
         turn: the greatest turn of a word about any of them; even.
         overflowed: whether there were too many to remember all.
     """
 
-    __slots__ = ("lanes", "overflowed", "turn")
+    __slots__ = ("overflowed", "streams", "turn")
 
     def __init__(self) -> None:
-        self.lanes: OrderedDict[int, None] = OrderedDict()
+        self.streams: OrderedDict[int, None] = OrderedDict()
         self.turn = 0
         self.overflowed = False
 
@@ -67,7 +67,7 @@ class Admission:
         settings: limits.
         queues: the queues of the node.
         directory: says who may send to which queue.
-        goes_on: whether there is a session by which a stream, named by origin and lane, may go on.
+        goes_on: whether there is a session by which a stream, named by origin and stream, may go on.
         payer_of: who is charged for what a node sends.
 
     Attributes:
@@ -112,7 +112,7 @@ class Admission:
         self._kept_out: dict[Conversation, _KeptOut] = {}
         # Whether streams have ended since somebody looked whether others may have their places.
         self._places = False
-        self._stopped: dict[IncomingTransfer, Conversation] = {}
+        self._stopped: dict[IncomingStream, Conversation] = {}
         self.holds = Holds(here=True)
         self._makers: dict[str, bytes] = {}
         queues.on_removed = self.handle_removed
@@ -135,30 +135,30 @@ class Admission:
 
     # ---- for ever
 
-    def refusal(self, transfer: IncomingTransfer, conversation: Conversation, body: bytes) -> RejectReason | None:
+    def refusal(self, stream: IncomingStream, conversation: Conversation, body: bytes) -> RejectReason | None:
         """Why a packet whose turn has come is refused for ever, or None."""
-        return self._forbidden(transfer, conversation) or self._overfull(transfer, body)
+        return self._forbidden(stream, conversation) or self._overfull(stream, body)
 
-    def _forbidden(self, transfer: IncomingTransfer, conversation: Conversation) -> RejectReason | None:
-        name = transfer.queue
-        if transfer.may_send is None:
-            transfer.may_send = self._may_send(conversation, name)
-        if not transfer.may_send:
+    def _forbidden(self, stream: IncomingStream, conversation: Conversation) -> RejectReason | None:
+        name = stream.queue
+        if stream.may_send is None:
+            stream.may_send = self._may_send(conversation, name)
+        if not stream.may_send:
             return RejectReason.ACCESS_DENIED
         if name in self._mailboxes:
             return None
         if self._queues.is_fixed or isinstance(local_queue(name), SystemQueue):
             return RejectReason.QUEUE_NOT_FOUND
-        if transfer.delivery not in DURABLE and self._lacks_queue(transfer):
+        if stream.delivery not in DURABLE and self._lacks_queue(stream):
             return RejectReason.TOO_MANY_QUEUES
         return None
 
-    def _lacks_queue(self, transfer: IncomingTransfer) -> bool:
+    def _lacks_queue(self, stream: IncomingStream) -> bool:
         """Whether the queue of a stream is not there, and may not be made now."""
-        if transfer.queue in self._mailboxes or not self._is_crowded(transfer.origin):
+        if stream.queue in self._mailboxes or not self._is_crowded(stream.origin):
             return False
         self._queues.make_room()
-        lacks = self._is_crowded(transfer.origin)
+        lacks = self._is_crowded(stream.origin)
         self._wants_queues = self._wants_queues or lacks
         return lacks
 
@@ -174,14 +174,14 @@ class Admission:
         self.streams.add(origin, STREAM_BYTES)
         self._tell_limit(origin)
 
-    def handle_forgotten(self, transfer: IncomingTransfer) -> None:
+    def handle_forgotten(self, stream: IncomingStream) -> None:
         """A stream has ended."""
-        self.forget_early(transfer)
-        transfer.early_bytes = 0
-        self._stopped.pop(transfer, None)
-        self.streams.add(transfer.origin, -STREAM_BYTES)
+        self.forget_early(stream)
+        stream.early_bytes = 0
+        self._stopped.pop(stream, None)
+        self.streams.add(stream.origin, -STREAM_BYTES)
         self._places = True
-        self._tell_limit(transfer.origin)
+        self._tell_limit(stream.origin)
 
     def _tell_limit(self, origin: bytes, *, is_full: bool = False) -> None:
         """Tell the operator that a peer has nearly as many streams as it may, or that some have to wait; each once."""
@@ -215,19 +215,17 @@ class Admission:
             return not conversation.channel.peer_key
         return isinstance(target, SystemQueue) or peer.may_send_to(queue)
 
-    def _overfull(self, transfer: IncomingTransfer, body: bytes) -> RejectReason | None:
+    def _overfull(self, stream: IncomingStream, body: bytes) -> RejectReason | None:
         fragment = fragment_range(body[:HEAD_BYTES], len(body))
-        quota = self._settings.limits.quota_of(transfer.queue)
+        quota = self._settings.limits.quota_of(stream.queue)
         if fragment is not None and fragment[3] > quota.size_bytes:
             return RejectReason.TOO_LARGE
-        mailbox = self._mailboxes.get(transfer.queue)
-        if transfer.delivery not in DURABLE and self.express.is_over(transfer.origin):
+        mailbox = self._mailboxes.get(stream.queue)
+        if stream.delivery not in DURABLE and self.express.is_over(stream.origin):
             full = True
         else:
-            full = quota.when_full == "reject" and self._is_full(transfer, mailbox)
-        begun = (
-            mailbox is not None and fragment and mailbox.partials.expects(transfer.origin, transfer.lane, fragment[0])
-        )
+            full = quota.when_full == "reject" and self._is_full(stream, mailbox)
+        begun = mailbox is not None and fragment and mailbox.partials.expects(stream.origin, stream.number, fragment[0])
         return None if begun or not full else RejectReason.QUEUE_FULL
 
     # ---- for now
@@ -237,78 +235,76 @@ class Admission:
         """Whether half of what one peer may have waits for the disk: to take more is to ask for it twice soon."""
         return self.waiting.total_bytes >= self._settings.limits.peer_memory_bytes // 8
 
-    def count_early(self, transfer: IncomingTransfer) -> None:
+    def count_early(self, stream: IncomingStream) -> None:
         """A packet has come: see how much memory its stream takes for what is out of order."""
-        size_bytes = transfer.out_of_order_bytes
-        if size_bytes != transfer.early_bytes:
-            self.early.add(transfer.origin, size_bytes - transfer.early_bytes)
-            transfer.early_bytes = size_bytes
+        size_bytes = stream.out_of_order_bytes
+        if size_bytes != stream.early_bytes:
+            self.early.add(stream.origin, size_bytes - stream.early_bytes)
+            stream.early_bytes = size_bytes
 
-    def forget_early(self, transfer: IncomingTransfer) -> None:
+    def forget_early(self, stream: IncomingStream) -> None:
         """Another stream takes the place of this one."""
-        self.early.add(transfer.origin, -transfer.early_bytes)
+        self.early.add(stream.origin, -stream.early_bytes)
 
-    def must_wait(self, transfer: IncomingTransfer, header: SequenceHeader) -> bool:
+    def must_wait(self, stream: IncomingStream, header: SequenceHeader) -> bool:
         """Whether there is no room for a fresh packet of a durable stream now."""
-        if self._must_wait(transfer):
+        if self._must_wait(stream):
             return True
-        mailbox = self._mailboxes.get(transfer.queue)
-        if not self._is_full(transfer, mailbox) or self._settings.limits.quota_of(transfer.queue).when_full == "reject":
+        mailbox = self._mailboxes.get(stream.queue)
+        if not self._is_full(stream, mailbox) or self._settings.limits.quota_of(stream.queue).when_full == "reject":
             return False
         if mailbox is None:
             return True
-        origin, lane = transfer.origin, transfer.lane
+        origin, number = stream.origin, stream.number
         fragment = fragment_range(header.body[:HEAD_BYTES], len(header.body))
-        if fragment is not None and mailbox.partials.expects(origin, lane, fragment[0]):
+        if fragment is not None and mailbox.partials.expects(origin, number, fragment[0]):
             return False
         # Its origin sends it before the rest of what was begun: to refuse it would be to wait for each other.
-        comes_first = not transfer.ordered and mailbox.partials.awaits_beyond(origin, lane, header.number)
+        comes_first = not stream.ordered and mailbox.partials.awaits_beyond(origin, number, header.number)
         return not comes_first or mailbox.fill.bytes.value >= mailbox.fill.bytes.limit + OVERTAKEN_BYTES
 
-    def _must_wait(self, transfer: IncomingTransfer) -> bool:
+    def _must_wait(self, stream: IncomingStream) -> bool:
         """Whether a durable stream has to wait, whatever is in its queue."""
-        return self.store_low or self.waiting.is_full(transfer.origin) or self._lacks_queue(transfer)
+        return self.store_low or self.waiting.is_full(stream.origin) or self._lacks_queue(stream)
 
-    def takes_run(
-        self, transfer: IncomingTransfer, mailbox: Mailbox, packets: int, messages: int, size_bytes: int
-    ) -> bool:
+    def takes_run(self, stream: IncomingStream, mailbox: Mailbox, packets: int, messages: int, size_bytes: int) -> bool:
         """Whether all is well with a stream, and still is when so much of it has been taken.
 
         Then none of these packets would be refused, or have to wait, if they came one by one.
         """
-        origin = transfer.origin
-        if transfer.may_send is not True or transfer.rejections or not mailbox.fill.takes(messages, size_bytes):
+        origin = stream.origin
+        if stream.may_send is not True or stream.rejections or not mailbox.fill.takes(messages, size_bytes):
             return False
-        if transfer.delivery not in DURABLE:
+        if stream.delivery not in DURABLE:
             size_bytes += packets * EXPRESS_OVERHEAD_BYTES
             # What is on its way when its sender is told to stop is taken, unless the queue refuses it then.
-            refuses = self._settings.limits.quota_of(transfer.queue).when_full == "reject"
+            refuses = self._settings.limits.quota_of(stream.queue).when_full == "reject"
             return (self.express.takes if refuses else self.express.stays_within)(origin, size_bytes)
         waits = self.store_low or not self.waiting.takes(origin, size_bytes)
         return not waits and self.disk.takes(origin, size_bytes)
 
-    def _is_full(self, transfer: IncomingTransfer, mailbox: Mailbox | None) -> bool:
-        durable = transfer.delivery in DURABLE
-        if not durable and mailbox is not None and mailbox.partials.awaits_beyond(transfer.origin, transfer.lane, 0):
+    def _is_full(self, stream: IncomingStream, mailbox: Mailbox | None) -> bool:
+        durable = stream.delivery in DURABLE
+        if not durable and mailbox is not None and mailbox.partials.awaits_beyond(stream.origin, stream.number, 0):
             # Whoever stopped in the middle of a large message would never make room.
             return False
         account = self.disk if durable else self.express
         full = mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox)
-        return full or account.is_full(transfer.origin)
+        return full or account.is_full(stream.origin)
 
-    def _why(self, transfer: IncomingTransfer) -> HoldReason:
+    def _why(self, stream: IncomingStream) -> HoldReason:
         """What there is no room in for a stream that waits."""
-        durable, mailbox = transfer.delivery in DURABLE, self._mailboxes.get(transfer.queue)
+        durable, mailbox = stream.delivery in DURABLE, self._mailboxes.get(stream.queue)
         if durable and self.store_low:
             return HoldReason.STORE_LOW
         if mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox):
             return HoldReason.QUEUE_FULL
         account = self.disk if durable else self.express
-        if not account.is_full(transfer.origin):
+        if not account.is_full(stream.origin):
             return HoldReason.STORE_BUSY
         if not durable:
             return HoldReason.PEER_MEMORY
-        return HoldReason.PEER_QUOTA if account.has_share(transfer.origin) else HoldReason.NODE_QUOTA
+        return HoldReason.PEER_QUOTA if account.has_share(stream.origin) else HoldReason.NODE_QUOTA
 
     def _is_left(self, mailbox: Mailbox) -> bool:
         """Whether all that a queue has was begun by those who are gone: nobody could make room by reading."""
@@ -332,27 +328,27 @@ class Admission:
         full = mailbox.fill.is_full_with(coming) and (coming > 0 or not self._is_left(mailbox))
         return not (full or account.is_full(account.own) or (durable and self.store_low))
 
-    def stop(self, transfer: IncomingTransfer, conversation: Conversation, refuses: tuple[int, ...] = ()) -> bool:
+    def stop(self, stream: IncomingStream, conversation: Conversation, refuses: tuple[int, ...] = ()) -> bool:
         """Ask an origin to wait.
 
         Args:
-            transfer: the stream.
+            stream: the stream.
             conversation: by which its packet came.
             refuses: the session's numbers of the packets that were not taken.
 
         Returns:
             False when too many other answers wait; the packet stays unanswered, and its session makes it come again.
         """
-        again = transfer.stopped
+        again = stream.stopped
         if not again:
-            transfer.turn += 1
-        told = self._tell(transfer, conversation, refuses)
+            stream.turn += 1
+        told = self._tell(stream, conversation, refuses)
         if told:
-            self._stopped[transfer] = conversation
-            held = HeldStream(conversation.peer_label, transfer.queue, transfer.delivery, self._why(transfer))
-            self.holds.hold(transfer, held)
+            self._stopped[stream] = conversation
+            held = HeldStream(conversation.peer_label, stream.queue, stream.delivery, self._why(stream))
+            self.holds.hold(stream, held)
         elif not again:
-            transfer.turn -= 1
+            stream.turn -= 1
         return told
 
     # ---- streams for which there is no place
@@ -366,64 +362,66 @@ class Admission:
         self._tell_limit(header.origin, is_full=True)
         kept = self._kept_out.setdefault(conversation, _KeptOut())
         kept.turn += 2
-        content = encode_hold(header.origin, header.lane, kept.turn - 1, stop=True, reason=HoldReason.TOO_MANY_STREAMS)
-        if not conversation.put_control((header.lane, HOLD_KEY), Control(content, (packet,))):
+        content = encode_hold(
+            header.origin, header.stream, kept.turn - 1, stop=True, reason=HoldReason.TOO_MANY_STREAMS
+        )
+        if not conversation.put_control((header.stream, HOLD_KEY), Control(content, (packet,))):
             return False
-        kept.lanes[header.lane] = None
-        kept.lanes.move_to_end(header.lane)
-        if len(kept.lanes) > KEPT_OUT_MAX:
+        kept.streams[header.stream] = None
+        kept.streams.move_to_end(header.stream)
+        if len(kept.streams) > KEPT_OUT_MAX:
             # It asks by itself, now and then.
-            kept.lanes.popitem(last=False)
+            kept.streams.popitem(last=False)
             kept.overflowed = True
         return True
 
-    def let_in(self, conversation: Conversation, transfer: IncomingTransfer) -> None:
+    def let_in(self, conversation: Conversation, stream: IncomingStream) -> None:
         """A stream is known now: if it was kept out before, in this session, it may go on."""
         kept = self._kept_out.get(conversation)
         if kept is None:
             return
         # What is said of it from now on is newer than what was said before.
-        transfer.turn = kept.turn
-        known = transfer.lane in kept.lanes
-        kept.lanes.pop(transfer.lane, None)
+        stream.turn = kept.turn
+        known = stream.number in kept.streams
+        kept.streams.pop(stream.number, None)
         if known or kept.overflowed:
-            self._say_go(conversation, transfer.origin, transfer.lane, kept)
-            transfer.turn = kept.turn
+            self._say_go(conversation, stream.origin, stream.number, kept)
+            stream.turn = kept.turn
 
-    def _say_go(self, conversation: Conversation, origin: bytes, lane: int, kept: "_KeptOut") -> None:
+    def _say_go(self, conversation: Conversation, origin: bytes, stream: int, kept: "_KeptOut") -> None:
         kept.turn += 2
-        content = encode_hold(origin, lane, kept.turn, stop=False)
-        conversation.put_control((lane, HOLD_KEY), Control(content))
+        content = encode_hold(origin, stream, kept.turn, stop=False)
+        conversation.put_control((stream, HOLD_KEY), Control(content))
 
     def _let_ask(self) -> None:
         """As many streams that were kept out may ask again as there are places, the longest waiting first."""
         for conversation, kept in self._kept_out.items():
             origin = conversation.peer_id
             places = streams_limit(self._settings) - self.streams.of(origin) // STREAM_BYTES
-            while kept.lanes and places > 0 and not self.has_streams_enough(origin):
-                lane, _ = kept.lanes.popitem(last=False)
-                self._say_go(conversation, origin, lane, kept)
+            while kept.streams and places > 0 and not self.has_streams_enough(origin):
+                stream, _ = kept.streams.popitem(last=False)
+                self._say_go(conversation, origin, stream, kept)
                 places -= 1
 
     def stop_again(self, conversation: Conversation) -> bool:
         """Say once more to one of the origins that were told by a conversation that it must wait, if there is one."""
-        for transfer, told_by in self._stopped.items():
+        for stream, told_by in self._stopped.items():
             if told_by is conversation:
-                return self._tell(transfer, conversation, ())
+                return self._tell(stream, conversation, ())
         return False
 
     def handle_session_closed(self, conversation: Conversation) -> None:
         """What was said goes with its session: streams that it had told to wait are told anew, if it is still so."""
         self._kept_out.pop(conversation, None)
-        for transfer in [transfer for transfer, told_by in self._stopped.items() if told_by is conversation]:
-            transfer.turn += 1
-            del self._stopped[transfer]
-            self.holds.free(transfer)
+        for stream in [stream for stream, told_by in self._stopped.items() if told_by is conversation]:
+            stream.turn += 1
+            del self._stopped[stream]
+            self.holds.free(stream)
 
-    def stop_express(self, transfer: IncomingTransfer, conversation: Conversation) -> None:
+    def stop_express(self, stream: IncomingStream, conversation: Conversation) -> None:
         """Express packets were taken; ask for no more of them if these were some of the last."""
-        if not transfer.stopped and self._is_full(transfer, self._mailboxes.get(transfer.queue)):
-            self.stop(transfer, conversation)
+        if not stream.stopped and self._is_full(stream, self._mailboxes.get(stream.queue)):
+            self.stop(stream, conversation)
 
     def go(self) -> None:
         """Let the streams go on for which there is room again."""
@@ -433,26 +431,26 @@ class Admission:
         if not (self._notices.relieved or (self._wants_queues and self._notices.idled)):
             return
         self._notices.relieved = self._wants_queues = False
-        for transfer, conversation in list(self._stopped.items()):
-            durable = transfer.delivery in DURABLE
-            full = self._is_full(transfer, self._mailboxes.get(transfer.queue))
-            if full or (durable and self._must_wait(transfer)):
+        for stream, conversation in list(self._stopped.items()):
+            durable = stream.delivery in DURABLE
+            full = self._is_full(stream, self._mailboxes.get(stream.queue))
+            if full or (durable and self._must_wait(stream)):
                 continue
-            transfer.turn += 1
-            if self._tell(transfer, conversation, ()):
-                del self._stopped[transfer]
-                self.holds.free(transfer)
+            stream.turn += 1
+            if self._tell(stream, conversation, ()):
+                del self._stopped[stream]
+                self.holds.free(stream)
             else:
-                transfer.turn -= 1
+                stream.turn -= 1
                 self._notices.relieved = True
 
-    def _tell(self, transfer: IncomingTransfer, conversation: Conversation, refuses: tuple[int, ...]) -> bool:
+    def _tell(self, stream: IncomingStream, conversation: Conversation, refuses: tuple[int, ...]) -> bool:
         if conversation.session.is_closed:
             # A session that ends takes the hold with it.
             return True
-        reason = self._why(transfer) if transfer.stopped else ""
-        content = encode_hold(transfer.origin, transfer.lane, transfer.turn, stop=transfer.stopped, reason=reason)
-        return conversation.put_control((transfer.lane, HOLD_KEY), Control(content, refuses))
+        reason = self._why(stream) if stream.stopped else ""
+        content = encode_hold(stream.origin, stream.number, stream.turn, stop=stream.stopped, reason=reason)
+        return conversation.put_control((stream.number, HOLD_KEY), Control(content, refuses))
 
     def take_news(self) -> list[QueueOverQuota | StoreLow | StreamHeld | StreamsNearLimit]:
         """What the operator must know, since the last call."""

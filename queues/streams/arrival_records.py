@@ -6,7 +6,7 @@ from triack.base.commit import PositionRow
 from triack.base.delivery import Delivery
 from triack.ordering.wire import SequenceHeader
 from triack.queues.streams.group_commit import AcceptedRun, fold
-from triack.queues.streams.incoming_transfer import IncomingTransfer
+from triack.queues.streams.incoming_stream import IncomingStream
 
 __all__ = ["Record", "record_accepted", "record_forgotten", "record_order_ack", "record_recovered", "record_rejected"]
 
@@ -14,29 +14,29 @@ Record = Callable[..., None]
 """Writes to the session log: ``record(event, now_ns, **fields)``."""
 
 
-def record_recovered(record: Record, row: PositionRow, transfer: IncomingTransfer, now_ns: int) -> None:
+def record_recovered(record: Record, row: PositionRow, stream: IncomingStream, now_ns: int) -> None:
     """A stream was found on the disk."""
-    where: dict[str, object] = {"number": row.number} if transfer.ordered else {"ranges": transfer.filter.ranges}
+    where: dict[str, object] = {"number": row.number} if stream.ordered else {"ranges": stream.filter.ranges}
     record(
         "position_recovered",
         now_ns,
         origin=row.origin.hex(),
-        lane=row.lane,
+        stream=row.stream,
         sequence=row.sequence,
         **where,
-        **{"class": transfer.delivery.label},
+        **{"class": stream.delivery.label},
     )
 
 
-def record_forgotten(record: Record, transfer: IncomingTransfer, sequence: int, now_ns: int) -> None:
+def record_forgotten(record: Record, stream: IncomingStream, sequence: int, now_ns: int) -> None:
     """A stream has ended, and the next commit forgets it."""
     record(
         "stream_forgotten",
         now_ns,
-        origin=transfer.origin.hex(),
-        lane=transfer.lane,
+        origin=stream.origin.hex(),
+        stream=stream.number,
         sequence=sequence,
-        **{"class": transfer.delivery.label},
+        **{"class": stream.delivery.label},
     )
 
 
@@ -46,7 +46,7 @@ def record_rejected(record: Record, header: SequenceHeader, delivery: Delivery, 
         "rejected",
         now_ns,
         origin=header.origin.hex(),
-        lane=header.lane,
+        stream=header.stream,
         sequence=header.sequence,
         number=header.number,
         reason=reason,
@@ -54,32 +54,32 @@ def record_rejected(record: Record, header: SequenceHeader, delivery: Delivery, 
     )
 
 
-def record_accepted(record: Record, accepted: dict[IncomingTransfer, list[AcceptedRun]], now_ns: int) -> None:
+def record_accepted(record: Record, accepted: dict[IncomingStream, list[AcceptedRun]], now_ns: int) -> None:
     """Packets are in the queues for good."""
-    for transfer, numbers in accepted.items():
-        for sequence, first, last, count in fold(numbers, bridge=transfer.ordered):
+    for stream, numbers in accepted.items():
+        for sequence, first, last, count in fold(numbers, bridge=stream.ordered):
             record(
                 "committed",
                 now_ns,
-                origin=transfer.origin.hex(),
-                lane=transfer.lane,
+                origin=stream.origin.hex(),
+                stream=stream.number,
                 sequence=sequence,
                 first=first,
                 last=last,
                 count=count,
-                queue=transfer.queue,
-                **{"class": transfer.delivery.label},
+                queue=stream.queue,
+                **{"class": stream.delivery.label},
             )
 
 
-def record_order_ack(record: Record, transfer: IncomingTransfer, peer_id: bytes, now_ns: int) -> None:
-    """An order ack has left; what it says is ``transfer.acked``."""
-    sequence, number = transfer.acked
+def record_order_ack(record: Record, stream: IncomingStream, peer_id: bytes, now_ns: int) -> None:
+    """An order ack has left; what it says is ``stream.acked``."""
+    sequence, number = stream.acked
     record(
         "order_ack_sent",
         now_ns,
-        origin=transfer.origin.hex(),
-        lane=transfer.lane,
+        origin=stream.origin.hex(),
+        stream=stream.number,
         sequence=sequence,
         number=number,
         peer=peer_id.hex(),

@@ -2,10 +2,10 @@
 
 from triack.base.delivery import Delivery
 from triack.base.reasons import HoldReason
-from triack.ordering.outgoing import Entry
+from triack.ordering.outgoing import StreamPacket
 from triack.queues.streams.arrival_records import Record
-from triack.queues.streams.given_up import GivenUp
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.dead_message import DeadMessage
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = ["DepartureRecords"]
 
@@ -24,7 +24,9 @@ class DepartureRecords:
         self._record = record
         self._origin = node_id.hex()
 
-    def queued(self, outgoing: OutgoingQueue, entries: list[Entry], now_ns: int, *, recovered: bool = False) -> None:
+    def queued(
+        self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int, *, recovered: bool = False
+    ) -> None:
         """Packets are committed here, or (express) in memory; ``recovered``: they were found on the disk."""
         more: dict[str, object] = {"queue": outgoing.queue, "peer_name": outgoing.peer}
         if recovered:
@@ -32,12 +34,12 @@ class DepartureRecords:
         for first, last, count in _runs(entries):
             self._write("queued", outgoing, first, last, now_ns, count=count, **more)
 
-    def local(self, outgoing: OutgoingQueue, entries: list[Entry], now_ns: int) -> None:
+    def local(self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int) -> None:
         """Packets for a queue of this node are committed at their destination in the same moment."""
         for first, last, count in _runs(entries):
             self._write("committed", outgoing, first, last, now_ns, count=count, queue=outgoing.queue)
 
-    def recovered(self, outgoing: OutgoingQueue, now_ns: int) -> None:
+    def recovered(self, outgoing: OutgoingStream, now_ns: int) -> None:
         """A stream to a queue of this node was found on the disk; a crash may have taken what was said of it before."""
         last = outgoing.sequence.next_number - 1
         if outgoing.peer or not last:
@@ -48,47 +50,55 @@ class DepartureRecords:
             "position_recovered",
             now_ns,
             origin=self._origin,
-            lane=outgoing.lane,
+            stream=outgoing.stream_number,
             sequence=outgoing.sequence.sequence,
             **where,
             **{"class": outgoing.delivery.label},
         )
 
-    def resend(self, outgoing: OutgoingQueue, again: list[Entry], now_ns: int) -> None:
+    def resend(self, outgoing: OutgoingStream, again: list[StreamPacket], now_ns: int) -> None:
         """Packets wait to go out again, as no order ack came."""
         tier = outgoing.sequence.tier
         wait_ns = tier.interval_of(tier.attempt)
         first, last = again[0].number, again[-1].number
         self._write("resend_scheduled", outgoing, first, last, now_ns, attempt=tier.attempt, interval_ns=wait_ns)
 
-    def ended(self, outgoing: OutgoingQueue, now_ns: int) -> None:
+    def ended(self, outgoing: OutgoingStream, now_ns: int) -> None:
         """A stream has nothing outstanding, and ends."""
-        said = {"lane": outgoing.lane, "sequence": outgoing.sequence.sequence, "class": outgoing.delivery.label}
+        said = {
+            "stream": outgoing.stream_number,
+            "sequence": outgoing.sequence.sequence,
+            "class": outgoing.delivery.label,
+        }
         self._record("stream_ended", now_ns, origin=self._origin, **said)
 
-    def removed(self, item: GivenUp, now_ns: int) -> None:
+    def removed(self, item: DeadMessage, now_ns: int) -> None:
         """A message is sent no more."""
         first, last = item.entries[0].number, item.entries[-1].number
         count = sum(entry.messages for entry in item.entries)
         said = "expired" if item.has_expired else item.reason
         self._write("removed", item.outgoing, first, last, now_ns, count=count, reason=said)
 
-    def order_ack(self, lane: int, sequence: int, number: int, now_ns: int) -> None:
+    def order_ack(self, stream: int, sequence: int, number: int, now_ns: int) -> None:
         """The destination has a sequence up to ``number``."""
-        self._record("order_ack_received", now_ns, origin=self._origin, lane=lane, sequence=sequence, number=number)
+        self._record("order_ack_received", now_ns, origin=self._origin, stream=stream, sequence=sequence, number=number)
 
-    def hold(self, outgoing: OutgoingQueue, now_ns: int, reason: HoldReason | None) -> None:
+    def hold(self, outgoing: OutgoingStream, now_ns: int, reason: HoldReason | None) -> None:
         """The destination has no room for a stream, for this reason; None: it has room again."""
-        said = {"lane": outgoing.lane, "sequence": outgoing.sequence.sequence, "class": outgoing.delivery.label}
+        said = {
+            "stream": outgoing.stream_number,
+            "sequence": outgoing.sequence.sequence,
+            "class": outgoing.delivery.label,
+        }
         why = {} if reason is None else {"reason": reason.value}
         self._record("hold_received", now_ns, origin=self._origin, **said, stop=reason is not None, **why)
 
-    def _write(self, event: str, outgoing: OutgoingQueue, first: int, last: int, now_ns: int, **more: object) -> None:
+    def _write(self, event: str, outgoing: OutgoingStream, first: int, last: int, now_ns: int, **more: object) -> None:
         self._record(
             event,
             now_ns,
             origin=self._origin,
-            lane=outgoing.lane,
+            stream=outgoing.stream_number,
             sequence=outgoing.sequence.sequence,
             first=first,
             last=last,
@@ -97,7 +107,7 @@ class DepartureRecords:
         )
 
 
-def _runs(entries: list[Entry]) -> list[tuple[int, int, int]]:
+def _runs(entries: list[StreamPacket]) -> list[tuple[int, int, int]]:
     """First number, last number and messages of each run of successive packets."""
     runs: list[tuple[int, int, int]] = []
     for entry in entries:

@@ -13,9 +13,9 @@ from triack.base.errors import StoreDamaged
 from triack.base.ranges import NumberSet
 from triack.ordering.wire import SequenceHeader
 
-__all__ = ["ENDED_LANE", "RANGES_MAX", "EndedStreams"]
+__all__ = ["ENDED_STREAM", "RANGES_MAX", "EndedStreams"]
 
-ENDED_LANE = 0
+ENDED_STREAM = 0
 """No stream has it: in the table of positions its rows say what has ended."""
 RANGES_MAX = 8_192
 """Ranges of one origin, which has at most as many as live streams, and one: more than any may have. A row has 16 bytes
@@ -34,7 +34,7 @@ class EndedStreams:
         self._express: dict[bytes, NumberSet] = {}
 
     def restore(self, row: PositionRow) -> None:
-        """Take a row of ``ENDED_LANE``. Raises StoreDamaged."""
+        """Take a row of ``ENDED_STREAM``. Raises StoreDamaged."""
         if len(row.filter) % _RANGE.size:
             raise StoreDamaged("ended streams: wrong length")
         ranges = [(first, last) for first, last in _RANGE.iter_unpack(row.filter)]
@@ -61,7 +61,7 @@ class EndedStreams:
         """What is known of the durable streams of an origin, as the store keeps it."""
         ended = self._durable[origin]
         ranges = b"".join(_RANGE.pack(*each) for each in ended.ranges)
-        return PositionRow(origin, ENDED_LANE, Delivery.RECOVERABLE, "", ended.cumulative, 0, ranges)
+        return PositionRow(origin, ENDED_STREAM, Delivery.RECOVERABLE, "", ended.cumulative, 0, ranges)
 
     def handle_parted(self, origin: bytes) -> None:
         """The last session with an origin is over."""

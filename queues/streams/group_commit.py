@@ -6,12 +6,12 @@ has returned.
 
 from dataclasses import dataclass, field
 
-from triack.ordering.outgoing import Entry
+from triack.ordering.outgoing import StreamPacket
 from triack.ordering.wire import EndPacket, SequenceHeader
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
 from triack.queues.peers.link import Conversation
-from triack.queues.streams.incoming_transfer import Arrival, IncomingTransfer
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.incoming_stream import Arrival, IncomingStream
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = ["REFUSED", "AcceptedRun", "Arrivals", "Departures", "GroupCommit", "Turn"]
 
@@ -29,13 +29,13 @@ class Departures:
         started: packets that the commit holds: send them.
         dead_lettered: packets whose messages it moves to the dead-letter queue, with the reason: forget them.
         ending: streams that have ended with it: tell their destinations.
-        over: streams whose rows it deletes: their lanes are free.
+        over: streams whose rows it deletes: their streams are free.
     """
 
-    started: list[tuple[OutgoingQueue, list[Entry]]] = field(default_factory=list)
-    dead_lettered: list[tuple[OutgoingQueue, list[Entry], str]] = field(default_factory=list)
-    ending: list[OutgoingQueue] = field(default_factory=list)
-    over: list[OutgoingQueue] = field(default_factory=list)
+    started: list[tuple[OutgoingStream, list[StreamPacket]]] = field(default_factory=list)
+    dead_lettered: list[tuple[OutgoingStream, list[StreamPacket], str]] = field(default_factory=list)
+    ending: list[OutgoingStream] = field(default_factory=list)
+    over: list[OutgoingStream] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -50,10 +50,10 @@ class Arrivals:
         ended: streams that have ended, by what their origins say; it forgets those that were known here: answer.
     """
 
-    accepted: dict[IncomingTransfer, list[AcceptedRun]] = field(default_factory=dict)
+    accepted: dict[IncomingStream, list[AcceptedRun]] = field(default_factory=dict)
     stored: dict[Conversation, list[int]] = field(default_factory=dict)
     refused: list[tuple[Arrival, SequenceHeader, str]] = field(default_factory=list)
-    ended: list[tuple[Conversation, EndPacket, IncomingTransfer | None]] = field(default_factory=list)
+    ended: list[tuple[Conversation, EndPacket, IncomingStream | None]] = field(default_factory=list)
 
     def store_ack(self, conversation: Conversation, packet: int) -> None:
         """Let a packet be store-acknowledged when the commit has returned."""

@@ -11,7 +11,7 @@ from triack.base.clock import WallClock
 from triack.base.commit import HEAD_BYTES, PositionRow, StoreContent
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import AddressError, ProtocolError
-from triack.base.names import check_name
+from triack.base.names import StreamId, check_name
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason, RejectReason
 from triack.ordering.incoming import Outcome
@@ -35,12 +35,12 @@ from triack.queues.streams.arrival_records import (
     record_recovered,
     record_rejected,
 )
-from triack.queues.streams.ended_streams import ENDED_LANE, EndedStreams
+from triack.queues.streams.ended_streams import ENDED_STREAM, EndedStreams
 from triack.queues.streams.group_commit import REFUSED, GroupCommit, Turn
-from triack.queues.streams.incoming_transfer import Arrival, IncomingTransfer
+from triack.queues.streams.incoming_stream import Arrival, IncomingStream
 from triack.queues.streams.owed_acks import OwedAcks
 from triack.queues.streams.positions import Positions
-from triack.queues.streams.stream_state import EXPRESS_LANES, FORGOTTEN_KEY
+from triack.queues.streams.stream_state import EXPRESS_STREAMS, FORGOTTEN_KEY
 
 __all__ = ["Inbox", "Record"]
 
@@ -80,7 +80,7 @@ class Inbox:
         self._wall = wall
         self._drops = drops
         self._record = record
-        self._transfers: dict[bytes, dict[int, IncomingTransfer]] = {}
+        self._streams: dict[bytes, dict[int, IncomingStream]] = {}
         self._starts: dict[bytes, int] = {}
         self.admission = Admission(settings, queues, directory, goes_on=self._goes_on, payer_of=payer_of)
         self.positions = Positions(record)
@@ -94,40 +94,40 @@ class Inbox:
         self.admission.handle_start(content.node_id)
         self.admission.handle_room(content.room_bytes)
         for row in content.positions:
-            self._restore_transfer(row, now_ns)
+            self._restore_stream(row, now_ns)
 
-    def _restore_transfer(self, row: PositionRow, now_ns: int) -> None:
-        if row.lane == ENDED_LANE:
+    def _restore_stream(self, row: PositionRow, now_ns: int) -> None:
+        if row.stream == ENDED_STREAM:
             self.ended.restore(row)
             self.admission.add_stream(row.origin)
             return
-        transfer = IncomingTransfer.restore(row, self._settings.order)
-        record_recovered(self._record, row, transfer, now_ns)
-        self._add(transfer)
-        if transfer.ordered:
-            self.positions.handle_committed(transfer)
-        self.admission.count_early(transfer)
+        stream = IncomingStream.restore(row, self._settings.order)
+        record_recovered(self._record, row, stream, now_ns)
+        self._add(stream)
+        if stream.ordered:
+            self.positions.handle_committed(stream)
+        self.admission.count_early(stream)
 
-    def _find(self, origin: bytes, lane: int) -> IncomingTransfer | None:
-        return self._transfers.get(origin, {}).get(lane)
+    def _find(self, origin: bytes, stream: int) -> IncomingStream | None:
+        return self._streams.get(origin, {}).get(stream)
 
-    def _goes_on(self, origin: bytes, lane: int) -> bool:
-        transfer = self._find(origin, lane)
-        return transfer is not None and transfer.via is not None
+    def _goes_on(self, origin: bytes, number: int) -> bool:
+        stream = self._find(origin, number)
+        return stream is not None and stream.via is not None
 
-    def _add(self, transfer: IncomingTransfer) -> None:
-        streams = self._transfers.setdefault(transfer.origin, {})
-        if transfer.lane not in streams:
-            self.admission.add_stream(transfer.origin)
-        streams[transfer.lane] = transfer
+    def _add(self, stream: IncomingStream) -> None:
+        streams = self._streams.setdefault(stream.origin, {})
+        if stream.number not in streams:
+            self.admission.add_stream(stream.origin)
+        streams[stream.number] = stream
 
     # ---- the door
 
     def handle_directory_changed(self) -> None:
         """Ask again who may send where, when the next packet of each stream comes."""
-        for transfers in self._transfers.values():
-            for transfer in transfers.values():
-                transfer.may_send = None
+        for streams in self._streams.values():
+            for stream in streams.values():
+                stream.may_send = None
 
     def has_room(self, name: str, *, durable: bool, coming: int = 0) -> bool:
         """Whether a queue takes one message more of this node itself, beside those that are ``coming``."""
@@ -155,31 +155,31 @@ class Inbox:
         """
         if header.origin != conversation.peer_id:
             raise ProtocolError(DropReason.FOREIGN_ORIGIN)
-        transfer = self._transfer_of(header, delivery)
-        if transfer is RejectReason.HELD_BACK:
-            record_rejected(self._record, header, delivery, transfer, turn.now_ns)
+        stream = self._stream_of(header, delivery)
+        if stream is RejectReason.HELD_BACK:
+            record_rejected(self._record, header, delivery, stream, turn.now_ns)
             conversation.withhold(delivery, packet)
             if not self.admission.keep_out(conversation, header, packet):
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
-        if isinstance(transfer, RejectReason):
-            record_rejected(self._record, header, delivery, transfer, turn.now_ns)
+        if isinstance(stream, RejectReason):
+            record_rejected(self._record, header, delivery, stream, turn.now_ns)
             conversation.withhold(delivery, packet)
-            self._tell_rejected((conversation, packet), header, transfer)
+            self._tell_rejected((conversation, packet), header, stream)
             return
-        if not transfer.heard:
-            self.admission.let_in(conversation, transfer)
-        transfer.handle_heard(conversation)
-        if transfer.forget_unwanted(header) and delivery in DURABLE:
-            turn.arrivals.accepted.setdefault(transfer, [])
-        mailbox = self._mailboxes.get(transfer.queue)
+        if not stream.heard:
+            self.admission.let_in(conversation, stream)
+        stream.handle_heard(conversation)
+        if stream.forget_unwanted(header) and delivery in DURABLE:
+            turn.arrivals.accepted.setdefault(stream, [])
+        mailbox = self._mailboxes.get(stream.queue)
         if mailbox is not None:
             # First: that may be the room that this packet needs.
-            mailbox.drop_unfinished(header.origin, header.lane, *transfer.unwanted(header))
-        if not self._holds_back(transfer, (conversation, packet), header, turn.now_ns):
-            handle = self._handle_ordered if transfer.ordered else self._handle_unordered
-            handle(transfer, (conversation, packet), header, turn)
-        self.admission.count_early(transfer)
+            mailbox.drop_unfinished(header.origin, header.stream, *stream.unwanted(header))
+        if not self._holds_back(stream, (conversation, packet), header, turn.now_ns):
+            handle = self._handle_ordered if stream.ordered else self._handle_unordered
+            handle(stream, (conversation, packet), header, turn)
+        self.admission.count_early(stream)
 
     def handle_run(self, conversation: Conversation, run: IncomingRun, delivery: Delivery, turn: Turn) -> bool:
         """Take all packets of a run, as ``handle_packet`` would one by one.
@@ -188,37 +188,37 @@ class Inbox:
             False when they must come one by one, as it may depend on each what becomes of it; nothing has changed then.
         """
         header = run.header
-        transfer = self._find(header.origin, header.lane)
-        if transfer is None or not transfer.is_of(header, delivery):
+        stream = self._find(header.origin, header.stream)
+        if stream is None or not stream.is_of(header, delivery):
             return False
-        mailbox = self._mailboxes.get(transfer.queue)
+        mailbox = self._mailboxes.get(stream.queue)
         if header.origin != conversation.peer_id or mailbox is None:
             return False
         packets = len(run.bodies)
-        if not self.admission.takes_run(transfer, mailbox, packets, sum(run.counts), run.body_bytes):
+        if not self.admission.takes_run(stream, mailbox, packets, sum(run.counts), run.body_bytes):
             return False
-        if not transfer.ordered:
-            if not transfer.filter.handle_run(header, packets):
+        if not stream.ordered:
+            if not stream.filter.handle_run(header, packets):
                 return False
-            mailbox.drop_unfinished(header.origin, header.lane, *transfer.unwanted(header))
-        elif transfer.sequence.handle_run(header, packets, turn.now_ns, asks=run.asks):
-            self.order_acks.owe(transfer)
+            mailbox.drop_unfinished(header.origin, header.stream, *stream.unwanted(header))
+        elif stream.sequence.handle_run(header, packets, turn.now_ns, asks=run.asks):
+            self.order_acks.owe(stream)
         else:
             return False
-        transfer.handle_heard(conversation)
+        stream.handle_heard(conversation)
         accepted = (header.sequence, header.number, run.last, sum(run.counts))
         queued = mailbox.charge_run(run, delivery)
         if any(run.receive_by_ms):
             self._date(queued, turn.now_ns)
         if delivery in DURABLE:
             turn.arrivals.stored.setdefault(conversation, []).extend(range(run.packet, run.packet + packets))
-            turn.arrivals.accepted.setdefault(transfer, []).append(accepted)
+            turn.arrivals.accepted.setdefault(stream, []).append(accepted)
             self._queues.add_rows(mailbox, queued, None, turn)
         else:
             mailbox.put_all(queued, None)
-            record_accepted(self._record, {transfer: [accepted]}, turn.now_ns)
-            self.admission.stop_express(transfer, conversation)
-        self.admission.count_early(transfer)
+            record_accepted(self._record, {stream: [accepted]}, turn.now_ns)
+            self.admission.stop_express(stream, conversation)
+        self.admission.count_early(stream)
         return True
 
     def _date(self, packets: list[QueuedPacket], now_ns: int) -> None:
@@ -229,38 +229,38 @@ class Inbox:
             packet.sent_at_ms += by_ms
             packet.receive_by_ms += by_ms
 
-    def _holds_back(self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, now_ns: int) -> bool:
+    def _holds_back(self, stream: IncomingStream, arrival: Arrival, header: SequenceHeader, now_ns: int) -> bool:
         """Whether a packet is not taken now, as there is no room for it."""
         admission = self.admission
-        if not transfer.is_fresh(header):
+        if not stream.is_fresh(header):
             return False
-        if transfer.is_too_early(header, crowded=admission.early.is_full(header.origin)):
-            record_rejected(self._record, header, transfer.delivery, RejectReason.HOLD_FULL, now_ns)
+        if stream.is_too_early(header, crowded=admission.early.is_full(header.origin)):
+            record_rejected(self._record, header, stream.delivery, RejectReason.HOLD_FULL, now_ns)
             return True
-        if transfer.delivery not in DURABLE:
+        if stream.delivery not in DURABLE:
             return False
-        if not admission.must_wait(transfer, header) or admission.refusal(transfer, arrival[0], header.body):
+        if not admission.must_wait(stream, header) or admission.refusal(stream, arrival[0], header.body):
             return False
-        record_rejected(self._record, header, transfer.delivery, RejectReason.HELD_BACK, now_ns)
-        if transfer.ordered:
+        record_rejected(self._record, header, stream.delivery, RejectReason.HELD_BACK, now_ns)
+        if stream.ordered:
             # What came before it is all that there is to acknowledge for a while.
-            transfer.sequence.ack.handle_packet(now_ns, asks=header.asks)
-            self.order_acks.owe(transfer)
-        if not admission.stop(transfer, arrival[0], (arrival[1],)):
+            stream.sequence.ack.handle_packet(now_ns, asks=header.asks)
+            self.order_acks.owe(stream)
+        if not admission.stop(stream, arrival[0], (arrival[1],)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
         return True
 
-    def _transfer_of(self, header: SequenceHeader, delivery: Delivery) -> IncomingTransfer | RejectReason:
+    def _stream_of(self, header: SequenceHeader, delivery: Delivery) -> IncomingStream | RejectReason:
         """The stream of a packet, made when it is new; or why there can be none, as long as this process lives."""
-        transfer = self._find(header.origin, header.lane)
-        is_known = transfer is not None and transfer.begun == header.sequence
-        if transfer.has_ended if transfer is not None and is_known else self.ended.has(header, delivery):
+        stream = self._find(header.origin, header.stream)
+        is_known = stream is not None and stream.begun == header.sequence
+        if stream.has_ended if stream is not None and is_known else self.ended.has(header, delivery):
             return RejectReason.STALE_SEQUENCE
-        if transfer is not None:
-            if transfer.queue == header.queue and transfer.delivery is delivery:
-                return transfer
-            # Express lanes are numbered anew in each life of their origin, under a greater sequence.
-            if not (delivery is transfer.delivery is Delivery.EXPRESS and header.sequence > transfer.filter.sequence):
+        if stream is not None:
+            if stream.queue == header.queue and stream.delivery is delivery:
+                return stream
+            # Express streams are numbered anew in each life of their origin, under a greater sequence.
+            if not (delivery is stream.delivery is Delivery.EXPRESS and header.sequence > stream.filter.sequence):
                 raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
         elif self.admission.has_streams_enough(header.origin):
             return RejectReason.HELD_BACK
@@ -268,24 +268,24 @@ class Inbox:
             check_name(header.queue)
         except AddressError:
             return RejectReason.BAD_QUEUE_NAME
-        if transfer is not None:
-            self.admission.forget_early(transfer)
-        transfer = IncomingTransfer(
-            header.origin, header.lane, header.queue, delivery, self._settings.order, header.sequence
+        if stream is not None:
+            self.admission.forget_early(stream)
+        stream = IncomingStream(
+            header.origin, header.stream, header.queue, delivery, self._settings.order, header.sequence
         )
-        self._add(transfer)
-        return transfer
+        self._add(stream)
+        return stream
 
     # ---- streams that end
 
     def handle_end(self, conversation: Conversation, packet: EndPacket, turn: Turn) -> None:
         """A stream has ended, says its origin: forget it with the next commit, and then say so."""
-        origin, durable = packet.origin, packet.lane < EXPRESS_LANES
-        transfer = self._find(origin, packet.lane)
-        if transfer is not None and (transfer.begun > packet.sequence or transfer.has_ended):
-            # Its lane is another stream's by now; or it is about to be forgotten.
-            transfer = None
-        is_known = origin in self._transfers or self.ended.knows(origin)
+        origin, durable = packet.origin, packet.stream < EXPRESS_STREAMS
+        stream = self._find(origin, packet.stream)
+        if stream is not None and (stream.begun > packet.sequence or stream.has_ended):
+            # Its stream is another stream's by now; or it is about to be forgotten.
+            stream = None
+        is_known = origin in self._streams or self.ended.knows(origin)
         if not is_known and self.admission.has_streams_enough(origin):
             # Packets of the stream find no place either. Their origin says again that it has ended.
             return
@@ -294,125 +294,121 @@ class Inbox:
         # Also of a stream of which nothing has come: its packets may still be on their way.
         if not self.ended.add(origin, packet.since, packet.sequence, durable=durable):
             raise ProtocolError(DropReason.TOO_MANY_ENDS)
-        if transfer is not None:
-            transfer.has_ended = True
-            record_forgotten(self._record, transfer, packet.sequence, turn.now_ns)
+        if stream is not None:
+            stream.has_ended = True
+            record_forgotten(self._record, stream, packet.sequence, turn.now_ns)
         if durable:
-            turn.arrivals.ended.append((conversation, packet, transfer))
+            turn.arrivals.ended.append((conversation, packet, stream))
             return
-        if transfer is not None:
-            self._forget(transfer)
+        if stream is not None:
+            self._forget(stream)
         self._answer_end(conversation, packet)
 
     def _answer_end(self, conversation: Conversation, packet: EndPacket) -> None:
-        content = encode_end(packet.origin, packet.lane, packet.sequence, packet.since, answer=True)
+        content = encode_end(packet.origin, packet.stream, packet.sequence, packet.since, answer=True)
         # Without an answer its origin asks again in the next session.
         is_over = conversation.session.is_closed
-        if not is_over and not conversation.put_control((packet.lane, FORGOTTEN_KEY), Control(content)):
+        if not is_over and not conversation.put_control((packet.stream, FORGOTTEN_KEY), Control(content)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
-    def _forget(self, transfer: IncomingTransfer) -> None:
+    def _forget(self, stream: IncomingStream) -> None:
         """A stream has ended, and the disk does not have it any more."""
-        streams = self._transfers[transfer.origin]
-        del streams[transfer.lane]
+        streams = self._streams[stream.origin]
+        del streams[stream.number]
         if not streams:
-            del self._transfers[transfer.origin]
-        self.admission.handle_forgotten(transfer)
-        self.positions.forget(transfer)
-        self.order_acks.forget(transfer)
-        mailbox = self._mailboxes.get(transfer.queue)
+            del self._streams[stream.origin]
+        self.admission.handle_forgotten(stream)
+        self.positions.forget(stream)
+        self.order_acks.forget(stream)
+        mailbox = self._mailboxes.get(stream.queue)
         if mailbox is not None:
-            mailbox.drop_stream(transfer.origin, transfer.lane)
+            mailbox.drop_stream(stream.origin, stream.number)
 
-    def _handle_ordered(self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, turn: Turn) -> None:
-        outcome, accepted = transfer.sequence.handle_packet(header, arrival, turn.now_ns)
-        self.order_acks.owe(transfer)
+    def _handle_ordered(self, stream: IncomingStream, arrival: Arrival, header: SequenceHeader, turn: Turn) -> None:
+        outcome, accepted = stream.sequence.handle_packet(header, arrival, turn.now_ns)
+        self.order_acks.owe(stream)
         for item, its_arrival in accepted:
-            self._take(transfer, item, its_arrival, turn)
-        if outcome in (Outcome.ACCEPTED, Outcome.HELD):
+            self._take(stream, item, its_arrival, turn)
+        if outcome in (Outcome.ACCEPTED, Outcome.OUT_OF_ORDER):
             return
         if outcome is not Outcome.DUPLICATE:
-            record_rejected(self._record, header, transfer.delivery, outcome.value, turn.now_ns)
-        elif self._reject_again(transfer, header, arrival, turn):
+            record_rejected(self._record, header, stream.delivery, outcome.value, turn.now_ns)
+        elif self._reject_again(stream, header, arrival, turn):
             return
-        elif transfer.sequence.has_accepted(header):
+        elif stream.sequence.has_accepted(header):
             # It is on disk, or will be with the commits up to the next one. What was passed over is answered by
             # the order ack, which is due at once.
             turn.arrivals.store_ack(*arrival)
 
-    def _handle_unordered(
-        self, transfer: IncomingTransfer, arrival: Arrival, header: SequenceHeader, turn: Turn
-    ) -> None:
-        durable = transfer.delivery in DURABLE
-        if transfer.filter.handle_packet(header):
-            self._take(transfer, header, arrival, turn)
+    def _handle_unordered(self, stream: IncomingStream, arrival: Arrival, header: SequenceHeader, turn: Turn) -> None:
+        durable = stream.delivery in DURABLE
+        if stream.filter.handle_packet(header):
+            self._take(stream, header, arrival, turn)
             if not durable:
-                record_accepted(self._record, {transfer: turn.arrivals.accepted.pop(transfer)}, turn.now_ns)
+                record_accepted(self._record, {stream: turn.arrivals.accepted.pop(stream)}, turn.now_ns)
         elif (
-            not self._reject_again(transfer, header, arrival, turn)
-            and durable
-            and not transfer.filter.has_skipped(header)
+            not self._reject_again(stream, header, arrival, turn) and durable and not stream.filter.has_skipped(header)
         ):
             turn.arrivals.store_ack(*arrival)
 
-    def _take(self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, turn: Turn) -> None:
+    def _take(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, turn: Turn) -> None:
         """A packet's turn has come, once and for all: it goes into its queue, or is refused."""
-        reason = self.admission.refusal(transfer, arrival[0], header.body)
+        reason = self.admission.refusal(stream, arrival[0], header.body)
         if reason is None:
-            self._accept(transfer, header, arrival, turn)
+            self._accept(stream, header, arrival, turn)
         else:
-            self._reject(transfer, header, arrival, reason, turn)
+            self._reject(stream, header, arrival, reason, turn)
 
-    def _accept(self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, turn: Turn) -> None:
+    def _accept(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, turn: Turn) -> None:
         body = header.body
         accepted = (header.sequence, header.number, header.number, messages_in(body))
-        turn.arrivals.accepted.setdefault(transfer, []).append(accepted)
+        turn.arrivals.accepted.setdefault(stream, []).append(accepted)
         packet = QueuedPacket(
-            (), header.origin, header.lane, header.sequence, header.number, transfer.delivery, 1, len(body), [body]
+            (), header.origin, header.stream, header.sequence, header.number, stream.delivery, 1, len(body), [body]
         )
-        if transfer.queue not in self._mailboxes:
-            self.admission.handle_made(transfer.origin, transfer.queue)
-        if transfer.delivery in DURABLE:
+        if stream.queue not in self._mailboxes:
+            self.admission.handle_made(stream.origin, stream.queue)
+        if stream.delivery in DURABLE:
             turn.arrivals.store_ack(*arrival)
-        self._queues.put(transfer.queue, packet, head_here(body[:HEAD_BYTES], turn.now_ms), turn)
-        if transfer.delivery not in DURABLE:
-            self.admission.stop_express(transfer, arrival[0])
+        self._queues.put(stream.queue, packet, head_here(body[:HEAD_BYTES], turn.now_ms), turn)
+        if stream.delivery not in DURABLE:
+            self.admission.stop_express(stream, arrival[0])
 
     def complete(self, group: GroupCommit) -> None:
         """Complete the commit before it goes to the disk: positions of streams, acknowledged messages."""
-        for transfer in group.arrivals.accepted:
-            group.commit.positions[(transfer.origin, transfer.lane)] = transfer.row()
+        for stream in group.arrivals.accepted:
+            group.commit.positions[stream.id] = stream.row()
         for _, end, ended in group.arrivals.ended:
             if ended is not None:
-                group.commit.positions.pop((end.origin, end.lane), None)
-                group.commit.position_deletes.append((end.origin, end.lane))
+                group.commit.positions.pop(StreamId(end.origin, end.stream), None)
+                group.commit.position_deletes.append(StreamId(end.origin, end.stream))
             if self.ended.knows(end.origin):
-                group.commit.positions[(end.origin, ENDED_LANE)] = self.ended.row(end.origin)
+                group.commit.positions[StreamId(end.origin, ENDED_STREAM)] = self.ended.row(end.origin)
 
     # ---- what is refused
 
     def _reject(
         self,
-        transfer: IncomingTransfer,
+        stream: IncomingStream,
         header: SequenceHeader,
         arrival: Arrival,
         reason: RejectReason,
         turn: Turn,
     ) -> None:
         """Refuse a packet for ever; its origin is told when that is on disk."""
-        transfer.rejections.add(header, reason)
-        arrival[0].withhold(transfer.delivery, arrival[1])
+        stream.rejections.add(header, reason)
+        arrival[0].withhold(stream.delivery, arrival[1])
         refused = (header.sequence, header.number, header.number, REFUSED)
-        turn.arrivals.accepted.setdefault(transfer, []).append(refused)
+        turn.arrivals.accepted.setdefault(stream, []).append(refused)
         turn.arrivals.refused.append((arrival, header, reason))
-        record_rejected(self._record, header, transfer.delivery, reason, turn.now_ns)
+        record_rejected(self._record, header, stream.delivery, reason, turn.now_ns)
 
-    def _reject_again(self, transfer: IncomingTransfer, header: SequenceHeader, arrival: Arrival, turn: Turn) -> bool:
+    def _reject_again(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, turn: Turn) -> bool:
         """Refuse a packet that came again as it was refused before. Returns whether it was."""
-        record_rejected(self._record, header, transfer.delivery, RejectReason.DUPLICATE, turn.now_ns)
-        reason = transfer.rejections.reason_of(header)
+        record_rejected(self._record, header, stream.delivery, RejectReason.DUPLICATE, turn.now_ns)
+        reason = stream.rejections.reason_of(header)
         if reason is not None:
-            arrival[0].withhold(transfer.delivery, arrival[1])
+            arrival[0].withhold(stream.delivery, arrival[1])
             # What was decided may not be on disk yet: it is with the next commit.
             turn.arrivals.refused.append((arrival, header, reason))
         return reason is not None
@@ -420,21 +416,21 @@ class Inbox:
     def _tell_rejected(self, arrival: Arrival, header: SequenceHeader, reason: str) -> None:
         conversation, packet = arrival
         control = Control(encode_reject(header, reason), (packet,))
-        if not conversation.put_control((header.lane, header.number), control):
+        if not conversation.put_control((header.stream, header.number), control):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     # ---- after the commit
 
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
         """The commit has returned: acknowledgements may speak of it, the application may see it."""
-        for (origin, lane), row in group.commit.positions.items():
-            if lane == ENDED_LANE:
+        for (origin, number), row in group.commit.positions.items():
+            if number == ENDED_STREAM:
                 continue
-            transfer = self._transfers[origin][lane]
-            transfer.handle_committed(row)
-            if transfer.ordered:
-                self.positions.handle_committed(transfer)
-                self.order_acks.owe(transfer)
+            stream = self._streams[origin][number]
+            stream.handle_committed(row)
+            if stream.ordered:
+                self.positions.handle_committed(stream)
+                self.order_acks.owe(stream)
         record_accepted(self._record, group.arrivals.accepted, now_ns)
         for arrival, header, reason in group.arrivals.refused:
             self._tell_rejected(arrival, header, reason)
@@ -460,27 +456,27 @@ class Inbox:
         if self._starts.get(peer_id, peer_start) != peer_start:
             for mailbox in self._mailboxes.values():
                 mailbox.drop_unfinished_express(peer_id)
-            for transfer in list(self._transfers.get(peer_id, {}).values()):
-                if transfer.delivery not in DURABLE:
-                    self._forget(transfer)
+            for stream in list(self._streams.get(peer_id, {}).values()):
+                if stream.delivery not in DURABLE:
+                    self._forget(stream)
             self.ended.handle_parted(peer_id)
         self._starts[peer_id] = peer_start
-        self.order_acks.handle_session_opened(self._transfers.get(peer_id, {}).values())
+        self.order_acks.handle_session_opened(self._streams.get(peer_id, {}).values())
 
     def handle_session_closed(self, conversation: Conversation) -> None:
         """Nobody keeps what is over: a peer that has gone may not come back."""
         self.admission.handle_session_closed(conversation)
         # What it had begun may be all that others wait for.
         self._queues.notices.relieved = True
-        for transfer in self._transfers.get(conversation.peer_id, {}).values():
-            if transfer.via is conversation:
-                transfer.via = None
-        if conversation.peer_id not in self._transfers:
+        for stream in self._streams.get(conversation.peer_id, {}).values():
+            if stream.via is conversation:
+                stream.via = None
+        if conversation.peer_id not in self._streams:
             # Nothing of it is here that a restart of it would end; and a peer may be any number of nodes.
             self._starts.pop(conversation.peer_id, None)
             self.ended.handle_parted(conversation.peer_id)
 
-    def send_order_acks(self, route: Callable[[IncomingTransfer], Conversation | None], now_ns: int) -> None:
+    def send_order_acks(self, route: Callable[[IncomingStream], Conversation | None], now_ns: int) -> None:
         """Hand every due order ack to a conversation; before that, tell streams for which there is room again."""
         self.admission.go()
         self.order_acks.send(route, now_ns)

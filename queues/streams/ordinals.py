@@ -1,6 +1,6 @@
 """The numbers by which messages of this node are named for ever; see ``triack.node.handles.message.Message.id``."""
 
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = ["ORDINALS_BLOCK", "Ordinals"]
 
@@ -23,7 +23,7 @@ class Ordinals:
     def __init__(self, incarnation: int) -> None:
         self._next = incarnation << ORDINALS_PER_START_BITS
 
-    def number(self, outgoing: OutgoingQueue) -> None:
+    def number(self, outgoing: OutgoingStream) -> None:
         """Give an outgoing queue, which has used up those it had, its next ones."""
         outgoing.number(self._next, ORDINALS_BLOCK)
         self._next += ORDINALS_BLOCK

@@ -13,12 +13,12 @@ from operator import attrgetter
 from typing import Protocol
 
 from triack.base.clock import WallClock
-from triack.base.commit import HEAD_BYTES, Commit, OutgoingQueueRow, OutgoingRow, Read, StoreContent, key_of, split_key
+from triack.base.commit import HEAD_BYTES, Commit, OutgoingRow, OutgoingStreamRow, Read, StoreContent, key_of, split_key
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, HoldReason
 from triack.ordering.hold import HoldState
-from triack.ordering.outgoing import Entry, EntryState
+from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.ordering.wire import SequenceHeader, encode_run
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
@@ -31,12 +31,12 @@ from triack.queues.peers.link import Link, Links
 from triack.queues.stages import Stage
 from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.streams.arrival_records import Record
+from triack.queues.streams.dead_lettering import DeadLettering
 from triack.queues.streams.departure_records import DepartureRecords
-from triack.queues.streams.giving_up import GivingUp
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.ordinals import Ordinals
-from triack.queues.streams.outgoing_queue import OutgoingQueue, Row
+from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.queues.streams.retirement import ENDED, Retirement
 from triack.queues.streams.stream_state import StreamState
 
@@ -62,8 +62,8 @@ class HasRoom(Protocol):
 class PacketContext:
     """What a session carries along with a sequence packet. ``previous`` is what the header said when it left."""
 
-    outgoing: OutgoingQueue
-    entry: Entry
+    outgoing: OutgoingStream
+    entry: StreamPacket
     previous: int
 
 
@@ -85,7 +85,7 @@ class Outbox:
         links: by peer.
         cached_bytes: bodies of packets that are in memory and on the disk.
         keys: of messages that are accepted once.
-        giving_up: what is sent no more, until its letters are made.
+        dead_lettering: what is sent no more, until its letters are made.
         holds: the outgoing queues that wait for room at their destinations, and why.
         unpacked: the outgoing queues with something submitted that is in no packet yet.
         retirement: numbers streams, and ends them.
@@ -113,16 +113,16 @@ class Outbox:
         self._records = DepartureRecords(record, node_id)
         self.links = links
         self.cached_bytes = 0
-        self._queues: dict[tuple[str, str, Delivery], OutgoingQueue] = {}
-        self._by_lane: dict[int, OutgoingQueue] = {}
+        self._queues: dict[tuple[str, str, Delivery], OutgoingStream] = {}
+        self._by_number: dict[int, OutgoingStream] = {}
         self._ordinals = Ordinals(incarnation)
-        self.unpacked: dict[OutgoingQueue, None] = {}
-        self._wanting: dict[OutgoingQueue, None] = {}
-        self._deadlines = Deadlines[OutgoingQueue | Link]()
+        self.unpacked: dict[OutgoingStream, None] = {}
+        self._wanting: dict[OutgoingStream, None] = {}
+        self._deadlines = Deadlines[OutgoingStream | Link]()
         self._jumps = ClockJumps()
         self.holds = Holds(here=False)
         self.keys = AcceptedKeys(settings.keys)
-        self.giving_up = GivingUp(node_id, self._records, self.keys, queues.put_dead_letter)
+        self.dead_lettering = DeadLettering(node_id, self._records, self.keys, queues.put_dead_letter)
         self.retirement = Retirement(node_id, incarnation, settings, links, self._records, self._unregister)
 
     # ---- starting
@@ -130,51 +130,51 @@ class Outbox:
     def restore(self, content: StoreContent, turn: Turn, jumps: ClockJumps) -> None:
         """Take what the store has. Bodies stay on the disk until they are needed."""
         self._jumps = jumps
-        self.retirement.restore(content.lanes, content.state)
-        for row in content.lanes:
+        self.retirement.restore(content.streams, content.state)
+        for row in content.streams:
             outgoing = self._make(row)
             if row.next_number == ENDED:
                 self.retirement.handle_ended(outgoing)
             else:
                 self._add(outgoing)
         for index in content.outgoing:
-            lane, number = split_key(index.key)
-            outgoing = self._by_lane[lane]
+            stream, number = split_key(index.key)
+            outgoing = self._by_number[stream]
             if index.reach_by_ms:
                 by_ms = self._jumps.outgoing_ms(outgoing.sequence.sequence, number)
                 index.reach_by_ms = max(1, index.reach_by_ms + by_ms)
             outgoing.restore(index, number)
-        self.keys.restore(content.state, self._by_lane, turn.now_ms, turn.commit, moved_ms=self._jumps.by_ms)
+        self.keys.restore(content.state, self._by_number, turn.now_ms, turn.commit, moved_ms=self._jumps.by_ms)
         self.links.resuming.restore(content.state)
-        for outgoing in self._by_lane.values():
+        for outgoing in self._by_number.values():
             self._records.recovered(outgoing, turn.now_ns)
             self._records.queued(outgoing, list(outgoing.sequence.entries.values()), turn.now_ns, recovered=True)
             self.retirement.handle_freed(outgoing)
             self._look_at(outgoing)
 
-    def outgoing_queue(self, peer: str, queue: str, delivery: Delivery, commit: Commit) -> OutgoingQueue:
+    def outgoing_stream(self, peer: str, queue: str, delivery: Delivery, commit: Commit) -> OutgoingStream:
         """The outgoing queue to a queue, made when there is none; ``peer`` empty for a queue of this node."""
         outgoing = self._queues.get((peer, queue, delivery))
         if outgoing is not None:
             return outgoing
-        lane, sequence = self.retirement.number(durable=delivery in DURABLE)
-        row = OutgoingQueueRow(lane, peer, queue, delivery, sequence, 1)
+        stream, sequence = self.retirement.number(durable=delivery in DURABLE)
+        row = OutgoingStreamRow(stream, peer, queue, delivery, sequence, 1)
         if delivery in DURABLE:
-            commit.lanes[row.lane] = row
+            commit.streams[row.stream] = row
         outgoing = self._add(self._make(row))
         # It may be that nothing is ever sent to it.
         self.retirement.handle_freed(outgoing)
         return outgoing
 
-    def current(self, outgoing: OutgoingQueue, commit: Commit) -> OutgoingQueue:
+    def current(self, outgoing: OutgoingStream, commit: Commit) -> OutgoingStream:
         """The outgoing queue that leads where this one does: itself, unless its stream has ended meanwhile."""
         if outgoing.life is StreamState.LIVE:
             return outgoing
-        return self.outgoing_queue(outgoing.peer, outgoing.queue, outgoing.delivery, commit)
+        return self.outgoing_stream(outgoing.peer, outgoing.queue, outgoing.delivery, commit)
 
-    def _make(self, row: OutgoingQueueRow) -> OutgoingQueue:
-        return OutgoingQueue(
-            row.lane,
+    def _make(self, row: OutgoingStreamRow) -> OutgoingStream:
+        return OutgoingStream(
+            row.stream,
             row.peer,
             row.queue,
             Delivery(row.delivery),
@@ -185,24 +185,24 @@ class Outbox:
             messages_per_packet=self._settings.messages_per_packet,
         )
 
-    def _add(self, outgoing: OutgoingQueue) -> OutgoingQueue:
+    def _add(self, outgoing: OutgoingStream) -> OutgoingStream:
         self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)] = outgoing
-        self._by_lane[outgoing.lane] = outgoing
+        self._by_number[outgoing.stream_number] = outgoing
         if outgoing.peer:
             self.links[outgoing.peer].add(outgoing)
             self.retirement.handle_added(outgoing.peer)
         return outgoing
 
-    def _unregister(self, outgoing: OutgoingQueue) -> None:
+    def _unregister(self, outgoing: OutgoingStream) -> None:
         """Its stream ends: the next message for the same queue has another one."""
-        del self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)], self._by_lane[outgoing.lane]
+        del self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)], self._by_number[outgoing.stream_number]
         self._wanting.pop(outgoing, None)
         self._deadlines.set(outgoing, None)
         self.keys.handle_ended(outgoing)
         if outgoing.peer:
             self.links[outgoing.peer].remove(outgoing)
 
-    def _look_at(self, outgoing: OutgoingQueue) -> None:
+    def _look_at(self, outgoing: OutgoingStream) -> None:
         """Something has happened to an outgoing queue: it may have something to send, or another deadline.
 
         What only takes packets away needs no look: a queue that has nothing to give loses its turn by itself, and a
@@ -212,7 +212,7 @@ class Outbox:
         if outgoing.peer and outgoing not in self._wanting and outgoing.sequence.peek() is not None:
             self.links[outgoing.peer].offer(outgoing)
 
-    def _set_deadline(self, outgoing: OutgoingQueue) -> None:
+    def _set_deadline(self, outgoing: OutgoingStream) -> None:
         sequence, expiry_ms = outgoing.sequence, outgoing.next_expiry_ms
         at_ns, hold_ns = sequence.tier.deadline_ns, sequence.hold.deadline_ns
         if hold_ns is not None and (at_ns is None or hold_ns < at_ns):
@@ -224,14 +224,14 @@ class Outbox:
 
     # ---- submitting and packing
 
-    def submit(self, outgoing: OutgoingQueue, message: bytes | Outgoing, size_bytes: int) -> int:
+    def submit(self, outgoing: OutgoingStream, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. Returns its ticket."""
         self.unpacked[outgoing] = None
         if outgoing.submitted == outgoing.numbered:
             self._ordinals.number(outgoing)
         return outgoing.submit(message, size_bytes)
 
-    def submit_many(self, outgoing: OutgoingQueue, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
+    def submit_many(self, outgoing: OutgoingStream, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
         """Accept messages, in order; ``size_bytes`` is what all of them count for."""
         self.unpacked[outgoing] = None
         rows: list[Row] = []
@@ -244,19 +244,19 @@ class Outbox:
         return rows
 
     def submit_once(
-        self, outgoing: OutgoingQueue, message: Outgoing, size_bytes: int, now_ms: int, commit: Commit
+        self, outgoing: OutgoingStream, message: Outgoing, size_bytes: int, now_ms: int, commit: Commit
     ) -> Accepted:
         """Accept a message with a key, unless one was accepted with it before. Returns that which was."""
         accepted = self.keys.find(outgoing, message.key, now_ms)
         if accepted is None:
             ticket = self.submit(outgoing, message, size_bytes)
-            stream = outgoing.lane, outgoing.sequence.sequence
+            stream = outgoing.stream_number, outgoing.sequence.sequence
             where = outgoing.peer, outgoing.queue, stream, outgoing
             accepted = Accepted(message.key, *where, outgoing.ordinal_of(ticket), now_ms, ticket)
             self.keys.add(accepted, commit)
         return accepted
 
-    def room_bytes(self, outgoing: OutgoingQueue) -> int:
+    def room_bytes(self, outgoing: OutgoingStream) -> int:
         """How much an outgoing queue takes without waiting; the message that goes beyond is taken, and nothing at 0."""
         if any(reader.is_full for reader in outgoing.readers):
             return 0
@@ -267,7 +267,7 @@ class Outbox:
             return self._settings.pending_limit_bytes - outgoing.pending_bytes
         return self._settings.express_limit_bytes - outgoing.pending_bytes - outgoing.unacked_bytes
 
-    def _take_unpacked(self, *, durable: bool) -> list[OutgoingQueue]:
+    def _take_unpacked(self, *, durable: bool) -> list[OutgoingStream]:
         if not self.unpacked:
             return []
         taken = [outgoing for outgoing in self.unpacked if outgoing.durable is durable]
@@ -295,23 +295,23 @@ class Outbox:
             return
         for outgoing in self._take_unpacked(durable=True):
             entries = outgoing.poll_packets(turn.now_ms)
-            lane = outgoing.lane
-            turn.commit.lanes[lane] = outgoing.row()
+            stream = outgoing.stream_number
+            turn.commit.streams[stream] = outgoing.row()
             turn.departures.started.append((outgoing, entries))
             self.keys.handle_packed(outgoing, entries, turn.commit)
             if outgoing.peer:
                 turn.commit.outgoing += [
-                    OutgoingRow(key_of(lane, entry.number), entry.messages, entry.reach_by_ms, entry.body or b"")
+                    OutgoingRow(key_of(stream, entry.number), entry.messages, entry.reach_by_ms, entry.body or b"")
                     for entry in entries
                 ]
             else:
                 self._put_local(outgoing, entries, turn)
 
-    def _put_local(self, outgoing: OutgoingQueue, entries: list[Entry], turn: Turn) -> None:
-        origin, lane, sequence = self._node_id, outgoing.lane, outgoing.sequence.sequence
+    def _put_local(self, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
+        origin, stream, sequence = self._node_id, outgoing.stream_number, outgoing.sequence.sequence
         for entry in entries:
             body = entry.body or b""
-            packet = QueuedPacket((), origin, lane, sequence, entry.number, outgoing.delivery, 1, len(body), [body])
+            packet = QueuedPacket((), origin, stream, sequence, entry.number, outgoing.delivery, 1, len(body), [body])
             self._local_queues.put(outgoing.queue, packet, body[:HEAD_BYTES], turn)
 
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
@@ -332,7 +332,7 @@ class Outbox:
                     self._release_body(entry)
             self._look_at(outgoing)
 
-    def _finish_local(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
+    def _finish_local(self, outgoing: OutgoingStream, entries: list[StreamPacket]) -> None:
         """A packet for a queue of this node has arrived as soon as it is committed."""
         outgoing.start(entries)
         for entry in entries:
@@ -361,7 +361,7 @@ class Outbox:
         return wanting
 
     def contents_of(
-        self, outgoing: OutgoingQueue, run: list[Entry]
+        self, outgoing: OutgoingStream, run: list[StreamPacket]
     ) -> tuple[list[bytes], list[PacketContext], list[int]]:
         """Of packets that leave now, one behind the other: contents, contexts, and the ``Ask`` of each."""
         sequence = outgoing.sequence
@@ -371,17 +371,24 @@ class Outbox:
         asks = [sequence.poll_ask(entry) or waits != 0 for entry, waits in zip(run, awaited, strict=True)]
         previous = sequence.previous_of_run(run)
         first = SequenceHeader(
-            self._node_id, outgoing.lane, sequence.sequence, run[0].number, previous[0], outgoing.queue, asks[0], b""
+            self._node_id,
+            outgoing.stream_number,
+            sequence.sequence,
+            run[0].number,
+            previous[0],
+            outgoing.queue,
+            asks[0],
+            b"",
         )
         contents = encode_run(first, previous, asks, [entry.body or b"" for entry in run])
         contexts = [PacketContext(outgoing, entry, before) for entry, before in zip(run, previous, strict=True)]
         return contents, contexts, awaited
 
-    def handle_handed_over(self, outgoing: OutgoingQueue) -> None:
+    def handle_handed_over(self, outgoing: OutgoingStream) -> None:
         """A session has taken packets of an outgoing queue: a resend tier may have begun."""
         self._set_deadline(outgoing)
 
-    def want_bodies(self, outgoing: OutgoingQueue) -> None:
+    def want_bodies(self, outgoing: OutgoingStream) -> None:
         """The bodies of the packets that go next are only on the disk."""
         self._wanting[outgoing] = None
 
@@ -410,38 +417,38 @@ class Outbox:
                 self._look_at(outgoing)
             outgoing.stages.handle_progress(entries, Stage.STORED)
 
-    def leads(self, lane: int, peer_id: bytes) -> bool:
-        """Whether that node is where a lane leads, as far as we know: nobody else has a say in its packets."""
-        outgoing = self._by_lane.get(lane)
-        peer = self.retirement.peer_of(lane) if outgoing is None else outgoing.peer
+    def leads(self, stream: int, peer_id: bytes) -> bool:
+        """Whether that node is where a stream leads, as far as we know: nobody else has a say in its packets."""
+        outgoing = self._by_number.get(stream)
+        peer = self.retirement.peer_of(stream) if outgoing is None else outgoing.peer
         link = self.links.get(peer) if peer else None
         return link is not None and link.peer_id == peer_id
 
-    def handle_order_ack(self, lane: int, sequence: int, number: int, turn: Turn) -> None:
+    def handle_order_ack(self, stream: int, sequence: int, number: int, turn: Turn) -> None:
         """The destination has a sequence up to ``number``."""
-        outgoing = self._by_lane.get(lane)
+        outgoing = self._by_number.get(stream)
         if outgoing is None:
             return
-        self._records.order_ack(lane, sequence, number, turn.now_ns)
+        self._records.order_ack(stream, sequence, number, turn.now_ns)
         freed = outgoing.sequence.handle_order_ack(sequence, number, turn.now_ns)
         if freed:
             outgoing.sequence.hold.handle_progress()
         self._free(outgoing, freed, turn)
         self._look_at(outgoing)
 
-    def handle_reject(self, lane: int, sequence: int, number: int, reason: str) -> None:
+    def handle_reject(self, stream: int, sequence: int, number: int, reason: str) -> None:
         """The destination will never take a packet: none of its message's, and has not delivered it."""
-        outgoing = self._by_lane.get(lane)
+        outgoing = self._by_number.get(stream)
         if outgoing is None or outgoing.sequence.sequence != sequence:
             return
         entry = outgoing.sequence.entries.get(number)
-        if entry is None or entry.state is EntryState.REJECTED:
+        if entry is None or entry.state is StreamPacketState.REJECTED:
             return
-        self._forget_sent(outgoing, self.giving_up.reject(outgoing, entry, reason))
+        self._forget_sent(outgoing, self.dead_lettering.reject(outgoing, entry, reason))
 
-    def handle_hold(self, lane: int, turn: int, now_ns: int, *, stop: bool, reason: str = "") -> None:
+    def handle_hold(self, stream: int, turn: int, now_ns: int, *, stop: bool, reason: str = "") -> None:
         """The destination has no room for a stream, for a named reason, or has some again."""
-        outgoing = self._by_lane.get(lane)
+        outgoing = self._by_number.get(stream)
         if outgoing is None:
             return
         why = _HOLD_REASONS.get(reason, HoldReason.UNKNOWN)
@@ -451,7 +458,7 @@ class Outbox:
         elif not stop:
             self.retirement.handle_room(outgoing.peer)
         self._records.hold(outgoing, now_ns, why if stop else None)
-        sendings = outgoing.sequence.handle_word(turn, now_ns, stop=stop, crowded=crowded)
+        sendings = outgoing.sequence.handle_flow_control(turn, now_ns, stop=stop, crowded=crowded)
         if outgoing.sequence.hold.state is HoldState.GOING:
             self.holds.free(outgoing)
         else:
@@ -464,34 +471,36 @@ class Outbox:
 
     def ask_for_room(self, link: Link) -> bool:
         """Let one of the streams that are held back send a packet now. Returns whether there is one that will."""
-        for outgoing in link.queues:
+        for outgoing in link.streams:
             if outgoing.sequence.ask_for_room():
                 self._look_at(outgoing)
                 return True
         return False
 
-    def _free(self, outgoing: OutgoingQueue, entries: list[Entry], turn: Turn) -> None:
+    def _free(self, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
         self._let_go(outgoing, entries)
         if entries and outgoing.durable:
             self.links.resuming.handle_freed(outgoing.peer, self.links[outgoing.peer].peer_id)
             for first, last in as_ranges(sorted([entry.number for entry in entries])):
-                turn.commit.outgoing_deletes.append((key_of(outgoing.lane, first), key_of(outgoing.lane, last)))
+                turn.commit.outgoing_deletes.append(
+                    (key_of(outgoing.stream_number, first), key_of(outgoing.stream_number, last))
+                )
 
-    def _let_go(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
+    def _let_go(self, outgoing: OutgoingStream, entries: list[StreamPacket]) -> None:
         for entry in entries if outgoing.durable else ():
             self._release_body(entry)
         outgoing.handle_freed(entries)
         self._forget_sent(outgoing, entries)
         self.retirement.handle_freed(outgoing)
 
-    def _forget_sent(self, outgoing: OutgoingQueue, entries: list[Entry]) -> None:
+    def _forget_sent(self, outgoing: OutgoingStream, entries: list[StreamPacket]) -> None:
         """Let the session wait for no more store acks of these packets."""
         conversation = self.links[outgoing.peer].conversation
         if conversation is not None and entries:
             conversation.session.handle_freed([entry.packet for entry in entries if entry.packet])
             conversation.wake()
 
-    def _release_body(self, entry: Entry) -> None:
+    def _release_body(self, entry: StreamPacket) -> None:
         if entry.body is not None:
             self.cached_bytes -= entry.size_bytes
             entry.body = None
@@ -501,7 +510,7 @@ class Outbox:
     def handle_size(self, link: Link) -> None:
         """Datagrams to a peer are larger from now on, or smaller."""
         content_bytes = self._content_bytes(link.peer, link.datagram_bytes)
-        for outgoing in link.queues:
+        for outgoing in link.streams:
             outgoing.fit(content_bytes)
 
     def handle_session_opened(self, link: Link, now_ns: int) -> None:
@@ -509,7 +518,7 @@ class Outbox:
         resumed = link.idle
         self.links.handle_opened(link, now_ns)
         self.handle_size(link)
-        for outgoing in link.queues:
+        for outgoing in link.streams:
             if not resumed:
                 outgoing.sequence.handle_session_opened(now_ns)
             self._look_at(outgoing)
@@ -522,22 +531,23 @@ class Outbox:
         *,
         unanswered: bool = False,
         idle: bool = False,
-        untaken: bool = False,
+        not_stored: bool = False,
         lost: bool = False,
     ) -> None:
         """The session of a link is gone: what is not freed goes out again; see ``Link``.
 
         ``unanswered``: it was never open because nobody answered. ``idle``: nothing was to be sent, and who waits for
-        an order ack goes on waiting. ``untaken``: what had arrived was not stored. ``lost``: what was sent is in doubt.
+        an order ack goes on waiting. ``not_stored``: what had arrived was not stored. ``lost``: what was sent is in
+        doubt.
         """
-        link.handle_closed(now_ns, unanswered=unanswered, idle=idle, untaken=untaken)
+        link.handle_closed(now_ns, unanswered=unanswered, idle=idle, not_stored=not_stored)
         self.handle_size(link)
         self.retirement.handle_room(link.peer)
-        for outgoing in link.queues:
+        for outgoing in link.streams:
             if lost and self._settings.reconnect.after_session_lost == "hand back":
                 for entry in outgoing.sequence.unconfirmed():
-                    self.giving_up.give_up(outgoing, entry, DeadReason.SESSION_LOST)
-            outgoing.sequence.handle_session_closed(idle=link.idle, untaken=untaken)
+                    self.dead_lettering.give_up(outgoing, entry, DeadReason.SESSION_LOST)
+            outgoing.sequence.handle_session_closed(idle=link.idle, not_stored=not_stored)
             self.holds.free(outgoing)  # its destination says so again, if it is so
             self._look_at(outgoing)
 
@@ -554,14 +564,14 @@ class Outbox:
             if again := key.sequence.handle_timer(turn.now_ns):
                 self._records.resend(key, again, turn.now_ns)
             for entry in key.poll_expired(turn.now_ms, LETTERS_MAX):
-                self.giving_up.give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
+                self.dead_lettering.give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
             self._look_at(key)
 
     def give_up(self, link: Link, reason: str) -> None:
         """Nothing that waits for that peer can ever be delivered."""
-        for outgoing in link.queues:
+        for outgoing in link.streams:
             for entry in list(outgoing.sequence.entries.values()):
-                self.giving_up.give_up(outgoing, entry, reason)
+                self.dead_lettering.give_up(outgoing, entry, reason)
 
     def _remove_dead_lettered(self, group: GroupCommit) -> None:
         """The dead letters are on disk: only now may the packets after them go without them."""
@@ -577,20 +587,20 @@ class Outbox:
 
     def poll_fetch(self) -> Read | None:
         """Which bodies to fetch next, or None."""
-        if not self.giving_up.waiting and not self._wanting:
+        if not self.dead_lettering.waiting and not self._wanting:
             return None
         keys: list[int] = []
         size_bytes = 0
         for outgoing, entry in self._missing():
-            keys.append(key_of(outgoing.lane, entry.number))
+            keys.append(key_of(outgoing.stream_number, entry.number))
             size_bytes += entry.size_bytes
             if len(keys) == FETCH_AHEAD_PACKETS or size_bytes >= FETCH_AHEAD_BYTES:
                 break
         return Read("outgoing", keys) if keys else None
 
-    def _missing(self) -> Iterator[tuple[OutgoingQueue, Entry]]:
+    def _missing(self) -> Iterator[tuple[OutgoingStream, StreamPacket]]:
         """Packets whose bodies are needed next: of given-up messages, then of the queues that want some, in turns."""
-        yield from self.giving_up.missing(FETCH_AHEAD_PACKETS)
+        yield from self.dead_lettering.missing(FETCH_AHEAD_PACKETS)
         for outgoing in list(self._wanting):
             missing = [entry for entry in outgoing.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
             yield from ((outgoing, entry) for entry in missing)
@@ -602,14 +612,14 @@ class Outbox:
     def handle_fetched(self, read: Read) -> None:
         """Bodies have come from the disk."""
         for key, body in read.bodies.items():
-            lane, number = split_key(key)
-            outgoing = self._by_lane.get(lane)
+            stream, number = split_key(key)
+            outgoing = self._by_number.get(stream)
             entry = None if outgoing is None else outgoing.sequence.entries.get(number)
             if outgoing is not None and entry is not None and entry.body is None:
                 entry.body = self._jumps.move_outgoing(outgoing.sequence.sequence, number, body)
                 self.cached_bytes += entry.size_bytes
-        for lane in {split_key(key)[0]: None for key in read.keys}:
-            outgoing = self._by_lane.get(lane)
+        for stream in {split_key(key)[0]: None for key in read.keys}:
+            outgoing = self._by_number.get(stream)
             if outgoing is not None:
                 self._wanting.pop(outgoing, None)
                 self._look_at(outgoing)
@@ -622,14 +632,14 @@ class Outbox:
         return at_ns if end_ns is None else end_ns if at_ns is None else min(at_ns, end_ns)
 
     @property
-    def queues(self) -> list[OutgoingQueue]:
+    def streams(self) -> list[OutgoingStream]:
         """Every outgoing queue."""
-        return list(self._by_lane.values())
+        return list(self._by_number.values())
 
     def volatile(self, *, all_classes: bool) -> bool:
         """Whether packets wait to be acknowledged that no disk holds."""
         return any(
-            outgoing.sequence.entries for outgoing in self._by_lane.values() if all_classes or not outgoing.durable
+            outgoing.sequence.entries for outgoing in self._by_number.values() if all_classes or not outgoing.durable
         )
 
     @property

@@ -9,7 +9,7 @@ from itertools import islice
 
 from triack.queues.peers.introduction import StreamPosition
 from triack.queues.streams.arrival_records import Record, record_order_ack
-from triack.queues.streams.incoming_transfer import IncomingTransfer
+from triack.queues.streams.incoming_stream import IncomingStream
 
 __all__ = ["Positions"]
 
@@ -25,22 +25,22 @@ class Positions:
 
     def __init__(self, record: Record) -> None:
         self._record = record
-        self._streams: dict[bytes, OrderedDict[IncomingTransfer, None]] = {}
+        self._streams: dict[bytes, OrderedDict[IncomingStream, None]] = {}
 
-    def handle_committed(self, transfer: IncomingTransfer) -> None:
+    def handle_committed(self, stream: IncomingStream) -> None:
         """The disk has a position of a stream: since now, or since before the start."""
-        streams = self._streams.get(transfer.origin)
+        streams = self._streams.get(stream.origin)
         if streams is None:
-            streams = self._streams[transfer.origin] = OrderedDict()
-        streams[transfer] = None
-        streams.move_to_end(transfer)
+            streams = self._streams[stream.origin] = OrderedDict()
+        streams[stream] = None
+        streams.move_to_end(stream)
 
-    def forget(self, transfer: IncomingTransfer) -> None:
+    def forget(self, stream: IncomingStream) -> None:
         """A stream has ended."""
-        streams = self._streams.get(transfer.origin, OrderedDict())
-        streams.pop(transfer, None)
+        streams = self._streams.get(stream.origin, OrderedDict())
+        streams.pop(stream, None)
         if not streams:
-            self._streams.pop(transfer.origin, None)
+            self._streams.pop(stream.origin, None)
 
     def tell(self, origin: bytes, most: int, now_ns: int) -> tuple[StreamPosition, ...]:
         """How far the streams of an origin are, the one that moved last first; at most so many.
@@ -48,12 +48,12 @@ class Positions:
         That a position is told is written down once: a stranger can repeat a connect, and must not fill the log.
         """
         told: list[StreamPosition] = []
-        for transfer in islice(reversed(self._streams.get(origin, OrderedDict())), most):
-            claimable = transfer.claimable
+        for stream in islice(reversed(self._streams.get(origin, OrderedDict())), most):
+            claimable = stream.claimable
             if not claimable[1]:
                 continue
-            if claimable != transfer.acked:
-                transfer.acked = claimable
-                record_order_ack(self._record, transfer, origin, now_ns)
-            told.append(StreamPosition(transfer.lane, *claimable))
+            if claimable != stream.acked:
+                stream.acked = claimable
+                record_order_ack(self._record, stream, origin, now_ns)
+            told.append(StreamPosition(stream.number, *claimable))
         return tuple(told)

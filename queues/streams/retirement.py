@@ -12,8 +12,8 @@ than live streams, and one.
 
     origin                                                destination
     choose a stream; commit that it has ended
-    END lane, sequence, since                    --->     commit: delete its position, keep the range
-    commit: delete its lane                      <---     END, as an answer
+    END stream, sequence, since                    --->     commit: delete its position, keep the range
+    commit: delete its stream                      <---     END, as an answer
 
 Each step is on the disk before the next one. After a crash, or when a session is lost, the last step is done again: a
 stream that has ended is not taken up after a restart, but told once more. Express streams take the same steps
@@ -27,7 +27,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from struct import Struct
 
-from triack.base.commit import OWN_STATE, OutgoingQueueRow
+from triack.base.commit import OWN_STATE, OutgoingStreamRow
 from triack.base.errors import StoreDamaged
 from triack.base.news import StreamsNearLimit
 from triack.base.transitions import next_state
@@ -39,8 +39,8 @@ from triack.queues.peers.control import Control
 from triack.queues.peers.link import Link, Links
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import Turn
-from triack.queues.streams.outgoing_queue import OutgoingQueue
-from triack.queues.streams.stream_state import END_KEY, EXPRESS_LANES, TRANSITIONS, StreamEvent, StreamState
+from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.stream_state import END_KEY, EXPRESS_STREAMS, TRANSITIONS, StreamEvent, StreamState
 
 __all__ = ["ENDED", "Retirement"]
 
@@ -75,7 +75,7 @@ class Retirement:
         settings: NodeSettings,
         links: Links,
         records: DepartureRecords,
-        forget: Callable[[OutgoingQueue], None],
+        forget: Callable[[OutgoingStream], None],
     ) -> None:
         self._node_id = node_id
         self._links = links
@@ -83,48 +83,48 @@ class Retirement:
         self._forget = forget
         self._wait_ns = in_ns(settings.retire_after_s) if settings.retire_after_s else None
         self._limit = streams_limit(settings)
-        # By whether they are durable: the next sequence, the lane behind all that were ever used, and free ones.
+        # By whether they are durable: the next sequence, the stream behind all that were ever used, and free ones.
         self._sequences = {True: 1, False: incarnation << EXPRESS_SEQUENCE_BITS | 1}
-        self._lanes = {True: 1, False: EXPRESS_LANES + 1}
+        self._numbers = {True: 1, False: EXPRESS_STREAMS + 1}
         self._free: dict[bool, deque[int]] = {True: deque(), False: deque()}
-        self._drained: dict[OutgoingQueue, None] = {}
+        self._drained: dict[OutgoingStream, None] = {}
         # By peer: the streams that have nothing outstanding and since when, the longest first.
-        self._idle: dict[str, OrderedDict[OutgoingQueue, int]] = {}
+        self._idle: dict[str, OrderedDict[OutgoingStream, int]] = {}
         self._deadlines = Deadlines[str]()
         self._pressed: dict[str, None] = {}
         self._crowded: set[str] = set()
-        # By lane: those that are ENDING or TOLD.
-        self._ended: dict[int, OutgoingQueue] = {}
+        # By stream: those that are ENDING or TOLD.
+        self._ended: dict[int, OutgoingStream] = {}
         self._near: set[str] = set()
         self._news: list[StreamsNearLimit] = []
 
     # ---- numbers
 
-    def restore(self, rows: Iterable[OutgoingQueueRow], state: Mapping[str, bytes]) -> None:
+    def restore(self, rows: Iterable[OutgoingStreamRow], state: Mapping[str, bytes]) -> None:
         """Take what the store has. Raises StoreDamaged."""
-        used = {row.lane: row.sequence for row in rows}
+        used = {row.stream: row.sequence for row in rows}
         kept = state.get(_SEQUENCE, _NUMBER.pack(1))
         if len(kept) != _NUMBER.size:
             raise StoreDamaged(f"what the store has of {_SEQUENCE} cannot be read")
         self._sequences[True] = max([*_NUMBER.unpack(kept), *(sequence + 1 for sequence in used.values())])
-        self._lanes[True] = max(used, default=0) + 1
-        self._free[True].extend(lane for lane in range(1, self._lanes[True]) if lane not in used)
+        self._numbers[True] = max(used, default=0) + 1
+        self._free[True].extend(stream for stream in range(1, self._numbers[True]) if stream not in used)
 
-    def handle_ended(self, outgoing: OutgoingQueue) -> None:
+    def handle_ended(self, outgoing: OutgoingStream) -> None:
         """The store has a stream that had ended: it is not known whether its destination was told."""
         _move(outgoing, StreamEvent.ENDS)
         _move(outgoing, StreamEvent.END_STORED)
-        self._ended[outgoing.lane] = outgoing
+        self._ended[outgoing.stream_number] = outgoing
 
     def number(self, *, durable: bool) -> tuple[int, int]:
-        """Lane and sequence of a new stream. No two streams of this node ever have the same two."""
+        """Number and sequence of a new stream. No two streams of this node ever have the same two."""
         sequence = self._sequences[durable]
         self._sequences[durable] = sequence + 1
         if self._free[durable]:
             return self._free[durable].popleft(), sequence
-        lane = self._lanes[durable]
-        self._lanes[durable] = lane + 1
-        return lane, sequence
+        stream = self._numbers[durable]
+        self._numbers[durable] = stream + 1
+        return stream, sequence
 
     # ---- what happens to streams
 
@@ -137,7 +137,7 @@ class Retirement:
         self._pressed[peer] = None
         if peer not in self._crowded:
             self._crowded.add(peer)
-            streams = len(self._links[peer].queues)
+            streams = len(self._links[peer].streams)
             self._news.append(StreamsNearLimit(peer, streams, streams, incoming=False, is_full=True))
 
     def handle_room(self, peer: str) -> None:
@@ -146,7 +146,7 @@ class Retirement:
 
     def _look_at(self, peer: str) -> None:
         """See how many streams a peer has."""
-        streams = len(self._links[peer].queues)
+        streams = len(self._links[peer].streams)
         if ROOM_SHARE * streams > self._limit:
             self._pressed[peer] = None
         if 4 * streams >= 3 * self._limit and peer not in self._near:
@@ -155,7 +155,7 @@ class Retirement:
         elif 2 * streams <= self._limit:
             self._near.discard(peer)
 
-    def handle_freed(self, outgoing: OutgoingQueue) -> None:
+    def handle_freed(self, outgoing: OutgoingStream) -> None:
         """Packets have left a stream, or it has none yet: perhaps it has nothing outstanding."""
         if not outgoing.busy and outgoing.life is StreamState.LIVE:
             self._drained[outgoing] = None
@@ -182,7 +182,7 @@ class Retirement:
             idle = self._idle.setdefault(peer, OrderedDict())
             idle[outgoing] = now_ns
             idle.move_to_end(outgoing)
-            if peer in self._crowded or (peer and ROOM_SHARE * len(self._links[peer].queues) > self._limit):
+            if peer in self._crowded or (peer and ROOM_SHARE * len(self._links[peer].streams) > self._limit):
                 self._pressed[peer] = None
             if self._deadlines.of(peer) is None:
                 self._set_deadline(peer)
@@ -198,7 +198,7 @@ class Retirement:
 
     def _end_due(self, peer: str, turn: Turn) -> None:
         idle = self._idle[peer]
-        chosen: list[OutgoingQueue] = []
+        chosen: list[OutgoingStream] = []
         while idle and self._wait_ns is not None and next(iter(idle.values())) + self._wait_ns <= turn.now_ns:
             outgoing, _ = idle.popitem(last=False)
             if outgoing.is_held:
@@ -214,7 +214,7 @@ class Retirement:
         idle = self._idle.get(peer)
         if not idle:
             return
-        most = len(idle) if peer in self._crowded else len(self._links[peer].queues) - self._limit // ROOM_SHARE
+        most = len(idle) if peer in self._crowded else len(self._links[peer].streams) - self._limit // ROOM_SHARE
         chosen = [outgoing for outgoing in list(idle)[: max(0, most)] if not outgoing.is_held]
         for outgoing in chosen:
             del idle[outgoing]
@@ -222,7 +222,7 @@ class Retirement:
 
     # ---- ending
 
-    def _end(self, chosen: list[OutgoingQueue], turn: Turn) -> None:
+    def _end(self, chosen: list[OutgoingStream], turn: Turn) -> None:
         for outgoing in chosen:
             if outgoing.busy or outgoing.life is not StreamState.LIVE:
                 continue
@@ -232,14 +232,14 @@ class Retirement:
             if not outgoing.peer:
                 self._delete(outgoing, turn)
                 continue
-            self._ended[outgoing.lane] = outgoing
+            self._ended[outgoing.stream_number] = outgoing
             if outgoing.durable:
-                turn.commit.lanes[outgoing.lane] = outgoing.row()._replace(next_number=ENDED)
+                turn.commit.streams[outgoing.stream_number] = outgoing.row()._replace(next_number=ENDED)
                 turn.departures.ending.append(outgoing)
             else:
                 self.handle_stored([outgoing])
 
-    def handle_stored(self, ending: list[OutgoingQueue]) -> None:
+    def handle_stored(self, ending: list[OutgoingStream]) -> None:
         """That these have ended is on the disk: their destinations are told."""
         for outgoing in ending:
             _move(outgoing, StreamEvent.END_STORED)
@@ -251,55 +251,55 @@ class Retirement:
         told = (outgoing for outgoing in self._ended.values() if outgoing.peer == link.peer)
         self._tell(link, [outgoing for outgoing in told if outgoing.life is StreamState.TOLD])
 
-    def _tell(self, link: Link, ended: list[OutgoingQueue]) -> None:
+    def _tell(self, link: Link, ended: list[OutgoingStream]) -> None:
         conversation = link.conversation
         if not ended or conversation is None or not conversation.is_open:
             return
         # One whose end is not on the disk yet may go on after a restart.
         ending = (it for it in self._ended.values() if it.peer == link.peer and it.life is StreamState.ENDING)
-        live = sorted(outgoing.sequence.sequence for outgoing in (*link.queues, *ending))
+        live = sorted(outgoing.sequence.sequence for outgoing in (*link.streams, *ending))
         for outgoing in ended:
             sequence = outgoing.sequence.sequence
             at = bisect_left(live, sequence)
             since = live[at - 1] + 1 if at else 1
-            content = encode_end(self._node_id, outgoing.lane, sequence, since, answer=False)
-            conversation.put_control((outgoing.lane, END_KEY), Control(content))
+            content = encode_end(self._node_id, outgoing.stream_number, sequence, since, answer=False)
+            conversation.put_control((outgoing.stream_number, END_KEY), Control(content))
 
-    def handle_answer(self, lane: int, sequence: int, peer_id: bytes, turn: Turn) -> bool:
+    def handle_answer(self, stream: int, sequence: int, peer_id: bytes, turn: Turn) -> bool:
         """A node says that it has forgotten a stream. Returns False when it has no say in that."""
-        outgoing = self._ended.get(lane)
+        outgoing = self._ended.get(stream)
         if outgoing is None or outgoing.sequence.sequence != sequence or outgoing.life is not StreamState.TOLD:
             return True
         if self._links[outgoing.peer].peer_id != peer_id:
             return False
-        del self._ended[lane]
+        del self._ended[stream]
         _move(outgoing, StreamEvent.FORGOTTEN)
         self._delete(outgoing, turn)
         return True
 
-    def _delete(self, outgoing: OutgoingQueue, turn: Turn) -> None:
+    def _delete(self, outgoing: OutgoingStream, turn: Turn) -> None:
         if not outgoing.durable:
             self.handle_deleted([outgoing])
             return
-        turn.commit.lanes.pop(outgoing.lane, None)
-        turn.commit.lane_deletes.append(outgoing.lane)
+        turn.commit.streams.pop(outgoing.stream_number, None)
+        turn.commit.stream_deletes.append(outgoing.stream_number)
         # No row may be left from which a start could tell what the next sequence is.
         turn.commit.state[_SEQUENCE] = _NUMBER.pack(self._sequences[True])
         turn.departures.over.append(outgoing)
 
-    def handle_deleted(self, over: list[OutgoingQueue]) -> None:
-        """The disk does not have these streams any more: others may have their lanes."""
+    def handle_deleted(self, over: list[OutgoingStream]) -> None:
+        """The disk does not have these streams any more: others may have their streams."""
         for outgoing in over:
             _move(outgoing, StreamEvent.ROW_DELETED)
-            self._free[outgoing.durable].append(outgoing.lane)
+            self._free[outgoing.durable].append(outgoing.stream_number)
             if outgoing.peer:
                 self._look_at(outgoing.peer)
 
     # ---- looking
 
-    def peer_of(self, lane: int) -> str:
+    def peer_of(self, stream: int) -> str:
         """Where a stream led that has ended, and that its destination may still know; empty when there is none."""
-        outgoing = self._ended.get(lane)
+        outgoing = self._ended.get(stream)
         return "" if outgoing is None else outgoing.peer
 
     def take_news(self) -> list[StreamsNearLimit]:
@@ -310,5 +310,5 @@ class Retirement:
         return news
 
 
-def _move(outgoing: OutgoingQueue, event: StreamEvent) -> None:
+def _move(outgoing: OutgoingStream, event: StreamEvent) -> None:
     outgoing.life = next_state(TRANSITIONS, outgoing.life, event)

@@ -9,14 +9,14 @@ ends do in each state, and why no copy of an old packet can begin a stream again
 
 from enum import IntEnum
 
-__all__ = ["END_KEY", "EXPRESS_LANES", "FORGOTTEN_KEY", "TRANSITIONS", "StreamEvent", "StreamState"]
+__all__ = ["END_KEY", "EXPRESS_STREAMS", "FORGOTTEN_KEY", "TRANSITIONS", "StreamEvent", "StreamState"]
 
-EXPRESS_LANES = 1 << 31
-"""Express lanes are numbered from here in each life of the process; only durable ones are remembered."""
+EXPRESS_STREAMS = 1 << 31
+"""Express streams are numbered from here in each life of the process; only durable ones are remembered."""
 END_KEY = -2
-"""In place of a number, among the control packets of a lane: that it has ended."""
+"""In place of a number, among the control packets of a stream: that it has ended."""
 FORGOTTEN_KEY = -3
-"""The same: the answer to that. Both ends may have a lane of the same number."""
+"""The same: the answer to that. Both ends may have a stream of the same number."""
 
 
 class StreamState(IntEnum):
@@ -31,7 +31,7 @@ class StreamState(IntEnum):
     OVER = 3
     """Its destination has forgotten it; the commit that deletes its row is on its way to the disk."""
     GONE = 4
-    """Its lane may be used again."""
+    """Its stream may be used again."""
 
 
 class StreamEvent(IntEnum):

@@ -37,13 +37,13 @@ def test_an_order_ack_beyond_what_was_sent_frees_nothing() -> None:
     a.send(b, "q", b"1")
     assert world.run(5 * SECOND, lambda: not a.busy)
     world.cut(a, b)
-    lane, _ = a.send(b, "q", b"2")
+    stream, _ = a.send(b, "q", b"2")
     world.run(SECOND)
     evil = Hostile(world, a)
     for number in (3, 2**63, 2**64 - 1):
-        evil.frames(evil.packet(encode_order_ack(a.live.node_id, lane.lane, 1, number), Delivery.EXPRESS))
+        evil.frames(evil.packet(encode_order_ack(a.live.node_id, stream.stream_number, 1, number), Delivery.EXPRESS))
     for sequence in (0, 2, 2**64 - 1):
-        evil.frames(evil.packet(encode_order_ack(a.live.node_id, lane.lane, sequence, 2), Delivery.EXPRESS))
+        evil.frames(evil.packet(encode_order_ack(a.live.node_id, stream.stream_number, sequence, 2), Delivery.EXPRESS))
     evil.frames(evil.packet(encode_order_ack(a.live.node_id, 999, 1, 2), Delivery.EXPRESS))
     assert a.busy
     world.heal()
@@ -58,11 +58,11 @@ def test_a_stranger_has_no_say_in_what_others_are_sent() -> None:
     a.send(b, "q", b"1")
     assert world.run(5 * SECOND, lambda: not a.busy)
     world.cut(a, b)
-    lane, _ = a.send(b, "q", b"2")
+    stream, _ = a.send(b, "q", b"2")
     world.run(SECOND)
     evil = Hostile(world, a)
-    header = SequenceHeader(a.live.node_id, lane.lane, 1, 2, 1, "q", False, b"")
-    evil.frames(evil.packet(encode_order_ack(a.live.node_id, lane.lane, 1, 2), Delivery.EXPRESS))
+    header = SequenceHeader(a.live.node_id, stream.stream_number, 1, 2, 1, "q", False, b"")
+    evil.frames(evil.packet(encode_order_ack(a.live.node_id, stream.stream_number, 1, 2), Delivery.EXPRESS))
     evil.frames(evil.packet(encode_reject(header, "nonsense"), Delivery.EXPRESS))
     world.run(SECOND)
     assert a.live.drops[DropReason.NOT_OUR_PACKET] == 2

@@ -9,7 +9,7 @@ from triack.base.delivery import Delivery
 from triack.base.ranges import NumberSet
 from triack.base.units import SECOND
 from triack.queues.node_settings import Limits, NodeSettings
-from triack.queues.streams.incoming_transfer import GAP_BYTES, HELD_BYTES
+from triack.queues.streams.incoming_stream import GAP_BYTES, HELD_BYTES
 
 SMALL = NodeSettings(limits=Limits(peer_memory_bytes=256 * 1024))
 """A peer of this node has 64 KiB for what is out of order."""
@@ -20,7 +20,7 @@ def test_a_peer_leaves_only_so_many_gaps_in_all_its_streams(delivery: Delivery) 
     """What would make one more is not taken; what fills one is, and the peer goes on."""
     world, node, evil = victim(SMALL)
     for number in range(2, 2_002, 2):
-        evil.frames(evil.message(number, lane=1 + number // 2 % 4, previous=0, delivery=delivery))
+        evil.frames(evil.message(number, stream=1 + number // 2 % 4, previous=0, delivery=delivery))
         if number % 100 == 0:
             node.read_all("q")
     world.run(SECOND)
@@ -28,7 +28,7 @@ def test_a_peer_leaves_only_so_many_gaps_in_all_its_streams(delivery: Delivery) 
     assert 32 * 1024 < early.of(ORIGIN) <= 65 * 1024
     before = len(node.read_all("q"))
     assert before <= 65 * 1024 // GAP_BYTES
-    evil.frames(evil.message(1, lane=1, previous=0, delivery=delivery))
+    evil.frames(evil.message(1, stream=1, previous=0, delivery=delivery))
     world.run(SECOND)
     assert len(node.read_all("q")) == before + 1
     still_works(world, node)
@@ -48,11 +48,11 @@ def test_a_restart_remembers_what_gaps_cost() -> None:
 def test_packets_of_one_byte_count_for_the_memory_that_they_take() -> None:
     """Held for one before them that never comes."""
     world, node, evil = victim(SMALL)
-    for lane in range(1, 5):
+    for stream in range(1, 5):
         for number in range(2, 102):
-            evil.frames(evil.message(number, lane=lane))
+            evil.frames(evil.message(number, stream=stream))
     world.run(SECOND)
-    held = sum(transfer.sequence.held for transfer in node.live.inbox.order_acks.streams)
+    held = sum(stream.sequence.held for stream in node.live.inbox.order_acks.streams)
     assert 0 < held <= 65 * 1024 // HELD_BYTES
     still_works(world, node)
 

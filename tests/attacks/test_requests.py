@@ -26,8 +26,8 @@ def test_pings_do_not_pile_up_order_acks() -> None:
 def test_pings_in_turn_ask_each_stream_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many streams there are: each is asked once for what it owes."""
     world, node, evil = victim()
-    for lane in range(1, 201):
-        evil.frames(evil.message(3, lane=lane))
+    for stream in range(1, 201):
+        evil.frames(evil.message(3, stream=stream))
     world.run(SECOND)
     asked: list[OrderAck] = []
     ask = OrderAck.handle_request

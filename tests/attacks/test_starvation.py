@@ -47,7 +47,7 @@ def hostile(world: World, hub: SimNode) -> None:
         number = 2 * evil.packets + 2
         body = batch(bytes(400))
         frames = [
-            evil.message(number + at, lane=1 + at % 7, previous=number - 1, body=body, delivery=delivery)
+            evil.message(number + at, stream=1 + at % 7, previous=number - 1, body=body, delivery=delivery)
             for at, delivery in enumerate(Delivery)
         ]
         evil.each(*frames, *[BINARY.encode(PingFrame())] * 50)

@@ -30,9 +30,9 @@ def test_queues_do_not_grow_without_end() -> None:
     """One peer makes at most half of ``max_queues``, none with a name that is not one."""
     world, node, evil = victim(NodeSettings(max_queues=18))
     for number in range(50):
-        evil.frames(evil.message(1, lane=number + 1, queue=f"q{number}"))
+        evil.frames(evil.message(1, stream=number + 1, queue=f"q{number}"))
     for queue in ("", ".hidden", "a b", "\x00", "x" * 200):
-        evil.frames(evil.message(1, lane=900 + evil.packets, queue=queue))
+        evil.frames(evil.message(1, stream=900 + evil.packets, queue=queue))
     world.run(SECOND)
     names = set(node.live.queues.mailboxes)
     assert len(names) == 10
@@ -58,8 +58,8 @@ def test_streams_are_a_quarter_of_what_a_peer_has_in_memory() -> None:
     """Beyond it, further ones have to wait; after a restart it is as full as it was."""
     settings = NodeSettings(limits=Limits(peer_memory_bytes=4 * 20 * STREAM_BYTES))
     world, node, evil = victim(settings)
-    for lane in range(1, 31):
-        evil.frames(evil.message(1, lane=lane, queue=f"q{lane}", delivery=Delivery.RECOVERABLE))
+    for stream in range(1, 31):
+        evil.frames(evil.message(1, stream=stream, queue=f"q{stream}", delivery=Delivery.RECOVERABLE))
     world.run(SECOND)
     refused = [record["reason"] for record in node.log("rejected")]
     assert refused == ["held-back"] * 10

@@ -10,7 +10,7 @@ from triack.base.log_lines import SEGMENT_BEGIN, LineReader, LineWriter
 
 NODE = b"n" * 16
 NAME = 'quo"te\n\u2028'
-STREAM = {"class": "transactional", "origin": "a1" * 16, "lane": 1, "sequence": 5}
+STREAM = {"class": "transactional", "origin": "a1" * 16, "stream": 1, "sequence": 5}
 
 
 def written(count: int = 3) -> bytes:

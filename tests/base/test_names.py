@@ -3,7 +3,7 @@
 import pytest
 
 from triack.base.errors import AddressError
-from triack.base.names import COMPARED_MAX, TOLD_MAX, check_name, nearest, what_else
+from triack.base.names import COMPARED_MAX, TOLD_MAX, StreamId, check_name, nearest, what_else
 
 
 @pytest.mark.parametrize("name", ["orders", "a.b_c-$1", "bestellungen-süd", "注文", "ü" * 62])
@@ -55,3 +55,9 @@ def test_what_there_is_instead() -> None:
     assert what_else("stock", ["orders", "invoices"]) == "there is invoices, orders"
     assert what_else("stock", []) == "there is none yet"
     assert what_else("stock", names) == f"there is {', '.join(names[:TOLD_MAX])} and 5 more"
+
+
+def test_a_stream_is_known_by_its_origin_and_its_number() -> None:
+    one, other = StreamId(b"a" * 16, 1), StreamId(b"b" * 16, 1)
+    assert len({one, other, StreamId(b"a" * 16, 1)}) == 2
+    assert (one.origin, one.number) == (b"a" * 16, 1)

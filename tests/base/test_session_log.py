@@ -61,7 +61,7 @@ def expired() -> SimNode:
     """A node in whose queue a message was that nobody received in time."""
     world = World(1)
     node = world.node("a")
-    outgoing = node.live.outgoing_queue("", "q", Delivery.TRANSACTIONAL)
+    outgoing = node.live.outgoing_stream("", "q", Delivery.TRANSACTIONAL)
     node.live.submit(outgoing, Outgoing(b"1", receive_by_ms=world.now_ms + 100), 1)
     world.run(SECOND)
     node.finish(node.live, NodeClosed("the test ends"), world.now_ns)

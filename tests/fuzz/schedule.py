@@ -185,7 +185,7 @@ class Pair:
         delivery = tuple(Delivery)[which // 2 % len(Delivery)]
         self._sent += 1
         body = b"%d." % self._sent * (1 + which // 8 * 20)
-        outgoing = node.engine.outgoing_queue(other.address, "q", delivery)
+        outgoing = node.engine.outgoing_stream(other.address, "q", delivery)
         ticket = node.engine.submit(outgoing, Outgoing(body), len(body))
         if delivery is not Delivery.EXPRESS:
             node.engine.await_stage(outgoing, ticket, Stage.QUEUED, lambda _: self.safe.add(body))

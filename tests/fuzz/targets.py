@@ -48,7 +48,7 @@ from triack.queues.mailboxes.incoming_run import read_runs
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.peers.introduction import Introduction
 from triack.queues.streams.accepted_keys import KeptKey
-from triack.queues.streams.incoming_transfer import IncomingTransfer
+from triack.queues.streams.incoming_stream import IncomingStream
 from triack.session.path.pieces import Pieces
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import PacketArrived, RunArrived
@@ -319,7 +319,7 @@ def rejections(data: bytes) -> None:
 def stream_row(data: bytes) -> None:
     """What the store keeps of an incoming stream that has no order."""
     with refusing(StoreDamaged):
-        IncomingTransfer.restore(PositionRow(bytes(16), 1, Delivery.RECOVERABLE, "q", 1, 1, data), OrderSettings())
+        IncomingStream.restore(PositionRow(bytes(16), 1, Delivery.RECOVERABLE, "q", 1, 1, data), OrderSettings())
 
 
 def progress(data: bytes) -> None:

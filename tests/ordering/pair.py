@@ -6,7 +6,7 @@ from triack.base.delivery import Delivery
 from triack.base.units import MS
 from triack.ordering.incoming import IncomingSequence, Outcome, Position
 from triack.ordering.order_settings import OrderSettings
-from triack.ordering.outgoing import Entry, OutgoingSequence
+from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.ordering.wire import SequenceHeader, decode
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Network, Port
@@ -21,9 +21,9 @@ SENDER, RECEIVER, ACKED = "udp:sender", "udp:receiver", "udp:acked"
 """Where session and store acks arrive, packets, and order acks."""
 
 
-def make_entry(number: int) -> Entry:
+def make_entry(number: int) -> StreamPacket:
     """A packet whose body is its number."""
-    return Entry(number, b"%d" % number, 1, 1, number - 1, 1)
+    return StreamPacket(number, b"%d" % number, 1, 1, number - 1, 1)
 
 
 def make_header(number: int, previous: int, sequence: int = 1, *, asks: bool = False) -> SequenceHeader:
@@ -61,7 +61,7 @@ class StreamPair:
         self._session = 0
         self._life = 0
         self._still = 0
-        self._on_the_way: list[tuple[int, Entry]] = []
+        self._on_the_way: list[tuple[int, StreamPacket]] = []
 
     def append(self, packets: int) -> None:
         """The application sends."""
@@ -132,7 +132,7 @@ class StreamPair:
             pass
         self.world.run(until_ns - self.now_ns)
 
-    def _carry(self, content: bytes, entry: Entry) -> None:
+    def _carry(self, content: bytes, entry: StreamPacket) -> None:
         """A packet on its way knows its session and its entry, as a session does."""
         self._on_the_way.append((self._session, entry))
         self.network.send(b"%d " % (len(self._on_the_way) - 1) + content, SENDER, RECEIVER)

@@ -10,7 +10,7 @@ from triack.ordering.hold import PROBE_NS, TRANSITIONS, Hold, HoldEvent, HoldSta
 def held(turn: int = 1) -> Hold:
     """A hold that was told to stop at second 1."""
     hold = Hold()
-    hold.handle_word(turn, SECOND, stop=True)
+    hold.handle_flow_control(turn, SECOND, stop=True)
     return hold
 
 
@@ -18,7 +18,7 @@ def test_stop_and_go() -> None:
     """As told."""
     hold = held()
     assert hold.stops
-    hold.handle_word(2, SECOND, stop=False)
+    hold.handle_flow_control(2, SECOND, stop=False)
     assert not hold.stops
     assert hold.deadline_ns is None
 
@@ -26,10 +26,10 @@ def test_stop_and_go() -> None:
 def test_an_older_word_that_comes_later_changes_nothing() -> None:
     """Turns only grow."""
     hold = held(3)
-    hold.handle_word(2, SECOND, stop=False)
+    hold.handle_flow_control(2, SECOND, stop=False)
     assert hold.stops
-    hold.handle_word(4, SECOND, stop=False)
-    hold.handle_word(3, SECOND, stop=True)
+    hold.handle_flow_control(4, SECOND, stop=False)
+    hold.handle_flow_control(3, SECOND, stop=True)
     assert not hold.stops
 
 
@@ -53,7 +53,7 @@ def waits_s(hold: Hold, probes: int) -> list[int]:
         assert now_ns is not None
         hold.handle_timer(now_ns)
         hold.handle_sent(now_ns)
-        hold.handle_word(turn, now_ns, stop=True)
+        hold.handle_flow_control(turn, now_ns, stop=True)
         assert hold.deadline_ns is not None
         waits.append((hold.deadline_ns - now_ns) // SECOND)
     return waits
@@ -66,8 +66,8 @@ def test_who_is_told_to_wait_again_and_again_asks_ever_more_rarely() -> None:
     hold.handle_progress()
     hold.handle_sent(SECOND)
     assert waits_s(hold, 2) == [20, 40]
-    hold.handle_word(11, SECOND, stop=False)
-    hold.handle_word(12, SECOND, stop=True)
+    hold.handle_flow_control(11, SECOND, stop=False)
+    hold.handle_flow_control(12, SECOND, stop=True)
     assert hold.deadline_ns == SECOND + PROBE_NS
 
 
@@ -76,7 +76,7 @@ def test_a_stop_that_is_said_again_does_not_put_the_probe_off() -> None:
     hold = held()
     due_ns = hold.deadline_ns
     for turn in range(11, 16):
-        hold.handle_word(turn, turn * MS, stop=True)
+        hold.handle_flow_control(turn, turn * MS, stop=True)
     assert hold.deadline_ns == due_ns
 
 
@@ -101,7 +101,7 @@ def test_a_session_takes_its_words_with_it() -> None:
     hold = held(9)
     hold.handle_session_closed()
     assert not hold.stops
-    hold.handle_word(1, SECOND, stop=True)
+    hold.handle_flow_control(1, SECOND, stop=True)
     assert hold.stops
 
 

@@ -34,12 +34,12 @@ def feed(incoming: IncomingSequence[str], sequence: int, number: int, previous: 
         (5, 8, 7, Outcome.ACCEPTED),
         (5, 6, 5, Outcome.DUPLICATE),
         (5, 7, 6, Outcome.DUPLICATE),
-        (5, 10, 9, Outcome.HELD),
+        (5, 10, 9, Outcome.OUT_OF_ORDER),
         (5, 10, 7, Outcome.ACCEPTED),
         (5, 10, 0, Outcome.ACCEPTED),
         (6, 1, 0, Outcome.ACCEPTED),
         (6, 3, 0, Outcome.ACCEPTED),
-        (6, 2, 1, Outcome.HELD),
+        (6, 2, 1, Outcome.OUT_OF_ORDER),
         (4, 9, 0, Outcome.STALE_SEQUENCE),
         (4, 8, 7, Outcome.STALE_SEQUENCE),
     ],
@@ -70,9 +70,9 @@ def test_held_packets_come_out_in_order() -> None:
     """1, then 4, 2, 5 out of order; 3 brings them all with it."""
     incoming = at(0, 0)
     assert feed(incoming, 1, 1, 0)[1] == [(1, 1)]
-    assert feed(incoming, 1, 4, 3) == (Outcome.HELD, [])
+    assert feed(incoming, 1, 4, 3) == (Outcome.OUT_OF_ORDER, [])
     assert feed(incoming, 1, 2, 1) == (Outcome.ACCEPTED, [(1, 2)])
-    assert feed(incoming, 1, 5, 4) == (Outcome.HELD, [])
+    assert feed(incoming, 1, 5, 4) == (Outcome.OUT_OF_ORDER, [])
     assert incoming.held == 2
     assert feed(incoming, 1, 3, 2) == (Outcome.ACCEPTED, [(1, 3), (1, 4), (1, 5)])
     assert (incoming.held, incoming.position) == (0, (1, 5))
@@ -90,8 +90,8 @@ def test_a_held_packet_that_comes_again_is_a_duplicate() -> None:
 def test_what_is_held_is_bounded() -> None:
     """Beyond the limit packets are refused, and come again later; what fits is always accepted."""
     incoming = at(1, 1, OrderSettings(max_held_packets=2))
-    assert feed(incoming, 1, 3, 2)[0] is Outcome.HELD
-    assert feed(incoming, 1, 4, 3)[0] is Outcome.HELD
+    assert feed(incoming, 1, 3, 2)[0] is Outcome.OUT_OF_ORDER
+    assert feed(incoming, 1, 4, 3)[0] is Outcome.OUT_OF_ORDER
     assert feed(incoming, 1, 5, 4)[0] is Outcome.HOLD_FULL
     assert feed(incoming, 1, 2, 1)[1] == [(1, 2), (1, 3), (1, 4)]
     assert feed(incoming, 1, 5, 4) == (Outcome.ACCEPTED, [(1, 5)])
@@ -111,7 +111,7 @@ def test_a_held_packet_takes_the_newer_word_of_its_sender() -> None:
     """5 waits for 4; its sender gives 3 and 4 up while 2 is still missing: when 2 comes, 5 follows."""
     incoming = at(1, 1)
     feed(incoming, 1, 5, 4)
-    assert feed(incoming, 1, 5, 2) == (Outcome.HELD, [])
+    assert feed(incoming, 1, 5, 2) == (Outcome.OUT_OF_ORDER, [])
     assert incoming.held == 1
     assert feed(incoming, 1, 5, 4) == (Outcome.DUPLICATE, [])
     assert feed(incoming, 1, 2, 1)[1] == [(1, 2), (1, 5)]
@@ -142,7 +142,7 @@ def test_a_new_sequence_may_be_held_before_its_first_packet() -> None:
     """Reordering happens at a change of sequence too."""
     incoming = at(5, 7)
     feed(incoming, 5, 9, 8)
-    assert feed(incoming, 6, 2, 1) == (Outcome.HELD, [])
+    assert feed(incoming, 6, 2, 1) == (Outcome.OUT_OF_ORDER, [])
     assert incoming.held == 1
     assert feed(incoming, 6, 1, 0)[1] == [(6, 1), (6, 2)]
 
@@ -214,7 +214,7 @@ def test_any_arrival_order_gives_the_sent_order_once(packets: int, data: st.Data
             expected = Outcome.ACCEPTED
             held.add(number)
         elif len(held) < limit:
-            expected = Outcome.HELD
+            expected = Outcome.OUT_OF_ORDER
             held.add(number)
         else:
             expected = Outcome.HOLD_FULL
@@ -294,7 +294,7 @@ def test_a_held_packet_is_not_accepted() -> None:
     incoming: IncomingSequence[None] = IncomingSequence(OrderSettings())
     held = make_header(2, 1, 1)
     outcomes = [incoming.handle_packet(held, None, 0)[0] for _ in range(2)]
-    assert outcomes == [Outcome.HELD, Outcome.DUPLICATE]
+    assert outcomes == [Outcome.OUT_OF_ORDER, Outcome.DUPLICATE]
     assert not incoming.has_accepted(held)
 
 

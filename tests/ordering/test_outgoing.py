@@ -14,7 +14,14 @@ from tests.ordering.pair import make_entry
 from triack.base.delivery import DURABLE, FREED_BY, Ack, Delivery, Role
 from triack.base.units import SECOND
 from triack.ordering.order_settings import OrderSettings
-from triack.ordering.outgoing import AFTER_SESSION_ACK, TRANSITIONS, Entry, EntryEvent, EntryState, OutgoingSequence
+from triack.ordering.outgoing import (
+    AFTER_SESSION_ACK,
+    TRANSITIONS,
+    OutgoingSequence,
+    StreamPacket,
+    StreamPacketEvent,
+    StreamPacketState,
+)
 
 TRANSACTIONAL = Delivery.TRANSACTIONAL
 
@@ -49,15 +56,15 @@ def test_a_run_ends_where_something_has_to_be_looked_at() -> None:
         out.handle_sent(run, 0, packet=run[0].number + 10)
     assert runs == [[1, 2, 3], [5, 6], [7, 8, 9]]
     assert [entry.packet for entry in out.entries.values()] == [11, 12, 13, 15, 16, 17, 18, 19]
-    out.handle_session_closed(untaken=True)
+    out.handle_session_closed(not_stored=True)
     assert [entry.number for entry in out.peek_run(3)] == [1]
 
 
-def states(out: OutgoingSequence) -> dict[int, EntryState]:
+def states(out: OutgoingSequence) -> dict[int, StreamPacketState]:
     return {number: entry.state for number, entry in out.entries.items()}
 
 
-def acknowledge(entry: Entry, out: OutgoingSequence, ack: Ack) -> bool:
+def acknowledge(entry: StreamPacket, out: OutgoingSequence, ack: Ack) -> bool:
     """Bring one of the three acks; whether it freed the packet."""
     if ack is Ack.SESSION:
         return bool(out.handle_session_ack([entry]))
@@ -92,14 +99,14 @@ def test_each_ack_frees_only_its_class(delivery: Delivery, ack: Ack) -> None:
     assert (1 in out.entries) is (FREED_BY[delivery, Role.ORIGIN] is not ack)
     assert acknowledge(entry, out, FREED_BY[delivery, Role.ORIGIN]) is (FREED_BY[delivery, Role.ORIGIN] is not ack)
     assert not out.entries
-    assert entry.state is EntryState.DONE
+    assert entry.state is StreamPacketState.DONE
 
 
 @pytest.mark.parametrize(
     ("delivery", "state"),
-    [(Delivery.RECOVERABLE, EntryState.WAITING_STORE_ACK), (TRANSACTIONAL, EntryState.WAITING_ORDER_ACK)],
+    [(Delivery.RECOVERABLE, StreamPacketState.WAITING_STORE_ACK), (TRANSACTIONAL, StreamPacketState.WAITING_ORDER_ACK)],
 )
-def test_a_session_ack_moves_to_the_next_wait(delivery: Delivery, state: EntryState) -> None:
+def test_a_session_ack_moves_to_the_next_wait(delivery: Delivery, state: StreamPacketState) -> None:
     """The packet is at the next hop; that is not yet enough."""
     out = make(1, delivery)
     send(out)
@@ -128,7 +135,7 @@ def test_an_order_ack_is_cumulative() -> None:
     out.handle_session_ack([out.entries[2]])
     freed = out.handle_order_ack(5, 3, 0)
     assert [entry.number for entry in freed] == [1, 2, 3]
-    assert all(entry.received and entry.stored and entry.state is EntryState.DONE for entry in freed)
+    assert all(entry.received and entry.stored and entry.state is StreamPacketState.DONE for entry in freed)
     assert list(out.entries) == [4, 5]
     assert out.handle_order_ack(5, 3, 0) == []
     assert out.handle_order_ack(5, 2, 0) == []
@@ -212,8 +219,8 @@ def test_a_resend_is_not_held_up_by_a_slow_start() -> None:
     """What was let out before goes out again, whatever credit is left; what was never sent waits for some."""
     out = make(6)
     send(out, most=4)
-    out.handle_word(1, 0, stop=True)
-    out.handle_word(2, 0, stop=False)
+    out.handle_flow_control(1, 0, stop=True)
+    out.handle_flow_control(2, 0, stop=False)
     assert send(out) == [(1, 0)]
     out.handle_session_ack([out.entries[1]])
     assert [entry.number for entry in out.handle_timer(30 * SECOND)] == [1]
@@ -236,7 +243,7 @@ def test_a_lost_session_sends_everything_again_in_order() -> None:
     out.handle_session_ack([out.entries[1]])
     out.handle_session_ack([out.entries[3]])
     out.handle_session_closed()
-    assert set(states(out).values()) == {EntryState.WAITING_TO_SEND}
+    assert set(states(out).values()) == {StreamPacketState.WAITING_TO_SEND}
     assert send(out) == [(1, 0), (2, 1), (3, 2), (4, 3), (5, 4)]
 
 
@@ -317,11 +324,11 @@ def test_giving_up_what_was_not_sent_sends_nothing_again() -> None:
 def test_what_is_given_up_before_it_was_sent_is_forgotten() -> None:
     """Packets for a queue of their own node never leave, and others may expire behind one that cannot leave."""
     out = make(1)
-    before = sum(isinstance(it, Entry) for it in gc.get_objects())
+    before = sum(isinstance(it, StreamPacket) for it in gc.get_objects())
     for number in range(2, 1_000):
         out.append([make_entry(number)])
         out.remove(out.entries[number])
-    assert sum(isinstance(it, Entry) for it in gc.get_objects()) < before + 100
+    assert sum(isinstance(it, StreamPacket) for it in gc.get_objects()) < before + 100
     assert send(out) == [(1, 0)]
 
 
@@ -346,7 +353,7 @@ def test_giving_up_twice_or_after_the_ack_does_nothing() -> None:
     out.remove(second)
     assert list(out.entries) == [3]
     assert not out.handle_session_ack([second])
-    assert second.state is EntryState.DONE
+    assert second.state is StreamPacketState.DONE
 
 
 def test_after_giving_up_the_last_packet_the_next_one_starts_at_the_first_tier() -> None:
@@ -434,14 +441,14 @@ def test_whatever_happens_what_waits_goes_out_ascending_and_nothing_is_forgotten
             out.handle_session_closed()
         elif step == "timer":
             now_ns += 6 * 3_600 * SECOND
-            assert all(entry.state is EntryState.WAITING_TO_SEND for entry in out.handle_timer(now_ns))
+            assert all(entry.state is StreamPacketState.WAITING_TO_SEND for entry in out.handle_timer(now_ns))
         elif chosen is not None and step == "session-ack":
             assert not out.handle_session_ack([chosen])
         elif chosen is not None and step == "order-ack":
             out.handle_order_ack(5, chosen.number, now_ns)
         elif chosen is not None:
             out.remove(chosen)
-        waiting = [number for number, state in states(out).items() if state is EntryState.WAITING_TO_SEND]
+        waiting = [number for number, state in states(out).items() if state is StreamPacketState.WAITING_TO_SEND]
         assert [entry.number for entry in out.upcoming(100)] == waiting
     out.handle_session_closed()
     left = list(out.entries)
@@ -474,31 +481,34 @@ def test_what_leaves_again_in_one_session_says_which_number_it_had() -> None:
 # ---- the states of an entry
 
 NEXT = {
-    (EntryState.WAITING_TO_SEND, EntryEvent.SENT): EntryState.WAITING_SESSION_ACK,
-    (EntryState.WAITING_SESSION_ACK, EntryEvent.RECEIVED_NOT_STORED): EntryState.WAITING_STORE_ACK,
-    (EntryState.WAITING_SESSION_ACK, EntryEvent.RECEIVED_NOT_ORDERED): EntryState.WAITING_ORDER_ACK,
-    (EntryState.WAITING_SESSION_ACK, EntryEvent.SEND_AGAIN): EntryState.WAITING_TO_SEND,
-    (EntryState.WAITING_STORE_ACK, EntryEvent.SEND_AGAIN): EntryState.WAITING_TO_SEND,
-    (EntryState.WAITING_ORDER_ACK, EntryEvent.SEND_AGAIN): EntryState.WAITING_TO_SEND,
+    (StreamPacketState.WAITING_TO_SEND, StreamPacketEvent.SENT): StreamPacketState.WAITING_SESSION_ACK,
+    (StreamPacketState.WAITING_SESSION_ACK, StreamPacketEvent.RECEIVED_NOT_STORED): StreamPacketState.WAITING_STORE_ACK,
+    (
+        StreamPacketState.WAITING_SESSION_ACK,
+        StreamPacketEvent.RECEIVED_NOT_ORDERED,
+    ): StreamPacketState.WAITING_ORDER_ACK,
+    (StreamPacketState.WAITING_SESSION_ACK, StreamPacketEvent.SEND_AGAIN): StreamPacketState.WAITING_TO_SEND,
+    (StreamPacketState.WAITING_STORE_ACK, StreamPacketEvent.SEND_AGAIN): StreamPacketState.WAITING_TO_SEND,
+    (StreamPacketState.WAITING_ORDER_ACK, StreamPacketEvent.SEND_AGAIN): StreamPacketState.WAITING_TO_SEND,
 }
 
 
-@pytest.mark.parametrize(("state", "event"), list(product(EntryState, EntryEvent)))
-def test_every_pair_of_state_and_event_has_its_end(state: EntryState, event: EntryEvent) -> None:
+@pytest.mark.parametrize(("state", "event"), list(product(StreamPacketState, StreamPacketEvent)))
+def test_every_pair_of_state_and_event_has_its_end(state: StreamPacketState, event: StreamPacketEvent) -> None:
     """The table says the same as this file's own; nothing leaves DONE, and only what waits for that can be sent."""
-    if event is EntryEvent.SENT and state is not EntryState.WAITING_TO_SEND:
+    if event is StreamPacketEvent.SENT and state is not StreamPacketState.WAITING_TO_SEND:
         assert event not in TRANSITIONS[state]
         return
     expected = NEXT.get((state, event), state)
-    last = state in (EntryState.REJECTED, EntryState.DONE)
-    if event is EntryEvent.FREED:
-        expected = EntryState.DONE
-    elif event is EntryEvent.GIVEN_UP and not last:
-        expected = EntryState.GIVEN_UP
-    elif event is EntryEvent.REJECTED and not last:
-        expected = EntryState.REJECTED
-    elif event is EntryEvent.ACKED and not last and state is not EntryState.GIVEN_UP:
-        expected = EntryState.KEPT
+    last = state in (StreamPacketState.REJECTED, StreamPacketState.DONE)
+    if event is StreamPacketEvent.FREED:
+        expected = StreamPacketState.DONE
+    elif event is StreamPacketEvent.GIVEN_UP and not last:
+        expected = StreamPacketState.GIVEN_UP
+    elif event is StreamPacketEvent.REJECTED and not last:
+        expected = StreamPacketState.REJECTED
+    elif event is StreamPacketEvent.ACKED and not last and state is not StreamPacketState.GIVEN_UP:
+        expected = StreamPacketState.KEPT
     assert TRANSITIONS[state][event] is expected
 
 
@@ -510,10 +520,10 @@ def test_a_lost_session_does_not_send_what_was_given_up() -> None:
     out.reject([out.entries[3]])
     out.handle_session_closed()
     assert states(out) == {
-        1: EntryState.WAITING_TO_SEND,
-        2: EntryState.GIVEN_UP,
-        3: EntryState.REJECTED,
-        4: EntryState.WAITING_TO_SEND,
+        1: StreamPacketState.WAITING_TO_SEND,
+        2: StreamPacketState.GIVEN_UP,
+        3: StreamPacketState.REJECTED,
+        4: StreamPacketState.WAITING_TO_SEND,
     }
 
 

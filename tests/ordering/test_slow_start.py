@@ -22,7 +22,7 @@ def test_nothing_is_held_up_before_anything_is_refused() -> None:
     start = SlowStart()
     assert sent(start) == 10_000
     start.handle_refused()
-    start.handle_session_closed(untaken=False)
+    start.handle_session_closed(not_stored=False)
     assert sent(start) == 10_000
 
 
@@ -55,7 +55,7 @@ def test_who_takes_nothing_is_sent_half_as_much_each_time_and_one_packet_at_leas
 def test_a_session_that_ends_as_nothing_was_stored_is_a_refusal() -> None:
     """The next one begins with a packet."""
     start = SlowStart()
-    start.handle_session_closed(untaken=True)
+    start.handle_session_closed(not_stored=True)
     assert sent(start) == 1
 
 

@@ -28,7 +28,7 @@ def headers(draw: st.DrawFn) -> SequenceHeader:
     number = draw(NUMBER)
     return SequenceHeader(
         origin=draw(st.binary(min_size=16, max_size=16)),
-        lane=draw(st.integers(1, 2**32 - 1)),
+        stream=draw(st.integers(1, 2**32 - 1)),
         sequence=draw(NUMBER),
         number=number,
         previous=draw(st.integers(0, number - 1)),
@@ -81,11 +81,11 @@ def test_layout_is_as_documented() -> None:
         (b"", "empty"),
         (b"\x00" * 60, "kind 0"),
         (b"\x04" * 60, "kind 4"),
-        (wire.encode_end(ORIGIN, 0, 5, 2, answer=False), "an end of lane 0"),
+        (wire.encode_end(ORIGIN, 0, 5, 2, answer=False), "an end of stream 0"),
         (wire.encode_end(ORIGIN, 1, 5, 6, answer=False), "an end that begins behind it"),
         (wire.encode_end(ORIGIN, 1, 5, 0, answer=False), "an end from sequence 0 on"),
         (replace(HEADER, sequence=0).encode(), "sequence 0"),
-        (replace(HEADER, lane=0).encode(), "lane 0"),
+        (replace(HEADER, stream=0).encode(), "stream 0"),
         (replace(HEADER, number=7).encode(), "previous is the packet itself"),
         (replace(HEADER, number=6).encode(), "previous is above the number"),
         (replace(HEADER, number=0, previous=0).encode(), "number 0"),

@@ -57,9 +57,9 @@ def test_every_event_and_field_is_in_the_schema_once() -> None:
 def test_a_change_in_the_code_changes_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table is replaced as a whole, and the text around it stays."""
     (path,) = (path for path in PAGES if path.name == "session-log.md")
-    monkeypatch.setattr(proof.docs, "EVENTS", {"fell_asleep": Event("nothing happens", ("lane",), ((), ("number",)))})
+    monkeypatch.setattr(proof.docs, "EVENTS", {"fell_asleep": Event("nothing happens", ("stream",), ((), ("number",)))})
     page = pages()[path]
-    assert "| `fell_asleep` | `lane`; perhaps `number` | nothing happens |\n" in page
+    assert "| `fell_asleep` | `stream`; perhaps `number` | nothing happens |\n" in page
     assert "| `node_started` |" not in page
     text = [line for line in PAGES[path].splitlines() if not line.startswith("|")]
     assert [line for line in page.splitlines() if not line.startswith("|")] == text

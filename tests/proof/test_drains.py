@@ -30,7 +30,7 @@ def test_there_are_as_many_of_a_kind_as_it_says(kind: str) -> None:
     engine = node.engine
     there = {
         "queues": len(engine.queues.mailboxes) - 1,
-        "outgoing queues": len(engine.outbox.queues),
+        "outgoing queues": len(engine.outbox.streams),
         "incoming streams": len([name for name in engine.queues.mailboxes if name.startswith("q")]),
         "sessions": len(engine.handshakes.conversations),
     }

@@ -14,7 +14,7 @@ from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing, Properties, unpack
 from triack.queues.streams.group_commit import GroupCommit
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.tools.replay.log.files import parse_records
 from triack.transport.insecure import InsecureChannels
 
@@ -50,9 +50,9 @@ class Bare:
 
     def submit(
         self, to: str, *bodies: bytes, delivery: Delivery = Delivery.TRANSACTIONAL, reach_by_ms: int = 0
-    ) -> OutgoingQueue:
+    ) -> OutgoingStream:
         """Submit messages for a queue ``q``; nothing else happens."""
-        outgoing = self.engine.outgoing_queue(to, "q", delivery)
+        outgoing = self.engine.outgoing_stream(to, "q", delivery)
         for body in bodies:
             self.engine.submit(outgoing, Outgoing(body, None, reach_by_ms), len(body))
         return outgoing
@@ -133,9 +133,9 @@ def letters(node: Bare) -> list[Properties]:
     return [found for body in bodies for found in unpack(body).properties or []]
 
 
-def submitted(node: Bare, *messages: Outgoing) -> OutgoingQueue:
+def submitted(node: Bare, *messages: Outgoing) -> OutgoingStream:
     """Messages for a peer who is not there, on the disk."""
-    outgoing = node.engine.outgoing_queue("memory://nobody", "q", Delivery.TRANSACTIONAL)
+    outgoing = node.engine.outgoing_stream("memory://nobody", "q", Delivery.TRANSACTIONAL)
     for message in messages:
         node.engine.submit(outgoing, message, len(message.body))
     node.poll()

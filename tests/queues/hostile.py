@@ -123,13 +123,13 @@ class Hostile:
         *,
         previous: int | None = None,
         queue: str = "q",
-        lane: int = 1,
+        stream: int = 1,
         delivery: Delivery = Delivery.TRANSACTIONAL,
         **more: object,
     ) -> bytes:
         """The next packet of the session with a message of a stream, as a frame."""
         header = SequenceHeader(
-            ORIGIN, lane, 1, number, number - 1 if previous is None else previous, queue, False, batch(b"hello")
+            ORIGIN, stream, 1, number, number - 1 if previous is None else previous, queue, False, batch(b"hello")
         )
         for name, value in more.items():
             setattr(header, name, value)
@@ -178,7 +178,7 @@ def without_order_acks(datagram: bytes, _sender: str = "", _to: str = "") -> byt
         if isinstance(frame, PacketFrame):
             packet = decode(frame.content)
             if isinstance(packet, OrderAckPacket):
-                emptied = encode_order_ack(packet.origin, packet.lane, packet.sequence, 0)
+                emptied = encode_order_ack(packet.origin, packet.stream, packet.sequence, 0)
                 payload = payload.replace(frame.content, emptied)
     return CHANNEL.seal(opened.kind, opened.connection_id, opened.counter, payload, 0)
 

@@ -2,7 +2,7 @@
 
 from triack.base.delivery import Delivery
 from triack.ordering.order_settings import OrderSettings
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
 
 def make_outgoing(
@@ -10,8 +10,8 @@ def make_outgoing(
     next_number: int = 1,
     delivery: Delivery = Delivery.TRANSACTIONAL,
     peer: str = "udp://b:1",
-) -> OutgoingQueue:
-    outgoing = OutgoingQueue(
+) -> OutgoingStream:
+    outgoing = OutgoingStream(
         1,
         peer,
         "q",

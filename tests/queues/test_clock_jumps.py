@@ -4,7 +4,7 @@ import pytest
 
 from tests.queues.world import SimNode, World
 from triack.base.clock import ClockJump
-from triack.base.commit import HEAD_BYTES, Commit, OutgoingQueueRow
+from triack.base.commit import HEAD_BYTES, Commit, OutgoingStreamRow
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
 from triack.base.units import SECOND
@@ -30,7 +30,7 @@ def submit(
     engine = node.live
     now_ms = engine.wall.ms(node.world.now_ns)
     limits = [now_ms + limit_s * 1_000 if limit_s else 0 for limit_s in (reach_s, receive_s)]
-    outgoing = engine.outgoing_queue("" if to is node else to.address, "q", delivery)
+    outgoing = engine.outgoing_stream("" if to is node else to.address, "q", delivery)
     engine.submit(outgoing, Outgoing(body, None, limits[0], receive_by_ms=limits[1]), 1)
     node.drain()
 
@@ -164,8 +164,8 @@ def test_a_clock_that_goes_right_moves_nothing() -> None:
     assert a.read_all("dead-letter") == [b"1"]
 
 
-def lanes(next_number: int) -> list[OutgoingQueueRow]:
-    return [OutgoingQueueRow(1, "b", "q", Delivery.TRANSACTIONAL, 1, next_number)]
+def streams(next_number: int) -> list[OutgoingStreamRow]:
+    return [OutgoingStreamRow(1, "b", "q", Delivery.TRANSACTIONAL, 1, next_number)]
 
 
 def state_of(commit: Commit) -> dict[str, bytes]:
@@ -175,7 +175,7 @@ def state_of(commit: Commit) -> dict[str, bytes]:
 def start(commit: Commit, next_number: int, by_ms: int) -> ClockJumps:
     """A start that finds the clock set, on a store that has this commit."""
     jumps = ClockJumps(ClockJump(by_ms, 10_000))
-    jumps.restore(state_of(commit), lanes(next_number), commit)
+    jumps.restore(state_of(commit), streams(next_number), commit)
     return jumps
 
 
@@ -196,7 +196,7 @@ def test_a_body_moves_forward_only() -> None:
     body = pack_one(Outgoing(b"x", receive_by_ms=9_000), 1, 5_000)
     for by_ms, moved in ((1_000, (6_000, 10_000)), (-1_000, (5_000, 9_000))):
         jumps = ClockJumps(ClockJump(by_ms, 10_000))
-        jumps.restore({}, lanes(2), Commit())
+        jumps.restore({}, streams(2), Commit())
         found = jumps.move_outgoing(1, 1, body)
         assert (sent_at_of(found), receive_by_of(found)) == moved
         assert len(found) == len(body)

@@ -3,7 +3,7 @@
 import pytest
 
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
-from triack.ordering.outgoing import Entry, EntryState
+from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.queues import stages
 from triack.queues.stages import DONE_MAX, PRUNE_AT, STAGES, Stage, StageTracker
 from triack.session.protocol.frames import Ask
@@ -16,7 +16,7 @@ class Book:
 
     def __init__(self, packets: int, tickets: int = 1) -> None:
         self.book = StageTracker()
-        self.entries = [Entry(at + 1, b"", 0, tickets, at * tickets, tickets) for at in range(packets)]
+        self.entries = [StreamPacket(at + 1, b"", 0, tickets, at * tickets, tickets) for at in range(packets)]
         for entry in self.entries:
             self.book.add([entry])
         self.book.handle_queued(packets * tickets)
@@ -27,11 +27,11 @@ class Book:
         return said
 
     def finish(self, at: int) -> None:
-        self.entries[at].state = EntryState.DONE
+        self.entries[at].state = StreamPacketState.DONE
         self.book.handle_progress([self.entries[at]], Stage.ORDERED)
 
     def remove(self, at: int, reason: str) -> None:
-        self.entries[at].state = EntryState.DONE
+        self.entries[at].state = StreamPacketState.DONE
         self.book.handle_removed(self.entries[at], reason)
 
 
@@ -79,7 +79,7 @@ def test_a_packet_speaks_for_its_own_messages_only() -> None:
 def test_a_large_message_is_there_with_its_last_fragment() -> None:
     """All its packets have the same ticket."""
     book = StageTracker()
-    entries = [Entry(number, b"", 0, int(number == 3), 0, 1) for number in (1, 2, 3)]
+    entries = [StreamPacket(number, b"", 0, int(number == 3), 0, 1) for number in (1, 2, 3)]
     for entry in entries:
         book.add([entry])
     book.handle_queued(1)
@@ -87,7 +87,7 @@ def test_a_large_message_is_there_with_its_last_fragment() -> None:
     assert book.wait(0, Stage.ORDERED, said.append) == entries[::-1]
     for entry in entries:
         assert said == []
-        entry.state = EntryState.DONE
+        entry.state = StreamPacketState.DONE
         book.handle_progress([entry], Stage.ORDERED)
     assert said == [None]
 
@@ -162,7 +162,7 @@ def test_of_what_is_done_little_is_kept(packets: int, ahead: int) -> None:
         if at < packets:
             book.add([shelf[at]])
         if at >= ahead:
-            shelf[at - ahead].state = EntryState.DONE
+            shelf[at - ahead].state = StreamPacketState.DONE
             book.handle_progress([shelf[at - ahead]], Stage.ORDERED)
             waiting = min(at + 1, packets) - (at - ahead + 1)
             assert len(book._entries) - waiting <= max(DONE_MAX, len(book._entries) // 8), at  # noqa: SLF001
@@ -204,13 +204,13 @@ def test_a_large_message_is_looked_at_once_for_each_of_its_packets(
     """In whatever order they are acknowledged."""
     reached, looked = stages._reached, []  # noqa: SLF001 - what is counted
 
-    def count(entry: Entry, stage: Stage) -> bool:
+    def count(entry: StreamPacket, stage: Stage) -> bool:
         looked.append(entry)
         return reached(entry, stage)
 
     monkeypatch.setattr(stages, "_reached", count)
     book = StageTracker()
-    fragments = [Entry(number, b"", 0, int(number == 500), 0, 1) for number in range(1, 501)]
+    fragments = [StreamPacket(number, b"", 0, int(number == 500), 0, 1) for number in range(1, 501)]
     for fragment in fragments:
         book.add([fragment])
     book.handle_queued(1)

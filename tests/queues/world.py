@@ -22,7 +22,7 @@ from triack.queues.packing import Outgoing
 from triack.queues.stages import Stage
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.outbox import Outbox
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.positions import Positions
 from triack.tools.sim import world as sim
 from triack.tools.sim.disk import DiskFaults, Snapshot
@@ -192,10 +192,10 @@ class SimNode(SimHost):
         *bodies: bytes,
         delivery: Delivery = Delivery.TRANSACTIONAL,
         live_ms: int = 0,
-    ) -> tuple[OutgoingQueue, int]:
+    ) -> tuple[OutgoingStream, int]:
         """Submit messages; each lives for ``live_ms`` on its way, 0 for ever. Returns queue and last ticket."""
         engine = self.live
-        outgoing = engine.outgoing_queue(to.address, queue, delivery)
+        outgoing = engine.outgoing_stream(to.address, queue, delivery)
         ticket = -1
         for body in bodies:
             message = Outgoing(body, None, self.world.now_ms + live_ms) if live_ms else body
@@ -203,7 +203,7 @@ class SimNode(SimHost):
         self.drain()
         return outgoing, ticket
 
-    def watch(self, sent: tuple[OutgoingQueue, int], stage: Stage) -> list[str | None]:
+    def watch(self, sent: tuple[OutgoingStream, int], stage: Stage) -> list[str | None]:
         """A list that gets what a receipt would say: None for reached, or why not."""
         said: list[str | None] = []
         self.live.await_stage(*sent, stage, said.append)
@@ -254,7 +254,7 @@ class SimNode(SimHost):
     @property
     def busy(self) -> bool:
         """Whether anything outgoing is not acknowledged for good."""
-        return self.live.busy_storing or any(outgoing.busy for outgoing in self.outbox.queues)
+        return self.live.busy_storing or any(outgoing.busy for outgoing in self.outbox.streams)
 
     @property
     def outbox(self) -> Outbox:

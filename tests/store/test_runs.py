@@ -17,8 +17,8 @@ from triack.store.store import Store
 ORIGIN = b"o" * 16
 
 
-def message(number: int, queue: int = 1, lane: int = 1, size_bytes: int = 50) -> MessageRow:
-    return MessageRow(key_of(queue, number), ORIGIN, lane, 1, 100 + number, (bytes([number % 256]) * size_bytes,))
+def message(number: int, queue: int = 1, stream: int = 1, size_bytes: int = 50) -> MessageRow:
+    return MessageRow(key_of(queue, number), ORIGIN, stream, 1, 100 + number, (bytes([number % 256]) * size_bytes,))
 
 
 def rows_in(folder: Path, table: str) -> list[tuple[int, ...]]:
@@ -33,7 +33,7 @@ def rows_in(folder: Path, table: str) -> list[tuple[int, ...]]:
 def test_neighbours_of_one_stream_share_a_row() -> None:
     """Another queue, stream or number begins one; so does a row that is large enough. A few are rows of their own."""
     parts = [(range(1, 31), 1, 1), (range(40, 70), 1, 1), (range(70, 100), 2, 1), (range(1, 31), 2, 2)]
-    rows = [message(number, queue, lane) for numbers, lane, queue in parts for number in numbers]
+    rows = [message(number, queue, stream) for numbers, stream, queue in parts for number in numbers]
     assert [row[:2] for row in fold_messages(rows)] == [
         (key_of(1, 1), 30), (key_of(1, 40), 30), (key_of(1, 70), 30), (key_of(2, 1), 30)
     ]  # fmt: skip
@@ -93,8 +93,8 @@ def test_packets_come_and_go_one_by_one(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.slow
 def test_a_row_goes_with_the_last_of_its_packets(tmp_path: Path) -> None:
-    """Those of other lanes stay; nothing is left of it."""
-    rows = [OutgoingRow(key_of(lane, number), 1, 0, b"b") for lane in (1, 2) for number in range(1, 31)]
+    """Those of other streams stay; nothing is left of it."""
+    rows = [OutgoingRow(key_of(stream, number), 1, 0, b"b") for stream in (1, 2) for number in range(1, 31)]
     for number in (0, 3, 1, 4, *range(5, 31), 2):
         store = Store(tmp_path)
         store.load(b"n" * 16, 1 + number)

@@ -15,8 +15,8 @@ from triack.base.commit import (
     HEAD_BYTES,
     Commit,
     MessageRow,
-    OutgoingQueueRow,
     OutgoingRow,
+    OutgoingStreamRow,
     PeerRow,
     PositionRow,
     Read,
@@ -24,6 +24,7 @@ from triack.base.commit import (
 )
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreMoved
+from triack.base.names import StreamId
 from triack.queues.packing import pack
 from triack.store.ballast import BALLAST_FILE
 from triack.store.folder import STORE_FILE
@@ -33,7 +34,7 @@ from triack.store.store import SCHEMA_VERSION, Store
 
 LOG_FILE = f"{STORE_FILE}-wal"
 ORIGIN = b"o" * 16
-# Made by the last Triack of that version: one lane, a packet on its way out, a queue and a message in it.
+# Made by the last Triack of that version: one stream, a packet on its way out, a queue and a message in it.
 VERSION_2 = Path(__file__).parent / "version-2.store"
 BODY = pack([b"hello"], 400, 1, 1)[0][0].body
 
@@ -45,20 +46,20 @@ def store(tmp_path: Path) -> Iterator[Store]:
     found.close()
 
 
-def lane_row(lane: int = 1, next_number: int = 2) -> OutgoingQueueRow:
-    return OutgoingQueueRow(lane, "udp://b:1", "q", Delivery.TRANSACTIONAL, 1, next_number)
+def stream_row(stream: int = 1, next_number: int = 2) -> OutgoingStreamRow:
+    return OutgoingStreamRow(stream, "udp://b:1", "q", Delivery.TRANSACTIONAL, 1, next_number)
 
 
 def full_commit() -> Commit:
     """One row of everything; of that of 30 packets, one is left."""
     return Commit(
-        lanes={1: lane_row()},
+        streams={1: stream_row()},
         outgoing=[OutgoingRow(key, 1, 0, BODY) for key in range(1, 31)],
         outgoing_deletes=[(2, 30)],
         queues=[(1, "orders")],
         messages=[MessageRow(1, ORIGIN, 1, 1, 7, (BODY,))],
         progress={1: b"half"},
-        positions={(ORIGIN, 1): PositionRow(ORIGIN, 1, Delivery.TRANSACTIONAL, "orders", 1, 7, b"")},
+        positions={StreamId(ORIGIN, 1): PositionRow(ORIGIN, 1, Delivery.TRANSACTIONAL, "orders", 1, 7, b"")},
         state={"key": b"value"},
         peers={ORIGIN: PeerRow(ORIGIN, 77, 5)},
         addresses={"b": "udp://b:1"},
@@ -81,7 +82,7 @@ def test_everything_comes_back_after_a_restart(tmp_path: Path) -> None:
     store.apply(commit)
     store, content = reopen(store, tmp_path / "data")
     assert (content.node_id, content.incarnation) == (b"a" * 16, 2)
-    assert content.lanes == [lane_row()]
+    assert content.streams == [stream_row()]
     assert [(row.key, row.messages, row.size_bytes) for row in content.outgoing] == [(1, 1, len(BODY))]
     assert content.queues == [(1, "orders")]
     assert content.positions == list(commit.positions.values())
@@ -180,7 +181,7 @@ def test_a_commit_is_all_or_nothing(tmp_path: Path) -> None:
         store.read(Read("messages", [1]))
     store, content = reopen(store, folder)
     assert content.queues == [(1, "orders")]
-    assert [*content.lanes, *content.outgoing, *content.messages, *content.positions] == []
+    assert [*content.streams, *content.outgoing, *content.messages, *content.positions] == []
     store.close()
 
 
@@ -313,13 +314,13 @@ def test_a_damaged_row_is_found(tmp_path: Path, table: str, damage: str) -> None
 COLUMNS = {
     "starts": ("incarnation", "start", "serial", "checksum"),
     "peers": ("node_id", "start", "serial", "name", "checksum"),
-    "lanes": ("lane", "peer", "queue", "delivery", "sequence", "next_number", "checksum"),
+    "streams": ("stream", "peer", "queue", "delivery", "sequence", "next_number", "checksum"),
     "outgoing": ("key", "packets", "parts", "body_checksum", "checksum"),
     "queues": ("id", "name", "checksum"),
-    "messages": ("key", "packets", "origin", "lane", "sequence", "number", "parts", "body_checksum", "checksum"),
+    "messages": ("key", "packets", "origin", "stream", "sequence", "number", "parts", "body_checksum", "checksum"),
     "freed": ("name", "key", "packets", "checksum"),
     "progress": ("key", "progress", "checksum"),
-    "positions": ("origin", "lane", "delivery", "queue", "sequence", "number", "filter", "checksum"),
+    "positions": ("origin", "stream", "delivery", "queue", "sequence", "number", "filter", "checksum"),
     "state": ("key", "value", "checksum"),
 }
 
@@ -356,7 +357,7 @@ def test_every_column_is_checked(filled: Path, tmp_path: Path, table: str, colum
 
 
 @pytest.mark.parametrize("value", ["NULL", "x'07'", "'7'", "7.0", "-7", "9223372036854775807"])
-@pytest.mark.parametrize(("table", "column"), [("messages", "origin"), ("lanes", "delivery"), ("state", "value")])
+@pytest.mark.parametrize(("table", "column"), [("messages", "origin"), ("streams", "delivery"), ("state", "value")])
 def test_a_value_of_another_type_is_found(filled: Path, tmp_path: Path, table: str, column: str, value: str) -> None:
     """As damage, whatever Python would make of it."""
     with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.* of {table}"):
@@ -383,7 +384,7 @@ def test_the_row_that_every_commit_writes_is_checked(filled: Path, tmp_path: Pat
 
 def test_other_tables_are_not_those_of_a_store(filled: Path, tmp_path: Path) -> None:
     """A table that was changed or added, though it is a sound database."""
-    for statement in ("ALTER TABLE lanes ADD COLUMN colour TEXT", "CREATE TABLE theirs (x)", "DROP TABLE progress"):
+    for statement in ("ALTER TABLE streams ADD COLUMN colour TEXT", "CREATE TABLE theirs (x)", "DROP TABLE progress"):
         with pytest.raises(StoreDamaged, match="its tables are not those"):
             load_copy(filled, tmp_path, statement)
 
@@ -530,14 +531,14 @@ def test_a_write_that_the_system_refuses_ends_the_store(tmp_path: Path) -> None:
 KILL_SCRIPT = """
 import sys
 from pathlib import Path
-from triack.base.commit import Commit, OutgoingQueueRow, MessageRow
+from triack.base.commit import Commit, OutgoingStreamRow, MessageRow
 from triack.store.store import SCHEMA_VERSION, Store
 
 store = Store(Path(sys.argv[1]))
 number = max((row.number for row in store.load(b"n" * 16, 1).messages), default=0)
 while True:
     rows = [MessageRow(number + at, b"o" * 16, 1, 1, number + at, (b"x" * 3_000,)) for at in range(1, 11)]
-    store.apply(Commit(messages=rows, lanes={1: OutgoingQueueRow(1, "", "q", 2, 1, number + 10)}))
+    store.apply(Commit(messages=rows, streams={1: OutgoingStreamRow(1, "", "q", 2, 1, number + 10)}))
     number += 10
     print(number, flush=True)
 """
@@ -567,7 +568,7 @@ def test_kill_in_the_middle_of_commits_loses_nothing_committed(tmp_path: Path) -
         assert numbers == list(range(1, len(numbers) + 1))
         assert len(numbers) >= reported > 0
         assert len(numbers) % 10 == 0
-        assert content.lanes[0].next_number == numbers[-1]
+        assert content.streams[0].next_number == numbers[-1]
         assert len(read.bodies) == len(numbers)
 
 

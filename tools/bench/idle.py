@@ -137,7 +137,7 @@ class _Peer:
 
     def begin(self) -> None:
         """Send something, which opens a session."""
-        self.engine.submit(self.engine.outgoing_queue(self._address, QUEUE, Delivery.EXPRESS), b"x" * 16, 16)
+        self.engine.submit(self.engine.outgoing_stream(self._address, QUEUE, Delivery.EXPRESS), b"x" * 16, 16)
         self.settle()
 
     def settle(self) -> int | None:

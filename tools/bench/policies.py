@@ -23,7 +23,7 @@ from triack.queues.node_settings import NodeSettings
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.stages import Stage
 from triack.queues.streams.ack_events import AckEvents
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.tools.bench.figures import Result
 from triack.tools.bench.options import Meter, Options
 from triack.tools.bench.pipe import LinkPlan, Pipe
@@ -127,9 +127,9 @@ class _Run:
             host.start()
 
     @property
-    def outgoing(self) -> OutgoingQueue:
+    def outgoing(self) -> OutgoingStream:
         """The sender's outgoing queue."""
-        return self.sender.live.outgoing_queue(self.receiver.address, QUEUE, Delivery.TRANSACTIONAL)
+        return self.sender.live.outgoing_stream(self.receiver.address, QUEUE, Delivery.TRANSACTIONAL)
 
     def send(self, messages: int) -> int:
         """Send that many. Returns the ticket of the last."""

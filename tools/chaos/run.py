@@ -211,7 +211,7 @@ class _Scene:
                 return False
             if any(
                 outgoing.durable and outgoing.busy and self._reaches(index, outgoing.peer)
-                for outgoing in engine.outbox.queues
+                for outgoing in engine.outbox.streams
             ):
                 return False
         return True

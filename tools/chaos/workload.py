@@ -6,7 +6,7 @@ from random import Random
 from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
 from triack.base.units import MS
-from triack.node.shell.port import MESSAGE_OVERHEAD_BYTES
+from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
@@ -82,7 +82,7 @@ class Sender:
             senders.append(self._random.choice(self.siblings))
         parts = []
         for sender in senders:
-            outgoing = engine.outgoing_queue(sender.where, sender.plan.queue, sender.delivery)
+            outgoing = engine.outgoing_stream(sender.where, sender.plan.queue, sender.delivery)
             count = min(self._random.randint(1, sender.plan.batch), sender.plan.count - sender.next)
             if count > 0 and engine.outbox.room_bytes(outgoing) > 0:
                 parts.append(Part(sender.index, sender.next, sender.next + count))
@@ -106,7 +106,7 @@ class Sender:
     def put(self, engine: Engine, part: Part) -> None:
         """Submit messages of this stream; some ask for a receipt."""
         plan = self.plan
-        outgoing = engine.outgoing_queue(self.where, plan.queue, self.delivery)
+        outgoing = engine.outgoing_stream(self.where, plan.queue, self.delivery)
         ticket = -1
         for number in range(part.first, part.end):
             size_bytes = plan.large_bytes if plan.large_bytes and number % LARGE_EVERY == 0 else plan.size_bytes
@@ -193,7 +193,7 @@ class Reader:
     def _has_room(self, engine: Engine) -> bool:
         assert self._forward is not None
         plan = self._forward.plan
-        outgoing = engine.outgoing_queue(self._forward.where, plan.queue, CLASSES[plan.delivery])
+        outgoing = engine.outgoing_stream(self._forward.where, plan.queue, CLASSES[plan.delivery])
         return engine.outbox.room_bytes(outgoing) > 0
 
     def _look(self, lease: Lease, now_ms: int) -> int:

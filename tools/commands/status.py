@@ -80,7 +80,7 @@ def _rows(stats: triack.NodeStats) -> list[list[str]]:
     rows = []
     for peer in sorted(stats.links.keys() | sessions.keys()):
         link, session = stats.links.get(peer), sessions.get(peer)
-        state = "halted" if link is not None and link.halted else "down" if session is None else "up"
+        state = "suspended" if link is not None and link.suspended else "down" if session is None else "up"
         address = "-" if session is None else session.address
         held = sorted({it.held for it in stats.outgoing if it.peer == peer and it.held is not None})
         waits_for = (None if link is None else link.waits_for) or (f"room: {', '.join(held)}" if held else None)

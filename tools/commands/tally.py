@@ -6,7 +6,7 @@ from typing import Any
 import triack
 from triack.base.reasons import HoldReason
 from triack.node.control.intake import Chunk, Failure, add_failure
-from triack.queues.peers.calling import WaitsFor
+from triack.queues.peers.dialer import WaitsFor
 from triack.tools.commands.pipes import LineTooLong
 
 __all__ = ["Tally", "stored_but"]

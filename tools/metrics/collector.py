@@ -129,7 +129,7 @@ FAMILIES: Final = (
     _link("sessions", "Sessions that were opened.", lambda it: it.sessions, counter=True),
     _link("resends", "Packets that left again.", lambda it: it.resends, counter=True),
     _link("gaps", "Times that another node answered than had acknowledged.", lambda it: it.gaps, counter=True),
-    _link("halted", "1 when nothing is sent there any more.", lambda it: it.halted is not None),
+    _link("suspended", "1 when nothing is sent there any more.", lambda it: it.suspended is not None),
     Family("link_waits", "1 with what is missing for what there is for the peer.", ("peer", "waits_for"), _waits),
     _session("round_trip_seconds", "Smoothed; nothing before the first sample.", lambda it: it.round_trip_s),
     _session("window", "Packets that may be unacknowledged.", lambda it: it.window),
@@ -140,7 +140,7 @@ FAMILIES: Final = (
     _reasons("drops", "What was dropped.", lambda it: it.drops),
     _reasons("closes", "Sessions that ended.", lambda it: it.closes),
     _reasons("dead_letters", "Messages that went to the dead-letter queue.", lambda it: it.dead_letters),
-    _node("rollbacks", "Peers halted for a store that was rolled back.", lambda it: len(it.rollbacks)),
+    _node("rollbacks", "Peers suspended for a store that was rolled back.", lambda it: len(it.rollbacks)),
     _node("store_low", "1 when nothing new is accepted for the disk.", lambda it: it.store_low),
     _node("store_room_bytes", "How much more the disk takes.", lambda it: it.room_bytes),
 )

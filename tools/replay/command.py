@@ -240,8 +240,8 @@ def describe(finding: Violation, timeline: Timeline) -> str:
     where = [f"node {timeline.name(finding.node)}"] if finding.node else []
     where += [f"session {finding.session}"] if finding.session else []
     if finding.origin:
-        queue = timeline.lanes.get((finding.origin, finding.lane))
-        stream = f"origin {timeline.name(finding.origin)} lane {finding.lane} sequence {finding.sequence}"
+        queue = timeline.streams.get((finding.origin, finding.stream))
+        stream = f"origin {timeline.name(finding.origin)} stream {finding.stream} sequence {finding.sequence}"
         where.append(f"{stream} to queue {queue}" if queue is not None else stream)
     if finding.number >= 0:
         several = f"numbers {finding.number} to {finding.last}"

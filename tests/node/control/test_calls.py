@@ -17,7 +17,7 @@ from triack.node.control import calls, control_frames
 from triack.node.control.control_frames import CALLS_MAX, ERROR_CHARS_MAX, Link, dial, greet
 from triack.node.control.handover import Served
 from triack.node.files.notes import read_note
-from triack.node.handles.steering import Steering
+from triack.node.handles.queue_admin import QueueAdmin
 from triack.node.handles.verbs import Verbs
 from triack.queues.manager.browse import BrowsedMessage, Position
 
@@ -140,13 +140,13 @@ async def test_nothing_is_looked_up_for_who_does_not_read(
 ) -> None:
     """Three hundred pages of a mebibyte are asked for. When the caller reads again, it gets them all."""
     looked: list[str] = []
-    page = Steering.page
+    page = QueueAdmin.page
 
-    async def counted(self: Steering, queue: str, after: Position) -> list[BrowsedMessage]:
+    async def counted(self: QueueAdmin, queue: str, after: Position) -> list[BrowsedMessage]:
         looked.append(queue)
         return await page(self, queue, after)
 
-    monkeypatch.setattr(Steering, "page", counted)
+    monkeypatch.setattr(QueueAdmin, "page", counted)
     async with triack.connect(tmp_path / "a") as other:
         await other.send("big", bytes(1024 * 1024))
         for number in range(300):

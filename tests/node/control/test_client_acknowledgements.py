@@ -17,7 +17,7 @@ from triack.node.node import port_of
 def watched(node: triack.Node, to: str) -> int:
     """How many read what becomes of the messages to a queue."""
     port = port_of(node)
-    return len(port.outgoing_queue(to, triack.TRANSACTIONAL).readers)
+    return len(port.outgoing_stream(to, triack.TRANSACTIONAL).readers)
 
 
 async def test_a_client_is_told_of_what_it_sends_and_of_what_the_node_does(node: triack.Node, client: Client) -> None:

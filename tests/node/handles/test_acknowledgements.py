@@ -116,7 +116,7 @@ async def test_a_reader_that_is_dropped_stops_no_sender() -> None:
         a.acknowledgements("q")
         gc.collect()
         await (await a.send("q", b"x")).ordered(WAIT)
-        assert not port_of(a).outgoing_queue("q", triack.TRANSACTIONAL).readers
+        assert not port_of(a).outgoing_stream("q", triack.TRANSACTIONAL).readers
 
 
 @pytest.mark.plain

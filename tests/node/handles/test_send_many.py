@@ -7,7 +7,7 @@ import pytest
 import triack
 from tests.node.nodes import SOON, WAIT, bodies, make, quick, until
 from triack.node.node import port_of
-from triack.node.shell.port import TURN_MESSAGES
+from triack.node.shell.engine_handle import TURN_MESSAGES
 from triack.queues.streams.ordinals import ORDINALS_BLOCK
 
 
@@ -92,7 +92,7 @@ async def test_a_list_stops_at_the_limit_of_what_is_pending() -> None:
     async with make(settings=quick(pending_limit_bytes=10_000)) as node:
         sending = asyncio.create_task(node.send_many("q", [b"x" * 1_000] * 25))
         await asyncio.sleep(0)
-        assert port_of(node).outgoing_queue("q", triack.TRANSACTIONAL).submitted == 10
+        assert port_of(node).outgoing_stream("q", triack.TRANSACTIONAL).submitted == 10
         assert len(await sending) == 25
         assert len(await bodies(node, "q", 25)) == 25
 

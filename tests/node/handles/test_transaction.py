@@ -9,7 +9,7 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, bodies, make, quick, until
 from triack.node.handles.transaction import LISTS_BYTES, Transaction
-from triack.node.shell.port import MESSAGE_OVERHEAD_BYTES
+from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ async def test_express_cannot_be_part_of_it(node: triack.Node) -> None:
 
 
 async def test_its_messages_are_settled_by_it_alone(node: triack.Node) -> None:
-    """Calling ``ack`` is a mistake that is told."""
+    """Dialer ``ack`` is a mistake that is told."""
     await fill(node, b"1")
     async with node.transaction() as tx:
         message = await tx.receive("in", WAIT)
@@ -347,7 +347,7 @@ async def test_what_was_prepared_goes_by_the_stream_that_is_there_then() -> None
             await tx.send_many(to, [b"3", b"4"])
         for to in ("q", f"{b.address}/q"):
             await a.send(to, b"1")
-        await until(lambda: not a._port._engine.outbox.queues)  # noqa: SLF001 - their streams have ended
+        await until(lambda: not a._port._engine.outbox.streams)  # noqa: SLF001 - their streams have ended
         receipts = await tx.commit(until="queued", timeout=WAIT)
         await asyncio.gather(*(receipt.ordered(WAIT) for receipt in receipts))
         for node in (a, b):

@@ -34,7 +34,7 @@ from triack.node.shell.platform import Platform
 from triack.node.shell.worker import Then, ThreadWorker
 from triack.queues.manager.effects import Effect, Send, StartJob, Tell, WriteRecords
 from triack.queues.manager.engine import Engine
-from triack.queues.peers.vouching import Release, Vouch
+from triack.queues.peers.vouching import DropConnection, KeepConnection
 from triack.queues.streams.group_commit import GroupCommit
 from triack.session.protocol.settings import SessionSettings
 from triack.store.store import Store
@@ -63,7 +63,7 @@ class Script:
         self.draining = False
         self.is_behind = False
         self.outbox = self.handshakes = self.news = self
-        self.queues: list[object] = []
+        self.streams: list[object] = []
         self.conversations: dict[bytes, object] = {}
 
     def handle_trouble(self, address: str, cause: str) -> None:
@@ -270,7 +270,7 @@ async def test_an_endpoint_is_opened_when_somebody_is_sent_to() -> None:
 async def test_the_endpoint_is_told_what_to_keep() -> None:
     """Before anything is sent there, and after the last word; who is only sent to is nobody's friend."""
     async with bench() as it:
-        await it.go(Vouch(HERE), Send(HERE, [b"x"]), Release(HERE))
+        await it.go(KeepConnection(HERE), Send(HERE, [b"x"]), DropConnection(HERE))
         assert it.did == [("vouch", HERE), (HERE, b"x"), ("release", HERE)]
 
 
@@ -421,12 +421,12 @@ async def test_a_bug_behind_a_job_leaves_nobody_waiting() -> None:
         job = Read("messages", [])
 
         def break_down(job: object, now_ns: int) -> None:
-            raise KeyError("lane")
+            raise KeyError("stream")
 
         it.engine.handle_done = break_down  # type: ignore[method-assign]
         await it.go(StartJob(job))
         await until(lambda: failures)
-        assert [str(error) for error in failures] == ["node n: KeyError: 'lane'"]
+        assert [str(error) for error in failures] == ["node n: KeyError: 'stream'"]
         assert it.engine.told == [("failed", job, failures[0])]
 
 

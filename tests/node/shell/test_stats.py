@@ -55,7 +55,7 @@ async def test_links_and_sessions_are_seen_from_both_ends() -> None:
             await (await a.send(f"{b.address}/q", b"%d" % number)).ordered(WAIT)
         stats = a.stats()
         link = stats.links[b.address]
-        assert (link.is_up, link.sessions, link.halted) == (True, 1, None)
+        assert (link.is_up, link.sessions, link.suspended) == (True, 1, None)
         assert link.session is not None
         assert (link.session.peer, link.session.node_id, link.session.window) == ("b", b.node_id, 64)
         assert link.session.round_trip_s is not None

@@ -64,7 +64,7 @@ def test_a_packet_too_many_that_is_in_no_stream_and_reached_nobody_was_lost() ->
     log: Log = {("aa", 1): [sent], ("bb", 1): [came]}
     assert reason_for(told, log) == "on-its-way"
     assert reason_for(told, {**log, ("bb", 1): [{**came, "packets": 3}]}) is None
-    in_stream = replace(told, truth={**sent, "lane": 1}, said={**told.said, "lane": 1})
+    in_stream = replace(told, truth={**sent, "stream": 1}, said={**told.said, "stream": 1})
     assert reason_for(in_stream, log) is None
 
 

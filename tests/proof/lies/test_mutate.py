@@ -54,7 +54,7 @@ def test_a_splice_is_half_of_each_run() -> None:
 
 
 def test_a_first_start_claims_what_it_takes_later() -> None:
-    stream = {"class": "transactional", "origin": "bb", "lane": 1, "sequence": 1}
+    stream = {"class": "transactional", "origin": "bb", "stream": 1, "sequence": 1}
     log: Log = {
         ("aa", 1): [
             record(1, "node_started", name="alpha"),

@@ -7,12 +7,12 @@ import pytest
 
 from proof.lies.logs import expiring_files
 from proof.lies.recount import Counted, recount
-from tests.tools.replay.builder import CLASS_LANES, PER_PACKET, SEQUENCE, Record, World, place
+from tests.tools.replay.builder import CLASS_STREAMS, PER_PACKET, SEQUENCE, Record, World, place
 from tests.tools.replay.faults import TX, ready
 from triack.tools.replay.judges.judge import Judge
 from triack.tools.replay.log.files import parse_records
 
-STREAM = {"class": TX, "origin": "a" * 32, "lane": CLASS_LANES[TX], "sequence": SEQUENCE}
+STREAM = {"class": TX, "origin": "a" * 32, "stream": CLASS_STREAMS[TX], "sequence": SEQUENCE}
 
 
 def lines(*records: Record) -> bytes:

@@ -11,8 +11,8 @@ from proof.search.disk import Disk
 from triack.base.commit import (
     Commit,
     MessageRow,
-    OutgoingQueueRow,
     OutgoingRow,
+    OutgoingStreamRow,
     PeerRow,
     PositionRow,
     Read,
@@ -20,6 +20,7 @@ from triack.base.commit import (
     key_of,
 )
 from triack.base.delivery import Delivery
+from triack.base.names import StreamId
 from triack.queues.packing import pack
 from triack.store.store import Store
 
@@ -52,19 +53,21 @@ class Life:
         return [key_of(self._random.choice([1, 2]), number) for number in range(first, self._next_key)]
 
     def _send(self, commit: Commit) -> None:
-        lane = self._random.choice([1, 2])
-        commit.lanes[lane] = OutgoingQueueRow(lane, "udp://b:1", "q", Delivery.RECOVERABLE, 1, self._next_key)
+        stream = self._random.choice([1, 2])
+        commit.streams[stream] = OutgoingStreamRow(stream, "udp://b:1", "q", Delivery.RECOVERABLE, 1, self._next_key)
         commit.outgoing += [OutgoingRow(key, 1, 0, self._random.choice(BODIES)) for key in self._keys()]
 
     def _arrive(self, commit: Commit) -> None:
         self._queues += 1
-        origin, lane = self._random.choice(NODES), self._random.choice([1, 2])
+        origin, stream = self._random.choice(NODES), self._random.choice([1, 2])
         commit.queues.append((self._queues, f"q{self._queues}"))
         keys = self._keys()
-        commit.messages += [MessageRow(key, origin, lane, 1, key, (self._random.choice(BODIES),)) for key in keys]
+        commit.messages += [MessageRow(key, origin, stream, 1, key, (self._random.choice(BODIES),)) for key in keys]
         commit.progress[keys[0]] = self._random.randbytes(3)
         number = self._random.randrange(100)
-        commit.positions[origin, lane] = PositionRow(origin, lane, Delivery.TRANSACTIONAL, "q", 1, number, b"")
+        commit.positions[StreamId(origin, stream)] = PositionRow(
+            origin, stream, Delivery.TRANSACTIONAL, "q", 1, number, b""
+        )
 
     def _delete(self, commit: Commit) -> None:
         group, first = self._random.choice([1, 2]), self._random.randrange(1, self._next_key + 1)

@@ -126,7 +126,7 @@ def test_a_field_of_any_machine_counts() -> None:
     """Deep inside, and new ones too."""
     host = started(PLAIN)[0]
     before = digest(host)
-    (queue,) = host.engine.outbox.queues
+    (queue,) = host.engine.outbox.streams
     queue.sequence.next_number += 1
     assert digest(host) != before
     queue.sequence.next_number -= 1

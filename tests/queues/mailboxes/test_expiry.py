@@ -22,7 +22,7 @@ def world() -> World:
 
 def send(node: SimNode, to: SimNode, *bodies: bytes, read_ms: int, delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
     """Messages for queue ``q`` that have to be received in so many milliseconds, 0 for any time."""
-    outgoing = node.live.outgoing_queue(to.address, "q", delivery)
+    outgoing = node.live.outgoing_stream(to.address, "q", delivery)
     for body in bodies:
         by_ms = node.world.now_ms + read_ms if read_ms else 0
         node.live.submit(outgoing, Outgoing(body, {"label": "l"}, receive_by_ms=by_ms), len(body))

@@ -13,9 +13,9 @@ FRAGMENT = pack([bytes(2_000)], 1_000, 7, 5)[0][0].body
 
 
 def packet(
-    number: int, previous: int, *, lane: int = 1, queue: str = "q", asks: bool = False, body: bytes = BATCH
+    number: int, previous: int, *, stream: int = 1, queue: str = "q", asks: bool = False, body: bytes = BATCH
 ) -> bytes:
-    return SequenceHeader(ORIGIN, lane, 1, number, previous, queue, asks, body).encode()
+    return SequenceHeader(ORIGIN, stream, 1, number, previous, queue, asks, body).encode()
 
 
 def read(*contents: bytes, delivery: Delivery = Delivery.TRANSACTIONAL) -> list[tuple[int, int] | int]:
@@ -50,9 +50,9 @@ def test_packets_of_other_classes_say_the_same_floor() -> None:
 
 
 def test_what_does_not_follow_begins_a_run_of_its_own() -> None:
-    """A gap, another lane, another queue, packets before which some were given up."""
+    """A gap, another stream, another queue, packets before which some were given up."""
     assert read(packet(1, 0), packet(3, 2)) == [(11, 1), (12, 1)]
-    assert read(packet(1, 0), packet(2, 1, lane=2)) == [(11, 1), (12, 1)]
+    assert read(packet(1, 0), packet(2, 1, stream=2)) == [(11, 1), (12, 1)]
     assert read(packet(1, 0), packet(2, 1, queue="r")) == [(11, 1), (12, 1)]
     assert read(packet(4, 3), packet(5, 3)) == [(11, 1), (12, 1)]
 

@@ -32,18 +32,18 @@ class Box:
         self.now_ms = 1_000
 
     def put(
-        self, *bodies: bytes, lane: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL, limit: int = 1_200
+        self, *bodies: bytes, stream: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL, limit: int = 1_200
     ) -> None:
         packed, _ = pack(list(bodies), limit, len(self.disk) * 1_000, 1)
         for item in packed:
-            self.put_raw(item.body, lane, delivery)
+            self.put_raw(item.body, stream, delivery)
 
-    def put_raw(self, body: bytes, lane: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
+    def put_raw(self, body: bytes, stream: int = 1, delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
         key = len(self.disk) + 1
         self.disk[key] = body
-        number = self.numbers[lane] = self.numbers.get(lane, 0) + 1
+        number = self.numbers[stream] = self.numbers.get(stream, 0) + 1
         keys = [] if delivery is Delivery.EXPRESS else [key]
-        packet = QueuedPacket(keys, ORIGIN, lane, 1, number, delivery, 1, len(body), [body])
+        packet = QueuedPacket(keys, ORIGIN, stream, 1, number, delivery, 1, len(body), [body])
         self.box.put(packet, body[:HEAD_BYTES])
 
     def run(self) -> Run:
@@ -337,7 +337,7 @@ def test_fragments_become_one_message() -> None:
 def test_two_streams_may_interleave_their_fragments() -> None:
     """Each message is put together from its own stream's pieces."""
     box = Box()
-    pieces = {lane: [item.body for item in pack([bytes([lane]) * 900], 400, 1, 1)[0]] for lane in (1, 2)}
+    pieces = {stream: [item.body for item in pack([bytes([stream]) * 900], 400, 1, 1)[0]] for stream in (1, 2)}
     for one, other in zip(pieces[1], pieces[2], strict=True):
         box.put_raw(one, 1)
         box.put_raw(other, 2)

@@ -1,14 +1,15 @@
 """Pieces of large messages: which are here, and which messages are dead."""
 
+from triack.base.names import StreamId
 from triack.queues.mailboxes.partials import Partial, Partials
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 
-ORIGIN, LANE = b"o" * 16, 7
-STREAM = (ORIGIN, LANE)
+ORIGIN, STREAM = b"o" * 16, 7
+STREAM_ID = StreamId(ORIGIN, STREAM)
 
 
 def piece(number: int) -> QueuedPacket:
-    return QueuedPacket([number], ORIGIN, LANE, 1, number, 2, 1, 100, [b"x"])
+    return QueuedPacket([number], ORIGIN, STREAM, 1, number, 2, 1, 100, [b"x"])
 
 
 def test_a_message_is_whole_when_all_its_pieces_are_here() -> None:
@@ -34,13 +35,13 @@ def test_what_was_begun_is_expected_until_it_is_taken() -> None:
     """By its stream and ordinal."""
     partials = Partials()
     partials.begin(piece(9), 3, 250)
-    assert partials.expects(ORIGIN, LANE, 3)
-    assert not partials.expects(ORIGIN, LANE + 1, 3)
-    assert partials.awaits_beyond(ORIGIN, LANE, 8)
-    assert not partials.awaits_beyond(ORIGIN, LANE, 9)
-    partials.pop(STREAM, 3)
-    assert not partials.expects(ORIGIN, LANE, 3)
-    assert partials.of(STREAM) == {}
+    assert partials.expects(ORIGIN, STREAM, 3)
+    assert not partials.expects(ORIGIN, STREAM + 1, 3)
+    assert partials.awaits_beyond(ORIGIN, STREAM, 8)
+    assert not partials.awaits_beyond(ORIGIN, STREAM, 9)
+    partials.pop(STREAM_ID, 3)
+    assert not partials.expects(ORIGIN, STREAM, 3)
+    assert partials.of(STREAM_ID) == {}
 
 
 def test_what_follows_in_an_ordered_stream_overtakes_what_has_pieces() -> None:
@@ -49,26 +50,26 @@ def test_what_follows_in_an_ordered_stream_overtakes_what_has_pieces() -> None:
     for ordinal in (1, 2, 3):
         partials.begin(piece(ordinal), ordinal, 250)
     for ordinal in (1, 2):
-        partials.of(STREAM)[ordinal].add(piece(ordinal), 100, 100)
-    assert partials.overtaken(STREAM, 2) == [1]
-    assert partials.overtaken(STREAM, None) == [1, 2]
+        partials.of(STREAM_ID)[ordinal].add(piece(ordinal), 100, 100)
+    assert partials.overtaken(STREAM_ID, 2) == [1]
+    assert partials.overtaken(STREAM_ID, None) == [1, 2]
 
 
 def test_a_message_is_dead_when_nobody_sends_its_last_packet() -> None:
     """While that is not known, it is not."""
     partials = Partials()
     partials.begin(piece(4), 1, 250)
-    assert partials.unsent(STREAM, 1, 100) == []
-    partials.of(STREAM)[1].add(piece(4), 0, 100)
-    assert partials.unsent(STREAM, 1, 5) == partials.unsent(STREAM, 7, 9) == []
-    assert partials.unsent(STREAM, 1, 6) == [1]
+    assert partials.unsent(STREAM_ID, 1, 100) == []
+    partials.of(STREAM_ID)[1].add(piece(4), 0, 100)
+    assert partials.unsent(STREAM_ID, 1, 5) == partials.unsent(STREAM_ID, 7, 9) == []
+    assert partials.unsent(STREAM_ID, 1, 6) == [1]
 
 
 def test_the_streams_of_a_node_are_found() -> None:
     """Those alone in which something was begun and is not whole."""
     partials = Partials()
-    for lane in (LANE, LANE + 1):
-        partials.begin(QueuedPacket([1], ORIGIN, lane, 1, 1, 0, 1, 100, [b"x"]), 3, 250)
+    for stream in (STREAM, STREAM + 1):
+        partials.begin(QueuedPacket([1], ORIGIN, stream, 1, 1, 0, 1, 100, [b"x"]), 3, 250)
     assert partials.of_origin(b"p" * 16) == []
-    partials.pop(STREAM, 3)
-    assert partials.of_origin(ORIGIN) == [(ORIGIN, LANE + 1)]
+    partials.pop(STREAM_ID, 3)
+    assert partials.of_origin(ORIGIN) == [(ORIGIN, STREAM + 1)]

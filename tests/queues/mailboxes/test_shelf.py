@@ -50,7 +50,7 @@ packets = st.builds(
     QueuedPacket,
     keys=st.lists(st.integers(1, 2**62), max_size=3) | st.integers(1, 2**62).map(lambda key: [key, key + 1]),
     origin=st.binary(min_size=16, max_size=16),
-    lane=st.integers(0, 2**32 - 1),
+    stream=st.integers(0, 2**32 - 1),
     sequence=numbers,
     number=numbers,
     delivery=st.sampled_from(list(Delivery)),
@@ -180,7 +180,7 @@ def test_a_packet_takes_little_more_than_its_record() -> None:
         shelf = Shelf()
         for place in range(1, 20_001):
             one = packet(place)
-            one.lane = place % 7
+            one.stream = place % 7
             shelf.add(one)
         taken = tracemalloc.get_traced_memory()[0] - before
     finally:

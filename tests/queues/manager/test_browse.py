@@ -6,7 +6,7 @@ from tests.queues.world import SimNode, World, numbered
 from triack.base.commit import Read
 from triack.base.delivery import Delivery
 from triack.base.units import MS
-from triack.ordering.outgoing import Entry, OutgoingSequence
+from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.manager.browse import (
@@ -91,7 +91,7 @@ def test_what_is_on_its_way_is_seen_until_it_has_arrived() -> None:
     world.run(10 * MS)
     seen: list[BrowsedMessage] = []
     for _ in range(2):
-        (outgoing,) = a.outbox.queues
+        (outgoing,) = a.outbox.streams
         found = cut_page(sights_on_the_way(outgoing, a.live.node_id, ()), 100)
         seen = list(see(found, fetched(a, missing(found))))
         assert [it.body for it in seen] == [b"small", large, b"smaller"]
@@ -102,7 +102,7 @@ def test_what_is_on_its_way_is_seen_until_it_has_arrived() -> None:
     ids = [it.id for it in seen]
     world.heal()
     world.run(5_000 * MS)
-    assert list(sights_on_the_way(a.outbox.queues[0], a.live.node_id, ())) == []
+    assert list(sights_on_the_way(a.outbox.streams[0], a.live.node_id, ())) == []
     assert [it.id for it in page(b, b.live.queues.mailboxes["q"])] == ids
 
 
@@ -114,12 +114,12 @@ def test_a_page_looks_at_what_it_shows_and_not_at_all_before_it(monkeypatch: pyt
     for delivery in (Delivery.RECOVERABLE, Delivery.TRANSACTIONAL):
         a.send(b, "q", *numbered(0, 50), delivery=delivery)
     world.run(10 * MS)
-    ways = sorted(a.outbox.queues, key=lambda it: it.lane)
+    ways = sorted(a.outbox.streams, key=lambda it: it.stream_number)
     whole = [sight.position for way in ways for sight in sights_on_the_way(way, b"", ())]
     looked_at: list[int] = []
     sequence, of = type(ways[0].sequence), type(ways[0].sequence).message_of
 
-    def message_of(self: OutgoingSequence, entry: Entry) -> list[Entry]:
+    def message_of(self: OutgoingSequence, entry: StreamPacket) -> list[StreamPacket]:
         looked_at.append(entry.number)
         return of(self, entry)
 

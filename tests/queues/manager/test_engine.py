@@ -152,7 +152,7 @@ def test_both_ends_connect_at_once(seed: int) -> None:
 
 @pytest.mark.parametrize("who", ["a", "b", "both"])
 def test_crashes_of_either_end_lose_and_repeat_nothing(who: str) -> None:
-    """In the middle of a transfer, again and again."""
+    """In the middle of a stream, again and again."""
     world = World(5, Faults(loss=0.05))
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", *numbered(0, 2_000, 60))
@@ -473,7 +473,7 @@ def test_nobody_is_left_with_something_to_do(seed: int, monkeypatch: pytest.Monk
             at_ns = conversation.session.next_deadline()
             due_ns = engine.next_deadline()
             assert at_ns is None or (due_ns is not None and due_ns <= at_ns)
-        for outgoing in engine.outbox.queues:
+        for outgoing in engine.outbox.streams:
             link = engine.outbox.links.get(outgoing.peer)
             may_send = link is not None and outgoing.sequence.peek() is not None
             wants_bodies = outgoing in engine.outbox._wanting  # noqa: SLF001 - the disk answers, then it is in line

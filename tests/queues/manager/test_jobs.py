@@ -130,7 +130,7 @@ def test_a_crash_that_takes_it_costs_work_and_no_promise() -> None:
     assert a.busy
     assert a.job is None
     a.restart()
-    assert [len(again.sequence.entries) for again in a.outbox.queues] == [1]
+    assert [len(again.sequence.entries) for again in a.outbox.streams] == [1]
     assert b.read("q") == 1
     assert b.job is None
     b.restart()

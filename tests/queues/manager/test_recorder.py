@@ -12,12 +12,12 @@ from triack.base.errors import NodeClosed
 from triack.base.session_log import POLICY, SCHEMA_VERSION
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
-from triack.ordering.outgoing import Entry
+from triack.ordering.outgoing import StreamPacket
 from triack.queues.manager.recorder import Recorder
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing
 from triack.queues.streams.outbox import PacketContext
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.session.protocol.events import Transmit, TransmitKind
 from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.settings import SessionSettings
@@ -28,7 +28,7 @@ from triack.tools.sim.faults import Faults
 TRANSACTIONAL = Delivery.TRANSACTIONAL
 SIZES: dict[str, Any] = {"content_bytes": 1_000, "settings": OrderSettings()}
 ALWAYS = {"v": int, "event": str, "node": str, "incarnation": int, "n": int, "at_ns": int, "wall_ns": int}
-STREAM = {"class", "origin", "lane", "sequence"}
+STREAM = {"class", "origin", "stream", "sequence"}
 PACKET = {"session", "packet", "packets", "class", "size"}
 FIELDS = {
     "node_started": {"name", "address"},
@@ -65,10 +65,10 @@ FIELDS = {
     "piece_received": {"session"},
     "committed": STREAM | {"first", "last", "count", "queue"},
     "rejected": STREAM | {"number", "reason"},
-    "order_ack_sent": {"origin", "lane", "sequence", "number", "peer"},
-    "order_ack_received": {"origin", "lane", "sequence", "number"},
+    "order_ack_sent": {"origin", "stream", "sequence", "number", "peer"},
+    "order_ack_received": {"origin", "stream", "sequence", "number"},
     "hold_received": STREAM | {"stop"},
-    "resend_scheduled": {"origin", "lane", "sequence", "first", "last", "attempt", "interval_ns"},
+    "resend_scheduled": {"origin", "stream", "sequence", "first", "last", "attempt", "interval_ns"},
     "removed": STREAM | {"first", "last", "count", "reason"},
     "handed": STREAM | {"queue", "number", "place", "counts", "redelivered"},
     "expired": STREAM | {"queue", "number", "place", "counts", "receive_by_ms"},
@@ -114,7 +114,7 @@ def numbers(record: dict[str, Any]) -> range:
 
 
 def stream(record: dict[str, Any]) -> tuple[str, int, int]:
-    return record["origin"], record["lane"], record["sequence"]
+    return record["origin"], record["stream"], record["sequence"]
 
 
 def test_every_record_has_the_fields_that_the_schema_says(logs: list[list[dict[str, Any]]]) -> None:
@@ -156,7 +156,7 @@ def test_queued_comes_before_packet_sent(logs: list[list[dict[str, Any]]]) -> No
                 queued.clear()
             if record["event"] == "queued":
                 queued |= {(*stream(record), number) for number in numbers(record)}
-            if record["event"] == "packet_sent" and "lane" in record:
+            if record["event"] == "packet_sent" and "stream" in record:
                 assert (*stream(record), record["number"]) in queued
 
 
@@ -189,7 +189,7 @@ def test_committed_comes_before_store_ack_sent(logs: list[list[dict[str, Any]]])
                 done.add((*stream(record), record["number"]))
             elif event == "position_recovered":
                 recovered[stream(record)] = record.get("number", 0)
-            elif event == "packet_received" and "lane" in record and record["class"] != "express":
+            elif event == "packet_received" and "stream" in record and record["class"] != "express":
                 carried[record["session"], record["packet"]] = (*stream(record), record["number"])
             elif event == "store_ack_sent":
                 ranges = [(1, record["cumulative"]), *record["ranges"]]
@@ -255,7 +255,7 @@ def test_acks_name_their_trigger_and_closes_their_reason(logs: list[list[dict[st
 def test_both_ends_name_a_packet_alike(logs: list[list[dict[str, Any]]]) -> None:
     """What one end received is what the other sent: session, packet, stream, number, previous and size."""
     sender, receiver = logs
-    names = ("session", "packet", "class", "origin", "lane", "sequence", "number")
+    names = ("session", "packet", "class", "origin", "stream", "sequence", "number")
     sent = {tuple(record[name] for name in names) for record in sender if "previous" in record}
     got = {
         tuple(record[name] for name in names)
@@ -286,7 +286,7 @@ def test_messages_with_properties_are_recorded_like_others() -> None:
     """Counts are of messages, also when they share a packet."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
-    outgoing = a.live.outgoing_queue(b.address, "q", Delivery.TRANSACTIONAL)
+    outgoing = a.live.outgoing_stream(b.address, "q", Delivery.TRANSACTIONAL)
     for number in range(5):
         a.live.submit(outgoing, Outgoing(b"%d" % number, {"label": "x"}), 10)
     a.drain()
@@ -316,7 +316,7 @@ def test_packets_of_a_burst_are_one_record() -> None:
     """On both sides, and what is handed out, too: a log grows with bursts, not with packets."""
     one, other = burst(Delivery.TRANSACTIONAL)
     sent = [record for record in one if record["event"] == "packet_sent" and record["class"] == "transactional"]
-    arrived = [record for record in other if record["event"] == "packet_received" and "lane" in record]
+    arrived = [record for record in other if record["event"] == "packet_received" and "stream" in record]
     packets = sum(record["packets"] for record in sent)
     assert packets == 40
     assert len(arrived) == len(sent) < 15
@@ -329,11 +329,11 @@ def test_packets_of_a_burst_are_one_record() -> None:
 @pytest.mark.parametrize("cut", [0, 1, 3, 6])
 def test_packets_that_leave_by_the_run_are_recorded_as_those_that_leave_alone(cut: int) -> None:
     """Whatever their streams are, and wherever their numbers follow each other and where not."""
-    streams = [OutgoingQueue(lane, "b", "q", TRANSACTIONAL, sequence=1, next_number=1, **SIZES) for lane in (1, 2)]
+    streams = [OutgoingStream(stream, "b", "q", TRANSACTIONAL, sequence=1, next_number=1, **SIZES) for stream in (1, 2)]
     numbers = [(0, 1, 0), (0, 2, 1), (0, 3, 2), (0, 5, 3), (1, 1, 0), (1, 2, 1)]
     packets: list[SessionPacket] = []
-    for packet, (stream, number, previous) in enumerate(numbers, 1):
-        context = PacketContext(streams[stream], Entry(number, b"", 0, 1 + number % 2, 0, 1), previous)
+    for packet, (index, number, previous) in enumerate(numbers, 1):
+        context = PacketContext(streams[index], StreamPacket(number, b"", 0, 1 + number % 2, 0, 1), previous)
         packets.append(SessionPacket(packet, TRANSACTIONAL, b"", context, False, 100, sends=1))
     packets.append(SessionPacket(7, Delivery.EXPRESS, b"", None, False, 60, sends=1))
     single, by_run = Recorder(bytes(16), 1, 0, 0), Recorder(bytes(16), 1, 0, 0)
@@ -367,7 +367,7 @@ def test_what_is_purged_is_no_message_left_behind() -> None:
 def test_express_packets_enter_their_queue_by_the_burst() -> None:
     """Each is there as soon as it has arrived, and yet its record does not part those of its neighbours."""
     _, other = burst(Delivery.EXPRESS)
-    arrived = [record for record in other if record["event"] == "packet_received" and "lane" in record]
+    arrived = [record for record in other if record["event"] == "packet_received" and "stream" in record]
     entered = [record for record in other if record["event"] == "committed"]
     assert len(arrived) == len(entered) < 15
     for one, there in zip(arrived, entered, strict=True):

@@ -20,7 +20,7 @@ def watch(
     node: SimNode, to: SimNode, every: AckTrigger | None, delivery: Delivery = Delivery.TRANSACTIONAL
 ) -> AckEvents:
     """A reader of what goes to queue q."""
-    outgoing = node.live.outgoing_queue(to.address, "q", delivery)
+    outgoing = node.live.outgoing_stream(to.address, "q", delivery)
     terms = None if every is None else terms_of(every, largest_window(node.settings))
     events = AckEvents(terms, outgoing.first_unsettled, lambda: None)
     node.live.watching.begin(outgoing, events)
@@ -94,7 +94,7 @@ def test_ack_now_does_not_wait_for_the_second() -> None:
     a.send(b, "q", b"x")
     world.run(500 * MS)
     assert told(events) == []
-    outgoing = a.live.outgoing_queue(b.address, "q", Delivery.TRANSACTIONAL)
+    outgoing = a.live.outgoing_stream(b.address, "q", Delivery.TRANSACTIONAL)
     a.live.submit(outgoing, Outgoing(b"y", ack_now=True), 1)
     a.drain()
     world.run(100 * MS)

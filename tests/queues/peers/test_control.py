@@ -25,9 +25,9 @@ def test_store_acks_pass_what_is_refused_when_its_origin_knows() -> None:
     world = PlainWorld(1)
     node = world.node("b", queues=["q"])
     evil = Hostile(world, node)
-    evil.frames(evil.message(1, queue="q", lane=1))
-    evil.frames(evil.message(1, queue="nope", lane=2))
-    evil.frames(evil.message(2, queue="q", lane=1))
+    evil.frames(evil.message(1, queue="q", stream=1))
+    evil.frames(evil.message(1, queue="nope", stream=2))
+    evil.frames(evil.message(2, queue="q", stream=1))
     world.run(SECOND)
     assert (stored(evil).cumulative, stored(evil).ranges) == (1, [(3, 3)])
     sent = session_of(node.live.handshakes.with_peer(ORIGIN)[0]).window.highest_sent
@@ -43,7 +43,7 @@ def test_what_answers_refuse_is_bounded_until_the_peer_knows(monkeypatch: pytest
     node = world.node("b", queues=["q"])
     evil = Hostile(world, node)
     for _ in range(50):
-        evil.frames(evil.message(1, queue="nope", lane=2))
+        evil.frames(evil.message(1, queue="nope", stream=2))
     world.run(SECOND)
     (conversation,) = node.live.handshakes.with_peer(ORIGIN)
     assert conversation.refusing == 20
@@ -64,7 +64,7 @@ def test_an_express_packet_that_gets_no_answer_is_acknowledged_and_no_more(monke
     evil = Hostile(world, node)
     for number in (1, 2):
         evil.frames(
-            evil.message(number, previous=0, queue="nope", lane=2, delivery=Delivery.EXPRESS),
+            evil.message(number, previous=0, queue="nope", stream=2, delivery=Delivery.EXPRESS),
             BINARY.encode(PingFrame()),
         )
         world.run(SECOND)

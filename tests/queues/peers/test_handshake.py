@@ -16,7 +16,7 @@ from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import NodeSettings
-from triack.queues.peers import halted_peers
+from triack.queues.peers import suspended_peers
 from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.settings import SessionSettings
@@ -91,7 +91,7 @@ def test_an_older_life_of_the_peer_is_over_when_a_newer_one_opens() -> None:
     assert b.live.closes == {"superseded": 1}
 
 
-def test_a_halted_peer_that_knows_nothing_gets_no_session_from_us() -> None:
+def test_a_suspended_peer_that_knows_nothing_gets_no_session_from_us() -> None:
     """It lied, or somebody lied for it; it is dialled only to be told so."""
     world, a, b = pair()
     b.send(a, "q", b"1")
@@ -120,7 +120,7 @@ def test_a_second_session_with_a_busy_peer_opens_at_once() -> None:
 
     send()
     world.run(300 * MS)
-    outgoing = a.live.outgoing_queue("udp://alias:1", "other", Delivery.TRANSACTIONAL)
+    outgoing = a.live.outgoing_stream("udp://alias:1", "other", Delivery.TRANSACTIONAL)
     a.live.submit(outgoing, b"x", 1)
     assert world.run(300 * MS, lambda: b.length("other") == 1)
 
@@ -171,7 +171,7 @@ def test_a_peer_that_could_not_be_told_is_told_later(way: str) -> None:
     both_know(world, a, b)
 
 
-def test_a_halted_peer_is_left_alone() -> None:
+def test_a_suspended_peer_is_left_alone() -> None:
     """When both know, no more is said; one that connects again is refused, counted, and told."""
     world, a, b = pair()
     deliver(world, a, b, 1)
@@ -302,7 +302,7 @@ def test_a_peer_that_lies_about_our_past_halts_itself_alone(what: str) -> None:
 
 def test_invented_nodes_with_lies_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """All are refused; so many are remembered and reported, and a real one that our link leads to besides."""
-    monkeypatch.setattr(halted_peers, "HALTED_MAX", 10)
+    monkeypatch.setattr(suspended_peers, "SUSPENDED_MAX", 10)
     world, a, b = pair()
     deliver(world, b, a, 1)
     copy = b.copy_store()
@@ -312,13 +312,13 @@ def test_invented_nodes_with_lies_do_not_fill_the_memory(monkeypatch: pytest.Mon
         throw(world, b, claim(b, number.to_bytes(16, "big"), HistoryPoint(7, 1), number))
     assert b.live.drops[DropReason.ROLLBACK] == 50
     assert len(b.rollbacks) == len(b.log("rollback_detected")) == 10
-    assert b.live.drops[DropReason.HALTED_OVERFLOW] == 40
+    assert b.live.drops[DropReason.SUSPENDED_OVERFLOW] == 40
     b.send(a, "q", b"new")
     assert world.run(10 * SECOND, lambda: len(b.rollbacks) == 11)
     assert world.run(10 * SECOND, lambda: a.rollbacks == ["peer"])
     world.run(SECOND)
     b.drain()
-    assert sum(record["count"] for record in b.log("dropped") if record["reason"] == "halted-overflow") == 40
+    assert sum(record["count"] for record in b.log("dropped") if record["reason"] == "suspended-overflow") == 40
 
 
 def test_numbers_beyond_any_disk_are_refused() -> None:

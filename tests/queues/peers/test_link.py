@@ -14,7 +14,7 @@ from triack.queues.peers import link as link_module
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import PENDING_MAX, QUEUE_TURN_PACKETS, Link
 from triack.queues.stages import Stage
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.transport.secure import ATTEMPTS_MAX
 
 EXPRESS, TRANSACTIONAL = Delivery.EXPRESS, Delivery.TRANSACTIONAL
@@ -31,7 +31,7 @@ def make_link() -> tuple[Link, dict[Link, None]]:
     return Link("udp://b:1", Reconnect(), Random(1), awake), awake
 
 
-def filled(link: Link, packets: int) -> OutgoingQueue:
+def filled(link: Link, packets: int) -> OutgoingStream:
     """An outgoing queue that has so many packets to send, and says so."""
     outgoing = make_outgoing(content_bytes=300)
     link.add(outgoing)
@@ -43,9 +43,9 @@ def filled(link: Link, packets: int) -> OutgoingQueue:
     return outgoing
 
 
-def give(link: Link, most: int) -> list[OutgoingQueue]:
+def give(link: Link, most: int) -> list[OutgoingStream]:
     """Whose packets leave, one by one."""
-    given: list[OutgoingQueue] = []
+    given: list[OutgoingStream] = []
     while len(given) < most and (turn := link.next_turn()) is not None:
         outgoing, left = turn
         assert 1 <= left <= QUEUE_TURN_PACKETS
@@ -105,7 +105,7 @@ def test_it_is_busy_while_something_waits() -> None:
 
 
 @pytest.mark.parametrize("told", [False, True])
-def test_a_halted_link_is_busy_until_the_peer_knows(told: bool) -> None:
+def test_a_suspended_link_is_busy_until_the_peer_knows(told: bool) -> None:
     """Then there is nothing to say to it any more, whatever waits; until it is healed."""
     link, _ = make_link()
     filled(link, 1)
@@ -121,7 +121,7 @@ def test_a_halted_link_is_busy_until_the_peer_knows(told: bool) -> None:
     assert link.busy
 
 
-def test_a_halted_link_tells_everyone_who_waits() -> None:
+def test_a_suspended_link_tells_everyone_who_waits() -> None:
     """Queues that come later, too."""
     link, _ = make_link()
     said: list[str | None] = []
@@ -208,7 +208,7 @@ def test_a_newer_answer_takes_the_place_of_an_older(monkeypatch: pytest.MonkeyPa
     world.run(3 * SECOND)
     (conversation,) = a.live.handshakes.conversations.values()
     old, new = Control(b"old", (5,)), Control(b"new", (9,))
-    assert [conversation.put_control((lane, 0), old) for lane in (1, 2, 3)] == [True, True, False]
+    assert [conversation.put_control((stream, 0), old) for stream in (1, 2, 3)] == [True, True, False]
     assert conversation.put_control((1, 0), new)
     assert conversation.control is not None
     assert list(conversation.control.items()) == [((1, 0), Control(b"new", (9, 5))), ((2, 0), old)]
@@ -219,7 +219,7 @@ def test_a_newer_answer_takes_the_place_of_an_older(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("delivery", [EXPRESS, TRANSACTIONAL])
-def test_a_long_lane_does_not_starve_a_short_one(delivery: Delivery) -> None:
+def test_a_long_stream_does_not_starve_a_short_one(delivery: Delivery) -> None:
     """One message behind a backlog for another queue arrives long before the backlog has gone."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
@@ -231,17 +231,17 @@ def test_a_long_lane_does_not_starve_a_short_one(delivery: Delivery) -> None:
 
 
 def test_equal_backlogs_advance_side_by_side() -> None:
-    """Neither of three lanes is ever a whole window ahead of another."""
+    """Neither of three streams is ever a whole window ahead of another."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
     for queue in ("x", "y", "z"):
         a.send(b, queue, *numbered(0, 300, 1_000))
     assert world.run(60 * SECOND, lambda: not a.busy)
-    sent = {record["lane"]: 0 for record in a.log("queued")}
+    sent = {record["stream"]: 0 for record in a.log("queued")}
     assert len(sent) == 3
     for record in a.log("packet_sent"):
-        if "lane" in record:
-            sent[record["lane"]] += 1
+        if "stream" in record:
+            sent[record["stream"]] += 1
             assert max(sent.values()) - min(sent.values()) <= 40
 
 

@@ -80,7 +80,7 @@ def test_an_error_sends_nothing_and_everyone_who_waits_is_told(delivery: Deliver
         said = a.watch(a.send(old, "q", b"3", delivery=delivery), STAGES[delivery])
         world.run(20 * SECOND)
         assert said == [gaps_of(a)[-1].cause]
-        assert isinstance(a.outbox.links[new.address].halted, GapDetected)
+        assert isinstance(a.outbox.links[new.address].suspended, GapDetected)
         a.restart()
     new.send(a, "back", b"4")
     world.run(20 * SECOND)

@@ -1,6 +1,6 @@
 """Streams with open conversations are vouched for, once, and released when the last of those is gone."""
 
-from triack.queues.peers.vouching import Release, Vouch, Vouching
+from triack.queues.peers.vouching import DropConnection, KeepConnection, Vouching
 
 PATH = "tcp://192.0.2.1:9"
 
@@ -9,11 +9,11 @@ def test_the_first_vouches_and_the_last_releases() -> None:
     vouching = Vouching()
     vouching.add(PATH)
     vouching.add(PATH)
-    assert vouching.take() == ([Vouch(PATH)], [])
+    assert vouching.take() == ([KeepConnection(PATH)], [])
     vouching.remove(PATH)
     assert vouching.take() == ([], [])
     vouching.remove(PATH)
-    assert vouching.take() == ([], [Release(PATH)])
+    assert vouching.take() == ([], [DropConnection(PATH)])
     assert vouching.take() == ([], [])
 
 

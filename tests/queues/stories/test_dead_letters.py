@@ -19,7 +19,7 @@ def limited(**more: object) -> NodeSettings:
 
 def let_expire(sender: SimNode, to: SimNode, count: int, size_bytes: int = 900) -> None:
     """Messages that nobody reads in a second."""
-    outgoing = sender.live.outgoing_queue(to.address, "unread", Delivery.TRANSACTIONAL)
+    outgoing = sender.live.outgoing_stream(to.address, "unread", Delivery.TRANSACTIONAL)
     by_ms = sender.world.now_ms + 1_000
     for body in numbered(0, count, size_bytes):
         sender.live.submit(outgoing, Outgoing(body, None, receive_by_ms=by_ms), len(body))
@@ -133,7 +133,7 @@ def test_a_reason_that_is_not_known_is_said_to_be_that() -> None:
     world = World(1)
     a, b = world.node("a"), world.node("b")
     outgoing, _ = a.send(b, "q", b"1")
-    a.outbox.handle_hold(outgoing.lane, 1, world.now_ns, stop=True, reason="no-mood")
+    a.outbox.handle_hold(outgoing.stream_number, 1, world.now_ns, stop=True, reason="no-mood")
     assert a.outbox.holds.of(outgoing) is HoldReason.UNKNOWN
 
 

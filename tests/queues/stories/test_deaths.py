@@ -91,7 +91,7 @@ def test_what_was_acknowledged_behind_a_send_comes_again_with_it(node: SimNode) 
     """The process had not stored what its handler sent: without that the message is not done."""
     mailbox, lease = take(node)
     engine = node.live
-    outgoing = engine.outgoing_queue("", "results", lease.packet.delivery)  # type: ignore[arg-type]
+    outgoing = engine.outgoing_stream("", "results", lease.packet.delivery)  # type: ignore[arg-type]
     engine.submit(outgoing, b"result", 6)
     acknowledge(node, mailbox, lease)
     node.end()

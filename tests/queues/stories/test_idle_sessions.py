@@ -77,7 +77,7 @@ class Rig:
     def talk(self, number: int) -> None:
         """A peer sends a message, which is read, and has nothing more to say."""
         peer = self._engine(f"p{number}", number, Directory([Peer("node", (self._public(0),), (NODE,))]))
-        peer.submit(peer.outgoing_queue(NODE, "q", Delivery.EXPRESS), b"hello", 5)
+        peer.submit(peer.outgoing_stream(NODE, "q", Delivery.EXPRESS), b"hello", 5)
         address, until_ns = f"udp://127.0.{number >> 8}.{number & 255}:7801", self.now_ns + QUIET_NS
         while self.now_ns < until_ns:
             to_node = self._settle(peer)

@@ -158,7 +158,7 @@ def test_express_messages_for_a_reader_that_stands_still_wait_at_their_sender(ki
     world = World(1, Faults(delay_ns=5 * MS))
     settings = NodeSettings(session=SessionSettings(max_unacked_packet=1_024))
     a, b = world.node("a", settings, scheme=kind), world.node("b", settings, scheme=kind)
-    outgoing = a.live.outgoing_queue(b.address, "q", EXPRESS)
+    outgoing = a.live.outgoing_stream(b.address, "q", EXPRESS)
     sent = 0
     for _ in range(2_000):
         while a.outbox.room_bytes(outgoing) > 0:

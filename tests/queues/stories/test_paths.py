@@ -12,7 +12,7 @@ from triack.base.units import MS, SECOND
 from triack.queues.manager.effects import Effect
 from triack.queues.manager.engine import Engine
 from triack.queues.peers.path import GIVE_UP_NS
-from triack.queues.peers.vouching import Release, Vouch
+from triack.queues.peers.vouching import DropConnection, KeepConnection
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import PingFrame
 from triack.tools.sim.faults import Faults
@@ -201,7 +201,7 @@ def test_streams_with_open_conversations_are_vouched_for_until_those_are_gone() 
 
         def polled(at_ns: int) -> list[Effect]:
             effects = poll(at_ns)
-            told[node.name] += [effect for effect in effects if isinstance(effect, Vouch | Release)]
+            told[node.name] += [effect for effect in effects if isinstance(effect, KeepConnection | DropConnection)]
             return effects
 
         with pytest.MonkeyPatch.context() as patch:
@@ -212,7 +212,7 @@ def test_streams_with_open_conversations_are_vouched_for_until_those_are_gone() 
         patch.setattr(SimNode, "follow", watch)
         a.send(b, "q", b"1")
         world.run(SECOND)
-        assert told == {"a": [Vouch(b.address)], "b": [Vouch(a.address)]}
+        assert told == {"a": [KeepConnection(b.address)], "b": [KeepConnection(a.address)]}
         b.forget("a")
         world.run(SECOND)
-        assert told["b"] == [Vouch(a.address), Release(a.address)]
+        assert told["b"] == [KeepConnection(a.address), DropConnection(a.address)]

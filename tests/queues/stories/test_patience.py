@@ -282,7 +282,7 @@ def test_a_peer_that_ends_every_session_at_once_is_called_ever_more_rarely(
     """Whatever it says: not again within the longest wait, or half of it."""
     world = PlainWorld(1, Faults(delay_ns=5 * MS))
     a, b = world.node("a", scheme=kind), Curt(world, reason, kind)
-    outgoing = a.live.outgoing_queue(b.address, "q", delivery)
+    outgoing = a.live.outgoing_stream(b.address, "q", delivery)
     a.live.submit(outgoing, b"x", 1)
     a.drain()
     world.run(100 * SECOND)

@@ -10,7 +10,7 @@ from triack.base.delivery import Delivery
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
-from triack.queues.peers.calling import WaitsFor
+from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Conversation
 from triack.queues.stages import Stage
 from triack.tools.sim.faults import Faults
@@ -32,7 +32,7 @@ class Named(SimNode):
 
     def post(self, name: str, *bodies: bytes, queue: str = "q", delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
         """Send to a peer by name."""
-        outgoing = self.live.outgoing_queue(name, queue, delivery)
+        outgoing = self.live.outgoing_stream(name, queue, delivery)
         for body in bodies:
             self.live.submit(outgoing, body, len(body))
         self.drain()
@@ -71,7 +71,7 @@ def test_an_address_and_the_name_of_a_peer_are_one_stream() -> None:
         a.post(where, b"%d" % number)
     assert world.run(5 * SECOND, lambda: not a.busy)
     assert b.read_all("q") == [b"%d" % number for number in range(9)]
-    assert (len(a.outbox.queues), opened(a), opened(b)) == (1, 1, 1)
+    assert (len(a.outbox.streams), opened(a), opened(b)) == (1, 1, 1)
     assert {record["peer_name"] for record in a.log("queued", "session_opened")} == {"b"}
     assert [record["peer_name"] for record in b.log("session_opened")] == ["a"]
 
@@ -215,7 +215,7 @@ def test_a_named_node_without_keys_is_found_by_its_own_name() -> None:
     a.directory.replace([Peer("b")])
     b.listens = False
     b.start()
-    outgoing = a.live.outgoing_queue("b", "q", Delivery.TRANSACTIONAL)
+    outgoing = a.live.outgoing_stream("b", "q", Delivery.TRANSACTIONAL)
     a.live.submit(outgoing, b"1", 1)
     a.drain()
     b.send(a, "q", b"hello")
@@ -310,7 +310,7 @@ def test_a_connect_is_said_again_when_the_peer_asks_for_that() -> None:
     """As often as it asks, at once."""
     world, a, b = couple()
     b.channels.retries = 3
-    said = a.live.outgoing_queue("b", "q", Delivery.TRANSACTIONAL)
+    said = a.live.outgoing_stream("b", "q", Delivery.TRANSACTIONAL)
     a.live.submit(said, b"x", 1)
     a.drain()
     assert world.run(100 * MS, lambda: b.length("q") == 1)
@@ -329,7 +329,7 @@ def test_a_session_opens_over_a_long_way(delay_s: float) -> None:
 def test_whichever_accept_comes_first_the_session_works() -> None:
     """Each connect is a handshake of its own: with long ways there are several, and accepts overtake each other."""
     world, a, b = couple(faults=Faults(delay_ns=400 * MS, jitter_ns=300 * MS))
-    waits = a.live.outgoing_queue("b", "q", Delivery.TRANSACTIONAL)
+    waits = a.live.outgoing_stream("b", "q", Delivery.TRANSACTIONAL)
     a.live.submit(waits, b"x", 1)
     a.drain()
     assert a.watch((waits, 0), Stage.STORED) == []

@@ -148,7 +148,7 @@ def test_a_peer_that_lives_is_asked_ever_more_rarely(kind: str) -> None:
     assert all(count <= 8 for count in per_hour.values())
     assert len(per_hour) == 2
     assert set(reasons(a)) == {"idle"}
-    assert len([record for record in a.log("packet_sent") if "lane" in record]) == 1 + len(a.log("resend_scheduled"))
+    assert len([record for record in a.log("packet_sent") if "stream" in record]) == 1 + len(a.log("resend_scheduled"))
 
 
 HASTY = SessionSettings(ack_timeout_s=0.6, store_ack_timeout_s=5.0)

@@ -185,7 +185,7 @@ def test_what_was_begun_by_a_peer_that_is_gone_stops_nobody(when_full: WhenFull,
     large = bytes(900_000)
     a.send(b, "q", large, delivery=delivery)
     assert world.run(10 * SECOND, lambda: begun_bytes(b, "q") > 0)
-    b.live.submit(b.live.outgoing_queue("", "q", TRANSACTIONAL), bytes(200_000), 200_000)
+    b.live.submit(b.live.outgoing_stream("", "q", TRANSACTIONAL), bytes(200_000), 200_000)
     b.drain()
     world.run(100 * MS)
     world.cut(a, b)

@@ -49,7 +49,7 @@ def lose_session(world: World, a: SimNode, b: SimNode, bodies: list[bytes], *que
 
 def sent(node: SimNode) -> list[dict[str, Any]]:
     """The packets of streams that a node has sent."""
-    return [record for record in node.log("packet_sent") if "lane" in record]
+    return [record for record in node.log("packet_sent") if "stream" in record]
 
 
 def judged(*nodes: SimNode) -> set[str]:
@@ -88,7 +88,7 @@ def test_what_the_accept_has_no_room_for_is_told_by_order_acks() -> None:
     before = len(sent(a))
     world.heal()
     assert world.run(60 * SECOND, lambda: not a.busy)
-    again = {record["lane"] for record in sent(a)[before:]}
+    again = {record["stream"] for record in sent(a)[before:]}
     assert 0 < len(again) <= 60 - 40
     assert all(b.read_all(queue) == [b"first", b"second"] for queue in queues)
     assert judged(a, b) <= {"silent_end"}
@@ -131,8 +131,8 @@ def test_a_node_says_nothing_of_streams_that_lead_elsewhere() -> None:
     a.send(c, "q", b"other")
     world.run(10 * SECOND)
     assert c.length("q") == 1
-    assert a.outbox.queues[0].busy
-    assert not a.outbox.queues[1].busy
+    assert a.outbox.streams[0].busy
+    assert not a.outbox.streams[1].busy
 
 
 def test_what_an_accept_has_said_is_depended_on() -> None:

@@ -356,7 +356,7 @@ def test_receipts_say_so_and_nothing_is_lost(delivery: Delivery) -> None:
     deliver(world, c, b, 5)
     assert world.run(SECOND, lambda: not c.busy)
     a.restart()
-    kept = sum(len(outgoing.sequence.entries) for outgoing in a.outbox.queues)
+    kept = sum(len(outgoing.sequence.entries) for outgoing in a.outbox.streams)
     assert kept == (0 if delivery is EXPRESS else 2)
     assert a.length("dead-letter") == 0
 
@@ -427,7 +427,7 @@ class Notary:
 
     def _check_receiver(self, commit: Commit) -> None:
         for row in (packet for several in commit.messages for packet in several.packets()):
-            key = row.lane << 40 | row.number
+            key = row.stream << 40 | row.number
             self.taken.setdefault(key, commit.serial)
             self.checks += 1
             assert self.known["b"] >= self.made[key]

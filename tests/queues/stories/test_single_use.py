@@ -21,13 +21,13 @@ def pair(a: NodeSettings, b: NodeSettings | None = None) -> tuple[World, SimNode
 
 
 def incoming(node: SimNode) -> int:
-    return sum(map(len, node.live.inbox._transfers.values()))  # noqa: SLF001 - what is in its memory
+    return sum(map(len, node.live.inbox._streams.values()))  # noqa: SLF001 - what is in its memory
 
 
 def rows(node: SimNode) -> tuple[int, int]:
     """Rows of outgoing and incoming streams on the disk, after an end in good order or not."""
     content = node.store.load(b"x" * 16, 1)
-    return len(content.lanes), len([row for row in content.positions if row.lane])
+    return len(content.streams), len([row for row in content.positions if row.stream])
 
 
 @pytest.mark.parametrize("delivery", Delivery)
@@ -37,9 +37,9 @@ def test_idle_streams_end_at_both_ends(delivery: Delivery) -> None:
     for number in range(5):
         a.send(b, f"q{number}", b"1", delivery=delivery)
     world.run(15 * SECOND)
-    assert (len(a.outbox.queues), incoming(b)) == (5, 5)
+    assert (len(a.outbox.streams), incoming(b)) == (5, 5)
     world.run(15 * SECOND)
-    assert (len(a.outbox.queues), incoming(b)) == (0, 0)
+    assert (len(a.outbox.streams), incoming(b)) == (0, 0)
     a.send(b, "q0", b"2", delivery=delivery)
     world.run(5 * SECOND)
     assert b.read_all("q0") == [b"1", b"2"]
@@ -52,7 +52,7 @@ def test_without_a_time_streams_stay(retire_after_s: float | None) -> None:
     world, a, b = pair(NodeSettings(retire_after_s=retire_after_s))
     a.send(b, "q", b"1")
     world.run(200_000 * SECOND)
-    assert (len(a.outbox.queues), incoming(b)) == (1, 1)
+    assert (len(a.outbox.streams), incoming(b)) == (1, 1)
 
 
 @pytest.mark.parametrize("delivery", Delivery)
@@ -68,7 +68,7 @@ def test_many_names_in_turn_take_little_room(delivery: Delivery) -> None:
         a.send(b, f"q{number}", b"%d" % number, delivery=delivery)
         assert world.run(30 * SECOND, lambda: not a.busy)
         assert b.read_all(f"q{number}") == [b"%d" % number]
-        most = max(most, incoming(b), len(a.outbox.queues))
+        most = max(most, incoming(b), len(a.outbox.streams))
     assert most <= 40
     assert a.length("dead-letter") == 0
     assert max(*rows(a), *rows(b)) <= 40
@@ -113,7 +113,7 @@ def test_nothing_comes_twice_though_both_ends_die(seed: int, delivery: Delivery)
 
 
 def test_streams_of_both_directions_end_in_one_commit() -> None:
-    """Their lanes have the same number: what a node says of its own stream does not take the place of an answer."""
+    """Their streams have the same number: what a node says of its own stream does not take the place of an answer."""
     world, a, b = pair(NodeSettings())
     a.send(b, "q", b"1")
     b.send(a, "q", b"1")
@@ -134,7 +134,7 @@ def test_messages_keep_their_class_when_their_stream_is_gone() -> None:
         a.send(b, f"q{delivery}", b"x", delivery=delivery)
         b.send(b, f"own{delivery}", b"x", delivery=delivery)
     world.run(20 * SECOND)
-    assert (incoming(b), b.outbox.queues) == (0, [])
+    assert (incoming(b), b.outbox.streams) == (0, [])
     b.restart()
     classes = {name: [packet.delivery for packet, _ in box.waiting()] for name, box in b.live.queues.mailboxes.items()}
     del classes["dead-letter"]

@@ -19,7 +19,7 @@ def machine() -> SimHost:
 def send(host: SimHost) -> None:
     """Commit a message to a queue of the node itself."""
     engine = host.live
-    host.act(lambda: engine.submit(engine.outgoing_queue("", "orders", Delivery.TRANSACTIONAL), b"one", 3))
+    host.act(lambda: engine.submit(engine.outgoing_stream("", "orders", Delivery.TRANSACTIONAL), b"one", 3))
     host.world.run(10**9)
 
 

@@ -42,7 +42,7 @@ def withhold(node: SimNode) -> None:
 def waits(node: SimNode) -> list[int]:
     """How long it waited before each resend, by the clock."""
     resends = node.log("resend_scheduled")
-    begun = next(record["at_ns"] for record in node.log("packet_sent") if "lane" in record)
+    begun = next(record["at_ns"] for record in node.log("packet_sent") if "stream" in record)
     at = [begun, *(record["at_ns"] for record in resends)]
     return [later - earlier for earlier, later in pairwise(at)]
 
@@ -72,7 +72,7 @@ def test_a_quiet_link_sees_every_tier(cleanup: tuple[float, float]) -> None:
     assert attempts(a) == list(range(1, 12))
     assert reasons(a) <= {"idle"}
     # Each resend is one packet, and nothing leaves in between: a session that was idle has not failed.
-    assert len([record for record in a.log("packet_sent") if "lane" in record]) == 12
+    assert len([record for record in a.log("packet_sent") if "stream" in record]) == 12
 
 
 @pytest.mark.parametrize("policy", PRESETS)
@@ -85,7 +85,7 @@ def test_each_attempt_sends_all_that_has_no_order_ack(policy: str) -> None:
     resends = a.log("resend_scheduled")
     assert len(resends) >= 3
     assert {(record["first"], record["last"]) for record in resends} == {(1, 16)}
-    sent = [record["number"] for record in a.log("packet_sent") if "lane" in record]
+    sent = [record["number"] for record in a.log("packet_sent") if "stream" in record]
     assert sent == list(range(1, 17)) * (1 + len(resends))
     assert judged(a, b) <= {"order_ack_late"}
 
@@ -114,7 +114,7 @@ def test_what_is_new_does_not_wait_for_what_waits() -> None:
     before = len(a.log("packet_sent"))
     a.send(b, "q", *numbered(1, 2))
     world.run(MINUTE)
-    sent = [record["number"] for record in a.log("packet_sent")[before:] if "lane" in record]
+    sent = [record["number"] for record in a.log("packet_sent")[before:] if "stream" in record]
     assert sent == [2]
     world.run(13 * HOUR)
     assert waits(a) == TIERS

@@ -19,7 +19,7 @@ PEER = "memory://b"
 
 
 def send(node: Bare, key: str, queue: str = "q", delivery: Delivery = Delivery.TRANSACTIONAL) -> Accepted:
-    outgoing = node.engine.outgoing_queue(PEER, queue, delivery)
+    outgoing = node.engine.outgoing_stream(PEER, queue, delivery)
     return node.engine.submit_once(outgoing, Outgoing(b"body", None, 0, key), 4, node.now_ns)
 
 
@@ -91,9 +91,9 @@ def test_a_dead_letter_is_remembered_with_its_reason() -> None:
     first = send(node, "k")
     commit(node)
     assert first.outgoing is not None
-    node.engine.outbox.giving_up.purge(first.outgoing)
+    node.engine.outbox.dead_lettering.purge(first.outgoing)
     group = commit(node)
-    assert (first.reason, group.commit.outgoing_deletes) == ("purged", [(first.outgoing.lane << 40 | 1,) * 2])
+    assert (first.reason, group.commit.outgoing_deletes) == ("purged", [(first.outgoing.stream_number << 40 | 1,) * 2])
     assert json.loads(group.commit.state["$key:1.1:k"] or b"")[4] == "purged"
 
 
@@ -120,7 +120,7 @@ def test_a_key_lasts_as_long_as_was_said_however_the_clock_was_set_between_two_s
     a = world.node("a", NodeSettings(keys=KeySettings(lifetime_s=60)))
 
     def send_once() -> int:
-        outgoing = a.live.outgoing_queue("", "q", Delivery.TRANSACTIONAL)
+        outgoing = a.live.outgoing_stream("", "q", Delivery.TRANSACTIONAL)
         found = a.live.submit_once(outgoing, Outgoing(b"body", None, 0, "k"), 4, world.now_ns)
         a.drain()
         world.run(25 * SECOND)
@@ -141,7 +141,7 @@ def test_a_key_that_was_accepted_later_than_now_is_as_old_as_the_start_that_find
     """Where nothing tells how long it was; and the commit says so, or it would be as old as each further start."""
     keys, commit = AcceptedKeys(KeySettings(lifetime_s=60)), Commit()
     node = Bare()
-    outgoing = node.engine.outgoing_queue(PEER, "q", Delivery.TRANSACTIONAL)
+    outgoing = node.engine.outgoing_stream(PEER, "q", Delivery.TRANSACTIONAL)
     keys.restore({"$key:1.1:k": b'[90000, 2, 3, 4, "", "memory://b", "q"]'}, {1: outgoing}, 50_000, commit)
     assert json.loads(commit.state["$key:1.1:k"] or b"")[0] == 50_000
     assert keys.find(outgoing, "k", 109_999) is not None
@@ -154,7 +154,7 @@ def test_a_key_outlives_the_stream_of_its_message() -> None:
     a, b = world.node("a", NodeSettings(retire_after_s=1.0)), world.node("b")
 
     def once() -> Accepted:
-        outgoing = a.live.outgoing_queue(b.address, "q", Delivery.TRANSACTIONAL)
+        outgoing = a.live.outgoing_stream(b.address, "q", Delivery.TRANSACTIONAL)
         accepted = a.live.submit_once(outgoing, Outgoing(b"body", None, 0, "k"), 4, world.now_ns)
         a.drain()
         return accepted

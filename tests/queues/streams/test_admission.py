@@ -27,7 +27,7 @@ def test_who_goes_on_when_told_to_stop_gets_nothing_in() -> None:
     evil = Hostile(world, node)
     for _ in range(4):
         for number in range(1, 30):
-            evil.frames(evil.message(number, queue="q", lane=1))
+            evil.frames(evil.message(number, queue="q", stream=1))
         world.run(SECOND)
     assert node.length("q") == 3
     assert [word.stop for word in words(evil)][:1] == [True]
@@ -40,7 +40,7 @@ def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory() -> None:
     node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=40_000)))
     evil = Hostile(world, node)
     for number in range(2, 120):
-        evil.frames(evil.message(number, queue="q", lane=1, body=batch(bytes(900))))
+        evil.frames(evil.message(number, queue="q", stream=1, body=batch(bytes(900))))
     world.run(SECOND)
     assert 0 < node.live.inbox.admission.early.of(ORIGIN) <= 11_000
 
@@ -52,8 +52,8 @@ def test_a_node_is_behind_while_half_of_what_a_peer_may_have_waits_for_its_disk(
     evil = Hostile(world, node)
     for number in range(1, 12):
         assert not node.live.is_behind
-        evil.frames(evil.message(number, queue="q", lane=1, body=batch(bytes(900))))
-    evil.frames(evil.message(12, queue="q", lane=1, body=batch(bytes(900))))
+        evil.frames(evil.message(number, queue="q", stream=1, body=batch(bytes(900))))
+    evil.frames(evil.message(12, queue="q", stream=1, body=batch(bytes(900))))
     assert node.live.is_behind
     assert not node.log("rejected")
     world.run(SECOND)
@@ -67,7 +67,7 @@ def test_express_packets_of_who_does_not_stop_are_refused_at_twice_the_limit() -
     node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=80_000)))
     evil = Hostile(world, node)
     for number in range(1, 120):
-        evil.frames(evil.message(number, queue="q", lane=1, body=batch(bytes(900)), delivery=Delivery.EXPRESS))
+        evil.frames(evil.message(number, queue="q", stream=1, body=batch(bytes(900)), delivery=Delivery.EXPRESS))
         world.run(SECOND // 100)
     assert 20_000 < node.live.inbox.admission.express.of(ORIGIN) <= 42_000
     assert "queue-full" in {record["reason"] for record in node.log("rejected")}

@@ -6,21 +6,21 @@ from triack.ordering.order_settings import OrderSettings
 from triack.ordering.wire import SequenceHeader
 from triack.queues.streams.arrival_records import record_accepted, record_order_ack, record_recovered, record_rejected
 from triack.queues.streams.group_commit import REFUSED
-from triack.queues.streams.incoming_transfer import IncomingTransfer
+from triack.queues.streams.incoming_stream import IncomingStream
 
 ORIGIN = b"o" * 16
 
 
-def transfer_of(delivery: Delivery) -> IncomingTransfer:
-    return IncomingTransfer(ORIGIN, 3, "q", delivery, OrderSettings())
+def transfer_of(delivery: Delivery) -> IncomingStream:
+    return IncomingStream(ORIGIN, 3, "q", delivery, OrderSettings())
 
 
 def test_a_recovered_stream_says_how_far_it_was() -> None:
     """By its position, or by what it has seen."""
     log = Log()
     for delivery in (Delivery.TRANSACTIONAL, Delivery.RECOVERABLE):
-        transfer = transfer_of(delivery)
-        record_recovered(log, transfer.row(), transfer, 9)
+        stream = transfer_of(delivery)
+        record_recovered(log, stream.row(), stream, 9)
     assert [(one.get("number"), one.get("ranges")) for one in log] == [(0, None), (None, [])]
 
 
@@ -32,10 +32,10 @@ def test_neighbours_are_accepted_in_one_record() -> None:
 
 
 def test_rejections_and_order_acks_name_their_stream() -> None:
-    log, transfer = Log(), transfer_of(Delivery.TRANSACTIONAL)
+    log, stream = Log(), transfer_of(Delivery.TRANSACTIONAL)
     header = SequenceHeader(ORIGIN, 3, 1, 5, 4, "q", False, b"")
     record_rejected(log, header, Delivery.TRANSACTIONAL, "queue-full", 9)
-    transfer.acked = (1, 4)
-    record_order_ack(log, transfer, b"p" * 16, 9)
-    assert [(one["lane"], one["sequence"], one["number"]) for one in log] == [(3, 1, 5), (3, 1, 4)]
+    stream.acked = (1, 4)
+    record_order_ack(log, stream, b"p" * 16, 9)
+    assert [(one["stream"], one["sequence"], one["number"]) for one in log] == [(3, 1, 5), (3, 1, 4)]
     assert (log[0]["reason"], log[1]["peer"]) == ("queue-full", (b"p" * 16).hex())

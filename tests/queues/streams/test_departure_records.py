@@ -4,15 +4,15 @@ from tests.queues.outgoing import make_outgoing
 from tests.queues.records import Log
 from triack.base.delivery import Delivery
 from triack.base.reasons import DeadReason, HoldReason
-from triack.ordering.outgoing import Entry
+from triack.ordering.outgoing import StreamPacket
+from triack.queues.streams.dead_message import DeadMessage
 from triack.queues.streams.departure_records import DepartureRecords
-from triack.queues.streams.given_up import GivenUp
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
 NODE = b"n" * 16
 
 
-def filled(packets: int) -> tuple[OutgoingQueue, list[Entry]]:
+def filled(packets: int) -> tuple[OutgoingStream, list[StreamPacket]]:
     outgoing = make_outgoing(content_bytes=250)
     for number in range(packets):
         outgoing.submit(b"%d" % number * 120, 120)
@@ -48,8 +48,8 @@ def test_a_removal_says_why() -> None:
     outgoing, entries = filled(2)
     log = Log()
     records = DepartureRecords(log, NODE)
-    records.removed(GivenUp(outgoing, entries[:1], DeadReason.RECEIVE_TIMEOUT), 7)
-    records.removed(GivenUp(outgoing, entries[1:], DeadReason.PURGED), 8)
+    records.removed(DeadMessage(outgoing, entries[:1], DeadReason.RECEIVE_TIMEOUT), 7)
+    records.removed(DeadMessage(outgoing, entries[1:], DeadReason.PURGED), 8)
     assert [(one["first"], one["reason"]) for one in log] == [(1, "expired"), (2, "purged")]
 
 
@@ -74,7 +74,7 @@ def test_the_word_of_a_full_queue_says_of_which_stream_it_is() -> None:
     records = DepartureRecords(log, NODE)
     records.hold(outgoing, 7, HoldReason.PEER_QUOTA)
     records.hold(outgoing, 8, None)
-    stream = {"origin": NODE.hex(), "lane": outgoing.lane, "sequence": outgoing.sequence.sequence}
+    stream = {"origin": NODE.hex(), "stream": outgoing.stream_number, "sequence": outgoing.sequence.sequence}
     held = {"event": "hold_received", **stream, "class": outgoing.delivery.label}
     assert log == [{**held, "at": 7, "stop": True, "reason": "peer-quota"}, {**held, "at": 8, "stop": False}]
 

@@ -7,9 +7,9 @@ from triack.base.delivery import Delivery
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.stages import Stage
 from triack.queues.streams.group_commit import Arrivals, GroupCommit
-from triack.queues.streams.incoming_transfer import IncomingTransfer
+from triack.queues.streams.incoming_stream import IncomingStream
 
-TRANSFER = IncomingTransfer(b"o" * 16, 1, "q", Delivery.RECOVERABLE, OrderSettings())
+TRANSFER = IncomingStream(b"o" * 16, 1, "q", Delivery.RECOVERABLE, OrderSettings())
 
 
 def test_an_empty_one_is_nothing_to_do() -> None:

@@ -43,12 +43,12 @@ def test_arrivals_make_only_so_many_queues() -> None:
     world = PlainWorld(1)
     node = world.node("b", NodeSettings(max_queues=2))
     evil = Hostile(world, node)
-    for lane, queue in enumerate(("one", "two", "three", "one"), start=1):
+    for stream, queue in enumerate(("one", "two", "three", "one"), start=1):
         delivery = Delivery.EXPRESS if queue == "two" else Delivery.TRANSACTIONAL
-        evil.frames(evil.message(1, queue=queue, lane=lane, delivery=delivery))
+        evil.frames(evil.message(1, queue=queue, stream=stream, delivery=delivery))
     node.send(node, "four", b"own")
     world.run(SECOND)
-    assert [(record["lane"], record["reason"]) for record in node.log("rejected")] == [
+    assert [(record["stream"], record["reason"]) for record in node.log("rejected")] == [
         (2, RejectReason.TOO_MANY_QUEUES),
         (3, RejectReason.HELD_BACK),
     ]

@@ -18,7 +18,7 @@ from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.packing import Outgoing
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.ordinals import ORDINALS_BLOCK
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.session.protocol.settings import SessionSettings
 from triack.session.session import Session
 from triack.tools.replay.engines.local_engine import judge_records
@@ -48,7 +48,7 @@ def test_queues_and_sessions_at_rest_are_not_looked_at(monkeypatch: pytest.Monke
     assert (queues, sessions) == ([], [])
     a.send(peers[3], "q2", b"y")
     assert world.run(10 * SECOND, lambda: not a.busy)
-    assert set(queues) == {a.live.outgoing_queue(peers[3].address, "q2", TRANSACTIONAL).sequence}
+    assert set(queues) == {a.live.outgoing_stream(peers[3].address, "q2", TRANSACTIONAL).sequence}
     assert len(queues) < 30
     assert len(set(sessions)) == 2
 
@@ -61,7 +61,7 @@ def test_the_log_says_that_a_queue_of_this_node_has_what_is_sent_there(delivery:
     """Else replay finds messages handed out that were never there. A crash takes what is on no disk."""
     a = World(1).node("a")
     for bodies, left in (((b"one", b"two" * 1_000), 0), ((b"three", b"four"), 1)):
-        local = a.live.outgoing_queue("", "q", delivery)
+        local = a.live.outgoing_stream("", "q", delivery)
         for body in bodies:
             a.live.submit(local, body, len(body))
         a.drain()
@@ -75,7 +75,7 @@ def test_the_log_says_that_a_queue_of_this_node_has_what_is_sent_there(delivery:
 # Bodies on the disk.
 
 
-def opened(body_cache_bytes: int) -> tuple[Bare, Bare, OutgoingQueue]:
+def opened(body_cache_bytes: int) -> tuple[Bare, Bare, OutgoingStream]:
     """Two engines in a session, at rest."""
     a, b = Bare("a", NodeSettings(body_cache_bytes=body_cache_bytes)), Bare("b")
     outgoing = a.submit(b.address, b"warm")
@@ -99,7 +99,7 @@ def test_a_packet_that_is_only_on_the_disk_is_fetched_and_leaves() -> None:
     assert kinds(a.poll())[-1] == "StartJob"
     job = a.job
     assert isinstance(job, Read)
-    assert (job.table, job.keys) == ("outgoing", [key_of(outgoing.lane, 2)])
+    assert (job.table, job.keys) == ("outgoing", [key_of(outgoing.stream_number, 2)])
     assert sent(a) == []
     assert a.poll() == []
     a.finish_job()
@@ -183,7 +183,7 @@ def test_a_local_queue_is_full_with_what_is_still_to_be_packed() -> None:
     """No commit has to begin before a sender waits."""
     a = Bare("a", NodeSettings(limits=Limits(quota=Quota(messages=10))))
     outbox = a.engine.outbox
-    local = a.engine.outgoing_queue("", "q", TRANSACTIONAL)
+    local = a.engine.outgoing_stream("", "q", TRANSACTIONAL)
     a.engine.make_queue("q")
     outbox.submit_many(local, [b"x"] * 9, 9)
     assert outbox.room_bytes(local) > 0

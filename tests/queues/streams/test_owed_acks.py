@@ -15,7 +15,7 @@ from triack.ordering.order_settings import OrderSettings
 from triack.ordering.wire import SequenceHeader
 from triack.queues.node_settings import NodeSettings
 from triack.queues.stages import Stage
-from triack.queues.streams.incoming_transfer import IncomingTransfer
+from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.owed_acks import OwedAcks
 
 SLOW = NodeSettings(order=OrderSettings(order_ack_idle_s=2.0))
@@ -76,12 +76,12 @@ def test_streams_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
         a.send(b, f"q{number}", b"x")
     assert world.run(10 * SECOND, lambda: not a.busy)
     world.run(5 * SECOND)
-    looked = watch(monkeypatch, IncomingTransfer, "owes_ack")
+    looked = watch(monkeypatch, IncomingStream, "owes_ack")
     world.run(10 * SECOND)
     assert looked == []
     a.send(b, "q7", b"y")
     assert world.run(10 * SECOND, lambda: not a.busy)
-    assert {transfer.queue for transfer in looked} == {"q7"}
+    assert {stream.queue for stream in looked} == {"q7"}
     assert len(looked) < 10
 
 
@@ -99,17 +99,17 @@ class Scene:
     def _record(self, event: str, _now_ns: int, **fields: Any) -> None:
         raise AssertionError((event, fields))
 
-    def take(self, transfer: IncomingTransfer, number: int, *, asks: bool = False) -> None:
+    def take(self, stream: IncomingStream, number: int, *, asks: bool = False) -> None:
         """A packet is accepted, and durable at once."""
-        packet = SequenceHeader(ORIGIN, transfer.lane, 1, number, number - 1, "q", asks, b"")
-        transfer.sequence.handle_packet(packet, (None, number), 0)  # type: ignore[arg-type]
-        transfer.handle_committed(transfer.row())
-        self.owed.owe(transfer)
+        packet = SequenceHeader(ORIGIN, stream.number, 1, number, number - 1, "q", asks, b"")
+        stream.sequence.handle_packet(packet, (None, number), 0)  # type: ignore[arg-type]
+        stream.handle_committed(stream.row())
+        self.owed.owe(stream)
 
-    def no_way(self, transfer: IncomingTransfer) -> None:
-        self.asked.append(transfer.lane)
+    def no_way(self, stream: IncomingStream) -> None:
+        self.asked.append(stream.number)
 
-    def lanes(self, do: Callable[[], object]) -> list[int]:
+    def streams(self, do: Callable[[], object]) -> list[int]:
         """The streams whose acks are due after something."""
         self.asked.clear()
         do()
@@ -117,28 +117,28 @@ class Scene:
         return self.asked
 
 
-def stream(lane: int) -> IncomingTransfer:
-    return IncomingTransfer(ORIGIN, lane, "q", Delivery.TRANSACTIONAL, OrderSettings())
+def new_stream(number: int) -> IncomingStream:
+    return IncomingStream(ORIGIN, number, "q", Delivery.TRANSACTIONAL, OrderSettings())
 
 
 def test_an_ack_leaves_when_it_is_due_and_not_before() -> None:
     """By its timer, or because the packet asks; without a way it is owed still, and nobody asks for one again."""
-    scene, waits, asks = Scene(), stream(1), stream(2)
-    assert scene.lanes(lambda: scene.take(waits, 1)) == []
-    assert scene.lanes(lambda: scene.take(asks, 1, asks=True)) == [2]
+    scene, waits, asks = Scene(), new_stream(1), new_stream(2)
+    assert scene.streams(lambda: scene.take(waits, 1)) == []
+    assert scene.streams(lambda: scene.take(asks, 1, asks=True)) == [2]
     due_ns = scene.owed.next_deadline()
     assert due_ns is not None
-    assert scene.lanes(lambda: scene.owed.handle_timer(due_ns - 1)) == []
-    assert scene.lanes(lambda: scene.owed.handle_timer(due_ns)) == [1]
-    assert scene.lanes(lambda: None) == []
-    assert [transfer.lane for transfer in scene.owed.streams] == [1, 2]
+    assert scene.streams(lambda: scene.owed.handle_timer(due_ns - 1)) == []
+    assert scene.streams(lambda: scene.owed.handle_timer(due_ns)) == [1]
+    assert scene.streams(lambda: None) == []
+    assert [stream.number for stream in scene.owed.streams] == [1, 2]
 
 
 def test_a_peer_that_asks_gets_what_is_owed_to_it_once() -> None:
     """To ask again costs nothing, and of others nothing leaves; a node that closes asks for all."""
-    scene, mine = Scene(), stream(1)
+    scene, mine = Scene(), new_stream(1)
     scene.take(mine, 1)
-    assert scene.lanes(lambda: scene.owed.handle_request(b"x" * 16)) == []
-    assert scene.lanes(lambda: scene.owed.handle_request(ORIGIN)) == [1]
-    assert scene.lanes(lambda: scene.owed.handle_request(ORIGIN)) == []
-    assert scene.lanes(scene.owed.request_all) == [1]
+    assert scene.streams(lambda: scene.owed.handle_request(b"x" * 16)) == []
+    assert scene.streams(lambda: scene.owed.handle_request(ORIGIN)) == [1]
+    assert scene.streams(lambda: scene.owed.handle_request(ORIGIN)) == []
+    assert scene.streams(scene.owed.request_all) == [1]

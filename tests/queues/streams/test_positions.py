@@ -6,7 +6,7 @@ from triack.base.commit import PositionRow
 from triack.base.delivery import Delivery
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.peers.introduction import StreamPosition
-from triack.queues.streams.incoming_transfer import IncomingTransfer
+from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.positions import Positions
 
 ORIGIN = b"o" * 16
@@ -20,51 +20,51 @@ class Scene:
         self.positions = Positions(self._record)
 
     def _record(self, event: str, _now_ns: int, **fields: Any) -> None:
-        self.records.append((event, fields["lane"], fields["number"]))
+        self.records.append((event, fields["stream"], fields["number"]))
 
-    def commit(self, transfer: IncomingTransfer, number: int) -> None:
-        transfer.sequence.position = (1, number)
-        transfer.handle_committed(transfer.row())
-        self.positions.handle_committed(transfer)
+    def commit(self, stream: IncomingStream, number: int) -> None:
+        stream.sequence.position = (1, number)
+        stream.handle_committed(stream.row())
+        self.positions.handle_committed(stream)
 
     def told(self, most: int = 9) -> list[StreamPosition]:
         return list(self.positions.tell(ORIGIN, most, 0))
 
 
-def stream(lane: int) -> IncomingTransfer:
-    return IncomingTransfer(ORIGIN, lane, "q", Delivery.TRANSACTIONAL, OrderSettings())
+def new_stream(number: int) -> IncomingStream:
+    return IncomingStream(ORIGIN, number, "q", Delivery.TRANSACTIONAL, OrderSettings())
 
 
 def test_the_stream_that_moved_last_comes_first() -> None:
-    scene, streams = Scene(), [stream(lane) for lane in range(3)]
-    for lane in (0, 1, 2, 0):
-        scene.commit(streams[lane], lane + 5)
+    scene, streams = Scene(), [new_stream(number) for number in range(3)]
+    for number in (0, 1, 2, 0):
+        scene.commit(streams[number], number + 5)
     assert scene.told() == [StreamPosition(0, 1, 5), StreamPosition(2, 1, 7), StreamPosition(1, 1, 6)]
-    assert [position.lane for position in scene.told(2)] == [0, 2]
+    assert [position.stream for position in scene.told(2)] == [0, 2]
     assert scene.positions.tell(b"x" * 16, 9, 0) == ()
 
 
 def test_that_a_position_is_told_is_written_down_once() -> None:
     """Not again for who asks again, nor when an order ack has said the same."""
-    scene, transfer = Scene(), stream(3)
-    scene.commit(transfer, 1)
+    scene, stream = Scene(), new_stream(3)
+    scene.commit(stream, 1)
     for _ in range(3):
         scene.told()
-    scene.commit(transfer, 2)
-    transfer.acked = transfer.claimable
+    scene.commit(stream, 2)
+    stream.acked = stream.claimable
     scene.told()
-    scene.commit(transfer, 4)
+    scene.commit(stream, 4)
     scene.told()
     assert scene.records == [("order_ack_sent", 3, 1), ("order_ack_sent", 3, 4)]
 
 
 def test_nothing_is_told_that_an_order_ack_could_not_say() -> None:
     """What is accepted and not committed, what was refused, and a stream of which nothing is there."""
-    scene, transfer = Scene(), stream(3)
-    scene.positions.handle_committed(transfer)
+    scene, stream = Scene(), new_stream(3)
+    scene.positions.handle_committed(stream)
     assert scene.told() == []
     row = PositionRow(ORIGIN, 3, Delivery.TRANSACTIONAL, "q", 1, 7, b"")
-    restored = IncomingTransfer.restore(row, OrderSettings())
+    restored = IncomingStream.restore(row, OrderSettings())
     restored.sequence.position = (1, 9)
     scene.positions.handle_committed(restored)
     assert scene.told() == [StreamPosition(3, 1, 7)]

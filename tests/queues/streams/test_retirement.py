@@ -26,21 +26,21 @@ def life(node: SimNode) -> list[StreamState]:
     return [outgoing.life for outgoing in node.outbox.retirement._ended.values()]  # noqa: SLF001 - what it has told
 
 
-def test_each_stream_has_a_lane_and_a_sequence_that_no_other_ever_has() -> None:
-    """Lanes are used again, sequences are not, over restarts."""
+def test_each_stream_has_a_stream_and_a_sequence_that_no_other_ever_has() -> None:
+    """Streams are used again, sequences are not, over restarts."""
     world, a, b = pair()
     seen: set[tuple[int, int]] = set()
     for number in range(30):
         a.send(b, f"q{number}", b"x")
         a.send(a, f"own{number}", b"x")
-        streams = {(outgoing.lane, outgoing.sequence.sequence) for outgoing in a.outbox.queues}
+        streams = {(outgoing.stream_number, outgoing.sequence.sequence) for outgoing in a.outbox.streams}
         seen |= streams
         world.run(5 * SECOND)
         if number % 7 == 3:
             a.restart()
     assert len(seen) == 60
     assert len({sequence for _, sequence in seen}) == 60
-    assert max(lane for lane, _ in seen) <= 8
+    assert max(stream for stream, _ in seen) <= 8
 
 
 def test_that_it_ends_is_on_the_disk_before_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,8 +63,8 @@ def test_that_it_ends_is_on_the_disk_before_it_is_told(monkeypatch: pytest.Monke
 
 
 def on_disk(node: SimNode) -> dict[int, int]:
-    """Lane and next number of each row."""
-    rows = node.store._db.execute("SELECT lane, next_number FROM lanes")  # noqa: SLF001 - what a start would find
+    """Stream and next number of each row."""
+    rows = node.store._db.execute("SELECT stream, next_number FROM streams")  # noqa: SLF001 - what a start would find
     return dict(rows)
 
 
@@ -77,7 +77,7 @@ def test_a_stream_that_has_ended_is_told_again_after_a_restart() -> None:
     world.run(2 * SECOND)
     assert life(a) == [StreamState.TOLD]
     a.restart()
-    assert (life(a), a.outbox.queues, on_disk(a)) == ([StreamState.TOLD], [], {1: ENDED})
+    assert (life(a), a.outbox.streams, on_disk(a)) == ([StreamState.TOLD], [], {1: ENDED})
     world.heal()
     a.send(b, "q", b"2")
     world.run(60 * SECOND)
@@ -90,7 +90,7 @@ def test_what_is_outstanding_keeps_its_stream() -> None:
     b.crash()
     a.send(b, "q", b"1")
     world.run(3_600 * SECOND)
-    assert [outgoing.life for outgoing in a.outbox.queues] == [StreamState.LIVE]
+    assert [outgoing.life for outgoing in a.outbox.streams] == [StreamState.LIVE]
     b.start()
     assert world.run(120 * SECOND, lambda: b.length("q") == 1)
 
@@ -98,18 +98,18 @@ def test_what_is_outstanding_keeps_its_stream() -> None:
 def test_a_name_that_is_only_asked_for_is_forgotten_as_well() -> None:
     """Nothing was ever sent to it."""
     node = Bare(settings=QUICK)
-    node.engine.outgoing_queue("memory://b", "q", Delivery.TRANSACTIONAL)
+    node.engine.outgoing_stream("memory://b", "q", Delivery.TRANSACTIONAL)
     node.poll()
     node.finish_job()
     node.now_ns += 2 * SECOND
     node.poll()
-    assert node.engine.outbox.queues == []
+    assert node.engine.outbox.streams == []
 
 
 def test_who_kept_an_outgoing_queue_finds_the_one_in_its_place() -> None:
     """A transaction may have prepared a message long ago."""
     world, a, b = pair()
-    kept = a.live.outgoing_queue(b.address, "q", Delivery.TRANSACTIONAL)
+    kept = a.live.outgoing_stream(b.address, "q", Delivery.TRANSACTIONAL)
     a.act(lambda: a.live.submit(kept, b"1", 1))
     world.run(5 * SECOND)
     assert kept.life is StreamState.GONE
@@ -126,7 +126,7 @@ def test_an_answer_of_another_node_counts_for_nothing() -> None:
     world.run(2 * SECOND)
     (told,) = a.outbox.retirement._ended.values()  # noqa: SLF001 - what it has told
     turn = a.live.jobs.turn(world.now_ns)
-    answer = told.lane, told.sequence.sequence
+    answer = told.stream_number, told.sequence.sequence
     assert not a.outbox.retirement.handle_answer(*answer, b"x" * 16, turn)
     assert a.outbox.retirement.handle_answer(answer[0], answer[1] + 1, b"x" * 16, turn)
     assert turn.commit == Commit()

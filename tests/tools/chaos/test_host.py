@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from triack.base.commit import Commit, OutgoingQueueRow
+from triack.base.commit import Commit, OutgoingStreamRow
 from triack.base.delivery import Delivery
 from triack.base.peers import Peer
 from triack.base.units import SECOND
@@ -18,7 +18,7 @@ def test_a_store_that_says_what_no_node_writes_is_damaged() -> None:
     """Its checksums are right, but there is no such delivery class: the machine is lost, with the reason."""
     world = World(1)
     host = Host(world, Network(world), draw(1).hosts[0])
-    with_row = Commit(lanes={1: OutgoingQueueRow(1, "udp://b:1", "orders", 9, 1, 1)}, serial=1)
+    with_row = Commit(streams={1: OutgoingStreamRow(1, "udp://b:1", "orders", 9, 1, 1)}, serial=1)
     store = Store(FOLDER, vfs=host.disk.vfs, page_bytes=host.plan.page_bytes)
     store.load(b"n" * 16, 1)
     store.apply(with_row)
@@ -38,7 +38,7 @@ def test_who_waits_for_messages_is_told_once_by_a_process_that_works() -> None:
     told: list[int] = []
     host.await_messages("orders", lambda: told.append(world.now_ns))
     host.start()
-    host.act(lambda: host.live.submit(host.live.outgoing_queue("", "orders", Delivery.RECOVERABLE), b"x", 1))
+    host.act(lambda: host.live.submit(host.live.outgoing_stream("", "orders", Delivery.RECOVERABLE), b"x", 1))
     assert told == []
     world.run(SECOND)
     assert (len(told), host.has_messages("orders")) == (1, True)
@@ -62,7 +62,7 @@ def test_a_machine_that_moves_is_found_where_others_look_for_it() -> None:
     for host in hosts:
         host.start()
     other.move("udp://b:2", SECOND)
-    one.act(lambda: one.live.submit(one.live.outgoing_queue("b", "q", Delivery.RECOVERABLE), b"x", 1))
+    one.act(lambda: one.live.submit(one.live.outgoing_stream("b", "q", Delivery.RECOVERABLE), b"x", 1))
     world.run(10 * SECOND)
     assert (other.ends, other.has_messages("q")) == (["killed"], True)
     for host in hosts:

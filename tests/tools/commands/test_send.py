@@ -82,7 +82,7 @@ async def test_a_node_that_has_forgotten_lines_is_another_store(
 
 
 async def test_what_lines_wait_for_is_told(tmp_path: Path, writer: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a halted link nothing is sent when the node runs; the node says so when it is told to forget."""
+    """Of a suspended link nothing is sent when the node runs; the node says so when it is told to forget."""
 
     async def store_in_silence(link: Link) -> None:
         await produce(link)

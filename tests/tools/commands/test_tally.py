@@ -126,7 +126,7 @@ def test_what_is_stored_says_what_it_waits_for(tally: Tally, waits_for: str, wha
     tally.handle_input(chunk(1, 1))
     tally.handle_stored(1)
     tally.waits_for = waits_for
-    told = tally.problems("halted", 100)[0]
+    told = tally.problems("suspended", 100)[0]
     assert what in told
     assert told.endswith(stored_but(waits_for))
     assert told.endswith("do not send this again")

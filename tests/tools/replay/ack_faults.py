@@ -1,11 +1,11 @@
 """Worlds with one fault in when acks leave, in how long an end waits, or in a window that follows its path."""
 
-from tests.tools.replay.builder import ALPHA, CLASS_LANES, MS, SEQUENCE, World, place
-from tests.tools.replay.faults import LANE, TX, Expected, Fault, settle
+from tests.tools.replay.builder import ALPHA, CLASS_STREAMS, MS, SEQUENCE, World, place
+from tests.tools.replay.faults import STREAM, TX, Expected, Fault, settle
 
 ACK_FAULTS: dict[str, Fault] = {}
 KEPT = "recoverable"
-KEPT_LANE = CLASS_LANES[KEPT]
+KEPT_STREAM = CLASS_STREAMS[KEPT]
 
 
 def fault(plant: Fault) -> Fault:
@@ -104,7 +104,7 @@ def store_ack_late(world: World) -> Expected:
     world.commit(KEPT, range(1, 3))
     world.clock.tick(700 * MS)
     world.ack(arrived)
-    return {("store_ack_late", KEPT_LANE, SEQUENCE, 1)}
+    return {("store_ack_late", KEPT_STREAM, SEQUENCE, 1)}
 
 
 @fault
@@ -114,7 +114,7 @@ def store_ack_threshold_ignored(world: World) -> Expected:
     world.commit(KEPT, range(1, 34))
     world.clock.tick(300 * MS)
     world.ack(arrived)
-    return {("store_ack_late", KEPT_LANE, SEQUENCE, 1)}
+    return {("store_ack_late", KEPT_STREAM, SEQUENCE, 1)}
 
 
 @fault
@@ -127,7 +127,7 @@ def store_ack_bytes_ignored(world: World) -> Expected:
         world.commit(KEPT, numbers)
     world.clock.tick(300 * MS)
     world.ack([1, 2, 3])
-    return {("store_ack_late", KEPT_LANE, SEQUENCE, 1)}
+    return {("store_ack_late", KEPT_STREAM, SEQUENCE, 1)}
 
 
 @fault
@@ -140,7 +140,7 @@ def store_ack_bytes_hidden_by_the_end(world: World) -> Expected:
     world.order_ack(1)
     world.clock.tick(300 * MS)
     world.close()
-    return {("store_ack_late", CLASS_LANES[TX], SEQUENCE, 1)}
+    return {("store_ack_late", CLASS_STREAMS[TX], SEQUENCE, 1)}
 
 
 @fault
@@ -154,7 +154,7 @@ def store_ack_never(world: World) -> Expected:
         world.clock.tick(700 * MS)
         world.close()
         world.open()
-    return {("store_ack_late", CLASS_LANES[TX], SEQUENCE, number) for number in (1, 2)}
+    return {("store_ack_late", CLASS_STREAMS[TX], SEQUENCE, number) for number in (1, 2)}
 
 
 @fault
@@ -210,13 +210,13 @@ def resends_missing_after_an_idle_end(world: World) -> Expected:
     world.clock.tick(1_000 * MS)
     world.open()
     world.order_ack(1)
-    return {("resend_tiers", LANE, SEQUENCE, 0)}
+    return {("resend_tiers", STREAM, SEQUENCE, 0)}
 
 
 def sent(world: World, packet: int) -> dict[str, object]:
     """What alpha sent as that packet of the session."""
     record = world.alpha.one("packet_sent", packet=packet)
-    kept = ("session", "packet", "class", "size", "origin", "lane", "sequence", "number", "counts", "previous")
+    kept = ("session", "packet", "class", "size", "origin", "stream", "sequence", "number", "counts", "previous")
     return {"cls" if name == "class" else name: record[name] for name in kept}
 
 

@@ -13,7 +13,7 @@ BETA = "be" * 16
 MS = 1_000_000
 HOUR = 3_600_000 * MS
 PER_PACKET = 10
-CLASS_LANES = {"transactional": 1, "recoverable": 2, "express": 3}
+CLASS_STREAMS = {"transactional": 1, "recoverable": 2, "express": 3}
 SEQUENCE = 5
 
 Record = dict[str, Any]
@@ -142,7 +142,7 @@ class World:
         self.session = ""
         self.packets = 0
         self.sessions = 0
-        self.next = dict.fromkeys(CLASS_LANES, 1)
+        self.next = dict.fromkeys(CLASS_STREAMS, 1)
         self.acked = 0
 
     def open(self) -> str:
@@ -272,7 +272,7 @@ class World:
 def brief(findings: Iterable[Violation]) -> set[tuple[str, int, int, int]]:
     """What was found, packet by packet, without who says so and how."""
     return {
-        (found.check, found.lane, found.sequence, number)
+        (found.check, found.stream, found.sequence, number)
         for found in findings
         for number in range(found.number, found.last + 1)
     }
@@ -299,7 +299,7 @@ def fit(record: Record) -> Record:
 
 
 def place(cls: str) -> dict[str, Any]:
-    return {"origin": ALPHA, "lane": CLASS_LANES[cls], "sequence": SEQUENCE}
+    return {"origin": ALPHA, "stream": CLASS_STREAMS[cls], "sequence": SEQUENCE}
 
 
 def scheduled(world: World, attempt: int, interval_ns: int, number: int = 1) -> Record:
@@ -320,7 +320,7 @@ def healthy() -> World:
     world.alpha.start()
     world.beta.start()
     world.open()
-    for cls in CLASS_LANES:
+    for cls in CLASS_STREAMS:
         world.deliver(cls, 8)
     # Packets 9 and 10 get lost, the session fails, the next one carries them again.
     numbers = world.queue("transactional", 2)
@@ -362,7 +362,7 @@ def healthy() -> World:
     world.ack(arrived)
     world.order_ack(15)
     world.hand("transactional", range(14, 16))
-    for cls in CLASS_LANES:
+    for cls in CLASS_STREAMS:
         world.deliver(cls, 40)
     world.close()
     for log in (world.alpha, world.beta):

@@ -6,7 +6,7 @@ from tests.tools.replay.builder import (
     AGREED,
     ALPHA,
     BETA,
-    CLASS_LANES,
+    CLASS_STREAMS,
     MS,
     PER_PACKET,
     SEQUENCE,
@@ -18,12 +18,12 @@ from tests.tools.replay.builder import (
 )
 
 TX = "transactional"
-# What a fault must be found as: (check, lane, sequence, number), the last three -1 where they say nothing.
+# What a fault must be found as: (check, stream, sequence, number), the last three -1 where they say nothing.
 Expected = set[tuple[str, int, int, int]]
 Fault = Callable[[World], Expected]
 FAULTS: dict[str, Fault] = {}
 
-LANE = CLASS_LANES[TX]
+STREAM = CLASS_STREAMS[TX]
 
 
 def fault(plant: Fault) -> Fault:
@@ -74,7 +74,7 @@ def commit_out_of_order(world: World) -> Expected:
     for number in (1, 3, 2):
         world.commit(TX, range(number, number + 1))
     world.ack(arrived)
-    return {("order", LANE, SEQUENCE, 2), ("gaps", LANE, SEQUENCE, 3)}
+    return {("order", STREAM, SEQUENCE, 2), ("gaps", STREAM, SEQUENCE, 3)}
 
 
 @fault
@@ -85,7 +85,7 @@ def handed_out_of_order(world: World) -> Expected:
     world.commit(TX, numbers)
     for number in (2, 1):
         world.hand(TX, range(number, number + 1))
-    return {("order", LANE, SEQUENCE, 1)}
+    return {("order", STREAM, SEQUENCE, 1)}
 
 
 @fault
@@ -95,7 +95,7 @@ def hole_in_a_commit(world: World) -> Expected:
     world.ack(world.send(TX, numbers), store=False)
     world.commit(TX, numbers[:1])
     world.commit(TX, numbers[2:])
-    return {("gaps", LANE, SEQUENCE, 3)}
+    return {("gaps", STREAM, SEQUENCE, 3)}
 
 
 @fault
@@ -107,7 +107,7 @@ def hole_behind_a_removal(world: World) -> Expected:
     world.commit(TX, numbers[:1])
     world.commit(TX, numbers[4:])
     world.order_ack(5)
-    return {("gaps", LANE, SEQUENCE, 5), ("lost", LANE, SEQUENCE, 4)}
+    return {("gaps", STREAM, SEQUENCE, 5), ("lost", STREAM, SEQUENCE, 4)}
 
 
 @fault
@@ -115,7 +115,7 @@ def committed_twice(world: World) -> Expected:
     """Beta commits a recoverable packet again."""
     world.deliver("recoverable", 4)
     world.commit("recoverable", range(2, 3))
-    return {("duplicates_delivered", CLASS_LANES["recoverable"], SEQUENCE, 2)}
+    return {("duplicates_delivered", CLASS_STREAMS["recoverable"], SEQUENCE, 2)}
 
 
 @fault
@@ -127,15 +127,15 @@ def handed_behind_a_marked_one(world: World) -> Expected:
     for number in (2, 1):
         world.hand(TX, range(number, number + 1))
     world.beta.one("handed", number=2).update(redelivered=True)
-    return {("order", LANE, SEQUENCE, 1)}
+    return {("order", STREAM, SEQUENCE, 1)}
 
 
 @fault
 def handed_again_at_once(world: World) -> Expected:
-    """Beta hands the last messages out again without a mark; in a transactional lane that is disorder as well."""
+    """Beta hands the last messages out again without a mark; in a transactional stream that is disorder as well."""
     world.deliver(TX, 2)
     world.hand(TX, range(2, 3))
-    return {("duplicates_delivered", LANE, SEQUENCE, 2), ("order", LANE, SEQUENCE, 2)}
+    return {("duplicates_delivered", STREAM, SEQUENCE, 2), ("order", STREAM, SEQUENCE, 2)}
 
 
 @fault
@@ -143,7 +143,7 @@ def handed_out_of_two_queues(world: World) -> Expected:
     """A packet has one queue; its messages are no other ones when they come out of another."""
     world.deliver("recoverable", 2)
     world.beta.repeat(world.beta.one("handed", number=2), queue="others")
-    return {("duplicates_delivered", CLASS_LANES["recoverable"], SEQUENCE, 2)}
+    return {("duplicates_delivered", CLASS_STREAMS["recoverable"], SEQUENCE, 2)}
 
 
 @fault
@@ -152,7 +152,7 @@ def handed_twice(world: World) -> Expected:
     world.deliver("recoverable", 4)
     world.hand("recoverable", range(2, 3))
     world.beta.repeat(world.beta.one("handed", number=3), redelivered=True)
-    return {("duplicates_delivered", CLASS_LANES["recoverable"], SEQUENCE, 2)}
+    return {("duplicates_delivered", CLASS_STREAMS["recoverable"], SEQUENCE, 2)}
 
 
 @fault
@@ -162,7 +162,7 @@ def lost_transactional(world: World) -> Expected:
     world.ack(world.send(TX, numbers), store=False)
     world.commit(TX, numbers[:1])
     world.order_ack(2)
-    return {("lost", LANE, SEQUENCE, 2), ("order_ack_before_commit", LANE, SEQUENCE, 2)}
+    return {("lost", STREAM, SEQUENCE, 2), ("order_ack_before_commit", STREAM, SEQUENCE, 2)}
 
 
 @fault
@@ -173,7 +173,7 @@ def lost_recoverable(world: World) -> Expected:
     world.ack(arrived, store=False)
     world.commit("recoverable", numbers[:1])
     world.alpha.write("store_ack_received", session=world.session, ranges=[[1, 2]])
-    return {("lost", CLASS_LANES["recoverable"], SEQUENCE, 2)}
+    return {("lost", CLASS_STREAMS["recoverable"], SEQUENCE, 2)}
 
 
 @fault
@@ -210,7 +210,7 @@ def order_ack_too_early(world: World) -> Expected:
     """The order ack leaves before the commit that follows."""
     world.deliver(TX, 4)
     world.beta.move_before(world.beta.one("order_ack_sent"), world.beta.one("committed"))
-    return {("order_ack_before_commit", LANE, SEQUENCE, 4)}
+    return {("order_ack_before_commit", STREAM, SEQUENCE, 4)}
 
 
 @fault
@@ -218,8 +218,8 @@ def store_ack_too_early(world: World) -> Expected:
     """The store ack leaves before the commit that follows."""
     world.deliver("recoverable", 2)
     world.beta.move_before(world.beta.one("store_ack_sent"), world.beta.one("committed"))
-    lane = CLASS_LANES["recoverable"]
-    return {("store_ack_before_commit", lane, SEQUENCE, 1), ("store_ack_before_commit", lane, SEQUENCE, 2)}
+    stream = CLASS_STREAMS["recoverable"]
+    return {("store_ack_before_commit", stream, SEQUENCE, 1), ("store_ack_before_commit", stream, SEQUENCE, 2)}
 
 
 @fault
@@ -229,8 +229,8 @@ def store_ack_of_a_rejected_packet(world: World) -> Expected:
     where = place("recoverable")
     world.beta.write("rejected", cls="recoverable", **where, number=1, reason="hold-full")
     world.ack(arrived)
-    lane = CLASS_LANES["recoverable"]
-    return {("store_ack_before_commit", lane, SEQUENCE, 1), ("lost", lane, SEQUENCE, 1)}
+    stream = CLASS_STREAMS["recoverable"]
+    return {("store_ack_before_commit", stream, SEQUENCE, 1), ("lost", stream, SEQUENCE, 1)}
 
 
 @fault
@@ -240,8 +240,8 @@ def store_ack_of_what_was_not_recovered(world: World) -> Expected:
     world.send("recoverable", numbers, lost=(2,))
     recover(world, [[1, 1], [3, 4]])
     world.ack(world.send("recoverable", numbers))
-    lane = CLASS_LANES["recoverable"]
-    return {("store_ack_before_commit", lane, SEQUENCE, 2), ("lost", lane, SEQUENCE, 2)}
+    stream = CLASS_STREAMS["recoverable"]
+    return {("store_ack_before_commit", stream, SEQUENCE, 2), ("lost", stream, SEQUENCE, 2)}
 
 
 @fault
@@ -256,7 +256,7 @@ def acks_beyond_what_was_recovered(world: World) -> Expected:
     world.ack(world.send(TX, numbers))
     world.order_ack(2)
     world.order_ack(3)
-    return {(check, LANE, SEQUENCE, 3) for check in ("store_ack_before_commit", "order_ack_before_commit", "lost")}
+    return {(check, STREAM, SEQUENCE, 3) for check in ("store_ack_before_commit", "order_ack_before_commit", "lost")}
 
 
 @fault
@@ -268,7 +268,7 @@ def acks_of_what_was_refused_for_now(world: World) -> Expected:
     world.beta.write("rejected", cls=TX, **place(TX), number=2, reason="hold-full")
     world.ack(arrived)
     world.order_ack(2)
-    return {(check, LANE, SEQUENCE, 2) for check in ("store_ack_before_commit", "order_ack_before_commit", "lost")}
+    return {(check, STREAM, SEQUENCE, 2) for check in ("store_ack_before_commit", "order_ack_before_commit", "lost")}
 
 
 @fault
@@ -305,21 +305,21 @@ def packet_forgotten_by_the_next_session(world: World) -> Expected:
     world.send(TX, range(1, 2), lost=(1,))
     world.send(TX, range(3, 4), lost=(3,))
     world.send(TX, world.queue(TX, 1), lost=(4,))
-    return {("close_without_full_resend", LANE, SEQUENCE, 2)}
+    return {("close_without_full_resend", STREAM, SEQUENCE, 2)}
 
 
 @fault
 def session_acks_free_only_express(world: World) -> Expected:
     """Packets of all classes arrive, none reaches a disk; after a restart the next ones go out instead of them."""
-    numbers = {cls: world.queue(cls, 1) for cls in CLASS_LANES}
-    for cls in CLASS_LANES:
+    numbers = {cls: world.queue(cls, 1) for cls in CLASS_STREAMS}
+    for cls in CLASS_STREAMS:
         world.ack(world.send(cls, numbers[cls]), store=False)
     world.close("store-ack-timeout")
     world.alpha.start()
     world.open()
-    for cls in CLASS_LANES:
+    for cls in CLASS_STREAMS:
         world.send(cls, world.queue(cls, 1))
-    return {("forgotten", CLASS_LANES[cls], SEQUENCE, 1) for cls in (TX, "recoverable")}
+    return {("forgotten", CLASS_STREAMS[cls], SEQUENCE, 1) for cls in (TX, "recoverable")}
 
 
 @fault
@@ -354,7 +354,7 @@ def attempts_miscounted(world: World) -> Expected:
     world.close("ack-timeout")
     world.open()
     scheduled(world, 1, 30 * MS)
-    return {("resend_tiers", LANE, SEQUENCE, 3), ("resend_tiers", LANE, SEQUENCE, 1)}
+    return {("resend_tiers", STREAM, SEQUENCE, 3), ("resend_tiers", STREAM, SEQUENCE, 1)}
 
 
 @fault
@@ -364,7 +364,7 @@ def attempts_begun_again_by_a_session_with_another(world: World) -> Expected:
     scheduled(world, 1, 30 * MS)
     opened(world.alpha, "ee" * 8, peer="cc" * 16)
     scheduled(world, 1, 30 * MS)
-    return {("resend_tiers", LANE, SEQUENCE, 1)}
+    return {("resend_tiers", STREAM, SEQUENCE, 1)}
 
 
 @fault
@@ -375,7 +375,7 @@ def waits_uneven(world: World) -> Expected:
     for attempt, wait, named in ((1, 30, 30), (2, 30, 40), (3, 30, 30), (4, 300, 30), (5, 300, 300)):
         world.clock.tick(wait * MS)
         scheduled(world, attempt, named * MS)
-    return {("resend_tiers", LANE, SEQUENCE, attempt) for attempt in (2, 4)}
+    return {("resend_tiers", STREAM, SEQUENCE, attempt) for attempt in (2, 4)}
 
 
 @fault
@@ -397,7 +397,7 @@ def position_recovered_too_low(world: World) -> Expected:
     world.beta.start()
     world.beta.write("position_recovered", **place(TX), number=2, cls=TX)
     world.beta.write("dropped", reason="too-short", count=1)
-    return {("not_recovered", LANE, SEQUENCE, number) for number in (3, 4)}
+    return {("not_recovered", STREAM, SEQUENCE, number) for number in (3, 4)}
 
 
 @fault
@@ -409,7 +409,7 @@ def left_in_its_queue(world: World) -> Expected:
     world.order_ack(4)
     for number in (1, 3, 4):
         world.hand(TX, range(number, number + 1))
-    return {("not_handed", LANE, SEQUENCE, 2)}
+    return {("not_handed", STREAM, SEQUENCE, 2)}
 
 
 @fault
@@ -427,7 +427,7 @@ def handed_out_after_it_expired(world: World) -> Expected:
         )
     for number in (1, 2, 4):
         world.hand(TX, range(number, number + 1))
-    return {("expired", LANE, SEQUENCE, 2), ("claims", LANE, SEQUENCE, 3)}
+    return {("expired", STREAM, SEQUENCE, 2), ("claims", STREAM, SEQUENCE, 3)}
 
 
 @fault
@@ -442,7 +442,7 @@ def expired_twice(world: World) -> Expected:
             "expired", queue="orders", **place(TX), number=number, cls=TX, place=at, counts=[[1, PER_PACKET]],
             receive_by_ms=1_700_000_000_000,
         )  # fmt: skip
-    return {("claims", LANE, SEQUENCE, number) for number in numbers}
+    return {("claims", STREAM, SEQUENCE, number) for number in numbers}
 
 
 @fault
@@ -470,7 +470,7 @@ def tier_jumped(world: World) -> Expected:
         world.clock.tick(wait * MS)
         scheduled(world, attempt, 30 * MS)
         world.ack(world.send(TX, range(1, 2)), store=False)
-    return {("resend_tiers", LANE, SEQUENCE, 2)}
+    return {("resend_tiers", STREAM, SEQUENCE, 2)}
 
 
 @fault
@@ -480,7 +480,7 @@ def resends_missing(world: World) -> Expected:
     world.ack(world.send(TX, world.queue(TX, 1)))
     world.clock.tick(10_000 * MS)
     world.close()
-    return {("resend_tiers", LANE, SEQUENCE, 0)}
+    return {("resend_tiers", STREAM, SEQUENCE, 0)}
 
 
 @fault
@@ -492,7 +492,7 @@ def order_ack_withheld(world: World) -> Expected:
     world.commit(TX, numbers)
     world.clock.tick(2000 * MS)
     world.order_ack(1)
-    return {("order_ack_late", LANE, SEQUENCE, 1)}
+    return {("order_ack_late", STREAM, SEQUENCE, 1)}
 
 
 @fault
@@ -503,7 +503,7 @@ def never_sent_again(world: World) -> Expected:
     world.open()
     world.clock.tick(60_000 * MS)
     world.close()
-    return {("close_without_full_resend", LANE, SEQUENCE, number) for number in (1, 2)}
+    return {("close_without_full_resend", STREAM, SEQUENCE, number) for number in (1, 2)}
 
 
 @fault
@@ -512,7 +512,7 @@ def committed_though_nobody_sent_it(world: World) -> Expected:
     numbers = world.queue("recoverable", 3)
     world.ack(world.send("recoverable", numbers[:2]))
     world.commit("recoverable", numbers)
-    return {("queue", CLASS_LANES["recoverable"], SEQUENCE, 3)}
+    return {("queue", CLASS_STREAMS["recoverable"], SEQUENCE, 3)}
 
 
 @fault
@@ -582,7 +582,7 @@ def previous_ignored(world: World) -> Expected:
     world.alpha.write("removed", cls=TX, **place(TX), first=2, last=2, count=PER_PACKET, reason="expired")
     world.send(TX, numbers[2:])
     world.commit(TX, numbers[2:])
-    return {("previous", LANE, SEQUENCE, 3)}
+    return {("previous", STREAM, SEQUENCE, 3)}
 
 
 @fault
@@ -590,7 +590,7 @@ def rejected_without_cause(world: World) -> Expected:
     """Beta refuses a new packet as a duplicate."""
     world.send(TX, world.queue(TX, 1))
     world.beta.write("rejected", cls=TX, **place(TX), number=1, reason="duplicate")
-    return {("rejected", LANE, SEQUENCE, 1)}
+    return {("rejected", STREAM, SEQUENCE, 1)}
 
 
 @fault
@@ -615,7 +615,7 @@ def counts_contradict(world: World) -> Expected:
     """Beta commits 39 messages out of packets that hold 40."""
     world.deliver(TX, 4)
     world.beta.one("committed").update(count=39)
-    return {("claims", LANE, SEQUENCE, number) for number in range(1, 5)}
+    return {("claims", STREAM, SEQUENCE, number) for number in range(1, 5)}
 
 
 def rename(world: World, tag: str) -> World:

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.tools.replay.builder import (
     BETA,
-    CLASS_LANES,
+    CLASS_STREAMS,
     MS,
     PER_PACKET,
     World,
@@ -67,14 +67,14 @@ def express_gone_before_the_next_session() -> World:
 def freed_before_the_session_failed() -> World:
     """What was acknowledged or removed needs no resend when its session fails and the next one goes on."""
     world = ready()
-    for cls in CLASS_LANES:
+    for cls in CLASS_STREAMS:
         world.deliver(cls, 2)
     numbers = world.queue(TX, 2)
     world.send(TX, numbers, lost=tuple(numbers))
     world.alpha.write("removed", cls=TX, **place(TX), first=3, last=4, count=2 * PER_PACKET, reason="expired")
     world.close("ack-timeout")
     world.open()
-    for cls in CLASS_LANES:
+    for cls in CLASS_STREAMS:
         world.send(cls, world.queue(cls, 1))
     return world
 
@@ -146,7 +146,7 @@ def sent_again_as_the_one_before_it_is_gone() -> World:
 
 @harmless
 def taken_over_by_an_open_session() -> World:
-    """Two sessions are open; when the one that carries the lane fails, the other begins with the first attempt."""
+    """Two sessions are open; when the one that carries the stream fails, the other begins with the first attempt."""
     world = ready()
     settle(world)
     failing, other = world.session, world.open()
@@ -288,7 +288,7 @@ def held_and_given_up() -> World:
 def late_copy(world: World, number: int) -> dict[str, Any]:
     """What alpha sent as that number."""
     sent = world.alpha.all("packet_sent", number=number)[-1]
-    kept = ("session", "packet", "class", "size", "origin", "lane", "sequence", "number", "counts", "previous")
+    kept = ("session", "packet", "class", "size", "origin", "stream", "sequence", "number", "counts", "previous")
     return {"cls" if name == "class" else name: sent[name] for name in kept}
 
 
@@ -646,9 +646,9 @@ def end_stream(world: World, cls: str) -> None:
 
 
 def next_stream(world: World, deliver: Callable[[], object]) -> None:
-    """What is delivered is of the next streams in the same lanes."""
+    """What is delivered is of the next streams in the same streams."""
     before = [len(log.records) for log in (world.alpha, world.beta)]
-    world.next = dict.fromkeys(CLASS_LANES, 1)
+    world.next = dict.fromkeys(CLASS_STREAMS, 1)
     deliver()
     for log, first in zip((world.alpha, world.beta), before, strict=True):
         for record in log.records[first:]:
@@ -685,8 +685,8 @@ def ended_before_its_messages_were_read() -> World:
 
 
 @harmless
-def lanes_used_again() -> World:
-    """The next streams have the lanes of those that have ended. Killed nodes tell of the next ones only."""
+def numbers_used_again() -> World:
+    """The next streams have the streams of those that have ended. Killed nodes tell of the next ones only."""
     world = ready()
     for cls in (TX, "recoverable"):
         world.deliver(cls, 4)
@@ -771,7 +771,7 @@ def forgotten_again_after_a_restart() -> World:
 
 @harmless
 def lanes_of_an_earlier_life() -> World:
-    """Alpha is killed. Its next life has express streams in the lanes of the first, of which beta was told no end."""
+    """Alpha is killed. Its next life has express streams in the streams of the first, of which beta was told no end."""
     world = ready()
     world.deliver("express", 2)
     world.close()

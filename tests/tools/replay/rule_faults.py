@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from tests.tools.replay.builder import BETA, CLASS_LANES, PER_PACKET, SEQUENCE, World, place
+from tests.tools.replay.builder import BETA, CLASS_STREAMS, PER_PACKET, SEQUENCE, World, place
 from tests.tools.replay.faults import ready, settle
 
 TX, KEPT, FAST = "transactional", "recoverable", "express"
-LANE, KEPT_LANE, FAST_LANE = (CLASS_LANES[cls] for cls in (TX, KEPT, FAST))
-LOCAL_LANE = 4
-# (check, lane, sequence, number), the last three -1 where they say nothing.
+STREAM, KEPT_STREAM, FAST_STREAM = (CLASS_STREAMS[cls] for cls in (TX, KEPT, FAST))
+LOCAL_STREAM = 4
+# (check, stream, sequence, number), the last three -1 where they say nothing.
 Expected = set[tuple[str, int, int, int]]
 Fault = Callable[[World], Expected]
 RULE_FAULTS: dict[str, Fault] = {}
@@ -22,13 +22,13 @@ def fault(plant: Fault) -> Fault:
 def restarted() -> World:
     """All classes; both nodes are killed, say at their next start what is on their disks, go on, and stop."""
     world = ready()
-    for cls in CLASS_LANES:
+    for cls in CLASS_STREAMS:
         world.deliver(cls, 4)
     keep_local(world)
     world.queue(TX, 1)
     left, kept = world.queue(TX, 2), world.queue(KEPT, 1)
     world.alpha.write("removed", cls=TX, **place(TX), first=5, last=5, count=PER_PACKET, reason="expired")
-    # Beta is killed between the commit of 6, and of 5 of the other lane, and their records.
+    # Beta is killed between the commit of 6, and of 5 of the other stream, and their records.
     world.send(TX, left[:1], previous=4)
     world.send(TX, left[1:])
     world.send(KEPT, kept)
@@ -56,7 +56,7 @@ def restarted() -> World:
 
 def keep_local(world: World) -> None:
     """Alpha puts a message into a queue of its own."""
-    here = {**place(TX), "lane": LOCAL_LANE, "first": 1, "last": 1, "count": 1, "queue": "here"}
+    here = {**place(TX), "stream": LOCAL_STREAM, "first": 1, "last": 1, "count": 1, "queue": "here"}
     world.alpha.write("queued", cls=TX, peer_name="", **here)
     world.alpha.write("committed", cls=TX, **here)
 
@@ -65,7 +65,7 @@ def keep_local(world: World) -> None:
 def sent_but_never_queued(world: World) -> Expected:
     """No record says that a recoverable packet was queued, though it is sent and committed."""
     world.alpha.one("queued", cls=KEPT).update(first=2)
-    return {("queue", KEPT_LANE, SEQUENCE, 1)}
+    return {("queue", KEPT_STREAM, SEQUENCE, 1)}
 
 
 @fault
@@ -74,7 +74,7 @@ def sent_by_another_node(world: World) -> Expected:
     sent = world.alpha.all("packet_sent", cls=KEPT)[-1]
     whose = {name: world.beta.records[-1][name] for name in ("node", "incarnation")}
     world.beta.repeat(world.beta.all("packet_received")[-1], **{**sent, **whose, "packet": 1})
-    return {("queue", KEPT_LANE, SEQUENCE, sent["number"])}
+    return {("queue", KEPT_STREAM, SEQUENCE, sent["number"])}
 
 
 @fault
@@ -84,28 +84,28 @@ def sent_in_vain_and_never_queued(world: World) -> Expected:
     for log in (world.alpha, world.beta):
         log.drop("session_closed", session=world.session)
         log.drop("node_stopped")
-    return {("queue", FAST_LANE, SEQUENCE, 9)}
+    return {("queue", FAST_STREAM, SEQUENCE, 9)}
 
 
 @fault
 def committed_from_nowhere(world: World) -> Expected:
     """Beta commits a packet that alpha never had; and has forgotten it after its restart."""
     world.beta.repeat(world.beta.one("committed", cls=KEPT), first=9, last=9)
-    return {("queue", KEPT_LANE, SEQUENCE, 9), ("not_recovered", KEPT_LANE, SEQUENCE, 9)}
+    return {("queue", KEPT_STREAM, SEQUENCE, 9), ("not_recovered", KEPT_STREAM, SEQUENCE, 9)}
 
 
 @fault
 def handed_before_the_commit(world: World) -> Expected:
     """The application sees a message that is not yet on disk."""
     world.beta.move_before(world.beta.one("handed", cls=KEPT, number=1), world.beta.one("committed", cls=KEPT))
-    return {("queue", KEPT_LANE, SEQUENCE, 1)}
+    return {("queue", KEPT_STREAM, SEQUENCE, 1)}
 
 
 @fault
 def express_twice(world: World) -> Expected:
     """An express packet enters the queue again although the process that knew it lives."""
     world.beta.repeat(world.beta.one("committed", cls=FAST), first=3, last=3, count=PER_PACKET)
-    return {("express_twice", FAST_LANE, SEQUENCE, 3)}
+    return {("express_twice", FAST_STREAM, SEQUENCE, 3)}
 
 
 @fault
@@ -114,7 +114,7 @@ def mark_forgotten(world: World) -> Expected:
     first = world.beta.one("handed", cls=KEPT, number=2)
     world.beta.repeat(first)
     first.update(redelivered=True)
-    return {("unmarked", KEPT_LANE, SEQUENCE, 2)}
+    return {("unmarked", KEPT_STREAM, SEQUENCE, 2)}
 
 
 @fault
@@ -176,29 +176,29 @@ def order_ack_taken_back(world: World) -> Expected:
     """After its restart beta acknowledges less than before."""
     world.beta.one("order_ack_sent", number=7).update(number=3)
     world.alpha.one("order_ack_received", number=7).update(number=3)
-    return {("ack_taken_back", LANE, SEQUENCE, 3)}
+    return {("ack_taken_back", STREAM, SEQUENCE, 3)}
 
 
 @fault
 def position_lost(world: World) -> Expected:
     """Beta committed 4 packets and finds 3 after its restart; what it hands out of the rest is from nowhere."""
     world.beta.one("position_recovered", cls=TX).update(number=3)
-    return {("not_recovered", LANE, SEQUENCE, 4), ("queue", LANE, SEQUENCE, 6)}
+    return {("not_recovered", STREAM, SEQUENCE, 4), ("queue", STREAM, SEQUENCE, 6)}
 
 
 @fault
 def filter_lost(world: World) -> Expected:
     """Beta's duplicate filter has a hole after the restart."""
     world.beta.one("position_recovered", cls=KEPT).update(ranges=[[1, 2], [4, 5]])
-    return {("not_recovered", KEPT_LANE, SEQUENCE, 3)}
+    return {("not_recovered", KEPT_STREAM, SEQUENCE, 3)}
 
 
 @fault
 def stream_lost(world: World) -> Expected:
     """Beta does not remember a stream at all, though it hands out of it."""
     world.beta.drop("position_recovered", cls=KEPT)
-    lost = {("not_recovered", KEPT_LANE, SEQUENCE, number) for number in range(1, 5)}
-    return lost | {("queue", KEPT_LANE, SEQUENCE, 5)}
+    lost = {("not_recovered", KEPT_STREAM, SEQUENCE, number) for number in range(1, 5)}
+    return lost | {("queue", KEPT_STREAM, SEQUENCE, 5)}
 
 
 @fault
@@ -206,14 +206,14 @@ def found_what_never_came(world: World) -> Expected:
     """Beta claims more than had arrived when it starts, and a hole of its filter is gone."""
     world.beta.one("position_recovered", cls=TX).update(number=9)
     world.beta.one("position_recovered", cls=KEPT).update(ranges=[[1, 40]])
-    return {("recovered_from_nowhere", LANE, SEQUENCE, 9), ("recovered_from_nowhere", KEPT_LANE, SEQUENCE, 40)}
+    return {("recovered_from_nowhere", STREAM, SEQUENCE, 9), ("recovered_from_nowhere", KEPT_STREAM, SEQUENCE, 40)}
 
 
 @fault
 def found_at_the_first_start(world: World) -> Expected:
     """Nothing can be on the disk of a node that has never run."""
     world.beta.repeat(world.beta.records[1], event="position_recovered", number=3, **{"class": TX, **place(TX)})
-    return {("recovered_from_nowhere", LANE, SEQUENCE, number) for number in range(1, 4)}
+    return {("recovered_from_nowhere", STREAM, SEQUENCE, number) for number in range(1, 4)}
 
 
 @fault
@@ -225,7 +225,7 @@ def waits_for_twelve_seconds(world: World) -> Expected:
     (number,) = world.queue(TX, 1)
     world.clock.tick(12_000_000_000)
     world.send(TX, range(number, number + 1))
-    return {("unsent", LANE, SEQUENCE, number)}
+    return {("unsent", STREAM, SEQUENCE, number)}
 
 
 @fault
@@ -249,14 +249,14 @@ def arrives_before_it_left(world: World) -> Expected:
 def sender_forgets(world: World) -> Expected:
     """Alpha comes back without a packet for which it has no order ack."""
     world.alpha.one("queued", cls=TX, recovered=True).update(first=7)
-    return {("forgotten", LANE, SEQUENCE, 6)}
+    return {("forgotten", STREAM, SEQUENCE, 6)}
 
 
 @fault
 def sender_forgets_without_a_store_ack(world: World) -> Expected:
     """Without its store ack a recoverable packet is still wanted after the restart."""
     world.alpha.one("store_ack_received", ranges=[[5, 8]]).update(ranges=[[5, 7]])
-    return {("forgotten", KEPT_LANE, SEQUENCE, 4)}
+    return {("forgotten", KEPT_STREAM, SEQUENCE, 4)}
 
 
 @fault
@@ -365,7 +365,7 @@ def store_ack_from_nowhere(world: World) -> Expected:
 def order_ack_from_nowhere(world: World) -> Expected:
     """Alpha receives an order ack that nobody sent."""
     world.beta.drop("order_ack_sent", number=7)
-    return {("ack_from_nowhere", LANE, SEQUENCE, 7)}
+    return {("ack_from_nowhere", STREAM, SEQUENCE, 7)}
 
 
 @fault
@@ -401,7 +401,7 @@ def given_up_after_an_ack_that_counts(world: World) -> Expected:
     world.ack(arrived)
     world.alpha.write("removed", cls="recoverable", **where, first=1, last=1, count=PER_PACKET, reason="expired")
     world.hand("recoverable", numbers)
-    return {("claims", CLASS_LANES["recoverable"], SEQUENCE, 1)}
+    return {("claims", CLASS_STREAMS["recoverable"], SEQUENCE, 1)}
 
 
 @fault
@@ -415,4 +415,4 @@ def given_up_twice_although_an_ack_of_it_came(world: World) -> Expected:
     for _ in range(2):
         world.alpha.write("removed", cls=KEPT, **place(KEPT), first=1, last=1, count=PER_PACKET, reason="expired")
     world.hand(KEPT, numbers)
-    return {("claims", KEPT_LANE, SEQUENCE, 1)}
+    return {("claims", KEPT_STREAM, SEQUENCE, 1)}

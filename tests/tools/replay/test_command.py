@@ -86,11 +86,11 @@ def test_only_the_first_findings_are_shown() -> None:
     """The count is exact, the sentence says what was promised, and what a finding does not know it does not say."""
     verdict = Verdict(engine="local")
     findings = [Violation("window", "a" * 32, "5e", number=number, evidence=f"[b]{number}") for number in range(12)]
-    verdict.findings = [Violation("lost", origin="b" * 32, lane=1, sequence=5, file="b.jsonl", line=7), *findings]
+    verdict.findings = [Violation("lost", origin="b" * 32, stream=1, sequence=5, file="b.jsonl", line=7), *findings]
     verdict.violations = {"lost": 1, "window": 12}
     text = shown(verdict)
     assert f"window 12  {CHECKS['window'].sentence}\n" in text
-    assert "  lost: origin bbbbbbbb lane 1 sequence 5, b.jsonl line 7: \n" in text
+    assert "  lost: origin bbbbbbbb stream 1 sequence 5, b.jsonl line 7: \n" in text
     assert "  window: node aaaaaaaa, session 5e, number 8: [b]8\n" in text
     assert "[b]9" not in text
     assert "... and 3 more; --report FILE writes all of them\n" in text
@@ -98,11 +98,11 @@ def test_only_the_first_findings_are_shown() -> None:
 
 def test_nodes_and_queues_have_their_names() -> None:
     """Within the evidence, too; the log that is missing is named by its id as well, because files carry no names."""
-    timeline = Timeline(names={"a" * 32: "alpha", "b" * 32: "beta"}, lanes={("b" * 32, 1): "orders"})
+    timeline = Timeline(names={"a" * 32: "alpha", "b" * 32: "beta"}, streams={("b" * 32, 1): "orders"})
     found = Violation("lost", "a" * 32, "", "b" * 32, 1, 5, 7, f"ack that {'b' * 32} and {'c' * 32} did not send")
     verdict = Verdict(findings=[found], violations={"lost": 1}, timeline=timeline, missing=[f"node {'b' * 32}"])
     text = shown(verdict)
-    where = "node alpha, origin beta lane 1 sequence 5 to queue orders, number 7"
+    where = "node alpha, origin beta stream 1 sequence 5 to queue orders, number 7"
     assert f"  lost: {where}: ack that beta and cccccccc did not send\n" in text
     assert f"no log was given of node {'b' * 32}, which is called beta: what" in text
 

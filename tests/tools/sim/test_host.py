@@ -154,7 +154,7 @@ class Watched(SimHost):
         known: list[str | None] = []
 
         def submit() -> None:
-            outgoing = self.live.outgoing_queue(B, "q", Delivery.TRANSACTIONAL)
+            outgoing = self.live.outgoing_stream(B, "q", Delivery.TRANSACTIONAL)
             numbers = [self.live.submit(outgoing, b"body %d" % number, 100) for number in range(count)]
             if stage is not None:
                 self.live.await_stage(outgoing, numbers[-1], stage, known.append)

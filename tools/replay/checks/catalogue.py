@@ -28,7 +28,7 @@ class Check(NamedTuple):
 CHECKS: Final[dict[str, Check]] = {
     # What the application sees.
     "order": Check(
-        "Committed numbers of a lane rise at their destination, and messages are handed out in that order.",
+        "Committed numbers of a stream rise at their destination, and messages are handed out in that order.",
         "A reader that sees the second step before the first acts on a world that never was.",
         "MS-MQQB 3.1.5.8.6",
         "the range that came late, and what had come before it",
@@ -64,7 +64,7 @@ CHECKS: Final[dict[str, Check]] = {
         "the messages",
     ),
     "not_handed": Check(
-        "What is committed is handed out, purged or expired before what is committed later in its lane is handed out.",
+        "What is committed is handed out, purged or expired before what its stream commits later is handed out.",
         "A message that stays behind for ever is lost to its reader, whatever the disk says.",
         "docs/guide.md, receiving",
         "the packets left behind",
@@ -253,7 +253,7 @@ CHECKS: Final[dict[str, Check]] = {
         "the packets, and since when they waited",
     ),
     "close_without_full_resend": Check(
-        "After a failed session the next one carries every unacknowledged packet of its lanes, none skipped.",
+        "After a failed session the next one carries every unacknowledged packet of its streams, none skipped.",
         "What is skipped waits for a resend tier, or for ever.",
         "design of the session's end",
         "the packets, and the session that went on without them",

@@ -217,10 +217,10 @@ class Output:
         self.begin_ns = self.end_ns = 0
 
     def take_facts(self) -> dict[tuple[str, int], list[Record]]:
-        """Return the facts by the origin and number of the lane that they go to, and have none from now on."""
+        """Return the facts by the origin and number of the stream that they go to, and have none from now on."""
         taken: dict[tuple[str, int], list[Record]] = {}
         for fact in self.facts:
-            taken.setdefault((fact["origin"], fact["lane"]), []).append(fact)
+            taken.setdefault((fact["origin"], fact["stream"]), []).append(fact)
         self.facts.clear()
         return taken
 
@@ -250,7 +250,7 @@ class Output:
             where.pop("node", record["node"]),
             where.pop("session", ""),
             where.pop("origin", ""),
-            where.pop("lane", -1),
+            where.pop("stream", -1),
             where.pop("sequence", -1),
             where.pop("number", -1),
             evidence,
@@ -263,7 +263,7 @@ class Output:
 
 
 class SessionReporter:
-    """Reports what is found about one session.
+    """SessionEventRouter what is found about one session.
 
     Args:
         session: its id.
@@ -281,23 +281,23 @@ class SessionReporter:
 
 
 class LaneReporter:
-    """Reports what is found about one lane.
+    """SessionEventRouter what is found about one stream.
 
     Args:
-        origin, lane: which lane.
+        origin, stream: which stream.
         out: takes what is found.
     """
 
-    __slots__ = ("_lane", "_origin", "_out")
+    __slots__ = ("_origin", "_out", "_stream")
 
-    def __init__(self, origin: str, lane: int, out: Output) -> None:
+    def __init__(self, origin: str, stream: int, out: Output) -> None:
         self._origin = origin
-        self._lane = lane
+        self._stream = stream
         self._out = out
 
     def _at(self, record: Record, check: str, evidence: str, sequence: int, *dues: Due, **more: int | str) -> None:
         self._out.report(
-            record, check, evidence, *dues, origin=self._origin, lane=self._lane, sequence=sequence, **more
+            record, check, evidence, *dues, origin=self._origin, stream=self._stream, sequence=sequence, **more
         )
 
 

@@ -1,6 +1,6 @@
-"""What a node promises about the packets of a lane that arrive: accepted once, in order, on disk before any ack.
+"""What a node promises about the packets of a stream that arrive: accepted once, in order, on disk before any ack.
 
-``Incoming`` is one node's side of one lane, fed with its records in their order.
+``Incoming`` is one node's side of one stream, fed with its records in their order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER, REJECT_REASONS, TRANSACTIONAL
 from triack.tools.replay.log.weights import Weights
 
-DEAD_LETTER_LANE: Final = 0
+DEAD_LETTER_STREAM: Final = 0
 """Dead letters are put into their queue by their own node; they were in no stream."""
 
 PASSED: Final = ("held-back", "stale-sequence")
@@ -113,19 +113,19 @@ class Receiver:
 
 
 class Incoming(Side[Receiver]):
-    """One node's receiving side of one lane.
+    """One node's receiving side of one stream.
 
     Attributes:
         store_acks: judges when store acks leave.
         early_store_acks: those that nothing committed stands behind.
         holes: numbers that commits went past; what the origin had given up is no fault.
-        reused: (record, sequence) of what came in the lane of an express stream that was not forgotten; no fault when
+        reused: (record, sequence) of what came in the stream of an express stream that was not forgotten; no fault when
             its origin has started again meanwhile.
     """
 
-    def __init__(self, node: str, origin: str, lane: int, out: Output) -> None:
-        super().__init__(node, origin, lane, out)
-        self.store_acks = StoreAcks(origin, lane, out)
+    def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
+        super().__init__(node, origin, stream, out)
+        self.store_acks = StoreAcks(origin, stream, out)
         self._top = (-1, -1)
         self._ack_top = (0, 0)
         self._handed_at: dict[str, tuple[int, int, int]] = {}
@@ -282,11 +282,11 @@ class Incoming(Side[Receiver]):
             self.store_acks.handle_run(record)
 
     def _judge_lane(self, record: Record) -> None:
-        """See that the stream before was forgotten: an origin uses a lane again only when this node has said so."""
+        """See that the stream before was forgotten: an origin uses a stream again only when this node has said so."""
         before = self.sequences.get(self._newest)
         if before is not None and before.on_disk:
             due = settled(self.node, before.found_in, record["incarnation"])
-            evidence = f"not forgotten, and stream {record['sequence']} came in its lane"
+            evidence = f"not forgotten, and stream {record['sequence']} came in its stream"
             self._at(record, "claims", evidence, self._newest, due)
         elif before is not None and before.express and self._newest in self._here:
             self.reused.append((record, self._newest))
@@ -407,7 +407,7 @@ class Incoming(Side[Receiver]):
     def handle_forgotten(self, record: Record) -> None:
         """Its origin has ended the stream: nothing of it is on the disk after the next commit, nor accepted again."""
         receiver = self._sequence(record)
-        # What is in the lane may be of an earlier life of its origin, which numbers express streams anew.
+        # What is in the stream may be of an earlier life of its origin, which numbers express streams anew.
         gone = {sequence for sequence in self._here if sequence <= record["sequence"]}
         self._here -= gone
         if not gone or self.node == self._origin:
@@ -464,7 +464,7 @@ class Incoming(Side[Receiver]):
             self._at(waiting, "order_ack_late", evidence, waiting["sequence"], *dues, number=waiting["first"])
 
     def handle_store_acked(self, record: Record) -> None:
-        """A store ack left that covers packets of the lane."""
+        """A store ack left that covers packets of the stream."""
         self.store_acks.handle_store_acked(record)
         if record["class"] == EXPRESS:
             return
@@ -474,7 +474,7 @@ class Incoming(Side[Receiver]):
                 self.early_store_acks += [(record, early) for early in receiver.refused.missing(*unheld)]
 
     def handle_taking(self, record: Record) -> None:
-        """A session brings packets of the lane: when store acks of them are due there."""
+        """A session brings packets of the stream: when store acks of them are due there."""
         self.store_acks.handle_taking(record)
 
     def handle_taken(self, record: Record) -> None:
@@ -485,7 +485,7 @@ class Incoming(Side[Receiver]):
 
     def handle_handed(self, record: Record) -> None:
         """Messages reach the application: in order, and once unless marked."""
-        if self._lane == DEAD_LETTER_LANE:
+        if self._stream == DEAD_LETTER_STREAM:
             return
         receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
         receiver.cls = record["class"]
@@ -538,7 +538,7 @@ class Incoming(Side[Receiver]):
 
     def handle_settled(self, record: Record) -> None:
         """The commit that begins takes messages out of their queue for good."""
-        if self._lane == DEAD_LETTER_LANE:
+        if self._stream == DEAD_LETTER_STREAM:
             return
         receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
         place, at_ns, start, last = record["place"], record["at_ns"], record["incarnation"], number - 1
@@ -568,7 +568,7 @@ class Incoming(Side[Receiver]):
 
     def handle_returned(self, record: Record) -> None:
         """An application gave messages back."""
-        if self._lane != DEAD_LETTER_LANE:
+        if self._stream != DEAD_LETTER_STREAM:
             receiver = self._sequence(record)
             self._release(record, receiver)
             for number, first, last in _messages_of(record):
@@ -581,12 +581,12 @@ class Incoming(Side[Receiver]):
 
     def handle_purged(self, record: Record) -> None:
         """Somebody took messages out by hand; if the node dies before that is on disk, they are there again."""
-        if self._lane != DEAD_LETTER_LANE:
+        if self._stream != DEAD_LETTER_STREAM:
             self._remove(record, self._sequence(record).out.removed)
 
     def handle_expired(self, record: Record) -> None:
         """Nobody received messages in time; if the node dies before that is on disk, they are there again."""
-        if self._lane == DEAD_LETTER_LANE:
+        if self._stream == DEAD_LETTER_STREAM:
             return
         early_ns = record["receive_by_ms"] * MS - record["wall_ns"]
         if early_ns > 0:

@@ -1,6 +1,6 @@
-"""What a node promises about the packets of a lane that it sends: queued first, none skipped, none forgotten.
+"""What a node promises about the packets of a stream that it sends: queued first, none skipped, none forgotten.
 
-``Outgoing`` is one node's side of one lane, fed with its records in their order.
+``Outgoing`` is one node's side of one stream, fed with its records in their order.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Sender:
 
 
 class Outgoing(Side[Sender]):
-    """One node's sending side of one lane."""
+    """One node's sending side of one stream."""
 
-    def __init__(self, node: str, origin: str, lane: int, out: Output) -> None:
-        super().__init__(node, origin, lane, out)
-        self._tiers = Tiers(origin, lane, out)
-        # The start before this one that told of the lane.
+    def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
+        super().__init__(node, origin, stream, out)
+        self._tiers = Tiers(origin, stream, out)
+        # The start before this one that told of the stream.
         self._before = 0
         # What the session in use has sent: session -> sequence -> numbers; the older ones are over.
         self._carried: dict[str, dict[int, RangeSet]] = {}
@@ -65,7 +65,7 @@ class Outgoing(Side[Sender]):
         self._parked: dict[int, RangeSet] = {}
         self._idle = False
         # The name of the peer, whether that has no room, and the record since which something has waited that was
-        # never sent, with nothing of the lane on its way; None if nothing does.
+        # never sent, with nothing of the stream on its way; None if nothing does.
         self._peer_name = ""
         self._held = False
         self._unsent: tuple[Record, int] | None = None
@@ -91,7 +91,7 @@ class Outgoing(Side[Sender]):
             self._unsent = record, number
 
     def _first_unsent(self) -> int | None:
-        """Return the first packet that is wanted, if it was never sent: then nothing of the lane is on its way."""
+        """Return the first packet that is wanted, if it was never sent: then nothing of the stream is on its way."""
         if not self.sequences:
             return None
         sender = self.sequences[max(self.sequences)]
@@ -317,15 +317,15 @@ class Outgoing(Side[Sender]):
         self._ended.add(sequence)
 
     def _judge_lane(self, record: Record) -> None:
-        """See that a lane is used again only when the stream before has ended."""
+        """See that a stream is used again only when the stream before has ended."""
         before, self._used = self._used, record["sequence"]
         if before is not None and before != self._used and before not in self._ended:
-            self._at(record, "claims", f"not ended, and its lane has stream {self._used}", before)
+            self._at(record, "claims", f"not ended, and its stream has stream {self._used}", before)
 
     # ---- sessions
 
     def handle_opened(self, record: Record) -> None:
-        """A session began to carry packets of the lane."""
+        """A session began to carry packets of the stream."""
         idle, self._idle = self._idle, False
         if not self.is_origin:
             return
@@ -336,7 +336,7 @@ class Outgoing(Side[Sender]):
             self._tiers.handle_opened(record["peer"], record["opened_ns"], resumed=idle)
 
     def handle_closed(self, record: Record) -> None:
-        """A session that carried packets of the lane is over."""
+        """A session that carried packets of the stream is over."""
         carried = self._carried.pop(record["session"], {})
         self._idle = record["reason"] == "idle"
         if self._idle:

@@ -16,36 +16,36 @@ class Carried(NamedTuple):
 
     Attributes:
         cls: its delivery class.
-        origin, lane, sequence, number, previous: where in the origin's streams; empty, -1 and 0 for control packets.
+        origin, stream, sequence, number, previous: where in the origin's streams; empty, -1 and 0 for control packets.
         messages: how many end in it.
     """
 
     cls: str
     origin: str
-    lane: int
+    stream: int
     sequence: int
     number: int
     previous: int
     messages: int
 
     @property
-    def stream(self) -> tuple[str, int, int]:
-        """Origin, lane and sequence."""
-        return self.origin, self.lane, self.sequence
+    def identity(self) -> tuple[str, int, int]:
+        """Origin, stream and sequence."""
+        return self.origin, self.stream, self.sequence
 
     def plus(self, step: int) -> Carried:
         """What the packet so many places further on in the same run carries."""
-        if step == 0 or self.lane < 0:
+        if step == 0 or self.stream < 0:
             return self
-        cls, origin, lane, sequence, number, previous, messages = self
+        cls, origin, stream, sequence, number, previous, messages = self
         number += step
         # Of other classes a whole run names the packets before it.
         previous = number - 1 if cls == TRANSACTIONAL else previous
-        return _carried((cls, origin, lane, sequence, number, previous, messages))
+        return _carried((cls, origin, stream, sequence, number, previous, messages))
 
     def leads_to(self, step: int, other: Carried) -> bool:
         """Whether the packet so many places further on in the same run carries that: it may be one of the run."""
-        if self.lane < 0 or step == 0:
+        if self.stream < 0 or step == 0:
             return self == other
         # What mostly differs, first; no packet is made of it (``plus``), as this is asked of nearly every record.
         if self.number + step != other.number or self.messages != other.messages:
@@ -176,13 +176,13 @@ class Runs:
 def packets_of(record: dict[str, Any]) -> Iterator[Run]:
     """Yield the packets of a record in runs: first, last, and what the first one carries."""
     packet, cls = record["packet"], record["class"]
-    if record.get("lane") is None:
+    if record.get("stream") is None:
         yield packet, packet + record["packets"] - 1, Carried(cls, "", -1, -1, 0, 0, 0)
         return
-    origin, lane, sequence, number = record["origin"], record["lane"], record["sequence"], record["number"]
+    origin, stream, sequence, number = record["origin"], record["stream"], record["sequence"], record["number"]
     previous = record["previous"]
     for packets, messages in record["counts"]:
-        yield packet, packet + packets - 1, _carried((cls, origin, lane, sequence, number, previous, messages))
+        yield packet, packet + packets - 1, _carried((cls, origin, stream, sequence, number, previous, messages))
         packet += packets
         number += packets
         if cls == TRANSACTIONAL:

@@ -1,4 +1,4 @@
-"""What the two sides of a lane have in common: a node, its settings, and what it knows of each sequence."""
+"""What the two sides of a stream have in common: a node, its settings, and what it knows of each sequence."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Known = TypeVar("Known", bound=Sequence)
 
 
 class Side(LaneReporter, ABC, Generic[Known]):
-    """One node's side of one lane.
+    """One node's side of one stream.
 
     Args:
         node: whose.
-        origin, lane: which lane.
+        origin, stream: which stream.
         out: takes what is found.
 
     Attributes:
@@ -33,8 +33,8 @@ class Side(LaneReporter, ABC, Generic[Known]):
         sequences: what is known of each.
     """
 
-    def __init__(self, node: str, origin: str, lane: int, out: Output) -> None:
-        super().__init__(origin, lane, out)
+    def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
+        super().__init__(origin, stream, out)
         self.node = node
         self.sequences: dict[int, Known] = {}
         self._life: Record = {}

@@ -1,4 +1,4 @@
-"""When a node's store acks for the packets of a lane leave: at the latest the agreed delay after their commit.
+"""When a node's store acks for the packets of a stream leave: at the latest the agreed delay after their commit.
 
 The debt begins when the commit returns (``session/acknowledgements/store_ack.py``); so many packets or bytes on the
 disk make it due at once. Judged is what arrived in one session only, as a packet that came in two is acknowledged in
@@ -81,10 +81,10 @@ class Debt:
 
 
 class StoreAcks(LaneReporter):
-    """Judges the store acks of one node for one lane."""
+    """Judges the store acks of one node for one stream."""
 
-    def __init__(self, origin: str, lane: int, out: Output) -> None:
-        super().__init__(origin, lane, out)
+    def __init__(self, origin: str, stream: int, out: Output) -> None:
+        super().__init__(origin, stream, out)
         # By session.
         self._debts: dict[str, Debt] = {}
         # What the last record brought in a session of which nothing is known as yet: sequence, first and last.
@@ -97,7 +97,7 @@ class StoreAcks(LaneReporter):
         self._debts.clear()
 
     def handle_taking(self, record: Record) -> None:
-        """A session brings the lane, with the record that was the last one."""
+        """A session brings the stream, with the record that was the last one."""
         terms = record["delay_ns"], record["threshold"], record["most_bytes"]
         debt = self._debts.setdefault(record["session"], Debt(*terms))
         for sequence, first, last in self._unclaimed:

@@ -1,4 +1,4 @@
-"""The resend tiers of one lane, judged by the settings in force and the times, never by what a record says of itself.
+"""The resend tiers of one stream, judged by the settings in force and the times, never by what a record says of itself.
 
 The wait before a resend begins with the first packet that is sent, begins again with each resend, and starts at the
 first tier after progress or with a new session, unless the one before it ended as idle. A wait that ends with nothing
@@ -16,10 +16,10 @@ the sender, because a judge that asks the judged proves nothing."""
 
 
 class Tiers(LaneReporter):
-    """Checks the resends of one lane at its origin."""
+    """Checks the resends of one stream at its origin."""
 
-    def __init__(self, origin: str, lane: int, out: Output) -> None:
-        super().__init__(origin, lane, out)
+    def __init__(self, origin: str, stream: int, out: Output) -> None:
+        super().__init__(origin, stream, out)
         self._settings: Record = {}
         self._attempt = 0
         # The wait began between these two: a session may have taken a packet before it let it out.
@@ -30,7 +30,7 @@ class Tiers(LaneReporter):
         self._scheduled: Record | None = None
         # What is to be sent again and has not left yet: an ack of it speaks of an earlier copy.
         self._to_send = RangeSet()
-        # To whom sessions have carried the lane: usually one.
+        # To whom sessions have carried the stream: usually one.
         self._peers: set[str] = set()
         # Since when something has waited at the next hop for nothing but its order ack.
         self._arrived: Record | None = None
@@ -64,7 +64,7 @@ class Tiers(LaneReporter):
         self._anew = None
 
     def handle_opened(self, peer: str, opened_ns: int, *, resumed: bool) -> None:
-        """A session has sent its first packet of the lane: when it opened, it started the first tier again.
+        """A session has sent its first packet of the stream: when it opened, it started the first tier again.
 
         Args:
             peer: its other end.
@@ -82,12 +82,12 @@ class Tiers(LaneReporter):
         self._earliest_ns, self._anew = opened_ns, (peer, opened_ns)
 
     def handle_taken_over(self, peer: str, failed_ns: int, carried_ns: int) -> None:
-        """A session that was open already took the lane over from one that failed, and started the first tier again.
+        """A session that was open already took the stream over from one that failed, and started the first tier again.
 
         Args:
             peer: its other end.
             failed_ns: when that one failed: before that it did not.
-            carried_ns: when it sent its first packet of the lane.
+            carried_ns: when it sent its first packet of the stream.
         """
         self._peers.add(peer)
         self._earliest_ns = max(self._earliest_ns, failed_ns)
@@ -193,7 +193,7 @@ class Tiers(LaneReporter):
             self._report(record, evidence, *dues)
 
     def _reset_elsewhere(self, record: Record) -> tuple[Due, ...]:
-        """A session with its peer that opened and closed before it carried the lane has reset the tier as well."""
+        """A session with its peer that opened and closed before it carried the stream has reset the tier as well."""
         since = self._scheduled["at_ns"] if self._scheduled else self._begun_ns
         start, until = (record["node"], record["incarnation"]), record["at_ns"]
         return tuple(Due("not_opened", *start, peer, since, until) for peer in sorted(self._peers or {""}))

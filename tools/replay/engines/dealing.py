@@ -1,7 +1,7 @@
 """How records travel to their judges on a cluster: in chunks, each of one unit and one start of one node.
 
 A chunk costs the cluster as much as a record would, and holds thousands. Chunks of a unit may overlap, as what sessions
-tell of a lane belongs between its own records; ``in_order`` puts them together again while it holds few of them.
+tell of a stream belongs between its own records; ``in_order`` puts them together again while it holds few of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Follows logs that grow: judges each record once, as it is written, and tells violations as they turn up.
 
 At each moment a log is one whose nodes might have been killed just then, so what is true of it can be told at each
-moment. Sessions and lanes of which no record came since are not looked at again.
+moment. Sessions and streams of which no record came since are not looked at again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One batch of a stream: judges what is new, from what was known before to what is known then.
 
-What is known is a table with rows of ``DEALT``: the state of each segment, session and lane, what was found for good,
+What is known is a table with rows of ``DEALT``: the state of each segment, session and stream, what was found for good,
 and what is true of each unit for now. A batch writes of this what it changed, in a piece of its own (``pieces.py``);
 of a unit that is in several pieces, the last one counts.
 """
@@ -64,7 +64,7 @@ def judge_batch(grown: Sequence[Grown], before: DataFrame, merged: DataFrame | N
     # Of a table of Arrow Spark makes rows in its plan, without a job.
     news = before.sparkSession.createDataFrame(pa.Table.from_batches([pack(rows)]), DEALT)
     frames: list[DataFrame] = []
-    for kind in ("segment", "session", "lane"):
+    for kind in ("segment", "session", "stream"):
         judged = _judge_kind(kind, news, before, tasks, forgets=forgets).persist()
         frames.append(judged)
         news = news.unionByName(judged)
@@ -149,7 +149,7 @@ def _grow(segment: Growing, rows: Iterable[dict[str, Any]]) -> Iterator[Row]:
 
 
 def _judge_on(standing: Standing, rows: Iterable[dict[str, Any]]) -> Iterator[Row]:
-    """Judge what is new in a session or a lane."""
+    """Judge what is new in a session or a stream."""
     out = standing.out
     for records in in_order(opened(rows)):
         for begin in range(0, len(records), PENDING):

@@ -2,7 +2,7 @@
 
 The driver lists the files, the workers read them, and every step is a function from DataFrame to DataFrame. Python runs
 the same judges as the local engine, partition by partition and chunk by chunk, so neither a giant session nor a giant
-lane has to fit into memory; nor do violations, of which the driver takes the first of each check.
+stream has to fit into memory; nor do violations, of which the driver takes the first of each check.
 """
 
 from __future__ import annotations
@@ -101,11 +101,11 @@ def deal_records(records: DataFrame) -> DataFrame:
 
 
 def judge(dealt: DataFrame, kind: str, tasks: int) -> DataFrame:
-    """Judge what each node tells of the units of a kind; return what is found, the parts, and facts for lanes.
+    """Judge what each node tells of the units of a kind; return what is found, the parts, and facts for streams.
 
     Args:
-        dealt: what ``deal_files`` returned, and for lanes the facts of their sessions.
-        kind: ``session`` or ``lane``.
+        dealt: what ``deal_files`` returned, and for streams the facts of their sessions.
+        kind: ``session`` or ``stream``.
         tasks: how many share the work: each costs the start of a Python.
     """
     mine = dealt.where(f.col("kind") == kind).repartition(tasks, "unit", "node")
@@ -261,7 +261,7 @@ def _join_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
 
 def unit_of(kind: str, name: str) -> Unit:
     """Return the unit that a row names."""
-    return (kind, *name.rsplit("/", 1)) if kind == "lane" else (kind, name)
+    return (kind, *name.rsplit("/", 1)) if kind == "stream" else (kind, name)
 
 
 def opened(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[tuple[str, int, int], list[Record]]]:
@@ -272,7 +272,7 @@ def opened(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[tuple[str, int, int
 
 def told(out: Output) -> Iterator[Row]:
     """Hand on what was found so far."""
-    yield from rows_of(deal((("lane", fact["origin"], str(fact["lane"])), fact) for fact in out.facts))
+    yield from rows_of(deal((("stream", fact["origin"], str(fact["stream"])), fact) for fact in out.facts))
     for finding in out.findings:
         yield found_row("finding", (asdict(finding.violation), finding.dues))
     out.facts.clear()
@@ -467,9 +467,9 @@ def keep_found(dealt: DataFrame, kept: list[DataFrame]) -> DataFrame:
     tasks = 1 + (size or 0) // TASK_BYTES
     sessions = judge(dealt, "session", tasks).persist()
     kept.append(sessions)
-    lanes = judge(dealt.unionByName(sessions.where("kind = 'lane'")), "lane", tasks).persist()
-    kept.append(lanes)
-    judged = sessions.unionByName(lanes)
+    streams = judge(dealt.unionByName(sessions.where("kind = 'stream'")), "stream", tasks).persist()
+    kept.append(streams)
+    judged = sessions.unionByName(streams)
     found = dealt.unionByName(judged).where("kind = 'found'").unionByName(join(judged, tasks)).persist()
     kept.append(found)
     return found

@@ -1,4 +1,4 @@
-"""What is kept of a segment, a session or a lane between two batches of a stream, and how it goes on from there.
+"""What is kept of a segment, a session or a stream between two batches of a stream, and how it goes on from there.
 
 All of it can be frozen (``checkpoint.py``), so it lives wherever Spark runs the next batch.
 """
@@ -58,7 +58,7 @@ class Growing:
 
 
 class Standing:
-    """A session or a lane as far as it was judged.
+    """A session or a stream as far as it was judged.
 
     Args:
         unit: which one.

@@ -1,1 +1,1 @@
-"""The judges of sessions, lanes and starts, and the verdict that follows from what they found."""
+"""The judges of sessions, streams and starts, and the verdict that follows from what they found."""

@@ -63,7 +63,7 @@ class AtOnce:
         ways: dict[tuple[object, ...], list[tuple[Unit, list[Record] | None]]] = {}
         for record in block:
             get = record.get
-            about = record["event"], get("session"), get("origin"), get("lane")
+            about = record["event"], get("session"), get("origin"), get("stream")
             way = ways.get(about)
             if way is None:
                 way = ways[about] = [(unit, self._pile(unit, record, piles)) for unit in units_of(record)]
@@ -89,20 +89,20 @@ class AtOnce:
         return piles.setdefault(unit, [])
 
     def _judge(self, piles: dict[Unit, list[Record]]) -> Iterator[tuple[Unit, Record]]:
-        """Judge what is on the piles, sessions first; yield what they tell lanes that are judged elsewhere."""
+        """Judge what is on the piles, sessions first; yield what they tell streams that are judged elsewhere."""
         told: set[Unit] = set()
         for unit in [unit for unit in piles if unit[0] == "session"]:
             part = self.parts[unit][1]
             part.see(piles.pop(unit))
             for (origin, number), facts in part.out.take_facts().items():
-                lane = "lane", origin, str(number)
-                if self._begins and lane not in self.parts:
-                    self.parts[lane] = facts[0]["n"], Part(lane)
-                if lane in self.parts:
-                    piles.setdefault(lane, []).extend(facts)
-                    told.add(lane)
+                stream = "stream", origin, str(number)
+                if self._begins and stream not in self.parts:
+                    self.parts[stream] = facts[0]["n"], Part(stream)
+                if stream in self.parts:
+                    piles.setdefault(stream, []).extend(facts)
+                    told.add(stream)
                 else:
-                    yield from ((lane, fact) for fact in facts)
+                    yield from ((stream, fact) for fact in facts)
         for unit, pile in piles.items():
             # Of records that are alike in that, a fact was put behind the record that it follows from.
             self.parts[unit][1].see(sorted(pile, key=itemgetter("n")) if unit in told else pile)

@@ -1,6 +1,6 @@
 """One start of a node as it was written down: read in order, checked as a whole, and dealt out to who judges it.
 
-A record goes to the judge of its session, to that of its lane, or to both; before its first one in a segment each of
+A record goes to the judge of its session, to that of its stream, or to both; before its first one in a segment each of
 them gets a ``life`` record with the node's settings.
 """
 
@@ -17,13 +17,13 @@ from triack.tools.replay.log.ranges import Span
 from triack.tools.replay.report.report_charts import Charts
 
 Unit = tuple[str, ...]
-"""Whom a record goes to: ``("session", id)`` or ``("lane", origin, lane)``."""
+"""Whom a record goes to: ``("session", id)`` or ``("stream", origin, stream)``."""
 RECOVERY: Final = ("node_started", "node_continued", "start_before", "position_recovered", "queued")
 """With these records a start says what it found on its disk."""
 
 SESSION_EVENTS: Final = frozenset(name for name, event in EVENTS.items() if "session" in event.fields)
-LANE_EVENTS: Final = frozenset(
-    name for name, event in EVENTS.items() if any("lane" in (*event.fields, *more) for more in event.variants)
+STREAM_EVENTS: Final = frozenset(
+    name for name, event in EVENTS.items() if any("stream" in (*event.fields, *more) for more in event.variants)
 )
 
 
@@ -208,8 +208,8 @@ def units_of(record: Record) -> list[Unit]:
     """Return who judges a record."""
     event = record["event"]
     units: list[Unit] = [("session", record["session"])] if event in SESSION_EVENTS else []
-    if event in LANE_EVENTS and record.get("lane") is not None:
-        units.append(("lane", record["origin"], str(record["lane"])))
+    if event in STREAM_EVENTS and record.get("stream") is not None:
+        units.append(("stream", record["origin"], str(record["stream"])))
     return units
 
 

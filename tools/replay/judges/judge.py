@@ -1,8 +1,8 @@
 """The judge: one set of state machines for all engines, so that they cannot disagree.
 
-Records are dealt out to units, one for each session and one for each lane. What a session finds out about the packets
-of a lane goes to that lane as facts. Within a unit the records of each node come in its order, and a fact behind the
-record that it follows from; of two nodes it does not matter whose come first. Nothing else is asked of an engine.
+Records are dealt out to units, one for each session and one for each stream. What a session finds out about the packets
+of a stream goes to that stream as facts. Within a unit the records of each node come in its order, and a fact behind
+the record that it follows from; of two nodes it does not matter whose come first. Nothing else is asked of an engine.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from triack.tools.replay.checks.findings import DisorderError, Finding, Output, Record
 from triack.tools.replay.judges.conclusion import World, conclude, decide
 from triack.tools.replay.judges.journal import Journal, Segment, Unit, join_segments
-from triack.tools.replay.judges.lane_judge import LaneJudge
 from triack.tools.replay.judges.session_judge import SessionJudge
+from triack.tools.replay.judges.stream_judge import StreamJudge
 from triack.tools.replay.log.schema import BROKEN, Timeline, Verdict, Violation
 from triack.tools.replay.report.report_tables import fill_tables
 
-UnitJudge = SessionJudge | LaneJudge
+UnitJudge = SessionJudge | StreamJudge
 
 
 def order_of(record: Record) -> tuple[str, int, int, bool, bool]:
@@ -30,7 +30,7 @@ def judge_of(unit: Unit, out: Output, *, forgets: bool = False) -> UnitJudge:
     """Return a new judge of a unit."""
     if unit[0] == "session":
         return SessionJudge(unit[1], out)
-    return LaneJudge(unit[1], int(unit[2]), out, forgets=forgets)
+    return StreamJudge(unit[1], int(unit[2]), out, forgets=forgets)
 
 
 def judge_unit(unit: Unit, records: Iterable[Record], out: Output) -> None:
@@ -46,7 +46,7 @@ class Judge:
 
     Args:
         engine: what the verdict is to call it.
-        forgets: whether sessions are forgotten some time after their end, and what is settled in lanes, which bounds
+        forgets: whether sessions are forgotten some time after their end, and what is settled in streams, which bounds
             the memory and what it costs to say what is true for now.
     """
 
@@ -138,10 +138,10 @@ class Judge:
             raise DisorderError
 
     def _tell(self) -> None:
-        """Tell lanes what sessions have found out."""
+        """Tell streams what sessions have found out."""
         facts = self._out.facts
         for fact in facts:
-            self._see(("lane", fact["origin"], str(fact["lane"])), fact)
+            self._see(("stream", fact["origin"], str(fact["stream"])), fact)
         facts.clear()
 
     def _end(self) -> list[Output]:

@@ -1,7 +1,7 @@
-"""A session or a lane judged in parts, one for each node that tells of it, which are one again at the end.
+"""A session or a stream judged in parts, one for each node that tells of it, which are one again at the end.
 
 What a judge makes of a record depends on what the same node said before, and on nothing else: so the parts of a giant
-session or lane are judged side by side. What both ends show together is looked at when the parts are one.
+session or stream are judged side by side. What both ends show together is looked at when the parts are one.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from triack.tools.replay.checks.findings import Output, Record
 from triack.tools.replay.judges.journal import Unit
 from triack.tools.replay.judges.judge import UnitJudge, judge_of
-from triack.tools.replay.judges.lane_judge import LaneJudge
 from triack.tools.replay.judges.session_judge import SessionJudge
+from triack.tools.replay.judges.stream_judge import StreamJudge
 
 
 class Part:
-    """What one node tells of a session or a lane.
+    """What one node tells of a session or a stream.
 
     Args:
         unit: which one.
@@ -47,7 +47,7 @@ class Part:
             assert isinstance(others, SessionJudge)
             mine.join(others)
         else:
-            assert isinstance(others, LaneJudge)
+            assert isinstance(others, StreamJudge)
             mine.join(others)
 
     def finish(self) -> None:

@@ -1,8 +1,8 @@
 """What one session promises, at both of its ends: the window, the acks and their timing, its begin and its end.
 
 Fed with all records of the session, each node's in its order. Arrivals and
-acks are compared with what the other end says when all has been seen. It tells lanes which packets an ack freed, which
-were store-acked, and what the session carried when it ended.
+acks are compared with what the other end says when all has been seen. It tells streams which packets an ack freed,
+which were store-acked, and what the session carried when it ended.
 """
 
 from __future__ import annotations
@@ -74,7 +74,6 @@ class End:
         "given",
         "got",
         "incarnation",
-        "lanes",
         "last_n",
         "left",
         "life",
@@ -88,6 +87,7 @@ class End:
         "silence",
         "store_silence",
         "stored",
+        "streams",
         "takes",
         "unacked",
         "window",
@@ -108,8 +108,8 @@ class End:
         self.last_n = 0
         # From when to when nothing was unacknowledged, of the longer times; the last one goes on while its end is 0.
         self.free: list[Span] = []
-        # Which lanes it carries, by origin and lane.
-        self.lanes: set[tuple[str, int]] = set()
+        # Which streams it carries, by origin and stream.
+        self.streams: set[tuple[str, int]] = set()
         # And which ones it brings, while it is known when its store acks are due.
         self.takes: set[tuple[str, int]] | None = set()
         self.acked = RangeSet()
@@ -218,8 +218,8 @@ class SessionJudge(SessionReporter):
         if record["window"] > own:
             self._report(record, "claims", f"a window of {record['window']}, {own} is the node's setting")
         end.window.handle_opened(record)
-        for origin, lane in sorted(end.lanes):
-            self._fact("~carried", record, origin, lane, peer=record["peer"], opened_ns=record["at_ns"])
+        for origin, stream in sorted(end.streams):
+            self._fact("~carried", record, origin, stream, peer=record["peer"], opened_ns=record["at_ns"])
 
     def _on_closed(self, end: End, record: Record) -> None:
         if record["reason"] not in CLOSE_REASONS:
@@ -244,7 +244,7 @@ class SessionJudge(SessionReporter):
         end.silence.end(record)
         self._judge_quiet(end, record)
         self._judge_timeouts(end, record)
-        self._tell_lanes(end, record)
+        self._tell_streams(end, record)
         self._end_taking(end, record)
 
     def _judge_timeouts(self, end: End, record: Record) -> None:
@@ -257,28 +257,28 @@ class SessionJudge(SessionReporter):
         if said:
             self._report(record, "ack_timeout", said)
 
-    def _tell_lanes(self, end: End, record: Record) -> None:
-        """Tell each lane that this end sent packets of why the session is over."""
+    def _tell_streams(self, end: End, record: Record) -> None:
+        """Tell each stream that this end sent packets of why the session is over."""
         assert end.opened is not None
-        for origin, lane in sorted(end.lanes):
+        for origin, stream in sorted(end.streams):
             peer, reason = end.opened["peer"], record["reason"]
-            self._fact("~closed", record, origin, lane, session=self._session, peer=peer, reason=reason)
+            self._fact("~closed", record, origin, stream, session=self._session, peer=peer, reason=reason)
 
-    def _take_lane(self, end: End, record: Record) -> None:
-        """Tell a lane that this end brings when its store acks are due."""
-        origin, lane = record["origin"], record["lane"]
-        if end.opened is None or end.takes is None or (origin, lane) in end.takes:
+    def _take_stream(self, end: End, record: Record) -> None:
+        """Tell a stream that this end brings when its store acks are due."""
+        origin, stream = record["origin"], record["stream"]
+        if end.opened is None or end.takes is None or (origin, stream) in end.takes:
             return
         opened = end.opened
-        end.takes.add((origin, lane))
+        end.takes.add((origin, stream))
         terms = {"threshold": opened["store_ack_threshold"], "most_bytes": opened["store_ack_bytes"]}
         terms["delay_ns"] = opened["store_ack_delay_ns"]
-        self._fact("~taking", record, origin, lane, session=self._session, **terms)
+        self._fact("~taking", record, origin, stream, session=self._session, **terms)
 
     def _end_taking(self, end: End, record: Record) -> None:
-        for origin, lane in sorted(end.takes or ()):
+        for origin, stream in sorted(end.takes or ()):
             is_over = record["event"] == "session_closed"
-            self._fact("~taken", record, origin, lane, session=self._session, closed=is_over)
+            self._fact("~taken", record, origin, stream, session=self._session, closed=is_over)
         end.takes = None
 
     def _judge_quiet(self, end: End, record: Record) -> None:
@@ -288,9 +288,9 @@ class SessionJudge(SessionReporter):
         if said := end.quiet.look(end.opened, record):
             self._report(record, "idle_open", said, end.quiet.awake(end.opened, record["at_ns"]))
 
-    def _fact(self, event: str, record: Record, origin: str, lane: int, **fields: object) -> None:
+    def _fact(self, event: str, record: Record, origin: str, stream: int, **fields: object) -> None:
         common = {name: record[name] for name in ("node", "incarnation", "n", "at_ns", "wall_ns")}
-        self._out.facts.append({"event": event, "origin": origin, "lane": lane, **common, **fields})
+        self._out.facts.append({"event": event, "origin": origin, "stream": stream, **common, **fields})
 
     # ---- packets
 
@@ -312,7 +312,7 @@ class SessionJudge(SessionReporter):
                 again = high - low + 1
             else:
                 again = self._send_again(end, record, low, high, carried)
-            if again and carried.lane < 0:
+            if again and carried.stream < 0:
                 self._out.count("resends", again)
                 self._out.chart("resends", record["wall_ns"], again)
 
@@ -336,11 +336,11 @@ class SessionJudge(SessionReporter):
 
     def _send_first(self, end: End, record: Record, first: int, last: int, carried: Carried) -> None:
         """Packets have left for the first time, all of them in the stream of one of them."""
-        if carried.lane >= 0 and (carried.origin, carried.lane) not in end.lanes:
-            end.lanes.add((carried.origin, carried.lane))
+        if carried.stream >= 0 and (carried.origin, carried.stream) not in end.streams:
+            end.streams.add((carried.origin, carried.stream))
             if end.opened is not None:
                 peer, opened_ns = end.opened["peer"], end.opened["at_ns"]
-                self._fact("~carried", record, carried.origin, carried.lane, peer=peer, opened_ns=opened_ns)
+                self._fact("~carried", record, carried.origin, carried.stream, peer=peer, opened_ns=opened_ns)
         for fact, early in (("~stored", end.stored), ("~acked", end.acked)):
             if early and early.firsts[0] <= last and early.lasts[-1] >= first:
                 for low, high in early.overlap(first, last):
@@ -361,8 +361,8 @@ class SessionJudge(SessionReporter):
         end.silence.hear(record)
         self._judge_quiet(end, record)
         end.quiet.since_ns = record["at_ns"]
-        if record.get("lane") is not None:
-            self._take_lane(end, record)
+        if record.get("stream") is not None:
+            self._take_stream(end, record)
         end.answers.handle_received(record, gap=record["packet"] != end.received.last + 1)
         duplicate, received = record["duplicate"], end.received
         if not duplicate:
@@ -487,17 +487,17 @@ class SessionJudge(SessionReporter):
         return news
 
     def _free(self, record: Record, fact: str, known: Iterable[Run]) -> None:
-        """Tell lanes which of their packets an ack is about, those of consecutive numbers together."""
+        """Tell streams which of their packets an ack is about, those of consecutive numbers together."""
         told: Record | None = None
-        for low, high, (cls, origin, lane, sequence, number, _, _) in known:
-            if lane < 0 or (cls == RECOVERABLE and fact == "~acked"):
+        for low, high, (cls, origin, stream, sequence, number, _, _) in known:
+            if stream < 0 or (cls == RECOVERABLE and fact == "~acked"):
                 continue
-            stream = origin, lane, sequence, number
-            if told and (told["origin"], told["lane"], told["sequence"], told["last"] + 1) == stream:
+            place = origin, stream, sequence, number
+            if told and (told["origin"], told["stream"], told["sequence"], told["last"] + 1) == place:
                 told["last"] = number + high - low
                 continue
             told = {
-                "event": fact, "origin": origin, "lane": lane, "node": record["node"], "n": record["n"],
+                "event": fact, "origin": origin, "stream": stream, "node": record["node"], "n": record["n"],
                 "incarnation": record["incarnation"], "at_ns": record["at_ns"], "wall_ns": record["wall_ns"],
                 "class": cls, "sequence": sequence, "session": self._session, "first": number,
                 "last": number + high - low,

@@ -79,7 +79,7 @@ class Violation:
         node: id of the node whose records show it; empty if no single node does.
         session: id of the session, or empty.
         origin: id of the node the packet comes from, or empty.
-        lane, sequence: where in the origin's streams, or -1.
+        stream, sequence: where in the origin's streams, or -1.
         number: the packet's number in its sequence; the session's packet number in checks of sessions; the record's
             serial in ``log_gap``; the attempt in ``resend_tiers``. -1 if there is none.
         evidence: one sentence with the numbers that break the promise.
@@ -95,7 +95,7 @@ class Violation:
     node: str = ""
     session: str = ""
     origin: str = ""
-    lane: int = -1
+    stream: int = -1
     sequence: int = -1
     number: int = -1
     evidence: str = ""
@@ -114,7 +114,7 @@ class Violation:
     @property
     def identity(self) -> tuple[str, str, str, str, int, int, int]:
         """What makes two findings the same: all but the evidence."""
-        return self.check, self.node, self.session, self.origin, self.lane, self.sequence, self.number
+        return self.check, self.node, self.session, self.origin, self.stream, self.sequence, self.number
 
 
 @dataclass(slots=True)
@@ -254,7 +254,7 @@ class Timeline:
         names: node id -> name.
         links: (from, to) -> what -> how many; both are node ids.
         queues: (node's name, queue) -> what -> messages.
-        lanes: (origin, lane) -> the queue that its messages are for; both are as in the records.
+        streams: (origin, stream) -> the queue that its messages are for; both are as in the records.
         policies: (node, peer) -> what was in force in sessions (the values of ``POLICY_SHOWN``) -> how many of them.
     """
 
@@ -276,7 +276,7 @@ class Timeline:
     names: dict[str, str] = field(default_factory=dict)
     links: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     queues: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
-    lanes: dict[tuple[str, int], str] = field(default_factory=dict)
+    streams: dict[tuple[str, int], str] = field(default_factory=dict)
     policies: dict[tuple[str, str], dict[tuple[int, ...], int]] = field(default_factory=dict)
 
     def name(self, node: str) -> str:

@@ -173,7 +173,7 @@ def _where(finding: Violation, timeline: Timeline) -> list[tuple[str, str, str]]
             parts.append((what, timeline.name(node), node))
     if finding.session:
         parts.append(("session", finding.session[-6:], finding.session))
-    for what, number in (("lane", finding.lane), ("sequence", finding.sequence), ("number", finding.number)):
+    for what, number in (("stream", finding.stream), ("sequence", finding.sequence), ("number", finding.number)):
         if number != -1:
             several = what == "number" and finding.last > number
             parts.append((what, f"{number} to {finding.last}" if several else str(number), ""))

@@ -61,7 +61,7 @@ class Charts:
     """Follows one segment of a log.
 
     The names of its numbers are parts with tabs between them: ``link NODE SESSION WHAT``, ``queue WHAT PLACE QUEUE``,
-    ``lane ORIGIN LANE QUEUE``, ``name NODE NAME``, and ``alias NODE NAME`` for what a peer calls it. Who is at the
+    ``stream ORIGIN STREAM QUEUE``, ``name NODE NAME``, and ``alias NODE NAME`` for what a peer calls it. Who is at the
     other end of a session, the conclusion knows.
 
     What a record calls a node or a queue has no tab in it from here on, and nothing else that is not seen.
@@ -156,17 +156,17 @@ class Charts:
         self._out.chart(f"tiers {tier_of(record['attempt'])}", record["wall_ns"], packets)
         self._out.chart("resend_wait", record["wall_ns"], record["interval_ns"], "max")
 
-    def _lane(self, record: Record) -> None:
-        self._out.count(f"lane\t{record['origin']}\t{record['lane']}\t{_shown(record['queue'])}", 1)
+    def _stream(self, record: Record) -> None:
+        self._out.count(f"stream\t{record['origin']}\t{record['stream']}\t{_shown(record['queue'])}", 1)
 
     def _queued(self, record: Record) -> None:
-        self._lane(record)
+        self._stream(record)
         if not record.get("recovered"):
             # A queue of the node itself is no peer's.
             self._queue(record, "queued", record["peer_name"] or record["node"], record["count"])
 
     def _committed(self, record: Record) -> None:
-        self._lane(record)
+        self._stream(record)
         self._queue(record, "committed", record["node"], record["count"])
 
     def _handed(self, record: Record) -> None:

@@ -42,9 +42,9 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
             node, *values = rest[: 1 + len(POLICY_SHOWN)]
             ends = node, "\t".join(rest[1 + len(POLICY_SHOWN) :])
             timeline.policies.setdefault(ends, {})[tuple(map(int, values))] = value
-        elif what == "lane":
-            origin, lane, *queue = rest
-            timeline.lanes[(origin, int(lane))] = "\t".join(queue)
+        elif what == "stream":
+            origin, stream, *queue = rest
+            timeline.streams[(origin, int(stream))] = "\t".join(queue)
     for line in timeline.sessions:
         link = timeline.links.setdefault((line.node, line.peer), {})
         _add(link, "sessions", 1)

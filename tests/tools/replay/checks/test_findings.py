@@ -25,7 +25,7 @@ def test_numbers_add_up_and_times_span() -> None:
     assert (out.numbers, out.begin_ns, out.end_ns) == ({"sent": 17}, 3, 9)
 
 
-def test_a_finding_names_the_session_or_the_lane_that_its_judge_looks_at() -> None:
+def test_a_finding_names_the_session_or_the_stream_that_its_judge_looks_at() -> None:
     out = Output()
     record = {
         "node": "n",
@@ -40,6 +40,6 @@ def test_a_finding_names_the_session_or_the_lane_that_its_judge_looks_at() -> No
     Window("s", out).handle_changed(record, 0)
     Incoming("n", "o", 4, out).handle_order_ack(record)
     told = [found.violation for found in out.findings]
-    assert [(it.check, it.session, it.origin, it.lane, it.sequence) for it in told] == [
+    assert [(it.check, it.session, it.origin, it.stream, it.sequence) for it in told] == [
         ("silent_end", "s", "", -1, -1), ("order_ack_before_commit", "", "o", 4, 5),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a receiving node promises of a lane."""
+"""What a receiving node promises of a stream."""
 
 import pytest
 

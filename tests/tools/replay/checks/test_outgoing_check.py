@@ -1,4 +1,4 @@
-"""What a sending node promises of a lane."""
+"""What a sending node promises of a stream."""
 
 import pytest
 

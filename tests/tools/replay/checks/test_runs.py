@@ -62,7 +62,7 @@ def test_a_run_that_is_not_ordered_names_one_packet_before_all() -> None:
 
 
 def test_a_record_says_what_it_carries() -> None:
-    stream = {"origin": "aa", "lane": 1, "sequence": 5, "number": 7, "previous": 4, "counts": [[2, 10], [1, 9]]}
+    stream = {"origin": "aa", "stream": 1, "sequence": 5, "number": 7, "previous": 4, "counts": [[2, 10], [1, 9]]}
     record = {"packet": 3, "packets": 3, "class": "transactional", "size": 9}
     first, second = packets_of({**record, **stream})
     assert first == (3, 4, carried(7)._replace(previous=4))

@@ -32,7 +32,7 @@ def about(
 
 def restart(world: World) -> None:
     world.beta.start()
-    world.beta.write("position_recovered", cls=TX, origin=ALPHA, lane=1, sequence=5, number=6)
+    world.beta.write("position_recovered", cls=TX, origin=ALPHA, stream=1, sequence=5, number=6)
 
 
 def hand(world: World, number: int, *, again: bool, first: int = 0, last: int = PER_PACKET - 1) -> None:

@@ -1,4 +1,4 @@
-"""What both sides of a lane know of its sequences."""
+"""What both sides of a stream know of its sequences."""
 
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.checks.incoming_check import Incoming

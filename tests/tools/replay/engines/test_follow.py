@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.machine import PATIENCE_S
-from tests.tools.replay.builder import CLASS_LANES, MS, World, close_segments, healthy
+from tests.tools.replay.builder import CLASS_STREAMS, MS, World, close_segments, healthy
 from tests.tools.replay.faults import FAULTS, ready
 from tests.tools.replay.judging import PLANTED, plant
 from triack.base.errors import ReplayError
@@ -161,7 +161,7 @@ def test_what_is_settled_takes_no_memory(tmp_path: Path) -> None:
         for _ in range(sessions):
             world.clock.tick(100_000 * MS)
             world.open()
-            for cls in CLASS_LANES:
+            for cls in CLASS_STREAMS:
                 world.deliver(cls, 30)
             world.close()
         world.number()

@@ -12,7 +12,7 @@ from tests.tools.replay.judging import plant
 pytest.importorskip("pyspark")
 
 Rows = list[dict[str, Any]]
-KINDS = ("segment", "session", "lane")
+KINDS = ("segment", "session", "stream")
 ORDER = ("kind", "unit", "node", "incarnation", "n", "place")
 
 

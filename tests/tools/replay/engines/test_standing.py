@@ -1,4 +1,4 @@
-"""Segments, sessions and lanes go on where they were, from bytes that were kept."""
+"""Segments, sessions and streams go on where they were, from bytes that were kept."""
 
 from pathlib import Path
 

@@ -51,7 +51,7 @@ def test_what_is_judged_at_once_is_judged_like_the_rest(size: int, block: int, m
         try:
             parts, dealt = read_at_once(name, size)
             facts = go_on(parts, dealt, "session")
-            go_on(parts, [*dealt, *((("lane", it["origin"], str(it["lane"])), it) for it in facts)], "lane")
+            go_on(parts, [*dealt, *((("stream", it["origin"], str(it["stream"])), it) for it in facts)], "stream")
         except DisorderError:
             disordered += 1
             continue
@@ -62,7 +62,7 @@ def test_what_is_judged_at_once_is_judged_like_the_rest(size: int, block: int, m
 def assert_alike(name: str, size: int, parts: Parts) -> None:
     """See that joined parts say what one judge of everything does."""
     facts: list[Record] = []
-    for kind in ("session", "lane"):
+    for kind in ("session", "stream"):
         found: list[Record] = []
         for unit, records in units_of(segments_of(world_of(name), size), kind, facts).items():
             (one,) = whole(unit, records)

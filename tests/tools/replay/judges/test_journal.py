@@ -22,7 +22,7 @@ def test_a_planted_fault_is_found(name: str) -> None:
 
 
 def test_records_go_to_who_judges_them() -> None:
-    """A packet to its session and its lane, an ack to its session, and a life before the first of each."""
+    """A packet to its session and its stream, an ack to its session, and a life before the first of each."""
     out = Output()
     world = ready()
     world.ack(world.send("express", world.queue("express", 1)), store=False)
@@ -30,8 +30,8 @@ def test_records_go_to_who_judges_them() -> None:
     journal = Journal("here", out)
     dealt = [(unit[0], record["event"]) for unit, record in journal.read(world.alpha.records)]
     assert dealt == [
-        ("session", "life"), ("session", "session_opened"), ("lane", "life"), ("lane", "queued"),
-        ("session", "packet_sent"), ("lane", "packet_sent"), ("session", "ack_received"),
+        ("session", "life"), ("session", "session_opened"), ("stream", "life"), ("stream", "queued"),
+        ("session", "packet_sent"), ("stream", "packet_sent"), ("session", "ack_received"),
     ]  # fmt: skip
     segment = journal.segment()
     assert segment is not None
@@ -44,7 +44,7 @@ def test_what_begins_in_a_later_segment_is_judged_by_the_settings() -> None:
     out = Output()
     common = {"v": 3, "node": "n", "incarnation": 1, "at_ns": 5, "wall_ns": 6}
     again = {**common, "event": "node_continued", "n": 7, "name": "alpha", "seq_resend_13_ns": 30}
-    acked = {**common, "event": "order_ack_received", "n": 8, "origin": "n", "lane": 1, "sequence": 1, "number": 1}
+    acked = {**common, "event": "order_ack_received", "n": 8, "origin": "n", "stream": 1, "sequence": 1, "number": 1}
     (_, life), _ = Journal("", out).read([again, acked])
     assert (life["event"], life["seq_resend_13_ns"]) == ("life", 30)
     assert out.findings == []

@@ -1,4 +1,4 @@
-"""Parts: a session or a lane that is judged node by node, and joined, is judged as it is as a whole."""
+"""Parts: a session or a stream that is judged node by node, and joined, is judged as it is as a whole."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ def units_of(segments: Iterable[list[Record]], kind: str, facts: Iterable[Record
             if unit[0] == kind:
                 units.setdefault(unit, []).append(record)
     for fact in facts:
-        units.setdefault(("lane", fact["origin"], str(fact["lane"])), []).append(fact)
+        units.setdefault(("stream", fact["origin"], str(fact["stream"])), []).append(fact)
     return {unit: sorted(records, key=order_of) for unit, records in units.items()}
 
 
@@ -77,7 +77,7 @@ def told(outs: list[Output]) -> tuple[list[str], Counter[str], Counter[str], lis
 def test_parts_are_judged_like_the_whole(name: str) -> None:
     world = world_of(name)
     facts: list[Record] = []
-    for kind in ("session", "lane"):
+    for kind in ("session", "stream"):
         more: list[Record] = []
         for unit, records in units_of(segments_of(world), kind, facts).items():
             one, several = whole(unit, records), parts(unit, records)

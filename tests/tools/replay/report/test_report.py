@@ -91,7 +91,7 @@ def test_a_page_shows_the_first_findings_of_each_check(tmp_path: Path) -> None:
     """All are in the data beside it; who is missing is said, and what must be zero and is not stands out."""
     verdict = Verdict(lost=3, missing=[f"node {BETA}", f"start 1 of node {ALPHA}"])
     many = [Violation("window", number=number, evidence=f"window {number} & more") for number in range(21)]
-    verdict.findings = [Violation("lost", lane=1, evidence="gone"), *many]
+    verdict.findings = [Violation("lost", stream=1, evidence="gone"), *many]
     verdict.violations = {"lost": 1, "window": 21}
     text = page_of(tmp_path, verdict, Timeline(names={BETA: "beta"}))
     assert "22 violations were found." in text
@@ -100,7 +100,7 @@ def test_a_page_shows_the_first_findings_of_each_check(tmp_path: Path) -> None:
     assert '<td class="n bad">3</td>' in text
     assert text.count("&amp; more") == 20
     assert "window 20 " not in text
-    assert "<td>lane 1</td>\n<td>gone</td>" in text
+    assert "<td>stream 1</td>\n<td>gone</td>" in text
     data = [json.loads(line) for line in (tmp_path / "violations.jsonl").read_text().splitlines()]
     assert [it["evidence"] for it in data] == ["gone", *(f"window {number} & more" for number in range(21))]
 

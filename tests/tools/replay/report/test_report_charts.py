@@ -61,13 +61,13 @@ def test_resends_and_duplicates_say_why() -> None:
 def test_queues_count_messages() -> None:
     """What a start found on its disk was queued before."""
     out = charted(
-        {"event": "queued", "peer_name": "b", "origin": "a", "lane": 1, "queue": "q", "count": 4},
-        {"event": "queued", "peer_name": "b", "origin": "a", "lane": 1, "queue": "q", "count": 4, "recovered": True},
-        {"event": "committed", "origin": "a", "lane": 1, "queue": "q", "count": 4},
+        {"event": "queued", "peer_name": "b", "origin": "a", "stream": 1, "queue": "q", "count": 4},
+        {"event": "queued", "peer_name": "b", "origin": "a", "stream": 1, "queue": "q", "count": 4, "recovered": True},
+        {"event": "committed", "origin": "a", "stream": 1, "queue": "q", "count": 4},
         {
             "event": "handed",
             "origin": "a",
-            "lane": 1,
+            "stream": 1,
             "queue": "q",
             "place": 0,
             "counts": [[1, 4]],
@@ -78,15 +78,15 @@ def test_queues_count_messages() -> None:
         "queue\tqueued\tb\tq": 4,
         "queue\tcommitted\ta\tq": 4,
         "queue\thanded again\ta\tq": 4,
-        "lane\ta\t1\tq": 3,
+        "stream\ta\t1\tq": 3,
     }
 
 
 def test_what_a_node_queues_for_itself_counts_beside_what_it_commits() -> None:
     """Such a queue has no peer's name."""
-    what = {"origin": "a", "lane": 1, "queue": "q", "count": 4}
+    what = {"origin": "a", "stream": 1, "queue": "q", "count": 4}
     out = charted({"event": "queued", "peer_name": "", **what}, {"event": "committed", **what})
-    assert out.numbers == {"queue\tqueued\ta\tq": 4, "queue\tcommitted\ta\tq": 4, "lane\ta\t1\tq": 2}
+    assert out.numbers == {"queue\tqueued\ta\tq": 4, "queue\tcommitted\ta\tq": 4, "stream\ta\t1\tq": 2}
 
 
 def test_the_limits_of_the_ack_timeout_are_told_when_a_session_opens() -> None:

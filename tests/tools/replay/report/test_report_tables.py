@@ -51,9 +51,9 @@ def test_percentiles_go_over_time() -> None:
     assert latency_totals(timeline) == {23: 2, 31: 9}
 
 
-def test_a_lane_has_the_queue_that_its_messages_are_for() -> None:
+def test_a_stream_has_the_queue_that_its_messages_are_for() -> None:
     """Whatever the queue's name has in it."""
-    assert filled({"lane\ta\t7\tor\tders": 3}).lanes == {("a", 7): "or\tders"}
+    assert filled({"stream\ta\t7\tor\tders": 3}).streams == {("a", 7): "or\tders"}
 
 
 def test_a_policy_counts_the_sessions_in_which_it_was_in_force() -> None:

@@ -64,7 +64,7 @@ def test_what_the_next_start_found_is_delivered() -> None:
     world = delivered()
     cut(world.beta, 1, 100)
     world.beta.start("another")
-    world.beta.write("position_recovered", cls=TX, origin=ALPHA, lane=1, sequence=5, number=200)
+    world.beta.write("position_recovered", cls=TX, origin=ALPHA, stream=1, sequence=5, number=200)
     verdict = verdict_of(world)
     assert (verdict.verdict, verdict.violations, verdict.delivered, verdict.sent) == ("incomplete", {}, 2_000, 2_000)
     assert verdict.cut[0].startswith(f"the log of start 1 of node {BETA} ends at record 100 without its end record")
@@ -89,7 +89,7 @@ def test_a_killed_process_has_a_whole_log() -> None:
     for record in [record for record in world.beta.all("committed") if record["first"] == 193]:
         world.beta.records.remove(record)
     world.beta.start()
-    world.beta.write("position_recovered", cls=TX, origin=ALPHA, lane=1, sequence=5, number=192)
+    world.beta.write("position_recovered", cls=TX, origin=ALPHA, stream=1, sequence=5, number=192)
     verdict = verdict_of(world)
     assert verdict.verdict == "fail"
     assert verdict.violations["lost"] == 1

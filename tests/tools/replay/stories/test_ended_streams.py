@@ -15,7 +15,7 @@ def kept_before(world: World, event: str) -> int:
     return next(at for at, record in enumerate(records) if record["event"] == event)
 
 
-@pytest.mark.parametrize("name", [name for name in HARMLESS if name.startswith(("ended", "forgotten", "lanes"))])
+@pytest.mark.parametrize("name", [name for name in HARMLESS if name.startswith(("ended", "forgotten", "streams"))])
 def test_streams_that_end_break_no_promise(name: str) -> None:
     assert verdict_of(HARMLESS[name]()).violations == {}
 
@@ -80,7 +80,7 @@ def test_a_stream_of_which_no_later_start_tells(silent: int, boot: str, expected
 
 
 def test_the_end_of_a_cut_log_may_say_that_a_stream_was_forgotten() -> None:
-    """The next stream in its lane comes to beta's second start. Where the first log is whole, it has to say so."""
+    """The next stream in its stream comes to beta's second start. Where the first log is whole, it has to say so."""
     world = ready()
     world.deliver(TX, 2)
     end_stream(world, TX)

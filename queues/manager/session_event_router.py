@@ -23,10 +23,10 @@ from triack.queues.streams.outbox import Outbox, PacketContext
 from triack.session.protocol import events
 from triack.session.protocol.states import IN_DOUBT, CloseReason
 
-__all__ = ["Reports"]
+__all__ = ["SessionEventRouter"]
 
 
-class Reports:
+class SessionEventRouter:
     """Takes the events of a node's sessions.
 
     Args:
@@ -143,7 +143,7 @@ class Reports:
         """The acceptor has said how far it is: as order acks say it, and before anything is sent again."""
         assert conversation.peer is not None
         for position in conversation.peer.positions:
-            if self._outbox.leads(position.lane, conversation.peer_id):
+            if self._outbox.leads(position.stream, conversation.peer_id):
                 self._depend(conversation)
                 self._outbox.handle_order_ack(*position, self._jobs.turn(now_ns))
 
@@ -170,7 +170,7 @@ class Reports:
                 now_ns,
                 unanswered=event.reason is CloseReason.CONNECT_TIMEOUT,
                 idle=event.reason is CloseReason.IDLE,
-                untaken=event.reason is CloseReason.STORE_ACK_TIMEOUT,
+                not_stored=event.reason is CloseReason.STORE_ACK_TIMEOUT,
                 lost=event.reason in IN_DOUBT,
             )
 
@@ -198,15 +198,15 @@ class Reports:
         if isinstance(packet, wire.EndPacket):
             self._take_end(conversation, packet, now_ns)
             return
-        if packet.origin != self._node_id or not self._outbox.leads(packet.lane, conversation.peer_id):
+        if packet.origin != self._node_id or not self._outbox.leads(packet.stream, conversation.peer_id):
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
         if isinstance(packet, wire.OrderAckPacket):
             self._depend(conversation)
-            self._outbox.handle_order_ack(packet.lane, packet.sequence, packet.number, self._jobs.turn(now_ns))
+            self._outbox.handle_order_ack(packet.stream, packet.sequence, packet.number, self._jobs.turn(now_ns))
         elif isinstance(packet, wire.HoldPacket):
-            self._outbox.handle_hold(packet.lane, packet.turn, now_ns, stop=packet.stop, reason=packet.reason)
+            self._outbox.handle_hold(packet.stream, packet.turn, now_ns, stop=packet.stop, reason=packet.reason)
         else:
-            self._outbox.handle_reject(packet.lane, packet.sequence, packet.number, packet.reason)
+            self._outbox.handle_reject(packet.stream, packet.sequence, packet.number, packet.reason)
 
     def _take_end(self, conversation: Conversation, packet: wire.EndPacket, now_ns: int) -> None:
         """A stream has ended, says its origin; or its destination, that it is forgotten."""
@@ -217,7 +217,7 @@ class Reports:
             self._inbox.handle_end(conversation, packet, self._jobs.turn(now_ns))
             return
         known = packet.origin == self._node_id and self._outbox.retirement.handle_answer(
-            packet.lane, packet.sequence, conversation.peer_id, self._jobs.turn(now_ns)
+            packet.stream, packet.sequence, conversation.peer_id, self._jobs.turn(now_ns)
         )
         if not known:
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
@@ -268,7 +268,7 @@ class Reports:
         """The next commit is to say what of the peer's store it depends on."""
         known = conversation.known
         if known is not None:
-            known.handle_serial(conversation.session.peer_mark)
+            known.handle_serial(conversation.session.peer_commit_serial)
             self._handshakes.peers.depend(known)
 
     # ---- acknowledgements
@@ -322,27 +322,27 @@ class Reports:
             return
         link, inbox = conversation.link, self._inbox
         owed = inbox.order_acks.handle_request(conversation.peer_id)
-        acks = any(transfer.owes_ack and transfer.via is conversation for transfer in owed)
+        acks = any(stream.owes_ack and stream.via is conversation for stream in owed)
         asks = link is not None and link.conversation is conversation and self._outbox.ask_for_room(link)
         if not (acks or asks or inbox.admission.stop_again(conversation)):
             conversation.session.close(CloseReason.IDLE)
 
 
 _REPORTS: dict[type, Any] = {
-    events.SessionOpened: Reports._on_opened,
-    events.PacketArrived: Reports._on_packet,
-    events.PacketDropped: Reports._on_dropped,
-    events.PacketsAcked: Reports._on_acked,
-    events.PacketsStored: Reports._on_stored,
-    events.AcksRequested: Reports._on_request,
-    events.PeerQuiet: Reports._on_quiet,
-    events.SessionIdle: Reports._on_idle,
-    events.SizeChanged: Reports._on_size,
-    events.WindowChanged: Reports._on_window,
-    events.ProbeArrived: Reports._on_probe,
-    events.ProbeAnswered: Reports._on_probed,
-    events.PieceArrived: Reports._on_piece,
-    events.SessionClosed: Reports._on_closed,
+    events.SessionOpened: SessionEventRouter._on_opened,
+    events.PacketArrived: SessionEventRouter._on_packet,
+    events.PacketDropped: SessionEventRouter._on_dropped,
+    events.PacketsAcked: SessionEventRouter._on_acked,
+    events.PacketsStored: SessionEventRouter._on_stored,
+    events.AcksRequested: SessionEventRouter._on_request,
+    events.PeerQuiet: SessionEventRouter._on_quiet,
+    events.SessionIdle: SessionEventRouter._on_idle,
+    events.SizeChanged: SessionEventRouter._on_size,
+    events.WindowChanged: SessionEventRouter._on_window,
+    events.ProbeArrived: SessionEventRouter._on_probe,
+    events.ProbeAnswered: SessionEventRouter._on_probed,
+    events.PieceArrived: SessionEventRouter._on_piece,
+    events.SessionClosed: SessionEventRouter._on_closed,
 }
 
 

@@ -18,10 +18,10 @@ def test_a_refusal_that_comes_before_the_letter_is_part_of_it(refused: bool) -> 
     (entry,) = outgoing.sequence.entries.values()
     entry.sends = 1
     outbox = node.engine.outbox
-    outbox.giving_up.purge(outgoing)
+    outbox.dead_lettering.purge(outgoing)
     if refused:
-        outbox.handle_reject(outgoing.lane, outgoing.sequence.sequence, entry.number, "queue-not-found")
-        outbox.handle_reject(outgoing.lane, outgoing.sequence.sequence, entry.number, "queue-not-found")
+        outbox.handle_reject(outgoing.stream_number, outgoing.sequence.sequence, entry.number, "queue-not-found")
+        outbox.handle_reject(outgoing.stream_number, outgoing.sequence.sequence, entry.number, "queue-not-found")
     node.poll()
     (letter,) = letters(node)
     assert (letter["dead_reason"], letter["dead_maybe_delivered"]) == ("purged", not refused)
@@ -34,10 +34,10 @@ def test_what_is_given_up_is_on_record_at_once() -> None:
     node.submit("memory://nobody", b"y")
     node.poll()
     assert node.job is not None
-    node.engine.outbox.giving_up.purge(outgoing)
+    node.engine.outbox.dead_lettering.purge(outgoing)
     assert "removed" in events(node.poll())
     (entry,) = [entry for entry in outgoing.sequence.entries.values() if entry.number == 1]
-    node.engine.outbox.handle_order_ack(outgoing.lane, 1, entry.number, node.engine.jobs.turn(node.now_ns))
+    node.engine.outbox.handle_order_ack(outgoing.stream_number, 1, entry.number, node.engine.jobs.turn(node.now_ns))
     node.finish_job()
     assert "removed" not in events(node.poll())
     assert node.job is None
@@ -47,15 +47,15 @@ def test_letters_are_made_in_order_and_wait_for_bodies() -> None:
     """The first was let go from memory: what follows it waits until that body has come from the disk."""
     node = Bare(settings=NodeSettings(body_cache_bytes=1, messages_per_packet=1))
     outgoing = submitted(node, Outgoing(b"1"), Outgoing(b"2", {"label": "l"}))
-    giving_up = node.engine.outbox.giving_up
+    dead_lettering = node.engine.outbox.dead_lettering
     first, second = outgoing.sequence.entries.values()
     assert first.body is None
     second.body = b"here"
-    giving_up.give_up(outgoing, first, "purged")
-    giving_up.give_up(outgoing, second, "purged")
-    giving_up.give_up(outgoing, first, "expired")
-    assert [item.entries for item in giving_up.waiting] == [[first], [second]]
-    assert [entry for _, entry in giving_up.missing(9)] == [first]
+    dead_lettering.give_up(outgoing, first, "purged")
+    dead_lettering.give_up(outgoing, second, "purged")
+    dead_lettering.give_up(outgoing, first, "expired")
+    assert [item.entries for item in dead_lettering.waiting] == [[first], [second]]
+    assert [entry for _, entry in dead_lettering.missing(9)] == [first]
     turn = Turn.of(GroupCommit(), 0, 0)
-    giving_up.dead_letter(turn)
-    assert (len(giving_up.waiting), turn.departures.dead_lettered) == (2, [])
+    dead_lettering.dead_letter(turn)
+    assert (len(dead_lettering.waiting), turn.departures.dead_lettered) == (2, [])

@@ -6,9 +6,9 @@ from tests.queues.bare import Bare, events, letters, submitted
 from tests.queues.world import SimNode, World
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.ordering.outgoing import Entry
+from triack.ordering.outgoing import StreamPacket
 from triack.queues.packing import Outgoing, unpack
-from triack.queues.streams.given_up import GivenUp
+from triack.queues.streams.dead_message import DeadMessage
 from triack.queues.streams.group_commit import GroupCommit
 
 
@@ -51,8 +51,8 @@ def test_messages_of_one_moment_and_two_reasons_each_say_their_own() -> None:
 
 def test_what_was_never_sent_was_not_delivered() -> None:
     node = Bare()
-    entry = Entry(1, b"", 0, 1, 0, 1)
-    given_up = GivenUp(node.submit("memory://nobody"), [entry], "purged")
+    entry = StreamPacket(1, b"", 0, 1, 0, 1)
+    given_up = DeadMessage(node.submit("memory://nobody"), [entry], "purged")
     assert given_up.properties["dead_maybe_delivered"] is False
     entry.sends = 1
     assert given_up.properties["dead_maybe_delivered"] is True

@@ -1,6 +1,6 @@
-"""What one lane promises, over all nodes that its packets pass: nothing lost, repeated, reordered or made up.
+"""What one stream promises, over all nodes that its packets pass: nothing lost, repeated, reordered or made up.
 
-Fed with all records of the lane and with what its sessions tell of it, each node's in its order. ``Outgoing`` and
+Fed with all records of the stream and with what its sessions tell of it, each node's in its order. ``Outgoing`` and
 ``Incoming`` judge what one node shows; here is what only several of them do.
 """
 
@@ -26,7 +26,7 @@ from triack.tools.replay.checks.findings import (
     settled,
     whole,
 )
-from triack.tools.replay.checks.incoming_check import DEAD_LETTER_LANE, Incoming, Receiver
+from triack.tools.replay.checks.incoming_check import DEAD_LETTER_STREAM, Incoming, Receiver
 from triack.tools.replay.checks.latencies import Latencies
 from triack.tools.replay.checks.outgoing_check import Outgoing
 from triack.tools.replay.checks.stories import Story, given_up_and_delivered, segments
@@ -37,17 +37,17 @@ LEAVING: Final = ("handed", "settled", "returned", "purged", "expired")
 """What happens to messages that are in a queue, dead letters among them."""
 
 
-class LaneJudge(LaneReporter):
-    """Judges one lane of one origin.
+class StreamJudge(LaneReporter):
+    """Judges one stream of one origin.
 
     Args:
-        origin, lane: which lane.
+        origin, stream: which stream.
         out: takes what is found.
         forgets: whether what is settled is kept as sums only.
     """
 
-    def __init__(self, origin: str, lane: int, out: Output, *, forgets: bool = False) -> None:
-        super().__init__(origin, lane, out)
+    def __init__(self, origin: str, stream: int, out: Output, *, forgets: bool = False) -> None:
+        super().__init__(origin, stream, out)
         self._forgets = forgets
         self._senders: dict[str, Outgoing] = {}
         self._receivers: dict[str, Incoming] = {}
@@ -56,7 +56,7 @@ class LaneJudge(LaneReporter):
         self._lives: dict[str, Record] = {}
         self._last: dict[str, Record] = {}
         self._latencies: defaultdict[int, Latencies] = defaultdict(Latencies)
-        # (node, peer) of the sessions that carried the lane.
+        # (node, peer) of the sessions that carried the stream.
         self._hops: set[tuple[str, str]] = set()
         self._removals: list[Record] = []
         self._order_acks: defaultdict[int, RangeSet] = defaultdict(RangeSet)
@@ -75,12 +75,12 @@ class LaneJudge(LaneReporter):
 
     def _sender(self, node: str) -> Outgoing:
         if node not in self._senders:
-            self._senders[node] = Outgoing(node, self._origin, self._lane, self._out)
+            self._senders[node] = Outgoing(node, self._origin, self._stream, self._out)
         return self._senders[node]
 
     def _receiver(self, node: str) -> Incoming:
         if node not in self._receivers:
-            self._receivers[node] = Incoming(node, self._origin, self._lane, self._out)
+            self._receivers[node] = Incoming(node, self._origin, self._stream, self._out)
         return self._receivers[node]
 
     def see(self, record: Record) -> None:
@@ -90,8 +90,8 @@ class LaneJudge(LaneReporter):
             self._on_life(record)
             return
         self._last[node] = record
-        if self._lane == DEAD_LETTER_LANE and event not in LEAVING:
-            self._at(record, "claims", f"{event} in the lane of dead letters", record.get("sequence", -1))
+        if self._stream == DEAD_LETTER_STREAM and event not in LEAVING:
+            self._at(record, "claims", f"{event} in the stream of dead letters", record.get("sequence", -1))
             return
         if event[0] != "~":
             self._note_names(record)
@@ -111,7 +111,7 @@ class LaneJudge(LaneReporter):
     def _note_names(self, record: Record) -> None:
         get = record.get
         names = record["node"], record["sequence"], get("class"), get("queue"), get("peer_name")
-        if names in self._named or self._lane == DEAD_LETTER_LANE:
+        if names in self._named or self._stream == DEAD_LETTER_STREAM:
             return
         story = self._stories.get(record["sequence"])
         if record["event"] == "stream_ended" and (story is None or not story.queued):
@@ -125,7 +125,7 @@ class LaneJudge(LaneReporter):
                     values[record[name]] = record
 
     def _judge_names(self) -> None:
-        """See that all nodes call the lane's class, queue and address the same."""
+        """See that all nodes call the stream's class, queue and address the same."""
         for (name, sequence), by_node in self._said.items():
             said = [(value, record) for node in sorted(by_node) for value, record in by_node[node].items()]
             for value, record in said[1:]:
@@ -267,10 +267,10 @@ class LaneJudge(LaneReporter):
         self._hops.add((record["node"], record["peer"]))
         self._sender(record["node"]).handle_opened(record)
 
-    # ---- the whole lane
+    # ---- the whole stream
 
-    def join(self, other: LaneJudge) -> None:
-        """Take over what another judge of the lane has seen, of nodes that are behind this one's in order."""
+    def join(self, other: StreamJudge) -> None:
+        """Take over what another judge of the stream has seen, of nodes that are behind this one's in order."""
         self._senders |= other._senders
         self._receivers |= other._receivers
         self._starts |= other._starts
@@ -293,7 +293,7 @@ class LaneJudge(LaneReporter):
 
     def finish(self) -> None:
         """Judge what only all records of all nodes show; more of them may follow."""
-        if self._lane == DEAD_LETTER_LANE:
+        if self._stream == DEAD_LETTER_STREAM:
             return
         for node, sender in self._senders.items():
             sender.finish(self._later(node))
@@ -342,7 +342,7 @@ class LaneJudge(LaneReporter):
                     self._at(record, "queue", "recovered but not queued", sequence, *dues, number=low, last=high)
         for record, sequence in receiver.reused:
             if 0 < self._stories[sequence].since == self._stories[record["sequence"]].since:
-                evidence = f"not forgotten, and stream {record['sequence']} of the same life came in its lane"
+                evidence = f"not forgotten, and stream {record['sequence']} of the same life came in its stream"
                 self._at(record, "claims", evidence, sequence)
         for record, first, last in receiver.holes:
             self._judge_hole(record, first, last, receiver.sequences[record["sequence"]])
@@ -524,16 +524,16 @@ class LaneJudge(LaneReporter):
                 self._at(self._last[node], "duplicates_delivered", evidence, sequence, number=first, last=last)
 
     @staticmethod
-    def _to_receiver(handle: Callable[[Incoming, Record], None]) -> Callable[[LaneJudge, Record], None]:
+    def _to_receiver(handle: Callable[[Incoming, Record], None]) -> Callable[[StreamJudge, Record], None]:
         """What only the receiving side of the record's node has to know."""
         return lambda self, record: handle(self._receiver(record["node"]), record)
 
     @staticmethod
-    def _to_sender(handle: Callable[[Outgoing, Record], None]) -> Callable[[LaneJudge, Record], None]:
+    def _to_sender(handle: Callable[[Outgoing, Record], None]) -> Callable[[StreamJudge, Record], None]:
         """What only the sending side of the record's node has to know."""
         return lambda self, record: handle(self._sender(record["node"]), record)
 
-    _SEES: ClassVar[dict[str, Callable[[LaneJudge, Record], None]]] = {
+    _SEES: ClassVar[dict[str, Callable[[StreamJudge, Record], None]]] = {
         "queued": _on_queued,
         "removed": _on_removed,
         "packet_sent": _on_sent,

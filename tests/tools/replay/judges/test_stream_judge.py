@@ -1,4 +1,4 @@
-"""What a lane promises over all its nodes."""
+"""What a stream promises over all its nodes."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """What a node knows of one incoming stream: how far it has come, and what is owed for it.
 
-[MS-MQQB] 3.1.1.1.1 calls this an incoming transactional transfer; express and recoverable streams are kept beside them,
+[MS-MQQB] 3.1.1.1.1 calls this an incoming transactional stream; express and recoverable streams are kept beside them,
 with a filter of duplicates in place of a position.
 """
 
@@ -9,6 +9,7 @@ from struct import Struct
 from triack.base.commit import PositionRow
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
+from triack.base.names import StreamId
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Position
 from triack.ordering.order_settings import OrderSettings
@@ -16,7 +17,7 @@ from triack.ordering.rejections import Rejections
 from triack.ordering.wire import SequenceHeader
 from triack.queues.peers.link import Conversation
 
-__all__ = ["Arrival", "IncomingTransfer"]
+__all__ = ["Arrival", "IncomingStream"]
 
 _LENGTH = Struct("!I")
 
@@ -34,8 +35,8 @@ _NO_FILTER = DuplicateFilter()
 """The same for streams that have positions."""
 
 
-class IncomingTransfer:
-    """One incoming stream, named for ever by the id of its origin and the origin's number of the lane.
+class IncomingStream:
+    """One incoming stream, named for ever by the id of its origin and the origin's number of the stream.
 
     Attributes:
         ordered: whether it is transactional, a sequence with positions.
@@ -61,8 +62,8 @@ class IncomingTransfer:
         "filter",
         "has_ended",
         "heard",
-        "lane",
         "may_send",
+        "number",
         "ordered",
         "origin",
         "queue",
@@ -74,10 +75,10 @@ class IncomingTransfer:
     )
 
     def __init__(
-        self, origin: bytes, lane: int, queue: str, delivery: Delivery, settings: OrderSettings, begun: int = 0
+        self, origin: bytes, stream: int, queue: str, delivery: Delivery, settings: OrderSettings, begun: int = 0
     ) -> None:
         self.origin = origin
-        self.lane = lane
+        self.number = stream
         self.queue = queue
         self.delivery = delivery
         self.ordered = delivery is Delivery.TRANSACTIONAL
@@ -95,24 +96,24 @@ class IncomingTransfer:
         self.refused_from: int | None = None
 
     @classmethod
-    def restore(cls, row: PositionRow, settings: OrderSettings) -> "IncomingTransfer":
+    def restore(cls, row: PositionRow, settings: OrderSettings) -> "IncomingStream":
         """Take what the store has.
 
         Raises:
             StoreDamaged: the filter in it is none.
         """
-        transfer = cls(row.origin, row.lane, row.queue, Delivery(row.delivery), settings, row.sequence)
-        if transfer.ordered:
-            transfer.sequence = IncomingSequence(settings, (row.sequence, row.number))
-            transfer.rejections = Rejections.decode(row.filter)
-            transfer.refused_from = transfer.rejections.lowest
-            return transfer
+        stream = cls(row.origin, row.stream, row.queue, Delivery(row.delivery), settings, row.sequence)
+        if stream.ordered:
+            stream.sequence = IncomingSequence(settings, (row.sequence, row.number))
+            stream.rejections = Rejections.decode(row.filter)
+            stream.refused_from = stream.rejections.lowest
+            return stream
         if len(row.filter) < _LENGTH.size:
             raise StoreDamaged("incoming stream: too short")
         at = _LENGTH.size + _LENGTH.unpack_from(row.filter)[0]
-        transfer.rejections = Rejections.decode(row.filter[_LENGTH.size : at])
-        transfer.filter = DuplicateFilter.decode(row.filter[at:])
-        return transfer
+        stream.rejections = Rejections.decode(row.filter[_LENGTH.size : at])
+        stream.filter = DuplicateFilter.decode(row.filter[at:])
+        return stream
 
     @property
     def stopped(self) -> bool:
@@ -198,10 +199,15 @@ class IncomingTransfer:
             # What was held back by it may be said now.
             self.sequence.ack.handle_request()
 
+    @property
+    def id(self) -> StreamId:
+        """Which stream it is."""
+        return StreamId(self.origin, self.number)
+
     def row(self) -> PositionRow:
         """Its state as the store keeps it."""
         sequence, number = self.sequence.position if self.ordered else (self.filter.sequence, 0)
         blob = self.rejections.encode()
         if not self.ordered:
             blob = _LENGTH.pack(len(blob)) + blob + self.filter.encode()
-        return PositionRow(self.origin, self.lane, self.delivery, self.queue, sequence, number, blob)
+        return PositionRow(self.origin, self.number, self.delivery, self.queue, sequence, number, blob)

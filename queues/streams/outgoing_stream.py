@@ -6,10 +6,10 @@ It packs what is submitted into packets, gives them to the outgoing sequence, an
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from triack.base.commit import OutgoingIndex, OutgoingQueueRow
+from triack.base.commit import OutgoingIndex, OutgoingStreamRow
 from triack.base.delivery import DURABLE, Delivery
 from triack.ordering.order_settings import OrderSettings
-from triack.ordering.outgoing import Entry, OutgoingSequence
+from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.ordering.wire import header_bytes
 from triack.queues.deadlines import Deadlines
 from triack.queues.packing import Outgoing, Packed, pack
@@ -17,7 +17,7 @@ from triack.queues.stages import Stage, StageTracker
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.stream_state import StreamState
 
-__all__ = ["OutgoingQueue", "Row"]
+__all__ = ["OutgoingStream", "Row"]
 
 
 class Row(NamedTuple):
@@ -28,11 +28,11 @@ class Row(NamedTuple):
     messages: int
 
 
-class OutgoingQueue:
+class OutgoingStream:
     """One outgoing queue.
 
     Args:
-        lane: its number, unique in this node; with the id of its sequence unique for ever.
+        stream_number: its number, unique in this node; with the id of its sequence unique for ever.
         peer: whose its queue is, by name; empty for a queue of this node.
         queue: name of the destination queue.
         delivery: class of all its messages.
@@ -57,7 +57,6 @@ class OutgoingQueue:
         "committing",
         "delivery",
         "durable",
-        "lane",
         "life",
         "numbered",
         "peer",
@@ -69,13 +68,14 @@ class OutgoingQueue:
         "senders",
         "sequence",
         "stages",
+        "stream_number",
         "submitted",
         "unacked_bytes",
     )
 
     def __init__(
         self,
-        lane: int,
+        stream: int,
         peer: str,
         queue: str,
         delivery: Delivery,
@@ -86,7 +86,7 @@ class OutgoingQueue:
         settings: OrderSettings,
         messages_per_packet: int | None = None,
     ) -> None:
-        self.lane = lane
+        self.stream_number = stream
         self.peer = peer
         self.queue = queue
         self.delivery = delivery
@@ -108,11 +108,11 @@ class OutgoingQueue:
         self._expiries = Deadlines[int]()
         self._messages_per_packet = messages_per_packet
 
-    def row(self) -> OutgoingQueueRow:
+    def row(self) -> OutgoingStreamRow:
         """Its stream as the store keeps it."""
         sequence = self.sequence
-        return OutgoingQueueRow(
-            self.lane, self.peer, self.queue, self.delivery, sequence.sequence, sequence.next_number
+        return OutgoingStreamRow(
+            self.stream_number, self.peer, self.queue, self.delivery, sequence.sequence, sequence.next_number
         )
 
     def fit(self, content_bytes: int) -> None:
@@ -161,7 +161,7 @@ class OutgoingQueue:
         del self._blocks[:-1]
         return packed
 
-    def poll_packets(self, now_ms: int) -> list[Entry]:
+    def poll_packets(self, now_ms: int) -> list[StreamPacket]:
         """Make packets of all that was submitted: numbered, and not yet in the sequence."""
         messages, self.pending = self.pending, []
         self.pending_bytes = 0
@@ -170,12 +170,12 @@ class OutgoingQueue:
         self.sequence.next_number += len(packed)
         self.committing += len(packed)
         ticket = self.submitted - len(messages)
-        entries: list[Entry] = []
+        entries: list[StreamPacket] = []
         # Many are as long as each other, and may wait for long: of each length there is one number.
         lengths: dict[int, int] = {}
         for item in packed:
             size_bytes = lengths.setdefault(len(item.body), len(item.body))
-            entry = Entry(number, item.body, size_bytes, item.messages, ticket, item.tickets, item.reach_by_ms)
+            entry = StreamPacket(number, item.body, size_bytes, item.messages, ticket, item.tickets, item.reach_by_ms)
             entry.asks = item.asks
             entries.append(entry)
             number += 1
@@ -183,7 +183,7 @@ class OutgoingQueue:
             ticket += item.messages
         return entries
 
-    def start(self, entries: list[Entry]) -> None:
+    def start(self, entries: list[StreamPacket]) -> None:
         """The packets are durable, or need not be: send them."""
         self.committing -= len(entries)
         self._append(entries)
@@ -194,12 +194,12 @@ class OutgoingQueue:
         """Take a packet that the store still has; its messages have the tickets before those of this start."""
         # Every fragment of a message has its ticket, as in ``poll_packets``.
         tickets = max(1, row.messages)
-        entry = Entry(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
+        entry = StreamPacket(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
         self.submitted += row.messages
         self.numbered = self.stages.queued = self.recovered = self.submitted
         self._append([entry])
 
-    def _append(self, entries: list[Entry]) -> None:
+    def _append(self, entries: list[StreamPacket]) -> None:
         self.stages.add(entries)
         self.sequence.append(entries)
         self.unacked_bytes += sum([entry.size_bytes for entry in entries])
@@ -207,7 +207,7 @@ class OutgoingQueue:
             if entry.reach_by_ms:
                 self._expiries.set(entry.number, entry.reach_by_ms)
 
-    def handle_freed(self, entries: list[Entry]) -> None:
+    def handle_freed(self, entries: list[StreamPacket]) -> None:
         """The sequence has let packets go."""
         for entry in entries:
             self.unacked_bytes -= entry.size_bytes
@@ -219,7 +219,7 @@ class OutgoingQueue:
             for entry in entries:
                 reader.handle_acked(entry.first_ticket, entry.messages, entry.size_bytes, asks=entry.asks)
 
-    def handle_removed(self, entry: Entry, reason: str) -> None:
+    def handle_removed(self, entry: StreamPacket, reason: str) -> None:
         """A packet will never be delivered; ``handle_freed`` follows."""
         self.stages.handle_removed(entry, reason)
         for reader in self.readers:
@@ -239,7 +239,7 @@ class OutgoingQueue:
             at = max(at, entry.first_ticket + entry.tickets)
         yield from self.stages.fates(range(at, self.stages.queued))
 
-    def poll_expired(self, now_ms: int, most: int) -> list[Entry]:
+    def poll_expired(self, now_ms: int, most: int) -> list[StreamPacket]:
         """Packets whose time to reach the queue has run out; ``next_expiry_ms`` has passed while there are more."""
         entries = self.sequence.entries
         return [entries[number] for number in self._expiries.poll_due(now_ms, most) if number in entries]

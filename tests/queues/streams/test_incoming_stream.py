@@ -8,21 +8,21 @@ from triack.base.units import SECOND
 from triack.ordering.incoming import Position
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.wire import SequenceHeader
-from triack.queues.streams.incoming_transfer import IncomingTransfer
+from triack.queues.streams.incoming_stream import IncomingStream
 
 ORIGIN = b"o" * 16
 SETTINGS = OrderSettings()
 
 
-def transfer(delivery: Delivery = Delivery.TRANSACTIONAL) -> IncomingTransfer:
-    return IncomingTransfer(ORIGIN, 3, "q", delivery, SETTINGS)
+def new_stream(delivery: Delivery = Delivery.TRANSACTIONAL) -> IncomingStream:
+    return IncomingStream(ORIGIN, 3, "q", delivery, SETTINGS)
 
 
 def packet(number: int, *, asks: bool = False) -> SequenceHeader:
     return SequenceHeader(ORIGIN, 3, 1, number, number - 1, "q", asks, b"")
 
 
-def take(stream: IncomingTransfer, *numbers: int, asks: bool = False) -> None:
+def take(stream: IncomingStream, *numbers: int, asks: bool = False) -> None:
     """Accept packets of an ordered stream."""
     for number in numbers:
         stream.sequence.handle_packet(packet(number, asks=asks), (None, number), 0)  # type: ignore[arg-type]
@@ -30,7 +30,7 @@ def take(stream: IncomingTransfer, *numbers: int, asks: bool = False) -> None:
 
 def test_nothing_is_owed_before_anything_is_durable() -> None:
     """However urgently it is asked for."""
-    stream = transfer()
+    stream = new_stream()
     take(stream, 1, 2, asks=True)
     assert stream.sequence.ack.due
     assert not stream.owes_ack
@@ -40,7 +40,7 @@ def test_nothing_is_owed_before_anything_is_durable() -> None:
 
 def test_nothing_is_owed_for_what_only_waits() -> None:
     """The first packet is still on its way: there is no position to speak of."""
-    stream = transfer()
+    stream = new_stream()
     take(stream, 2, asks=True)
     assert stream.sequence.ack.due
     assert not stream.owes_ack
@@ -48,7 +48,7 @@ def test_nothing_is_owed_for_what_only_waits() -> None:
 
 def test_nothing_is_owed_before_it_is_due() -> None:
     """The burst may go on."""
-    stream = transfer()
+    stream = new_stream()
     take(stream, 1)
     stream.sequence.handle_committed((1, 1))
     assert not stream.owes_ack
@@ -62,7 +62,7 @@ def test_nothing_is_owed_before_it_is_due() -> None:
 )
 def test_half_of_it_is_owed_once(acked: Position, committed: Position, owes: bool) -> None:
     """While four are accepted and not all are durable, only what is new is said; all of it, as often as asked."""
-    stream = transfer()
+    stream = new_stream()
     take(stream, 1, 2, 3, 4, asks=True)
     stream.acked = acked
     stream.sequence.handle_committed(committed)
@@ -71,10 +71,10 @@ def test_half_of_it_is_owed_once(acked: Position, committed: Position, owes: boo
 
 def test_an_ordered_stream_comes_back_at_its_position() -> None:
     """And owes nothing until it is asked: perhaps everything was said."""
-    stream = transfer()
+    stream = new_stream()
     take(stream, 1, 2, 3)
-    again = IncomingTransfer.restore(stream.row(), SETTINGS)
-    assert (again.origin, again.lane, again.queue, again.delivery) == (ORIGIN, 3, "q", Delivery.TRANSACTIONAL)
+    again = IncomingStream.restore(stream.row(), SETTINGS)
+    assert (again.origin, again.number, again.queue, again.delivery) == (ORIGIN, 3, "q", Delivery.TRANSACTIONAL)
     assert again.sequence.position == again.sequence.committed == (1, 3)
     assert again.ordered
     assert (again.owes_ack, again.via, again.acked) == (False, None, (0, 0))
@@ -86,16 +86,16 @@ def test_an_ordered_stream_comes_back_at_its_position() -> None:
 @pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
 def test_an_unordered_stream_comes_back_with_what_it_has_seen(delivery: Delivery) -> None:
     """Gaps included."""
-    stream = transfer(delivery)
+    stream = new_stream(delivery)
     headers = {number: SequenceHeader(ORIGIN, 3, 1, number, 0, "q", False, b"") for number in (1, 2, 3, 5)}
     for number in (1, 2, 5):
         assert stream.filter.handle_packet(headers[number])
-    again = IncomingTransfer.restore(stream.row(), SETTINGS)
+    again = IncomingStream.restore(stream.row(), SETTINGS)
     assert not again.ordered
     assert [number for number, header in headers.items() if again.filter.handle_packet(header)] == [3]
 
 
 def test_a_filter_that_is_none_is_damage() -> None:
-    row = transfer(Delivery.RECOVERABLE).row()._replace(filter=b"\xff")
+    row = new_stream(Delivery.RECOVERABLE).row()._replace(filter=b"\xff")
     with pytest.raises(StoreDamaged):
-        IncomingTransfer.restore(row, SETTINGS)
+        IncomingStream.restore(row, SETTINGS)

@@ -3,28 +3,28 @@
 from dataclasses import dataclass
 
 from triack.base.reasons import EXPIRED, DeadReason
-from triack.ordering.outgoing import Entry, EntryState
+from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.queues.packing import Properties, Unpacked, unpack_pieces
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["GivenUp"]
+__all__ = ["DeadMessage"]
 
 
 @dataclass(slots=True)
-class GivenUp:
+class DeadMessage:
     """The packets of one message, or the one packet of several, that will be sent no more, and why.
 
     They wait for their bodies. Until their letter is made, their destination may still free or refuse them.
     """
 
-    outgoing: OutgoingQueue
-    entries: list[Entry]
+    outgoing: OutgoingStream
+    entries: list[StreamPacket]
     reason: str
 
     @property
     def is_freed(self) -> bool:
         """Whether they were acknowledged after all. The packets of one message are freed together."""
-        return self.entries[0].state is EntryState.DONE
+        return self.entries[0].state is StreamPacketState.DONE
 
     @property
     def is_here(self) -> bool:
@@ -50,7 +50,7 @@ class GivenUp:
         What an earlier life of this node had queued it may have sent: nobody wrote that down.
         """
         sends = max(entry.sends for entry in self.entries)
-        rejected = self.entries[0].state is EntryState.REJECTED
+        rejected = self.entries[0].state is StreamPacketState.REJECTED
         # What an earlier process of the destination took of an express stream, its disk does not say.
         definite = rejected and (self.outgoing.durable or sends == 1)
         return {

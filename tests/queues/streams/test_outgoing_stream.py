@@ -95,7 +95,7 @@ def test_packets_that_expire_together_come_a_few_at_a_time() -> None:
     assert outgoing.next_expiry_ms is None
 
 
-def test_a_lane_is_busy_until_everything_is_freed() -> None:
+def test_a_stream_is_busy_until_everything_is_freed() -> None:
     """GroupCommit, waiting or unacknowledged."""
     outgoing = make_outgoing()
     assert not outgoing.busy

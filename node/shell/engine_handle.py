@@ -51,11 +51,11 @@ from triack.queues.peers.session_settings import largest_window
 from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.ack_events import AckEvents
-from triack.queues.streams.outgoing_queue import OutgoingQueue, Row
+from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.queues.streams.stream_state import StreamState
 from triack.transport.address import Destination
 
-__all__ = ["MESSAGE_OVERHEAD_BYTES", "Port", "Prepared", "PreparedList"]
+__all__ = ["MESSAGE_OVERHEAD_BYTES", "EngineHandle", "Prepared", "PreparedList"]
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ TURN_MESSAGES = 256
 MESSAGE_OVERHEAD_BYTES = 64
 """What a message counts for beside its body in limits on memory: about what Python needs to keep it."""
 
-Prepared = tuple[OutgoingQueue, bytes | Outgoing, int]
+Prepared = tuple[OutgoingStream, bytes | Outgoing, int]
 """A message that was checked: where it goes, what goes, and how many bytes of memory it counts for."""
 
 
@@ -75,7 +75,7 @@ class PreparedList:
     """Messages that were checked: where they go, their bodies, and what all of them have beside the body."""
 
     destination: str
-    outgoing: OutgoingQueue
+    outgoing: OutgoingStream
     bodies: list[bytes]
     shared: Outgoing | None
 
@@ -91,7 +91,7 @@ class PreparedList:
         ]
 
 
-class Port:
+class EngineHandle:
     """A running node, as consumers, receipts, transactions and the control socket see it.
 
     Args:
@@ -142,7 +142,7 @@ class Port:
         self._fixed_queues = fixed_queues
         self._state = {key: value for key, value in state.items() if not key.startswith(OWN_STATE)}
         self._handlers: set[asyncio.Task[None]] = set()
-        self._outgoing: dict[tuple[str, Delivery], OutgoingQueue] = {}
+        self._outgoing: dict[tuple[str, Delivery], OutgoingStream] = {}
         self.enrolling = driver.enrolling = Enrolling(
             name,
             [announced] if announced else [],
@@ -154,7 +154,7 @@ class Port:
 
     # ---- sending
 
-    def outgoing_queue(self, destination: str, delivery: Delivery) -> OutgoingQueue:
+    def outgoing_stream(self, destination: str, delivery: Delivery) -> OutgoingStream:
         """The outgoing queue to a destination, of a class.
 
         Raises:
@@ -168,11 +168,11 @@ class Port:
             return self._find_outgoing(destination, delivery)
         return found if found.life is StreamState.LIVE else self._find_outgoing(destination, delivery)
 
-    def current(self, outgoing: OutgoingQueue) -> OutgoingQueue:
+    def current(self, outgoing: OutgoingStream) -> OutgoingStream:
         """The outgoing queue that leads where this one does: its stream may have ended while its owner waited."""
         return self._engine.current(outgoing)
 
-    def _find_outgoing(self, destination: str, delivery: Delivery) -> OutgoingQueue:
+    def _find_outgoing(self, destination: str, delivery: Delivery) -> OutgoingStream:
         target = self.check_way(destination, delivery)
         if not isinstance(target, RemoteQueue):
             self.mailbox(target.name)
@@ -183,7 +183,7 @@ class Port:
         return found
 
     def check_way(self, destination: object, delivery: object) -> Target:
-        """What a destination means. Makes nothing; raises as ``outgoing_queue``."""
+        """What a destination means. Makes nothing; raises as ``outgoing_stream``."""
         if not isinstance(destination, str) or not isinstance(delivery, Delivery):
             raise UsageError(
                 f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
@@ -236,7 +236,7 @@ class Port:
     def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: MessageProperties) -> Prepared:
         """Check a message before it is accepted; see ``Node.send`` for arguments and errors."""
         self.check_alive()
-        outgoing = self.outgoing_queue(destination, delivery)
+        outgoing = self.outgoing_stream(destination, delivery)
         if type(body) is not bytes:
             body = as_bytes(destination, body)
         check_size(destination, body)
@@ -259,7 +259,7 @@ class Port:
     ) -> PreparedList:
         """Check a list before any of it is accepted; see ``Node.send_many`` for arguments and errors."""
         self.check_alive()
-        outgoing = self.outgoing_queue(destination, delivery)
+        outgoing = self.outgoing_stream(destination, delivery)
         check_kind(f"send to {destination}: bodies", bodies, Iterable)
         checked = [body if type(body) is bytes else as_bytes(destination, body) for body in bodies]
         check_size(destination, max(checked, key=len, default=b""))
@@ -278,12 +278,12 @@ class Port:
             return False
         return self._engine.outbox.keys.find(outgoing, message.key, self._wall_ms()) is not None
 
-    def _check_taken(self, destination: str, outgoing: OutgoingQueue) -> None:
+    def _check_taken(self, destination: str, outgoing: OutgoingStream) -> None:
         if outgoing.durable and self._engine.inbox.admission.store_low:
             raise NoRoom(f"send to {destination}: the disk of node {self.name} has less room than its reserve")
         self._check_refused(destination, outgoing)
 
-    def _check_refused(self, destination: str, outgoing: OutgoingQueue) -> None:
+    def _check_refused(self, destination: str, outgoing: OutgoingStream) -> None:
         if not outgoing.peer and self._engine.inbox.refuses(outgoing.queue, durable=outgoing.durable):
             raise QueueFull(f"send to {destination}: queue {outgoing.queue} has reached its quota and refuses more")
 
@@ -304,7 +304,7 @@ class Port:
         """Whether its outgoing queue takes the message; one that was accepted before needs no room."""
         return self._has_room(prepared[0]) or self._is_accepted(prepared)
 
-    def _has_room(self, outgoing: OutgoingQueue) -> bool:
+    def _has_room(self, outgoing: OutgoingStream) -> bool:
         return self._engine.outbox.room_bytes(outgoing) > 0
 
     async def wait_room(self, prepared: Prepared) -> None:
@@ -315,7 +315,7 @@ class Port:
         """The same for the next message of a list."""
         await self._wait_room(prepared.outgoing, lambda: self._has_room(prepared.outgoing))
 
-    async def _wait_room(self, outgoing: OutgoingQueue, has_room: Callable[[], bool]) -> None:
+    async def _wait_room(self, outgoing: OutgoingStream, has_room: Callable[[], bool]) -> None:
         self.turn = 0
         await asyncio.sleep(0)
         while not has_room():
@@ -323,7 +323,7 @@ class Port:
             self._check_refused(outgoing.queue, outgoing)
             await self._driver.next_round()
 
-    def may_go_on(self, outgoing: OutgoingQueue) -> bool:
+    def may_go_on(self, outgoing: OutgoingStream) -> bool:
         """Whether a sender may send one message more before it waits: there is room, and it is not others' turn."""
         self.turn += 1
         return self._has_room(outgoing) and (self.turn < TURN_MESSAGES or not self._has_had_turn())
@@ -365,42 +365,42 @@ class Port:
         self.wake()
         return ticket
 
-    def submit_once(self, outgoing: OutgoingQueue, message: Outgoing, size_bytes: int) -> Accepted:
+    def submit_once(self, outgoing: OutgoingStream, message: Outgoing, size_bytes: int) -> Accepted:
         """Accept a message with a key, unless one was accepted with it before. Returns that which was."""
         accepted = self._engine.submit_once(outgoing, message, size_bytes, self.clock())
         self.wake()
         return accepted
 
-    def unfinished_before(self, outgoing: OutgoingQueue, number: int) -> bool:
+    def unfinished_before(self, outgoing: OutgoingStream, number: int) -> bool:
         """Whether packets with lower numbers are still to be acknowledged."""
         return any(other < number for other in outgoing.sequence.entries)
 
     # ---- how far messages have come
 
-    def await_stage(self, outgoing: OutgoingQueue, ticket: int, stage: Stage, waiter: Waiter) -> None:
+    def await_stage(self, outgoing: OutgoingStream, ticket: int, stage: Stage, waiter: Waiter) -> None:
         """Call ``waiter`` when a message reaches a stage, or will never."""
         self._engine.await_stage(outgoing, ticket, stage, waiter)
         self.wake()
 
-    def reached_until(self, outgoing: OutgoingQueue, tickets: range, stage: Stage) -> int:
+    def reached_until(self, outgoing: OutgoingStream, tickets: range, stage: Stage) -> int:
         """The first of these messages that has not reached a stage, by its ticket; or the end."""
         return outgoing.stages.reached_until(tickets, stage)
 
-    def forget_stage(self, outgoing: OutgoingQueue, ticket: int, waiter: Waiter) -> None:
+    def forget_stage(self, outgoing: OutgoingStream, ticket: int, waiter: Waiter) -> None:
         """Nobody waits any more."""
         outgoing.stages.forget(ticket, waiter)
 
-    def halted(self, outgoing: OutgoingQueue) -> RollbackDetected | None:
+    def suspended(self, outgoing: OutgoingStream) -> RollbackDetected | None:
         """Why nothing is sent to that peer as long as this process runs, or None."""
-        return outgoing.stages.halted
+        return outgoing.stages.suspended
 
-    def waits_for(self, outgoing: OutgoingQueue) -> str:
+    def waits_for(self, outgoing: OutgoingStream) -> str:
         """What is missing for what there is for a queue to arrive, as stats have it; empty when nothing is known."""
         link = self._engine.outbox.links.get(outgoing.peer)
         missing = None if link is None else self._engine.handshakes.waits_for(link)
         return missing or self._engine.outbox.holds.of(outgoing) or ""
 
-    def watch(self, outgoing: OutgoingQueue, trigger: AckTrigger | None, wake: Callable[[], None]) -> AckEvents:
+    def watch(self, outgoing: OutgoingStream, trigger: AckTrigger | None, wake: Callable[[], None]) -> AckEvents:
         """Make the events of a new reader of an outgoing queue; ``wake`` is called when there are some."""
         self.check_alive()
         terms = None if trigger is None else terms_of(trigger, self._window)
@@ -449,9 +449,9 @@ class Port:
                     self.check_alive()
         except TimeoutError:
             raise WaitTimeout(f"{self._left()} on the way from node {self.name} after {timeout} s") from None
-        halted = next((outgoing.stages.halted for outgoing in self._engine.outbox.queues if outgoing.busy), None)
-        if halted is not None:
-            raise type(halted)(str(halted), peer=halted.peer, rolled_back=halted.rolled_back)
+        suspended = next((outgoing.stages.suspended for outgoing in self._engine.outbox.streams if outgoing.busy), None)
+        if suspended is not None:
+            raise type(suspended)(str(suspended), peer=suspended.peer, rolled_back=suspended.rolled_back)
 
     def _left(self) -> str:
         return f"still {count_by(left_behind(self._engine, stored=True) + left_behind(self._engine, stored=False))}"
@@ -623,7 +623,7 @@ class Port:
         """Whoever still waits for something of the node is told that it has ended."""
         # Who asked for a commit after the last one was begun gets this instead.
         self._engine.stop(NodeClosed(f"node {self.name} was closed"), self.clock())
-        for outgoing in self._engine.outbox.queues:
+        for outgoing in self._engine.outbox.streams:
             outgoing.stages.fail_all("node closed")
         for mailbox in self._engine.queues.mailboxes.values():
             mailbox.interrupt()

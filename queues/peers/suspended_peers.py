@@ -1,7 +1,7 @@
 """Peers that are spoken to no more, as their store, or ours, was rolled back; and the links that lead to them.
 
 Promise: who waits for such a peer is told why, now and whenever another link turns out to lead there; the operator is
-told once for each; and what strangers invent fills no memory. Who is to be halted is found out by ``handshake``.
+told once for each; and what strangers invent fills no memory. Who is to be suspended is found out by ``handshake``.
 """
 
 from collections import Counter
@@ -14,23 +14,23 @@ from triack.base.reasons import DropReason
 from triack.queues.peers.introduction import Introduction, RolledBack
 from triack.queues.peers.link import Link
 
-__all__ = ["HALTED_MAX", "HaltedPeers"]
+__all__ = ["SUSPENDED_MAX", "SuspendedPeers"]
 
-HALTED_MAX = 1_024
-"""Halted peers that no link of ours leads to and that are remembered: anyone can invent a node id. More are refused all
+SUSPENDED_MAX = 1_024
+"""Suspended peers that are remembered and that no link leads to: anyone can invent a node id. More are refused all
 the same."""
 
 _SIDES = {RolledBack.SENDER: "own", RolledBack.RECEIVER: "peer", RolledBack.UNKNOWN: "unknown"}
 
 
-class Halted(NamedTuple):
+class Suspended(NamedTuple):
     """A peer that is spoken to no more, and why."""
 
     rolled_back: RolledBack
     error: RollbackDetected
 
 
-class HaltedPeers:
+class SuspendedPeers:
     """Whom a node does not speak to, in this life of its process.
 
     Args:
@@ -49,7 +49,7 @@ class HaltedPeers:
         self._directory = directory
         self._drops = drops
         self._record = record
-        self._by_node: dict[bytes, Halted] = {}
+        self._by_node: dict[bytes, Suspended] = {}
         self._leading: dict[bytes, dict[Link, None]] = {}
         self._accused: set[str] = set()
         self._detected: list[RollbackDetected] = []
@@ -58,35 +58,35 @@ class HaltedPeers:
         return node_id in self._by_node
 
     def rolled_back(self, node_id: bytes) -> RolledBack:
-        """Whose store is the older copy, of a peer that is halted."""
+        """Whose store is the older copy, of a peer that is suspended."""
         return self._by_node[node_id].rolled_back
 
     @property
     def sides(self) -> dict[str, str]:
-        """Those that are halted: node id in hex, and whose store it is (own, peer, unknown)."""
-        return {node_id.hex(): halted.error.rolled_back for node_id, halted in self._by_node.items()}
+        """Those that are suspended: node id in hex, and whose store it is (own, peer, unknown)."""
+        return {node_id.hex(): suspended.error.rolled_back for node_id, suspended in self._by_node.items()}
 
     def add(self, peer: Introduction, name: str, rolled_back: RolledBack, now_ns: int) -> bool:
-        """Halt a peer. Returns whether it was not halted before, and is remembered."""
+        """Halt a peer. Returns whether it was not suspended before, and is remembered."""
         node_id = peer.node_id
         if node_id == self._node_id:
             rolled_back = RolledBack.SENDER
         if node_id in self._by_node:
             return False
         # A peer can invent nodes, but its quarrel is told once.
-        if node_id not in self._leading and (name in self._accused or len(self._by_node) >= HALTED_MAX):
-            self._drops[DropReason.HALTED_OVERFLOW] += 1
+        if node_id not in self._leading and (name in self._accused or len(self._by_node) >= SUSPENDED_MAX):
+            self._drops[DropReason.SUSPENDED_OVERFLOW] += 1
             return False
         if self._directory.named(name) is not None:
             self._accused.add(name)
-        halted = self._by_node[node_id] = Halted(rolled_back, self._explain(peer, name, rolled_back))
-        self._detected.append(halted.error)
+        suspended = self._by_node[node_id] = Suspended(rolled_back, self._explain(peer, name, rolled_back))
+        self._detected.append(suspended.error)
         self._record(
             "rollback_detected",
             now_ns,
             peer=node_id.hex(),
             peer_name=name,
-            rolled_back=halted.error.rolled_back,
+            rolled_back=suspended.error.rolled_back,
         )
         return True
 
@@ -104,7 +104,7 @@ class HaltedPeers:
         return RollbackDetected(what, peer=peer.node_id.hex(), rolled_back=side)
 
     def stop_links(self, node_id: bytes, *, told: bool) -> None:
-        """Stop the links that lead to a peer, if it is halted. ``told``: it knows."""
+        """Stop the links that lead to a peer, if it is suspended. ``told``: it knows."""
         for link in list(self._leading.get(node_id, ())):
             link.halt(self._by_node[node_id].error, told=told)
 
@@ -118,8 +118,8 @@ class HaltedPeers:
             self._leading.pop(link.peer_id, None)
         self._leading.setdefault(node_id, {})[link] = None
         link.peer_id = node_id
-        halted = self._by_node.get(node_id)
-        link.halt(None if halted is None else halted.error, told=False)
+        suspended = self._by_node.get(node_id)
+        link.halt(None if suspended is None else suspended.error, told=False)
 
     def take_detected(self) -> list[RollbackDetected]:
         """Rollbacks found since the last call, one for each peer."""

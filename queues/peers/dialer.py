@@ -14,7 +14,7 @@ from triack.base.peers import Peer
 from triack.base.units import SECOND, in_ns
 from triack.queues.node_settings import Reconnect
 
-__all__ = ["Calling", "WaitsFor"]
+__all__ = ["Dialer", "WaitsFor"]
 
 FIRST_TRY_NS = 1 * SECOND
 """How long a peer with several addresses is called at each of them, the first time round: time for three connects.
@@ -54,7 +54,7 @@ class WaitsFor(StrEnum):
     """One of the two stores is an older copy: nothing is exchanged until the right one is there."""
 
 
-class Calling:
+class Dialer:
     """How one peer is called.
 
     Args:

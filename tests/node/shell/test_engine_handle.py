@@ -10,7 +10,7 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, bodies, make, until
 from triack.node.node import port_of
-from triack.node.shell.port import TURN_MESSAGES
+from triack.node.shell.engine_handle import TURN_MESSAGES
 
 NOWHERE = "udp://127.0.0.1:9/q"
 VERBS = {
@@ -38,9 +38,9 @@ async def test_destinations_of_one_queue_share_what_they_send_by() -> None:
     """By peer name or by address: one stream, in order; another class is another one."""
     async with make(peers={"b": "udp://127.0.0.1:9"}) as node:
         port = port_of(node)
-        by_name, by_address = (port.outgoing_queue(at, triack.TRANSACTIONAL) for at in ("b/q", NOWHERE))
+        by_name, by_address = (port.outgoing_stream(at, triack.TRANSACTIONAL) for at in ("b/q", NOWHERE))
         assert by_name is by_address
-        assert port.outgoing_queue("b/q", triack.EXPRESS) is not by_name
+        assert port.outgoing_stream("b/q", triack.EXPRESS) is not by_name
 
 
 async def test_who_sends_at_once_sends_in_the_order_of_the_calls() -> None:
@@ -78,7 +78,7 @@ async def test_packets_of_an_earlier_life_are_waited_for(tmp_path: Path) -> None
         await (await a.send(destination, b"old")).queued(WAIT)
     async with make("a", tmp_path / "a") as a:
         port = port_of(a)
-        outgoing = port.outgoing_queue(destination, triack.TRANSACTIONAL)
+        outgoing = port.outgoing_stream(destination, triack.TRANSACTIONAL)
         end = outgoing.sequence.next_number
         assert port.unfinished_before(outgoing, end)
         async with triack.open("b", data=tmp_path / "b", listen=address, insecure=True):

@@ -11,21 +11,21 @@ from itertools import islice
 
 from triack.base.commit import key_of
 from triack.base.reasons import DeadReason
-from triack.ordering.outgoing import Entry, EntryState
+from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.packing import Outgoing, Unpacked
 from triack.queues.streams.accepted_keys import AcceptedKeys
+from triack.queues.streams.dead_message import DeadMessage
 from triack.queues.streams.departure_records import DepartureRecords
-from triack.queues.streams.given_up import GivenUp
 from triack.queues.streams.group_commit import Turn
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["GivingUp"]
+__all__ = ["DeadLettering"]
 
-_GIVEN_UP = (EntryState.GIVEN_UP, EntryState.REJECTED)
+_GIVEN_UP = (StreamPacketState.GIVEN_UP, StreamPacketState.REJECTED)
 
 
-class GivingUp:
+class DeadLettering:
     """What an outbox has given up.
 
     Args:
@@ -51,36 +51,36 @@ class GivingUp:
         self._records = records
         self._keys = keys
         self._put_dead_letter = put_dead_letter
-        self.waiting: deque[GivenUp] = deque()
-        self._unnoted: list[GivenUp] = []
+        self.waiting: deque[DeadMessage] = deque()
+        self._unnoted: list[DeadMessage] = []
 
     # ---- what begins it
 
-    def give_up(self, outgoing: OutgoingQueue, entry: Entry, reason: str) -> None:
+    def give_up(self, outgoing: OutgoingStream, entry: StreamPacket, reason: str) -> None:
         """Send the message that a packet is part of no more; it becomes a dead letter when its bodies are here."""
         if entry.state not in _GIVEN_UP:
             entries = outgoing.sequence.message_of(entry)
             outgoing.sequence.give_up(entries)
-            self._put(GivenUp(outgoing, entries, reason))
+            self._put(DeadMessage(outgoing, entries, reason))
 
-    def reject(self, outgoing: OutgoingQueue, entry: Entry, reason: str) -> list[Entry]:
+    def reject(self, outgoing: OutgoingStream, entry: StreamPacket, reason: str) -> list[StreamPacket]:
         """Its destination will never take a packet, nor any of its message. Returns the packets of that."""
         entries = outgoing.sequence.message_of(entry)
         # One that has expired before is on its way to the dead-letter queue already; now it is known not to have come.
-        is_new = entry.state is not EntryState.GIVEN_UP
+        is_new = entry.state is not StreamPacketState.GIVEN_UP
         outgoing.sequence.reject(entries)
         if is_new:
-            self._put(GivenUp(outgoing, entries, reason))
+            self._put(DeadMessage(outgoing, entries, reason))
         return entries
 
-    def purge(self, outgoing: OutgoingQueue) -> list[Entry]:
+    def purge(self, outgoing: OutgoingStream) -> list[StreamPacket]:
         """Send nothing more of what waits in an outgoing queue. Returns the packets, which become dead letters."""
         entries = [entry for entry in outgoing.sequence.entries.values() if entry.state not in _GIVEN_UP]
         for entry in entries:
             self.give_up(outgoing, entry, DeadReason.PURGED)
         return entries
 
-    def _put(self, item: GivenUp) -> None:
+    def _put(self, item: DeadMessage) -> None:
         self.waiting.append(item)
         self._unnoted.append(item)
 
@@ -96,7 +96,7 @@ class GivingUp:
             if not item.is_freed:
                 self._records.removed(item, now_ns)
 
-    def missing(self, most: int) -> Iterator[tuple[OutgoingQueue, Entry]]:
+    def missing(self, most: int) -> Iterator[tuple[OutgoingStream, StreamPacket]]:
         """Packets of the next messages, at most so many of these, whose bodies only the disk has."""
         for item in islice(self.waiting, most):
             if not item.is_freed:
@@ -116,7 +116,7 @@ class GivingUp:
             letters += len(content.bodies)
             self._dead_letter(item, content, turn)
 
-    def _dead_letter(self, item: GivenUp, content: Unpacked, turn: Turn) -> None:
+    def _dead_letter(self, item: DeadMessage, content: Unpacked, turn: Turn) -> None:
         outgoing, entries = item.outgoing, item.entries
         added = item.properties
         for index, body in enumerate(content.bodies):
@@ -125,6 +125,9 @@ class GivingUp:
             self._put_dead_letter(letter, self._node_id, ordinal, turn)
             self._keys.handle_dead(ordinal, item.reason, turn.commit)
         if outgoing.durable:
-            span = (key_of(outgoing.lane, entries[0].number), key_of(outgoing.lane, entries[-1].number))
+            span = (
+                key_of(outgoing.stream_number, entries[0].number),
+                key_of(outgoing.stream_number, entries[-1].number),
+            )
             turn.commit.outgoing_deletes.append(span)
         turn.departures.dead_lettered.append((outgoing, entries, item.reason))

@@ -15,7 +15,7 @@ from triack.base.errors import QueueNotFound, UsageError
 from triack.base.names import what_else
 from triack.node.handles.message import absolute
 from triack.node.shell.driver import Driver
-from triack.node.shell.port import MESSAGE_OVERHEAD_BYTES, Port
+from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.resolver import RemoteQueue
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
@@ -32,19 +32,19 @@ from triack.queues.manager.browse import (
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.jobs import Look
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing
-from triack.queues.streams.outgoing_queue import OutgoingQueue
+from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.transport.address import Destination
 
-__all__ = ["PAGE_MESSAGES", "Steering", "as_ids"]
+__all__ = ["PAGE_MESSAGES", "QueueAdmin", "as_ids"]
 
 PAGE_MESSAGES = 256
 """Messages looked at, or moved in one commit, at a time: a few milliseconds of work."""
 
-Route = Callable[[BrowsedMessage], tuple[OutgoingQueue, Outgoing] | None]
+Route = Callable[[BrowsedMessage], tuple[OutgoingStream, Outgoing] | None]
 """Where a message goes, and as what; None for one that stays."""
 
 
-class Steering:
+class QueueAdmin:
     """What an operator does with queues.
 
     Args:
@@ -54,7 +54,7 @@ class Steering:
         clock: the monotonic clock, in nanoseconds.
     """
 
-    def __init__(self, port: Port, engine: Engine, driver: Driver, clock: Callable[[], int]) -> None:
+    def __init__(self, port: EngineHandle, engine: Engine, driver: Driver, clock: Callable[[], int]) -> None:
         self._port = port
         self._engine = engine
         self._driver = driver
@@ -112,15 +112,15 @@ class Steering:
             raise error
         return look.bodies
 
-    def _find(self, queue: object) -> Mailbox | list[OutgoingQueue]:
+    def _find(self, queue: object) -> Mailbox | list[OutgoingStream]:
         """A queue of this node, or the outgoing queues to a destination, one for each class. Raises QueueNotFound."""
         if not isinstance(queue, str):
             raise UsageError(f"look into {queue!r}: the name of a queue is text")
         mailboxes = self._engine.queues.mailboxes
         if queue in mailboxes:
             return mailboxes[queue]
-        on_the_way: dict[str, list[OutgoingQueue]] = {}
-        for outgoing in sorted(self._engine.outbox.queues, key=lambda it: it.lane):
+        on_the_way: dict[str, list[OutgoingStream]] = {}
+        for outgoing in sorted(self._engine.outbox.streams, key=lambda it: it.stream_number):
             if outgoing.peer:
                 on_the_way.setdefault(outgoing.destination, []).append(outgoing)
         found = on_the_way.get(self._canonical(queue))
@@ -154,7 +154,7 @@ class Steering:
     async def requeue(self, ids: Collection[str] | None) -> int:
         """See ``Node.requeue``."""
 
-        def route(message: BrowsedMessage) -> tuple[OutgoingQueue, Outgoing] | None:
+        def route(message: BrowsedMessage) -> tuple[OutgoingStream, Outgoing] | None:
             if message.destination is None:
                 if ids is None:
                     return None
@@ -173,9 +173,9 @@ class Steering:
         """See ``Node.move``."""
         self._port.check_way(destination, Delivery.TRANSACTIONAL)
         # Made for the first message, and for none it is not.
-        way = cache(partial(self._port.outgoing_queue, destination, Delivery.TRANSACTIONAL))
+        way = cache(partial(self._port.outgoing_stream, destination, Delivery.TRANSACTIONAL))
 
-        def route(message: BrowsedMessage) -> tuple[OutgoingQueue, Outgoing]:
+        def route(message: BrowsedMessage) -> tuple[OutgoingStream, Outgoing]:
             receive_by_ms = round((message.receive_by or 0) * 1_000)
             properties = self._properties_of(message) or None
             return way(), Outgoing(message.body, properties, receive_by_ms=receive_by_ms)
@@ -188,12 +188,12 @@ class Steering:
         reply_to = absolute(message.properties.get("reply_to"), sender)
         return {**message.properties, **({"reply_to": reply_to} if reply_to else {})}
 
-    def _way_to(self, destination: str) -> OutgoingQueue:
+    def _way_to(self, destination: str) -> OutgoingStream:
         # It went there before, by whatever name, and need not be among the peers that are known now.
-        for known in self._engine.outbox.queues:
+        for known in self._engine.outbox.streams:
             if known.peer and known.destination == destination:
-                return self._engine.outgoing_queue(known.peer, known.queue, Delivery.TRANSACTIONAL)
-        return self._port.outgoing_queue(destination, Delivery.TRANSACTIONAL)
+                return self._engine.outgoing_stream(known.peer, known.queue, Delivery.TRANSACTIONAL)
+        return self._port.outgoing_stream(destination, Delivery.TRANSACTIONAL)
 
     async def _move(self, queue: str, ids: Collection[str] | None, route: Route) -> int:
         moved = 0
@@ -248,9 +248,9 @@ class Steering:
             if last[0] > end:
                 return
 
-    async def _purge_outgoing(self, queues: list[OutgoingQueue]) -> int:
+    async def _purge_outgoing(self, queues: list[OutgoingStream]) -> int:
         await self._port.commit()
-        purged = {outgoing: self._engine.outbox.giving_up.purge(outgoing) for outgoing in queues}
+        purged = {outgoing: self._engine.outbox.dead_lettering.purge(outgoing) for outgoing in queues}
         self._port.wake()
         while any(entry.number in it.sequence.entries for it, entries in purged.items() for entry in entries):
             self._port.check_alive()

@@ -9,7 +9,7 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, bodies, make, quick, until
 from triack.node.at_rest import open_at_rest
-from triack.node.handles.steering import PAGE_MESSAGES
+from triack.node.handles.queue_admin import PAGE_MESSAGES
 
 NOBODY = "udp://127.0.0.1:9/orders"
 
