@@ -89,7 +89,7 @@ async def test_a_node_that_has_just_ended_needs_no_word(tmp_path: Path) -> None:
     """It hangs up; whoever comes after it reads the file."""
 
     async def ending(link: Link) -> None:
-        assert (await link.receive())[0] == {"op": "hello", "v": VERSION, "do": "call"}
+        assert (await link.receive())[0] == {"op": "hello", "v": VERSION}
 
     async with serving(tmp_path / "a", ending):
         assert not await reread(tmp_path / "a")
