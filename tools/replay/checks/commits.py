@@ -29,7 +29,7 @@ class Commit(NamedTuple):
     messages: int
 
     def record(self, node: str) -> Record:
-        """What of its record a finding needs."""
+        """The fields of its record that a finding needs."""
         return {"node": node, "incarnation": self.incarnation, "n": self.n, "wall_ns": self.wall_ns}
 
 
