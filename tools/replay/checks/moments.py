@@ -80,6 +80,6 @@ class Sorted:
         return self._moments[at] if at >= 0 and packet <= self._moments[at].last else None
 
     def before(self, packet: int) -> Moment | None:
-        """Return the same of that packet, or of the next lower one of which it is known."""
+        """Return the same for that packet, or for the next lower one with a known moment."""
         at = bisect_left(self._firsts, packet + 1) - 1
         return self._moments[at] if at >= 0 else None

@@ -34,7 +34,7 @@ class Carried(NamedTuple):
         return self.origin, self.stream, self.sequence
 
     def plus(self, step: int) -> Carried:
-        """What the packet so many places further on in the same run carries."""
+        """What the packet ``step`` places further on in the same run carries."""
         if step == 0 or self.stream < 0:
             return self
         cls, origin, stream, sequence, number, previous, messages = self
@@ -44,7 +44,7 @@ class Carried(NamedTuple):
         return _carried((cls, origin, stream, sequence, number, previous, messages))
 
     def leads_to(self, step: int, other: Carried) -> bool:
-        """Whether the packet so many places further on in the same run carries that: it may be one of the run."""
+        """Whether the packet ``step`` places further on in the same run carries that: it may be one of the run."""
         if self.stream < 0 or step == 0:
             return self == other
         # What mostly differs, first; no packet is made of it (``plus``), as this is asked of nearly every record.
