@@ -21,7 +21,7 @@ from triack.tools.replay.log.schema import Verdict, Violation
 from triack.tools.replay.log.validity import complaint
 
 SAID_RECORDS: Final = 20_000
-"""How far it is, is told every so many records: a few times a second."""
+"""Progress is reported after this many records: a few times a second."""
 
 
 def replay_local(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DEALT: Final = "kind string, unit string, node string, incarnation bigint, n bigint, place int, data binary"
-"""A chunk on its way to its judge: ``kind`` and ``unit`` say to which, the others where among its chunks it comes.
+"""A chunk on its way to its judge: ``kind`` and ``unit`` name the judge, the others its place among the chunks.
 
 Of kind ``found`` are findings, numbers and the like, as JSON.
 """
@@ -50,7 +50,7 @@ VIOLATIONS: Final = ", ".join(
 )
 """A violation: the fields of ``schema.Violation``."""
 IDENTITY: Final = [field.name for field in fields(Violation)[:7]]
-"""What makes two findings the same."""
+"""Two findings that agree in these are the same."""
 FIRST_OF_EACH: Final = 1_000
 """Violations of a check that the driver takes: more than a page shows, and no more memory however many there are."""
 BATCH_BYTES: Final = 4 << 20
@@ -69,9 +69,9 @@ PART: Final = "part"
 PENDING: Final = 2_048
 """Records of which findings and facts are handed on together, before a unit is judged to its end."""
 FINDS_MAX: Final = 5
-"""How often segments are looked for: nodes that run rename them, each every few minutes."""
+"""How often segments are looked for: running nodes rename them, each every few minutes."""
 _RENAMED: Final = re.compile(rf"FILE_NOT_EXIST\b.*{re.escape(OPEN_SUFFIX)}\b")
-"""What Spark says of a segment that was complete before a task came to it."""
+"""Spark's error for a segment that was completed, and so renamed, before a task came to it."""
 Row = tuple[str, str, str, int, int, int, bytes]
 _DECODE: Final[dict[str, Callable[[Any], Any]]] = {
     "file": lambda it: Read(*it),
@@ -114,7 +114,7 @@ def judge(dealt: DataFrame, kind: str, tasks: int) -> DataFrame:
 
 
 def join(judged: DataFrame, tasks: int) -> DataFrame:
-    """Make the parts of each unit one, and return what they show together.
+    """Merge the parts of each unit, and return what they show together.
 
     Args:
         judged: what ``judge`` returned.
@@ -223,7 +223,7 @@ def _judge_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
 
 
 def _judge_part(unit: Unit, rows: Iterator[dict[str, Any]]) -> Generator[Row, None, bytes]:
-    """Judge what one node tells of a unit; yield what is found, and return the part as it is then."""
+    """Judge what one node tells of a unit; yield what is found, and return the part afterwards."""
     first = next(rows)
     part, more = Part(unit), chain([first], rows)
     if first["place"] == STATE:
@@ -271,7 +271,7 @@ def opened(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[tuple[str, int, int
 
 
 def told(out: Output) -> Iterator[Row]:
-    """Hand on what was found so far."""
+    """Pass on what was found so far."""
     yield from rows_of(deal((("stream", fact["origin"], str(fact["stream"])), fact) for fact in out.facts))
     for finding in out.findings:
         yield found_row("finding", (asdict(finding.violation), finding.dues))
