@@ -281,5 +281,5 @@ def _mark(axes: Iterable[Axes], timeline: Timeline, marks: Iterable[tuple[str, i
 
 
 def _plain(text: str) -> str:
-    """Text from a log: a dollar sign would begin a formula, and control characters have no place in XML."""
+    """Text from a log: a dollar sign would begin a formula, and control characters are invalid in XML."""
     return "".join(char if char.isprintable() else "?" for char in text).replace("$", r"\$")

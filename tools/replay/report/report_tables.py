@@ -25,7 +25,7 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
     for (what, *rest), _ in parts:
         if what in ("name", "alias") and "" not in rest:
             called.setdefault("\t".join(rest[1:]), set()).add(rest[0])
-            # A node knows best what it is called: its name replaces what others call it.
+            # A node knows its own name best: that replaces what others call it.
             if what == "name" or rest[0] not in timeline.names:
                 timeline.names[rest[0]] = "\t".join(rest[1:])
     peers = {(line.node, line.session): line.peer for line in timeline.sessions}
