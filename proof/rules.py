@@ -1,4 +1,4 @@
-"""The rules of the machines and who watches each: checks by their ids, or a sentence that says why no log can show it.
+"""The rules of the machines and the checks of each by their ids, or a sentence that says why no log can show it.
 
 A machine has its rules as lists: the events of its table of transitions, the fields of its settings, its reasons. A
 test reads these lists and compares them with this one, so that each new rule gets its check here.
