@@ -1,6 +1,6 @@
-"""What a process does whose disk is made to fail: it says what its store has taken, and when, as soon as it knows.
+"""The work of a process whose disk is made to fail: it reports each commit of its store, with the time, at once.
 
-``write`` commits a fixed series of transactions; ``keep`` is a node that takes in what comes to it until it is stopped.
+``write`` commits a fixed series of transactions; ``keep`` is a node that receives messages until it is stopped.
 Both wait until strace traces them.
 """
 
@@ -38,7 +38,7 @@ def _timed(report: Report) -> Report:
 
 
 async def write(options: dict[str, Any], report: Report) -> None:
-    """Commit a number in each transaction, so many of them."""
+    """Commit ``count`` numbers, one in each transaction."""
     say, size_bytes = _timed(report), options["size_bytes"]
     if options["traced"]:
         _wait_for_tracer()
@@ -55,7 +55,7 @@ async def write(options: dict[str, Any], report: Report) -> None:
 
 
 async def keep(options: dict[str, Any], report: Report) -> None:
-    """Take in what comes, until stopped or the store fails."""
+    """Receive messages, until stopped or the store fails."""
     say = _timed(report)
     if options["traced"]:
         _wait_for_tracer()

@@ -15,12 +15,12 @@ __all__ = ["Part", "Scope", "settings_of"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one node does and what befalls it.
+    """What one node does and suffers.
 
     Attributes:
         ready: messages for the other node that are on its disk when the search begins, each in a packet of its own.
-        sends: further messages that its application sends to the other node, each in a packet of its own if nothing
-        holds them up.
+        sends: further messages that its application sends to the other node, each in a packet of its own unless
+            something delays them.
         delivery: their class.
         reads: whether its application reads what arrives. Express messages are read as they come, in any case.
         crashes: how often it is killed; it starts again at once.
