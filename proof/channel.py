@@ -1,4 +1,4 @@
-"""What the secure channel costs: ``make channel``.
+"""Measures the cost of the secure channel: ``make channel``.
 
 The work of ``triack demo`` without its relay - two processes, stores and session logs on the disk, every message acked
 as ordered and checked - is done with keys and without, in turns, so that whatever slows the machine down meanwhile

@@ -1,4 +1,4 @@
-"""What one poll of the engine costs when there is nothing to do, and when there is: ``make drains``.
+"""Measures the cost of one poll of the engine with and without work: ``make drains``.
 
 Each row has a number of one thing in an engine that is otherwise at rest: queues of this node, outgoing queues,
 incoming streams, sessions. *Idle* polls an engine to which nothing happened; *busy* submits one express message to one

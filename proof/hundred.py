@@ -2,8 +2,8 @@
 
 The node is a process of its own; 99 honest peers share another, and send as fast as they may. The hundredth sends
 100,000 express messages of 5,000 bytes to a queue that nobody reads, or has stopped while the node sends to it, or
-sends datagrams that are full of pings (``pinger``). What is looked for: how much the honest ones get through meanwhile,
-and by how much the node grows.
+sends datagrams that are full of pings (``pinger``). It measures how much the honest ones get through meanwhile, and by
+how much the node grows.
 """
 
 import asyncio

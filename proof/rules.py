@@ -111,7 +111,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
             _REFUSED,
         ),
     },
-    # What was agreed on, and what a node was told.
+    # What was agreed on, and the settings of a node.
     "session/protocol/policy.py Policy": {
         "window": ("window", "policy"),
         "session_ack": ("half_window", "idle_delay", "at_once", "policy"),

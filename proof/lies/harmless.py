@@ -206,7 +206,7 @@ def _killed(lie: Lie, log: Log) -> bool:
 
 
 def _same_thing(lie: Lie, log: Log) -> bool:
-    """Whether the record is a cause of the one behind it."""
+    """Whether the record is a cause of the next one."""
     one, other = lie.truth, log[lie.start][lie.at + 1]
     if (one["event"], other["event"]) not in CAUSES:
         return False

@@ -71,7 +71,7 @@ def lies_about(log: Log, start: tuple[str, int], at: int) -> Iterator[Lie]:
 
 
 def splices(log: Log, other: Log) -> Iterator[Lie]:
-    """Yield logs of which one start is half of this run and half of another."""
+    """Yield logs in which one start is half of this run and half of another."""
     for start, mine in log.items():
         for theirs in other.values():
             at = len(mine) // 2

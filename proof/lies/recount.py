@@ -26,7 +26,7 @@ class Counted(NamedTuple):
 
 
 def read_lines(content: bytes) -> Iterator[Record]:
-    """Yield the records of one segment; what stands behind the last newline is torn."""
+    """Yield the records of one segment; anything after the last newline is torn."""
     groups: dict[int, Record] = {}
     common: Record = {}
     for line in content.split(b"\n")[:-1]:

@@ -206,7 +206,7 @@ def kill_loop(folder: Path, *, kills: int, seed: int = 1, scheme: str = "udp") -
 
 
 async def _check(folder: Path, count: int, found: Killing) -> None:
-    """What was passed on is every number once, in order, and nothing else is left."""
+    """Check that every number was passed on once, in order, and that nothing else is left."""
     async with triack.open("receiver", data=folder / "receiver", insecure=True, settings=quick()) as node:
         lengths = {queue: length for queue, length in node.queue_lengths().items() if length and queue != "done"}
         passed_on = await queue_numbers(node, "done")

@@ -24,7 +24,7 @@ _PR_SET_PTRACER, _PR_SET_PTRACER_ANY = 0x59616D61, -1  # prctl(2)
 
 
 def _wait_for_tracer() -> None:
-    # Some kernels let nobody but the parent trace, unless the process says otherwise; the others refuse the request.
+    # Some kernels let only the parent trace, unless the process allows more; the others refuse the request.
     ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_long(_PR_SET_PTRACER_ANY))
     end = time.monotonic() + HANG_S
     while "TracerPid:\t0\n" in Path("/proc/self/status").read_text():

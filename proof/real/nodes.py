@@ -1,4 +1,4 @@
-"""What the real runs share: settings, bodies and a reader."""
+"""Shared by the real runs: settings, bodies and a reader."""
 
 import triack
 from triack.session.protocol.settings import SessionSettings

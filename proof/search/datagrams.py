@@ -201,7 +201,7 @@ def _numbers(cumulative: int, ranges: list[tuple[int, int]]) -> str:
 
 
 def describe_packet(content: bytes) -> str:
-    """What a packet says, in a few words."""
+    """The content of a packet, in a few words."""
     try:
         packet = wire.decode(content)
     except ProtocolError:

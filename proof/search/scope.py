@@ -56,7 +56,7 @@ class Scope:
         echoes: whether acks say which datagram they answer. Without, no ack shows a loss: probes repair it.
         history: whether nodes tell each other which start and which commit of their store it is. Without, all are the
         same.
-        keeps: whether datagrams stay in the network when nobody can be there to take them.
+        keeps: whether datagrams stay in the network when no node can take them any more.
         ends: whether idle streams may end, at any time.
     """
 

@@ -8,7 +8,7 @@ Two reductions, neither of which hides anything:
 
 - A state is left out when another one has the same nodes and more datagrams: whatever can happen to it can happen
 there.
-- A datagram is taken out of the network when nobody is there to take it, or when it brings nothing but acknowledgements
+- A datagram is taken out of the network when no node can take it, or when it brings nothing but acknowledgements
   that its session has outgrown (``Nodes._outgrown``).
 """
 
@@ -38,7 +38,7 @@ _PAIR_MASK = (1 << _PAIR_BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         scope: name of the scope.

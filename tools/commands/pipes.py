@@ -90,7 +90,7 @@ class LineSource:
 
     def _put(self, item: Chunk | LineTooLong | OSError | None) -> None:
         self._room.acquire()
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody will ask
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and there is no caller
             self._loop.call_soon_threadsafe(self._chunks.put_nowait, item)
 
     def _items(self) -> Iterator[Chunk | LineTooLong]:

@@ -275,7 +275,7 @@ class _HandedOver:
         accepted = await self._greet(client)
         if accepted < self._safe:
             if self._tally.done.is_set():
-                return  # it was told to forget, and died before it could say so
+                return  # it got the request to forget, and died before it could answer
             self._tally.stored = accepted
             raise TriackError(
                 f"the node of {self._order.data} has lost lines {accepted + 1}-{self._safe}: it is not the same store"
@@ -340,7 +340,7 @@ class _HandedOver:
         await self._forget(client)
 
     def _offer(self, client: Client, chunk: Chunk) -> None:
-        """Begin to hand a chunk over, behind those before it."""
+        """Begin to hand a chunk over, after those before it."""
         self._offers.append(asyncio.create_task(self._hand_over(client, chunk), name="triack-send"))
         self._offered.set()
 

@@ -30,7 +30,7 @@ SETTINGS = {"--log", "--name", "--suite", "--tls-ca"}
 
 
 class Succession:
-    """Finds the first one, and each next one. What it opens is closed at the end of ``async with``.
+    """Finds the first such process, and each next one. A node that it opens is closed at the end of ``async with``.
 
     Args:
         data: the directory.

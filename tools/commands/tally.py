@@ -12,7 +12,7 @@ from triack.tools.commands.pipes import LineTooLong
 __all__ = ["Tally", "stored_but"]
 
 RANGES_SHOWN = 20
-"""What fits into a few lines of a terminal."""
+"""The number of ranges that fit into a few lines of a terminal."""
 STORED = "on the node's disk, and sent when it runs: do not send this again"
 """A hint for lines that are late."""
 _STORED_BUT: dict[str, str] = {
@@ -95,7 +95,7 @@ class Tally:
         return counts | {"failures": failures}
 
     def problems(self, why_not_yet: str, limit_bytes: int) -> list[str]:
-        """What to tell the user; nothing when every line has reached its stage.
+        """The message for the user; empty when every line has reached its stage.
 
         Args:
             why_not_yet: the reason for lines that are not decided.

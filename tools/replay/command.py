@@ -101,7 +101,7 @@ def command(
     except (ReplayError, OSError) as error:
         click.echo(f"triack replay: {escaped(str(error))}", err=True)
         sys.exit(_EXIT_UNREAD)
-    except Exception:  # noqa: BLE001 - a fault of ours is no broken promise of anybody
+    except Exception:  # noqa: BLE001 - our own fault is no broken promise
         traceback.print_exc()
         sys.exit(_EXIT_UNREAD)
     try:

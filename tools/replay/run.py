@@ -32,7 +32,7 @@ _NO_REASON: Final = re.compile(r"^\s*(at |\.\.\. |$)|spark-class: ")
 """Lines of a dying Java process that do not say why: where in its code it was, and its launcher's complaint."""
 
 _CALLED: Final = re.compile(r"An error occurred while calling \S+$")
-"""How py4j begins; what Java said comes in the line behind it."""
+"""How py4j begins; Java's own message is in the next line."""
 
 
 def replay(
@@ -253,6 +253,6 @@ def _quiet_start() -> Iterator[None]:
 
 
 def _last_words(chatter: str) -> str:
-    """What Java said last: not where in its code, nor what the script around it makes of that."""
+    """Java's last message, without its stack trace and its launcher's complaint."""
     said = [line for line in chatter.splitlines() if not _NO_REASON.search(line)]
     return said[-1].strip() if said else ""

@@ -86,7 +86,7 @@ class Answers(SessionReporter):
         return self._opened is not None and what in self._opened["ack_at_once"].split()
 
     def handle_received(self, record: Record, *, gap: bool) -> None:
-        """Packets arrived; ``gap``: they are not those behind the highest one so far."""
+        """Packets arrived; ``gap``: they do not follow the highest one so far."""
         waiting = self._waiting
         if record["duplicate"]:
             self._happened.add("duplicate")

@@ -39,7 +39,7 @@ class Commits:
     __slots__ = ("_fields",)
 
     def __init__(self) -> None:
-        # One behind the other, field by field.
+        # One after the other, field by field.
         self._fields = array("q")
 
     def note(self, at: int, record: Record) -> None:

@@ -32,13 +32,13 @@ class DisorderError(Exception):
 
 
 class Due(NamedTuple):
-    """What must be true elsewhere for a finding to count.
+    """A condition elsewhere for a finding to count.
 
     ``log``: the log of that start of the node goes on to ``end_ns``.
     ``stopped``: that start ended in good order.
     ``given``: there is a log of each start that the node had from ``incarnation`` to ``end_ns``.
     ``peers_given``: there is one of each start of each peer that the node had a session with.
-    ``told``: its logs tell of its session ``peer``, if it had that.
+    ``told``: its logs mention its session ``peer``, if it had that.
     ``started``: it has a start from ``incarnation`` to ``end_ns`` that said more than what it found on its disk, and
     there is a log of each one before that.
     ``open``: the node had one session with the peer open from ``begin_ns`` to ``end_ns``.
@@ -52,7 +52,7 @@ class Due(NamedTuple):
     ``whole``: ``given``, and what is known of the node goes as far as record ``end_ns`` of start ``begin_ns`` of its
     peer ``peer``, or to its end.
     ``seen``: the same of one start of the node, ``incarnation``, alone.
-    ``powered``: the machine of the node did not start anew behind that start.
+    ``powered``: the machine of the node did not boot again after that start.
     ``awake``: the node did not stand still for so long between ``begin_ns`` and ``until_ns`` that what was to happen by
     ``end_ns`` could not. If this is all that does not hold, the finding counts as late.
     """
@@ -172,7 +172,7 @@ class Opening(NamedTuple):
 
 @dataclass(slots=True)
 class Output:
-    """What a judge found in one unit.
+    """A judge's findings in one unit.
 
     Attributes:
         findings: broken promises.
@@ -302,5 +302,5 @@ class LaneReporter:
 
 
 def position(record: Record) -> tuple[int, int]:
-    """What orders the records of a node."""
+    """The sort key of a node's records."""
     return record["incarnation"], record["n"]

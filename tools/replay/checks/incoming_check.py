@@ -28,11 +28,11 @@ PASSED: Final = ("held-back", "stale-sequence")
 
 
 class HandedOut:
-    """What left the queue, of the packets of one sequence.
+    """The messages of one sequence that left the queue.
 
     Attributes:
-        any: packets of which something was handed out.
-        whole: packets of which all was handed out as new.
+        any: packets with a message that was handed out.
+        whole: packets whose messages were all handed out as new.
         parts: packet -> messages that were handed out as new, of the others.
         marked: packet -> messages that were handed out as redelivered.
         removed: packet -> messages that were taken out by hand, or expired.
@@ -130,7 +130,7 @@ class Incoming(Side[Receiver]):
         self._ack_top = (0, 0)
         self._handed_at: dict[str, tuple[int, int, int]] = {}
         self._found: dict[int, RangeSet] | None = None
-        # The sequences of which something came, or was found on the disk, in this start and was not forgotten since;
+        # The sequences with something that came, or was found on the disk, in this start and was not forgotten since;
         # and the newest of all.
         self._here: set[int] = set()
         self._newest = 0
@@ -730,7 +730,7 @@ class Incoming(Side[Receiver]):
             self._at(record, "not_handed", evidence, sequence, settled(self.node, since), number=number)
 
     def _unread(self, receiver: Receiver, first: int, last: int) -> Iterator[int]:
-        """Yield the packets of which some message was neither handed out, purged nor expired."""
+        """Yield the packets with a message that was neither handed out, purged nor expired."""
         for low, high in receiver.out.whole.missing(first, last):
             # A commit may go past a huge range of numbers for which no packet came.
             for begin, end, count in receiver.counts.within(low, high):
@@ -744,7 +744,7 @@ class Incoming(Side[Receiver]):
                             yield number
 
     def _lacks_parts(self, receiver: Receiver, number: int) -> bool:
-        """Whether a packet ends a large message of which an earlier part never came: its origin gave that up."""
+        """Whether a packet ends a large message whose earlier part never came: its origin gave that up."""
         number -= 1
         while receiver.counts.get(number) == 0 and number in receiver.settled:
             number -= 1

@@ -14,7 +14,7 @@ MOMENTS_MAX: Final = 4_096
 
 
 class Moment(NamedTuple):
-    """Packets of a session, the serial of the record that tells of them, and the monotonic clock of its node."""
+    """Packets of a session, the serial of the record that mentions them, and the monotonic clock of its node."""
 
     first: int
     last: int
@@ -66,7 +66,7 @@ class Moments:
 
 
 class Sorted:
-    """Moments by packet, of which no two are about the same one."""
+    """Moments by packet, at most one for each."""
 
     __slots__ = ("_firsts", "_moments")
 

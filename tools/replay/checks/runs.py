@@ -47,7 +47,7 @@ class Carried(NamedTuple):
         """Whether the packet ``step`` places further on in the same run carries that: it may be one of the run."""
         if self.stream < 0 or step == 0:
             return self == other
-        # What mostly differs, first; no packet is made of it (``plus``), as this is asked of nearly every record.
+        # Compare first what mostly differs, without ``plus``: nearly every record comes here.
         if self.number + step != other.number or self.messages != other.messages:
             return False
         previous = other.number - 1 if self.cls == TRANSACTIONAL else self.previous
@@ -112,7 +112,7 @@ class Runs:
             self._insert(low, high, carried.plus(low - first))
 
     def _insert(self, first: int, last: int, carried: Carried) -> None:
-        """Add packets of which none is there, as one run with those before and behind them if they fit."""
+        """Add packets that are all new, as one run with those before and after them if they fit."""
         runs = self._runs
         at = bisect_right(self._begins, first)
         end = at

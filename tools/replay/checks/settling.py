@@ -68,7 +68,7 @@ class Messages:
         return taken
 
     def numbers(self) -> Iterator[int]:
-        """Yield the packets of which there is something."""
+        """Yield the packets that have any message here."""
         yield from self.parts
         for first, last in self.whole:
             yield from range(first, last + 1)

@@ -1,4 +1,4 @@
-"""What the two sides of a stream have in common: a node, its settings, and what it knows of each sequence."""
+"""The common part of the two sides of a stream: a node, its settings, and its state of each sequence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Side"]
 
 
 class Sequence(Protocol):
-    """What a side knows of one sequence."""
+    """A side's state of one sequence."""
 
     cls: str
 

@@ -69,7 +69,7 @@ class Story:
         return next(((start, n) for acked, start, n in self.acks if acked >= number), (EVER, EVER))
 
     def join(self, other: Story) -> None:
-        """Take over what the records of other nodes tell."""
+        """Merge what the records of other nodes say."""
         self.cls = max(self.cls, other.cls, key=CLASS_CODES.__getitem__)
         self.since = self.since or other.since
         self.counted.join(other.counted)

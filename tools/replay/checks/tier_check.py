@@ -69,7 +69,7 @@ class Tiers(LaneReporter):
         Args:
             peer: its other end.
             opened_ns: when that was. What has happened since then stands.
-            resumed: it followed one that ended as idle: what waits goes on waiting.
+            resumed: it followed one that ended as idle: what waits continues to wait.
         """
         self._peers.add(peer)
         if resumed or self._earliest_ns >= opened_ns:

@@ -162,7 +162,7 @@ class Kept:
         return self._path / str(self._told) / "told"
 
     def told(self) -> set[Identity]:
-        """Which violations were told."""
+        """The violations that were reported."""
         return load(self._told_before, set) or set()
 
     def save_told(self, told: set[Identity]) -> None:
@@ -282,7 +282,7 @@ class Stream:
         Raises:
             ReplayError: a log is damaged.
         """
-        # The next batch may have looked at the logs already, the one behind it has not.
+        # The next batch may have looked at the logs already; the one after it has not.
         enough = self._begun + 2
         self._await(lambda: self._done >= enough)
 
@@ -310,7 +310,7 @@ class Stream:
             self._progress.notify_all()
 
     def _answers(self, asked: Future[None]) -> bool:
-        """Whether nothing was left to judge; if all has to be judged anew, that has begun."""
+        """Whether nothing was left to judge; if all has to be judged again, that has begun."""
         try:
             asked.result()
         except Exception:

@@ -36,7 +36,7 @@ class Read(NamedTuple):
 
 
 class World:
-    """What is known of all nodes and sessions, for findings that depend on it.
+    """Facts about all nodes and sessions, for findings that depend on them.
 
     Args:
         lives: all starts of nodes.
@@ -111,7 +111,7 @@ class World:
         return False
 
     def _closed_ns(self, opening: Opening) -> int:
-        # A damaged line may name a start of which there is nothing else.
+        # A damaged line may name a start that appears nowhere else.
         life = self.lives.get((opening.node, opening.incarnation))
         return opening.closed_ns or (life.end_ns if life else opening.opened_ns)
 
@@ -295,8 +295,8 @@ def cover(verdict: Verdict, listing: Listing, read: Iterable[Read]) -> None:
 
     Args:
         verdict: gets it.
-        listing: what there was to read.
-        read: what an engine has told of each file.
+        listing: the listed files.
+        read: an engine's report of each file.
     """
     told = {it.path: it for it in read}
     unread = dict(listing.unread)

@@ -28,7 +28,7 @@ STREAM_EVENTS: Final = frozenset(
 
 
 class Segment(NamedTuple):
-    """What a segment of a log is as a whole.
+    """A segment of a log as a whole.
 
     Attributes:
         node, incarnation: whose start it is of.

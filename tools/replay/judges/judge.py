@@ -21,7 +21,7 @@ UnitJudge = SessionJudge | StreamJudge
 
 
 def order_of(record: Record) -> tuple[str, int, int, bool, bool]:
-    """What sorts the records of a unit: by node and serial; a life comes before its record, a fact behind it."""
+    """The sort key of a unit's records: node and serial; a life comes before its record, a fact after it."""
     event = record["event"]
     return record["node"], record["incarnation"], record["n"], event != "life", event[0] == "~"
 
@@ -69,7 +69,7 @@ class Judge:
 
     @property
     def segments(self) -> list[Segment]:
-        """What was read, as wholes."""
+        """The segments that were read."""
         return [segment for journal in self._journals if (segment := journal.segment()) is not None]
 
     def begin(self, path: str, line: int = 1) -> Journal:

@@ -16,7 +16,7 @@ from triack.tools.replay.judges.stream_judge import StreamJudge
 
 
 class Part:
-    """What one node tells of a session or a stream.
+    """One node's part of a session or a stream.
 
     Args:
         unit: which one.
@@ -41,7 +41,7 @@ class Part:
             see(record)
 
     def join(self, other: Part) -> None:
-        """Take over what another node tells of the same unit; nodes are joined by their ids, in order."""
+        """Merge another node's part of the same unit; nodes are joined by their ids, in order."""
         mine, others = self.judge, other.judge
         if isinstance(mine, SessionJudge):
             assert isinstance(others, SessionJudge)

@@ -139,14 +139,14 @@ class End:
                 del self.free[:-FREE_MAX]
 
     def pairs_to(self, other: End) -> list[Pair]:
-        """Return what left this end and came to the other one, in order: packets and acks."""
+        """Return what left this end and arrived at the other one, in order: packets and acks."""
         acks = pairs_of(self.gave, other.got["ack"])
         return sorted([*pairs_of(self.sent_at, other.received_at), *acks])
 
     def reached(self, other: End) -> int:
-        """Return the serial of the last record of this end of which the other one shows an effect; 0 if of none.
+        """Return the serial of the last record of this end whose effect the other end shows; 0 if there is none.
 
-        What has left for the first time behind a record shows that the peer wrote later than that; so does an ack.
+        A packet or an ack that arrived shows that this end had written the record that precedes it.
         """
         sent = self.sent_at.sorted().before(other.received.last)
         top = other.acked.lasts[-1] if other.acked else 0

@@ -74,7 +74,7 @@ class Starts:
         return self._within.get((node, session))
 
     def would_tell(self, node: str, session: str) -> bool:
-        """Whether the logs of a node tell of a session that its peer had with it, if it had that session."""
+        """Whether the logs of a node would mention a session that its peer had with it."""
         within = self._within.get((node, session))
         if within is None:
             return node in self._last

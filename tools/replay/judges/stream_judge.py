@@ -34,7 +34,7 @@ from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
 
 LEAVING: Final = ("handed", "settled", "returned", "purged", "expired")
-"""What happens to messages that are in a queue, dead letters among them."""
+"""Events of messages in a queue, dead letters among them."""
 
 
 class StreamJudge(LaneReporter):
@@ -152,7 +152,7 @@ class StreamJudge(LaneReporter):
                 self._recovering.add(node)
             side.handle_life(record)
 
-    # ---- what single records tell
+    # ---- single records
 
     def _story(self, record: Record) -> Story:
         story = self._stories[record["sequence"]]
@@ -256,7 +256,7 @@ class StreamJudge(LaneReporter):
         self._forgotten.setdefault(record["sequence"], record)
         self._receiver(record["node"]).handle_forgotten(record)
 
-    # ---- what sessions tell
+    # ---- facts from sessions
 
     def _on_freed(self, record: Record) -> None:
         if record["event"] == "~stored" and record["class"] == RECOVERABLE and record["node"] == self._origin:
@@ -270,7 +270,7 @@ class StreamJudge(LaneReporter):
     # ---- the whole stream
 
     def join(self, other: StreamJudge) -> None:
-        """Take over what another judge of the stream has seen, of nodes that are behind this one's in order."""
+        """Merge another judge of the stream, of nodes that follow this one's in order."""
         self._senders |= other._senders
         self._receivers |= other._receivers
         self._starts |= other._starts

@@ -51,7 +51,7 @@ class Source(NamedTuple):
 
 @dataclass(slots=True)
 class Compacted:
-    """What a run did.
+    """The result of a run.
 
     Attributes:
         segments: how many there are.
@@ -181,7 +181,7 @@ def _files_in(output: Path) -> list[_File]:
 
 
 def sources_of(path: Path) -> list[Source]:
-    """Return what a file says of the segments that are in it.
+    """Return a file's list of its segments.
 
     Raises:
         ReplayError: it cannot be read, or ``triack log compact`` has not made it.
@@ -194,10 +194,10 @@ def sources_of(path: Path) -> list[Source]:
 
 
 def read_sources(told: bytes) -> list[Source] | None:
-    """Return the segments that a file tells of, or None if that is damaged.
+    """Return the segments that a file lists, or None if the list is damaged.
 
     Args:
-        told: what the file has under ``SOURCES``.
+        told: the file's metadata under ``SOURCES``.
     """
     try:
         rows = json.loads(told)

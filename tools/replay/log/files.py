@@ -113,7 +113,7 @@ class Reading:
     """One file, read to its end or to where it is damaged. Both engines use it, so they find the same.
 
     Args:
-        path: its file, whose name tells the form.
+        path: its file, whose name shows the format.
         content: all of it, if it is in memory.
 
     Attributes:
@@ -196,7 +196,7 @@ def columns_of(path: str | Path, content: bytes | None = None) -> Columns:
 
 
 class Lines:
-    """Makes records of the lines of a segment, one behind the other."""
+    """Makes records of the lines of a segment, one after the other."""
 
     def __init__(self) -> None:
         self._reader = LineReader()
@@ -399,7 +399,7 @@ def size_bytes(path: Path) -> int:
     """Return how large a segment is; 0 if it was removed since it was listed.
 
     Raises:
-        ReplayError: its directory lets nobody look at it.
+        ReplayError: its directory denies access.
     """
     try:
         return by_either_name(str(path), os.stat).st_size

@@ -55,7 +55,7 @@ class Listed(NamedTuple):
 
 @dataclass(slots=True)
 class Listing:
-    """What was found.
+    """The files that were found.
 
     Attributes:
         logs: the files to read, by name.

@@ -23,7 +23,7 @@ PACKETS_MAX: Final = 1 << 20
 TEXT_LETTERS_MAX: Final = 1_000
 """Letters of a text: names have 124 bytes, and an address has a name and a number or two."""
 NUMBER_MAX: Final = (1 << 63) - 1
-"""What a column of a table holds."""
+"""The numbers that a column of a table can hold."""
 SHAPES_MAX: Final = 4096
 """The fields of records that are alike in all but their values are judged once. No honest log has more kinds."""
 

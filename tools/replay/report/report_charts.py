@@ -15,7 +15,7 @@ from triack.tools.replay.log.schema import POLICY_SHOWN
 _shown: Final = lru_cache(4096)(printable)
 """The same few names come again and again."""
 RUNS_MAX: Final = 4096
-"""Bursts of a session whose times are known: an ack that answers an older one tells nothing of the round trip."""
+"""Bursts of a session whose times are known: an ack of an older one says nothing about the round trip."""
 TIERS: Final = ("in session", "tier 1-3", "tier 4-6", "tier 7-9", "tier 10 on")
 """Resends of the session, and those of the sequence by their attempt."""
 

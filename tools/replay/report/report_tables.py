@@ -10,7 +10,7 @@ from triack.tools.replay.log.schema import FAILURE_REASONS, POLICY_SHOWN, Timeli
 from triack.tools.replay.log.series import LATENCY_BUCKETS_PER_DECADE
 
 SHARES: Final = (0.5, 0.9, 0.99, 0.999, 1.0)
-"""Of messages, the percentiles that the report tells; the last is the slowest message."""
+"""The percentiles of messages in the report; the last is the slowest message."""
 
 
 def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
