@@ -98,7 +98,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "closed": ("node_life", "silent_end"),
         "failed": ("node_life",),
     },
-    # What is refused, and why.
+    # What is rejected, and why.
     "base/reasons.py RejectReason": {
         "duplicate": ("rejected", "duplicates_delivered"),
         "stale_sequence": ("rejected",),

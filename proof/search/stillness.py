@@ -70,7 +70,7 @@ def timers_of(session: Session) -> list[Timer]:
 
 
 def running(timers: Timers) -> list[Timer]:
-    """Those that run, lowest first."""
+    """The timers that run, lowest first."""
     return sorted(timers._at)
 
 

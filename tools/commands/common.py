@@ -72,7 +72,7 @@ class FloatRange(click.FloatRange):
     """A number within bounds; ``nan``, which is within all of them, and ``inf`` are none."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """It."""
+        """Return the number."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value} is not a number", param, ctx)

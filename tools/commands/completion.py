@@ -12,7 +12,7 @@ from triack.tools.cli import cli
 __all__ = ["completion"]
 
 SHELLS = ("bash", "zsh", "fish")
-"""Those that click knows."""
+"""The shells that click knows."""
 VARIABLE = "_TRIACK_COMPLETE"
 """How the script asks ``triack`` for what could follow; click makes the name of the command's."""
 

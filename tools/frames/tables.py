@@ -95,7 +95,7 @@ def violations(records: DataFrame) -> DataFrame:
 
 
 def verdict(records: DataFrame) -> Verdict:
-    """Judge records; return what ``triack replay`` says of them.
+    """Judge records; return the verdict that ``triack replay`` gives of them.
 
     Args:
         records: a table as ``load`` returns it.

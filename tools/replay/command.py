@@ -39,7 +39,7 @@ not understand. No failure of the replay itself ends with 1, which says that a p
 _FINDINGS_SHOWN: Final = 10
 """At most this many, so that the numbers above them stay on a small terminal."""
 _UNREAD_SHOWN: Final = 10
-"""The same."""
+"""At most this many, for the same reason."""
 _NUMBERS: Final = (
     "sent",
     "delivered",
@@ -94,7 +94,7 @@ def command(
             follower = partial(follow_on_spark, master=master) if on_spark else _follow_here
             verdict = _follow(directories, until_idle, checkpoint, report, follower)
         else:
-            # On a terminal; elsewhere it says nothing.
+            # On a terminal; elsewhere it shows nothing.
             with console_on(stderr=True).status("replaying") as status:
                 given = list(directories)
                 verdict = replay(given, engine=engine, master=master, report=report, say=partial(_show, status))

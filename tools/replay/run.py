@@ -53,7 +53,7 @@ def replay(
         master: the Spark cluster; None for a session that is open, for what ``spark-submit`` says, or else for all
             processors of this machine.
         report: where to write the HTML page; the violations go beside it. None for no report.
-        say: called now and then with how far it is, in words, perhaps in another thread.
+        say: called now and then with the progress in words, perhaps in another thread.
 
     Raises:
         ReplayError: there are no logs, one is there twice, the report cannot be written, or what the engine or the

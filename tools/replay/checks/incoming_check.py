@@ -35,9 +35,9 @@ class HandedOut:
         whole: packets whose messages were all handed out as new.
         parts: packet -> messages that were handed out as new, of the others.
         marked: packet -> messages that were handed out as redelivered.
-        removed: packet -> messages that were taken out by hand, or expired.
+        removed: packet -> messages that were purged, or expired.
         expired: packet -> messages that expired in this life of the process.
-        taken: packet -> messages that were taken out by hand, or expired, in this life.
+        taken: packet -> messages that were purged, or expired, in this life.
     """
 
     __slots__ = ("any", "expired", "marked", "parts", "removed", "taken", "whole")
@@ -74,7 +74,7 @@ class Receiver:
         self.recovered = RangeSet()
         # The last start that found it on its disk, or else the first start.
         self.found_in = 1
-        # Why each number was refused since it last arrived.
+        # Why each number was rejected since it last arrived.
         self.rejections: dict[int, str] = {}
         # Of numbers that were rejected when they first arrived: how many arrivals were not rejected.
         self.kept: dict[int, int] = {}
@@ -580,7 +580,7 @@ class Incoming(Side[Receiver]):
         receiver.settling.release(spans, {number: receiver.counts.get(number) for number, _, _ in spans})
 
     def handle_purged(self, record: Record) -> None:
-        """An operator took messages out; if the node dies before that is on disk, they are there again."""
+        """An operator purged messages; if the node dies before that is on disk, they are there again."""
         if self._stream != DEAD_LETTER_STREAM:
             self._remove(record, self._sequence(record).out.removed)
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 __all__ = ["Moment", "Moments"]
 
 MOMENTS_MAX: Final = 4_096
-"""Entries, each of 32 bytes. Of a longer session every second, fourth, ... is kept, evenly over all of it."""
+"""The most entries, each of 32 bytes. A longer session keeps every second, fourth, ... one, evenly spread."""
 
 
 class Moment(NamedTuple):

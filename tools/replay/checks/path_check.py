@@ -12,7 +12,7 @@ __all__ = ["PathSizes", "judge_sizes"]
 
 
 class PathSizes:
-    """What one end says of the path.
+    """One end's records of the path.
 
     Attributes:
         largest: the record of the largest datagrams that it used, or None.

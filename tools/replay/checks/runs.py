@@ -55,7 +55,7 @@ class Carried(NamedTuple):
 
 
 _carried: Final[Callable[[tuple[str, str, int, int, int, int, int]], Carried]] = partial(tuple.__new__, Carried)
-"""Makes one in half of the time; one is made of nearly every record."""
+"""Makes one in half of the time, which matters as nearly every record needs one."""
 _STREAM_END: Final = Carried._fields.index("number")
 """Before it is what all packets of a run have in common, beside how many messages end in each."""
 Run = tuple[int, int, Carried]

@@ -30,7 +30,7 @@ class Side(LaneReporter, ABC, Generic[Known]):
 
     Attributes:
         node: as given.
-        sequences: what is known of each.
+        sequences: the state of each.
     """
 
     def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
@@ -41,7 +41,7 @@ class Side(LaneReporter, ABC, Generic[Known]):
 
     @abstractmethod
     def _begin(self) -> Known:
-        """Return what is known of a sequence before its first record."""
+        """Return the state of a sequence before its first record."""
 
     def _sequence(self, record: Record) -> Known:
         known = self.sequences.get(record["sequence"])

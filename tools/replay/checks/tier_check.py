@@ -1,4 +1,4 @@
-"""The resend tiers of one stream, judged by the settings in force and the times, never by what a record says of itself.
+"""The resend tiers of one stream, judged by the settings in force and the times, never by a record's own claims.
 
 The wait before a resend begins with the first packet that is sent and begins again with each resend. It starts at the
 first tier after progress or with a new session, unless the previous session ended as idle. A wait that ends with

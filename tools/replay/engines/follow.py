@@ -117,7 +117,7 @@ class Follower:
         return violations, timeline
 
     def verdict(self) -> Verdict:
-        """Return what ``replay`` says of the logs as far as they were read."""
+        """Return the verdict that ``replay`` gives of the logs as far as they were read."""
         verdict = self._judge.finish()
         read = [Read(str(tail.path), journal.records, tail.is_torn()) for tail, journal in self._tails.values()]
         cover(verdict, self._listing.without({it.path for it in read}), read)
@@ -125,7 +125,7 @@ class Follower:
         return verdict
 
     def is_of(self, paths: Iterable[Path]) -> bool:
-        """Whether this was about these paths, and what was read of their logs is there still."""
+        """Whether this followed these paths, and what was read of their logs still exists."""
         tails = [tail for tail, _ in self._tails.values()]
         return self._paths == list(paths) and all(tail.find() for tail in tails)
 
@@ -138,7 +138,7 @@ def follow(
     checkpoint: Path | None = None,
     stop: Event | None = None,
 ) -> Verdict:
-    """Tell violations as they turn up in growing logs; return the verdict, as ``replay`` gives it of the same logs.
+    """Report violations as they turn up in growing logs; return the verdict that ``replay`` gives of the same logs.
 
     Args:
         paths: directories with logs (searched in depth; they may be empty as yet), or single segments.

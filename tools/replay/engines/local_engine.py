@@ -31,7 +31,7 @@ def replay_local(
 
     Args:
         logs: the files, as ``find_logs`` returns them.
-        say: called now and then with how far it is, in words.
+        say: called now and then with the progress in words.
         listing: what else was found; None for nothing.
 
     Raises:

@@ -1,4 +1,4 @@
-"""One batch of a stream: judges what is new, from what was known before to what is known then.
+"""One batch of a stream: judges what is new, starting from the table of what was known before.
 
 The table has rows of ``DEALT``: the state of each segment, session and stream, permanent findings, and what holds for
 each unit for now. A batch writes what it changed, as a piece of its own (``pieces.py``); of a unit that is in several
@@ -158,7 +158,7 @@ def _judge_on(standing: Standing, rows: Iterable[dict[str, Any]]) -> Iterator[Ro
 
 
 def _kept(kind: str, name: str, state: Growing | Standing) -> Iterator[Row]:
-    """Yield the state of a unit, and what is true of it for now."""
+    """Yield the state of a unit, and what holds for it for now."""
     parts = [found_row(what, value) for what, value in state.parts()]
     for what, unit, _, incarnation, n, place, data in chain(parts, results(state.now()), results(state.out)):
         yield what, unit, f"{kind}/{name}", incarnation, n, place, data

@@ -63,7 +63,7 @@ GC_THRESHOLD: Final = (50_000, 20, 100)
 """In a worker: records are many small objects that live for a moment, in no circles. Python's own threshold of 700 has
 it look through them again and again, for a sixth of its time."""
 STATE: Final = -1
-"""The place of a row that has what is known of its unit: before all that is new to it."""
+"""The place of a row with the state of its unit: before all that is new to it."""
 PART: Final = "part"
 """The kind of a row with one node's part of a unit, as far as it was judged."""
 PENDING: Final = 2_048

@@ -234,7 +234,7 @@ class Stream:
         return writer.trigger(processingTime=TRIGGER).start()
 
     def stop(self) -> None:
-        """End the query. A Spark that is gone, or that a second Ctrl-C cut off, hides no reason for that."""
+        """End the query. An error of a Spark that is gone, or that a second Ctrl-C cut off, must not hide the cause."""
         with suppress(*gone()):
             self._query.stop()
         self._asking.shutdown()
@@ -345,7 +345,7 @@ class Stream:
         self.fresh = bool(self._suspects)
 
     def _look(self, last: int) -> None:
-        """See what is true after a batch."""
+        """Judge what holds after a batch."""
         rows = self._found(last).persist()
         try:
             found, verdict = Found(rows), Verdict()
@@ -365,7 +365,7 @@ class Stream:
         self._expected = list_growing(self._paths, ())
 
     def conclude(self, finish: Finish | None) -> Verdict:
-        """Return what ``replay`` says of the logs as far as they were read.
+        """Return the verdict that ``replay`` gives of the logs as far as they were read.
 
         Args:
             finish: as of ``replay_spark``.

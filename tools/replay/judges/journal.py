@@ -223,7 +223,7 @@ def join_segments(segments: list[Segment], out: Output) -> list[Life]:
     """Check that segments make whole starts of nodes, and return these starts.
 
     Raises:
-        ReplayError: two of them are one, as a copy is, or what ``triack log compact`` made of a log.
+        ReplayError: two of them are the same segment: a copy, or a log and its output of ``triack log compact``.
     """
     lives: dict[tuple[str, int], list[Segment]] = {}
     for segment in sorted(segments, key=lambda it: (it.node, it.incarnation, it.first_n)):

@@ -145,7 +145,7 @@ class Judge:
         facts.clear()
 
     def _end(self) -> list[Output]:
-        """Return what was found, and what is true of each unit for now."""
+        """Return what was found, and what holds for each unit for now."""
         for unit in self._touched:
             with self._out.aside() as now:
                 self._units[unit].finish()

@@ -146,7 +146,7 @@ class End:
     def reached(self, other: End) -> int:
         """Return the serial of the last record of this end whose effect the other end shows; 0 if there is none.
 
-        A packet or an ack that arrived shows that this end had written the record that precedes it.
+        It shows an effect of a record if it has a packet that first left with that record or later, or an ack.
         """
         sent = self.sent_at.sorted().before(other.received.last)
         top = other.acked.lasts[-1] if other.acked else 0
@@ -527,7 +527,7 @@ class SessionJudge(SessionReporter):
         self.ends = dict(sorted({**self.ends, **other.ends}.items()))
 
     def is_over(self, heard: Mapping[str, tuple[int, int]]) -> bool:
-        """Whether nothing more can come of it, or only long after its end.
+        """Whether no more of its records can come, or only long after its end.
 
         Args:
             heard: node -> the start and the time of its last record of all.

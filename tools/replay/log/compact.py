@@ -209,7 +209,7 @@ def read_sources(told: bytes) -> list[Source] | None:
 
 
 def _look_at(segments: dict[str, Path]) -> list[_New]:
-    """Return what is known of segments by their first records, in the order of these; none with a torn line alone."""
+    """Return the segments by their first records, in the order of these; none that has only a torn line."""
     found = []
     for source, path in segments.items():
         size = size_bytes(path)
@@ -308,4 +308,4 @@ def _sync(folder: Path) -> None:
 
 
 _TYPES: Final = [str, int, int, int]
-"""Those of a ``Source``."""
+"""The fields of a ``Source``."""

@@ -215,7 +215,7 @@ class Lines:
         """Yield the records of the next lines.
 
         Args:
-            path: their file, for what is said of damage.
+            path: their file, for reports of damage.
             lines: whole ones.
 
         Raises:
@@ -254,7 +254,7 @@ class Lines:
         return record, values.fault(record)
 
     def _read_new(self, line: Record, shape: tuple[Any, ...]) -> tuple[Record, str]:
-        """The same for a line of a shape that was not seen, or of one that says what later ones refer to."""
+        """The same for a line of a new shape, or of one that defines what later ones refer to."""
         names = tuple(line)
         refers = line.keys().isdisjoint(_SAYING)
         if not refers:

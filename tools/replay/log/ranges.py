@@ -10,7 +10,7 @@ Span = tuple[int, int]
 
 
 class RangeSet:
-    """A set of integers that is made of few ranges. Appending at the end, the usual case, is constant time."""
+    """A set of integers as a few ranges. Appending at the end, the usual case, takes constant time."""
 
     __slots__ = ("firsts", "lasts")
 

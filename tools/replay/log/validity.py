@@ -23,7 +23,7 @@ PACKETS_MAX: Final = 1 << 20
 TEXT_LETTERS_MAX: Final = 1_000
 """Letters of a text: names have 124 bytes, and an address has a name and a number or two."""
 NUMBER_MAX: Final = (1 << 63) - 1
-"""The numbers that a column of a table can hold."""
+"""The largest number that a column of a table can hold."""
 SHAPES_MAX: Final = 4096
 """The fields of records that are alike in all but their values are judged once. No honest log has more kinds."""
 
@@ -34,7 +34,7 @@ _IDS: Final = {
     "peer": (re.compile(r"(?:[0-9a-f]{32})?"), "32 hex digits, or empty"),
     "session": (re.compile(r"[0-9a-f]{16}"), "16 hex digits"),
 }
-"""The pattern of each id, and how a person says it."""
+"""The pattern of each id, and its description."""
 _NAMES: Final = frozenset({"name", "queue", "peer_name", "address"})
 """Texts that others may have made up; all other texts are words of the schema, such as reasons."""
 _TIMES: Final = ("at_ns", "wall_ns")
@@ -113,7 +113,7 @@ _KNOWN_SHAPES: dict[tuple[Any, ...], Values] = {}
 
 
 def _times_fault(record: Record) -> str:
-    """A clock gives them; one that was set back, below zero."""
+    """Clock readings; one of a clock that was set back may be below zero."""
     for name in _TIMES:
         if not -NS_MAX < record[name] < NS_MAX:
             return f"is damaged: field {name!r} is {_shown(record[name])}, which no clock gives"
@@ -165,7 +165,7 @@ def _hold_fault(record: Record) -> str:
 
 
 def _packets_fault(record: Record) -> str:
-    """Of packets there are as many as the record has."""
+    """The counts cover as many packets as the record has."""
     if (counts := record.get("counts")) is not None:
         there = least = counts[0][0] if counts else 0
         for packets, _ in counts[1:]:
