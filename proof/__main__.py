@@ -38,9 +38,9 @@ __all__ = ["main"]
 
 EXIT_FAIL = 1
 LIES = 20_000
-"""Lies told by ``make lies``: every kind about every event some dozen times, in some minutes."""
+"""Lies of ``make lies``: every kind about every event some dozen times, in some minutes."""
 BOTH = 600
-"""Of which both engines judge so many, in one replay: a few minutes of Spark. Some cannot be read, 500 can."""
+"""How many of them both engines judge, in one replay: a few minutes of Spark. Some cannot be read, 500 can."""
 CHARACTERS = 4_000
 """Changes of single characters, of which some eight hundred can be read: a minute or two."""
 

@@ -1,4 +1,4 @@
-"""What the secure channel costs: ``make channel``.
+"""Measures the cost of the secure channel: ``make channel``.
 
 The work of ``triack demo`` without its relay - two processes, stores and session logs on the disk, every message acked
 as ordered and checked - is done with keys and without, in turns, so that whatever slows the machine down meanwhile
@@ -19,21 +19,21 @@ from triack.tools.demo.run import Plan, Transfer, transfer
 __all__ = ["COST_MAX", "MESSAGES", "RUNS", "SIZE_BYTES", "TIMEOUT_S", "Cost", "compare"]
 
 COST_MAX = 0.25
-"""Of the throughput without keys: what is promised."""
+"""The promise: the most throughput that keys may cost."""
 MESSAGES = 100_000
-"""As the demo sends."""
+"""As many as the demo sends."""
 SIZE_BYTES = 100
-"""As the demo's are: the most messages a second, so that what costs by the datagram counts."""
+"""As large as the demo's: the most messages a second, so that the cost per datagram counts."""
 RUNS = 5
-"""Of each kind: the median of five is not moved by two that were disturbed."""
+"""Of each kind: two disturbed runs do not move the median of five."""
 TIMEOUT_S = 600.0
-"""Of one run, as in the demo: a hundred times what it takes."""
+"""For one run, as in the demo: a hundred times what it takes."""
 
 Say = Callable[[str], object]
 
 
 class Cost(NamedTuple):
-    """What came of it.
+    """The result.
 
     Attributes:
         secured: messages a second with keys, of each run.
@@ -55,12 +55,12 @@ class Cost(NamedTuple):
 
 
 def compare(plan: Plan, runs: int, say: Say) -> Cost:
-    """Do the same work so many times with keys, and as often without.
+    """Do the same work ``runs`` times with keys, and as often without.
 
     Args:
-        plan: the work; whether it is insecure is of no account.
+        plan: the work; its ``insecure`` is ignored.
         runs: of each kind.
-        say: is told of each run.
+        say: called with each run.
     """
     start = time.monotonic()
     rates: dict[bool, list[float]] = {False: [], True: []}

@@ -1,8 +1,8 @@
-"""What one poll of the engine costs when there is nothing to do, and when there is: ``make drains``.
+"""Measures the cost of one poll of the engine with and without work: ``make drains``.
 
-Each row has so many of one thing in an engine that is otherwise at rest: queues of this node, outgoing queues, incoming
-streams, sessions. *Idle* polls an engine to which nothing happened; *busy* submits one express message to one peer,
-polls, and lets the peer's answer come in. Promise: an idle thing costs nothing, so 10,000 cost what one costs.
+Each row has a number of one thing in an engine that is otherwise at rest: queues of this node, outgoing queues,
+incoming streams, sessions. *Idle* polls an engine to which nothing happened; *busy* submits one express message to one
+peer, polls, and lets the peer's answer come in. Promise: an idle thing costs nothing, so 10,000 cost what one costs.
 """
 
 import time
@@ -25,7 +25,7 @@ __all__ = ["COUNTS", "KINDS", "measure"]
 
 COUNTS = (1, 100, 10_000)
 ROUNDS = 200
-"""Polls of one figure; their median is what is told."""
+"""Polls of one figure, which is their median."""
 SETTINGS = NodeSettings(
     max_sessions=2 * COUNTS[-1],
     max_streams=2 * COUNTS[-1],
@@ -58,7 +58,7 @@ class _Node:
         )
 
     def settle(self) -> None:
-        """Poll until everything has been said, here and at all whom it was said to."""
+        """Poll until all messages are exchanged, here and at every node that got one."""
         waiting: dict[_Node, None] = {self: None}
         while waiting:
             node = next(iter(waiting))
@@ -125,7 +125,7 @@ def _one(kind: str, count: int, rounds: int) -> dict[str, Any]:
     KINDS[kind](node, peer, count)
     node.send(peer, "busy")
     for _ in range(5):
-        # Past every delay, so that nothing is owed any more; each poll may ask for the next.
+        # Past every delay, so that no ack is owed any more; each poll may ask for the next.
         for each in (node, peer):
             each.now_ns += 20 * SECOND
             each.settle()
@@ -147,8 +147,8 @@ def measure(say: Callable[[str], None], counts: tuple[int, ...] = COUNTS, rounds
     """Measure every kind at every count.
 
     Args:
-        say: is told of each row.
-        counts: how many there are of a kind, at most as many as in ``COUNTS``.
+        say: called with each row.
+        counts: how many things of a kind, at most as many as in ``COUNTS``.
         rounds: polls of one figure.
 
     Returns:

@@ -80,7 +80,7 @@ class Pair:
         self.b.act(take)
 
     def run(self, for_ns: int, messages: int) -> bool:
-        """Let time pass until so many messages were read. Returns whether they were."""
+        """Let time pass until this many messages were read. Returns whether they were."""
 
         def enough() -> bool:
             self.read()
@@ -106,7 +106,7 @@ def pair(seed: int = 1, faults: Faults | None = None, settings: NodeSettings | N
 
 
 def numbered(count: int, size_bytes: int = 100) -> list[bytes]:
-    """Messages that say which they are."""
+    """Messages with their numbers."""
     return [b"%08d" % number + b"." * (size_bytes - 8) for number in range(count)]
 
 
@@ -132,7 +132,7 @@ def _exchange(drops: frozenset[int]) -> tuple[int, int, bool]:
             two.read()
         two.run(60 * SECOND, len(bodies))
         took_ns = two.times_ns[-1] - start_ns if two.times_ns else 0
-        # What was lost at the end must be settled, too: nothing is left at the sender.
+        # A loss at the end must be repaired, too: nothing is left at the sender.
         two.world.run(60 * SECOND)
         two.read()
         engine = two.a.engine
@@ -217,7 +217,7 @@ def _is_open(host: SimHost) -> bool:
 
 
 def heavy_losses(loss: float, runs: int) -> dict[str, Any]:
-    """A hundred messages where nearly everything is lost: one run says little of the next."""
+    """A hundred messages where nearly everything is lost: one run predicts little of the next."""
     took = [transfers(loss, 100, 100, seed=seed)["virtual_s"] for seed in range(runs)]
     cuts = quantiles(took, n=10)
     return {"loss": loss, "runs": runs, "p10_s": round(cuts[0]), "p50_s": round(cuts[4]), "p90_s": round(cuts[8])}
@@ -254,7 +254,7 @@ def transfers(loss: float, messages: int, size_bytes: int, *, corrupt: bool = Fa
 
 
 def outages(lengths_ns: list[int]) -> list[dict[str, Any]]:
-    """Cut the path, both ways or one way, while messages wait; how long after its end does the first one arrive?"""
+    """Cut the path, both ways or one way, while messages wait; how long after the outage does the first one arrive?"""
     found = []
     for length_ns in lengths_ns:
         for name, ways in (("both", (AB, BA)), ("to b", (AB,)), ("to a", (BA,))):

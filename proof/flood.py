@@ -1,9 +1,9 @@
 """Strangers who send a node as much as they can: ``make flood``.
 
-Half of them send junk. The other half know the node's public key, as everybody may, and send connects that look right,
-each from another address that is not theirs; of these, every other one says that it shows a cookie. An invitation is
-open, and junk enrolments come, too. What is looked for: memory that grows, answers that are longer than what caused
-them, and peers that do not get in.
+Half of them send junk. The other half know the node's public key, as anybody may, and send connects that look right,
+each from another spoofed address; every other one of these claims to show a cookie. An invitation is open, and junk
+enrolments come, too. The proof fails if memory grows, if an answer is longer than its request, or if a peer does not
+get in.
 """
 
 import gc
@@ -26,22 +26,22 @@ from triack.transport.secure import CONNECT_BYTES, SecureChannels
 __all__ = ["DATAGRAMS", "Flooded", "flood"]
 
 DATAGRAMS = 1_000_000
-"""What is promised to be borne."""
+"""The flood that a node must bear."""
 MEMORY_BYTES_MAX = 1 << 20
-"""That they may cost, all together."""
+"""The most memory that all of them may cost together."""
 AMPLIFICATION_MAX = 1.0
 """Bytes sent for each byte that came, in each single answer."""
 PEER_EVERY = 5_000
 """Datagrams between two connects of a peer, who must get in: ten a second, half of what one host may."""
 PER_SECOND = 50_000
-"""By the node's clock: five hundred times what is taken without a question."""
+"""By the node's clock: five hundred times what it accepts without a cookie."""
 A_KEY, B_KEY = bytes([1]) * 32, bytes([2]) * 32
 PEER_ADDRESS = "udp://192.0.2.1:7801"
 CODE = Invitation(bytes(range(MAC_BYTES)), 1 << 62)
 
 
 class Flooded(NamedTuple):
-    """What came of it.
+    """The result.
 
     Attributes:
         datagrams: of strangers.
@@ -73,7 +73,7 @@ class Victim:
         self.enrolment.invite(CODE, 0)
 
     def answer(self, datagram: bytes, sender: str, now_ns: int) -> bytes:
-        """What a stranger gets."""
+        """The node's answer to a stranger."""
         try:
             header = read_header(datagram)
             if header.kind is Kind.ENROL:
@@ -84,10 +84,10 @@ class Victim:
 
 
 def flood(datagrams: int = DATAGRAMS, seed: int = 0) -> Flooded:
-    """Send so many datagrams to a node, and let a peer connect now and then."""
+    """Send ``datagrams`` datagrams to a node, and let a peer connect now and then."""
     victim, started = Victim(), time.monotonic()
     answered, longest, tried, failed, now_ns = 0, 0.0, 0, 0, 0
-    for _ in strangers(1_000, seed + 1):  # what is made once, and what making strangers costs
+    for _ in strangers(1_000, seed + 1):  # allocations that happen once, and the cost of making strangers
         now_ns += SECOND // PER_SECOND
     gc.collect()
     tracemalloc.start()
@@ -112,7 +112,7 @@ def flood(datagrams: int = DATAGRAMS, seed: int = 0) -> Flooded:
 
 
 def strangers(count: int, seed: int) -> Iterator[tuple[bytes, str]]:
-    """So many datagrams, each with the address that it comes from."""
+    """``count`` datagrams, each with the address that it comes from."""
     random, key = Random(seed), mac_key(b"triack mac1", KeyPair.of(B_KEY).public)
     for number in range(count):
         sender = (

@@ -2,8 +2,8 @@
 
 The node is a process of its own; 99 honest peers share another, and send as fast as they may. The hundredth sends
 100,000 express messages of 5,000 bytes to a queue that nobody reads, or has stopped while the node sends to it, or
-sends datagrams that are full of pings (``pinger``). What is looked for: how much the honest ones get through meanwhile,
-and by how much the node grows.
+sends datagrams that are full of pings (``pinger``). It measures how much the honest ones get through meanwhile, and by
+how much the node grows.
 """
 
 import asyncio
@@ -25,23 +25,23 @@ from triack.queues.node_settings import Limits
 __all__ = ["PEERS", "ROUNDS", "SECONDS", "Beside", "Hundred", "hundred"]
 
 PEERS = 99
-"""Honest ones; the hundredth is not."""
+"""Honest peers; the hundredth is bad."""
 SECONDS = 5.0
 """How long is measured each time: some ten thousand messages."""
 ROUNDS = 3
-"""How often each is measured: what else the machine does falls on both."""
+"""How often each is measured: other load on the machine affects both."""
 GOODPUT_MIN = 0.9
-"""What the others keep (promise L9)."""
+"""The share that the others keep (promise L9)."""
 GROWTH_MAX_BYTES = int(Limits().peer_memory_bytes * 1.05)
-"""What one peer may fill (promise X5)."""
+"""The most memory that one peer may fill (promise X5)."""
 BATCH = 20
-"""Messages of an honest peer that are on their way at a time."""
+"""Messages of an honest peer in flight at a time."""
 BODY = bytes(200)
-"""What an honest message says."""
+"""The body of an honest message."""
 UNREAD, UNREAD_BODY = 100_000, bytes(5_000)
-"""What is sent to a queue that nobody reads."""
+"""The messages sent to a queue that nobody reads."""
 STOPPED_MESSAGES = 2_000
-"""What the node has for a peer that has stopped: many windows."""
+"""The messages that the node has for a peer that has stopped: many windows."""
 SETTLE_S = 1.0
 """Before each measurement, for sessions to open and buffers to fill."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -49,7 +49,7 @@ _SPAWN = get_context("spawn")
 
 
 class Beside(NamedTuple):
-    """What the honest peers get through beside a bad one.
+    """The throughput of the honest peers beside a bad one.
 
     Attributes:
         alone: messages a second without it, each just before.
@@ -63,14 +63,14 @@ class Beside(NamedTuple):
 
     @property
     def kept(self) -> float:
-        """What share is left."""
+        """The share that is left."""
         return round(sum(self.beside) / sum(self.alone), 3)
 
 
 class Hundred(NamedTuple):
     """Beside one whose messages nobody reads, beside one that has stopped, and beside one that sends pings.
 
-    What the node has in memory for the second one its own application has sent.
+    For the second one the node's memory holds what its own application has sent.
     """
 
     unread: Beside
@@ -115,7 +115,7 @@ class Hub(NamedTuple):
     seconds: float
 
     async def rate(self) -> float:
-        """Messages that it hands out in a second, from soon on."""
+        """The number of messages that it hands out in a second, after a short wait."""
         await asyncio.sleep(SETTLE_S)
         first, started = await asyncio.to_thread(self._count), time.monotonic()
         await asyncio.sleep(self.seconds)
@@ -128,7 +128,7 @@ class Hub(NamedTuple):
 
     @property
     def memory_bytes(self) -> int:
-        """What it has of the machine's memory."""
+        """Its use of the machine's memory."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE_BYTES
 
 
@@ -202,7 +202,7 @@ def _hub(parent: Connection) -> None:
 
 
 async def _serve(parent: Connection) -> None:
-    """Read one queue of two, count, and send to whom the parent names."""
+    """Read one queue of two, count, and send to the nodes that the parent names."""
     taken = 0
     async with triack.open("hub", data=None, listen="udp://127.0.0.1:0", insecure=True) as node:
         parent.send(node.address)

@@ -18,9 +18,9 @@ from triack.transport.insecure import InsecureChannel
 __all__ = ["ping_for_ever"]
 
 DATAGRAM_BYTES = 30_000
-"""Of a datagram: fifteen thousand pings."""
+"""The size of a datagram: fifteen thousand pings."""
 PER_SECOND = 1_285
-"""Such datagrams: five seconds of them once kept a node busy for a minute."""
+"""Datagrams a second: five seconds of them once kept a node busy for a minute."""
 ANSWER_S = 0.5
 """The longest wait for an accept."""
 LONGEST_BYTES = 65_536

@@ -1,4 +1,4 @@
-"""The rules of the machines and who watches each: checks by their ids, or a sentence that says why no log can show it.
+"""The rules of the machines and the checks of each by their ids, or a sentence that says why no log can show it.
 
 A machine has its rules as lists: the events of its table of transitions, the fields of its settings, its reasons. A
 test reads these lists and compares them with this one, so that each new rule gets its check here.
@@ -98,7 +98,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         "closed": ("node_life", "silent_end"),
         "failed": ("node_life",),
     },
-    # What is refused, and why.
+    # What is rejected, and why.
     "base/reasons.py RejectReason": {
         "duplicate": ("rejected", "duplicates_delivered"),
         "stale_sequence": ("rejected",),
@@ -111,7 +111,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
             _REFUSED,
         ),
     },
-    # What was agreed on, and what a node was told.
+    # What was agreed on, and the settings of a node.
     "session/protocol/policy.py Policy": {
         "window": ("window", "policy"),
         "session_ack": ("half_window", "idle_delay", "at_once", "policy"),

@@ -1,7 +1,7 @@
 """The replay window against an oracle that keeps every counter in a set: ``make window``.
 
-Counters come as a bad network brings them: mostly the next, some late, some again, some far ahead. For each, window and
-oracle must say the same.
+Counters come as a bad network brings them: mostly the next, some late, some again, some far ahead. Window and oracle
+must agree on each.
 """
 
 import time
@@ -16,11 +16,11 @@ __all__ = ["COUNTERS", "Compared", "compare"]
 COUNTERS = 10_000_000
 """Enough to pass the window a thousand times."""
 _KEPT = 1_000_000
-"""Counters in the set, before those are left out that are too old to matter."""
+"""Counters kept in the set, before those that are too old to matter are removed."""
 
 
 class Compared(NamedTuple):
-    """What came of it: how many counters, how many of them were taken, and on how many the two disagreed."""
+    """The result: how many counters, how many of them were accepted, and on how many the two disagreed."""
 
     counters: int
     taken: int
@@ -29,7 +29,7 @@ class Compared(NamedTuple):
 
 
 def compare(counters: int = COUNTERS, seed: int = 0) -> Compared:
-    """Show so many counters to both."""
+    """Show ``counters`` counters to both."""
     random, window, start = Random(seed), ReplayWindow(), time.monotonic()
     seen: set[int] = set()
     newest, taken, violations = -1, 0, 0

@@ -2,8 +2,8 @@
 
 A store of 64 KiB, killed in the middle of its work, is damaged in every way in turn: each bit flipped, each file cut at
 each length, each sector of 512 bytes zeroed, replaced by another one, exchanged with another one, or as it was at an
-earlier moment. Then it must hold what it held, or say that it does not. The one exception is the last commit in the
-log: what is damaged there cannot be told from a commit that was interrupted, so the store may come back without it.
+earlier moment. Then it must hold what it held, or report the damage. The one exception is the last commit in the log:
+damage there looks the same as a commit that was interrupted, so the store may come back without it.
 """
 
 from collections import Counter
@@ -99,10 +99,10 @@ def prove_damage(
     """Try all of it.
 
     Args:
-        seed: of the sectors that are drawn.
+        seed: for the choice of sectors.
         clean: damage a store that was closed orderly, so that there is no log and no exception.
         first: where to begin in the list of damages.
-        every: try only every so many-th, so that several processes can share the work.
+        every: try only one in ``every``, so that several processes can share the work.
         progress: called after every thousandth.
     """
     begun_s, proof = perf_counter(), DamageProof()
@@ -130,7 +130,7 @@ def prove_damage(
 
 
 def _open(disk: Disk, life: Life) -> str | None:
-    """How a store with damage came up; None when it believed it."""
+    """How a store with damage came up; None if it did not notice the damage."""
     try:
         store = open_store(disk)
         seen, starts = see(store, 1)

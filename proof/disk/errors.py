@@ -1,8 +1,8 @@
 """Proof that an error of the disk never becomes a promise: each call of a store's life fails in turn, in every way.
 
-The store then says so, or what it says is true: what returned is there after a restart and after a loss of power,
-whole, and so is what is written after the restart. The hard case is a failed sync after which the system shows bytes
-that are not on the disk and never will be (``drop``).
+The store then reports the error, or its promises hold: a commit that returned is there after a restart and after a loss
+of power, whole, and so is what is written after the restart. The hard case is a failed sync after which the system
+shows bytes that are not on the disk and never will be (``drop``).
 """
 
 from collections import Counter
@@ -48,11 +48,11 @@ def prove_errors(
     """Let each call fail.
 
     Args:
-        seed: of what survives a loss of power.
+        seed: for the choice of what survives a loss of power.
         kinds: how, see ``FailAt``.
-        effect: only calls whose effect begins so, such as ``sync``.
-        first: where to begin in the list of calls, kinds, once or for ever, and restarts.
-        every: try only every so many-th of it, so that several processes can share the work.
+        effect: only calls whose effect begins with this, such as ``sync``.
+        first: where to begin in the list of calls, kinds, once or from then on, and restarts.
+        every: try only one case in ``every``, so that several processes can share the work.
         progress: called after each run.
     """
     begun_s, proof = perf_counter(), ErrorProof()
@@ -77,7 +77,7 @@ def prove_errors(
 
 
 def _calls(seed: int) -> list[str]:
-    """The effect of every call of the reference life, empty for those that change nothing."""
+    """The effect of every call of the reference life, empty for calls that change nothing."""
     disk, effects = Disk(Random(seed)), dict[int, str]()
 
     def note(effect: str) -> None:
@@ -143,7 +143,7 @@ def _must_refuse(store: Store) -> None:
 
 
 def _go_on(disk: Disk, life: Life, *, loses_power: bool) -> None:
-    """What had returned is there; two more commits, and that is still so."""
+    """Every commit that had returned is there; two more commits, and that still holds."""
     store = open_store(disk)
     found, starts = see(store, 1)
     assert found in life.allowed(), f"{found} is none of the allowed states"
@@ -151,7 +151,7 @@ def _go_on(disk: Disk, life: Life, *, loses_power: bool) -> None:
     for number, expected in enumerate(_later(found)):
         store.apply(Commit(state={"later": b"%d" % number}, serial=1000 + number))
         if loses_power:
-            # Nothing that was not synced survives, which is what shows a promise that was not kept.
+            # Nothing unsynced survives, which exposes a broken promise.
             disk.lose_power_with(list[Kept]())
         else:
             disk.kill()

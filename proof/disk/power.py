@@ -2,8 +2,8 @@
 
 A reference life of a store is stopped before each call that changes the disk. For each such moment every disk is built
 that a loss of power may leave: nothing of what was not synced, all of it, each prefix, other parts in any order, and
-the last write torn. Each must open, with every commit that had returned, whole; with the commit that was under way
-whole or not at all; and it must go on working, through further losses of power while it is being opened, too.
+the last write torn. Each must open, with every commit that had returned, whole, and with the interrupted commit whole
+or not at all. It must also go on working, through further losses of power while it is being opened, too.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,13 +21,13 @@ __all__ = ["Moment", "PowerProof", "moments", "prove_power", "survivors"]
 
 ALL_PARTS_OF = 5
 ALL_PARTS_OF_THOROUGH = 10
-"""Of so many unsynced changes every combination is tried; of more, this many:"""
+"""Up to this many unsynced changes, every combination is tried; of more, this many:"""
 PARTS = 64
 GO_ON_EVERY = 8
 NESTED = 5
 NESTED_EVERY = 300
 NESTED_EVERY_THOROUGH = 1_000
-"""So many states are opened without being interrupted for one that is, at each step and ``NESTED`` times in a row."""
+"""One in this many states is opened with interruptions, at each step and ``NESTED`` times in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,12 @@ def prove_power(
     """Try all of it.
 
     Args:
-        seed: of the parts that are drawn.
+        seed: for the choice of parts.
         page_bytes: the store's pages, from 512 to 65,536.
         powersafe: what the disk says of itself, see ``Disk.powersafe``.
         thorough: more combinations, and the last write torn at every byte.
         first: where to begin in the list of moments.
-        every: take only every so many-th, so that several processes can share the work.
+        every: take only one moment in ``every``, so that several processes can share the work.
         progress: called after each moment.
     """
     started_s, proof, random = perf_counter(), PowerProof(), Random(seed)
@@ -161,7 +161,7 @@ def _check(disk: Disk, moment: Moment, page_bytes: int, proof: PowerProof, neste
 
 
 def _look(disk: Disk, moment: Moment, page_bytes: int, allowed: tuple[Seen, ...]) -> Seen:
-    """What is found must be allowed, and survive: what a start has seen stays seen."""
+    """A start must find an allowed state, and that must survive: what a start has seen stays."""
     store = open_store(disk, page_bytes)
     seen, starts = see(store, 1)
     assert seen in allowed, f"{seen} is none of {len(allowed)} allowed states"
@@ -171,7 +171,7 @@ def _look(disk: Disk, moment: Moment, page_bytes: int, allowed: tuple[Seen, ...]
 
 
 def _interrupt(disk: Disk, moment: Moment, page_bytes: int, proof: PowerProof) -> None:
-    """Lose power at every step of opening, then again while that is mended, to a depth of ``NESTED``."""
+    """Lose power at every step of opening, then again during recovery, to a depth of ``NESTED``."""
     begun = disk.snapshot()
     effects: list[str] = []
     disk.on_effect = effects.append

@@ -1,4 +1,4 @@
-"""A short life of a store with everything in it, and what it must hold at every moment: the ground of the disk proofs.
+"""A short life of a store with everything in it, and what it must hold at every moment: the basis of the disk proofs.
 
 The model that says what must be there is plain dictionaries and shares nothing with the store.
 """
@@ -17,7 +17,7 @@ from triack.tools.sim.disk import Disk
 __all__ = ["FOLDER", "NODE_ID", "Life", "Seen", "open_store", "reference", "see"]
 
 FOLDER = Path("on-the-simulated-disk")
-"""Of no directory here: were it made or looked into, it would show."""
+"""A path that is no directory here: creating or reading it would show."""
 NODE_ID = b"n" * 16
 ORIGIN = b"o" * 16
 CHECKPOINT_PAGES = 12
@@ -25,7 +25,7 @@ BODY = pack([b"a message of some length"] * 3, 400, 1, 1)[0][0].body
 
 
 class Seen(NamedTuple):
-    """All that a store holds, except how often it was started."""
+    """All that a store holds, except the number of its starts."""
 
     serial: int
     streams: dict[int, OutgoingStreamRow]
@@ -39,13 +39,13 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class Life:
-    """What a store was told so far.
+    """What a store was given so far.
 
     Attributes:
-        states: what it must hold after so many commits.
+        states: what it must hold, by the number of commits.
         done: how many commits have returned.
         started: starts that have returned.
-        busy: whether a commit has been given to it that has not returned.
+        busy: whether a commit was given to it that has not returned.
     """
 
     states: list[Seen] = field(default_factory=lambda: [Seen(0, {}, {}, {}, {}, {}, {}, {})])
@@ -58,7 +58,7 @@ class Life:
         return self.states[self.done : self.done + 1 + self.busy]
 
     def apply(self, store: Store, commit: Commit) -> None:
-        """Give the store a commit, and remember what that must lead to."""
+        """Give the store a commit, and remember the state that must follow."""
         if len(self.states) == self.done + 1:
             self.states.append(_after(self.states[-1], commit))
         self.busy = True

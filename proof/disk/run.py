@@ -17,7 +17,7 @@ __all__ = ["PROOFS", "merge", "prove_all"]
 
 Proof: TypeAlias = PowerProof | ErrorProof | DamageProof
 PARTS = 4
-"""Each line of ``PROOFS`` is done in so many parts."""
+"""Each line of ``PROOFS`` is split into this many parts."""
 
 PROOFS: list[tuple[str, Callable[..., Proof], dict[str, Any]]] = [
     ("loss of power", prove_power, {"page_bytes": 512, "thorough": True}),
@@ -34,12 +34,12 @@ PROOFS: list[tuple[str, Callable[..., Proof], dict[str, Any]]] = [
 def prove_all(
     say: Callable[[str], None] = lambda _line: None, jobs: int = 0, *, every: int = 1
 ) -> tuple[dict[str, Proof], float]:
-    """Do them all.
+    """Run all proofs.
 
     Args:
-        say: is told of each part that is done.
+        say: called with a line for each finished part.
         jobs: processes; 0 for one per core.
-        every: take only every so many-th case.
+        every: take only one case in ``every``.
 
     Returns:
         The proofs by name, and the seconds that passed.
@@ -59,7 +59,7 @@ def prove_all(
 
 
 def merge(one: Proof, other: Proof) -> Proof:
-    """Two parts of a proof as one: sums, but for the calls of the life that both are about."""
+    """Merge two parts of a proof: sums, except for the calls of the life, which both parts share."""
     for field in fields(one):
         mine, theirs = getattr(one, field.name), getattr(other, field.name)
         if isinstance(mine, Counter):

@@ -1,4 +1,4 @@
-"""Changes single characters of honest logs as they lie on the disk, and sees what replay says of each."""
+"""Changes single characters of honest logs on disk, and checks what replay says about each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ from triack.tools.replay.log.files import find_logs
 __all__ = ["SAME", "Slip", "differences", "slips", "tell_slip", "tell_slips"]
 
 SAME = "same"
-"""What becomes of a change after which the log says what it said: a name and its value twice, or white space."""
+"""The result of a change that leaves the log's meaning as it was: a name and its value twice, or white space."""
 ALIKE = ("0123456789", "abcdef", "ghijklmnopqrstuvwxyz", '{}[]:,"', "-._+eE \n")
-"""Characters that are taken for each other more often than for any: what they make of a line can mostly be read."""
+"""Characters that are most often mistaken for each other: most lines with such a change can still be read."""
 ALIKE_SHARE = 0.8
-"""How often."""
+"""The share of changes within one of these groups."""
 PRINTED = "".join(map(chr, range(32, 127))) + "\n\0"
 KINDS = ("change", "change", "change", "change", "remove", "insert")
-"""What is done to a character; most of the changes that can be read leave the line as long as it was."""
+"""Kinds of change to a character; most of the readable changes keep the length of the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """One character that is not as it was.
+    """One changed character.
 
     Attributes:
         kind: ``change``, ``remove`` or ``insert``.
@@ -45,7 +45,7 @@ class Slip:
 
     @property
     def where(self) -> str:
-        """Which line it is in, and what that says."""
+        """The number of its line, and the line."""
         content = self.files[self.name]
         number = content.count(b"\n", 0, self.at)
         line = content.split(b"\n")[number].decode(errors="replace")
@@ -53,7 +53,7 @@ class Slip:
 
 
 def slips(count: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Iterator[tuple[Slip, Files, str]]:
-    """Yield so many slips, each with the files that it is about and whose they are.
+    """Yield slips, each with its files and the name of their run.
 
     Args:
         count: how many.
@@ -82,13 +82,13 @@ def _slip(files: Files, name: str, random: Random) -> Slip:
 
 
 def tell_slip(slip: Slip, files: Files, told: Told, run: str) -> None:
-    """See what becomes of one slip.
+    """Judge one slip.
 
     Args:
-        slip: it.
-        files: as they were.
-        told: takes it; what is damaged, or makes logs be missing, counts as caught by that name.
-        run: whose files.
+        slip: the slip.
+        files: the original files.
+        told: collects the results; what is damaged, or makes logs be missing, counts as caught by that name.
+        run: the name of the run.
     """
     told.lies += 1
     checks = _found_by(slip)
@@ -118,11 +118,11 @@ def _found_by(slip: Slip) -> set[str]:
 
 
 def differences(truth: Log, said: Log) -> Iterator[Lie]:
-    """Yield a lie for each field of each record that is not as it was, and one for each record that is gone.
+    """Yield a lie for each field of each record that differs, and one for each record that is gone.
 
     Args:
         truth: a log.
-        said: the log with a slip that nobody has found.
+        said: the log with a slip that no check has found.
     """
     for start, mine in truth.items():
         theirs = said.get(start, [])
@@ -135,7 +135,7 @@ def differences(truth: Log, said: Log) -> Iterator[Lie]:
 
 
 def _changes(truth: Record, said: Record) -> Iterator[tuple[str, str]]:
-    """Yield how which fields differ; a record at another time has two that do, and is one lie."""
+    """Yield the kind and field of each change; a record with another time has two changed fields, and is one lie."""
     fields = [name for name in {**truth, **said} if truth.get(name) != said.get(name)]
     if set(fields) == {"at_ns", "wall_ns"}:
         yield "shift", ""
@@ -146,14 +146,14 @@ def _changes(truth: Record, said: Record) -> Iterator[tuple[str, str]]:
 
 
 def _amount(value: object) -> int:
-    """What raised and lowered means of numbers and of lists of pairs of them."""
+    """A number that shows whether a value was raised or lowered: of numbers and of lists of pairs of them."""
     if isinstance(value, list):
         return sum(map(sum, value))
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def tell_slips(count: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Told:
-    """Tell so many slips; the arguments are those of ``slips``."""
+    """Judge all slips; the arguments are those of ``slips``."""
     told = Told()
     for slip, files, run in slips(count, seed, logs, wide):
         tell_slip(slip, files, told, run)

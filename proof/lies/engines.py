@@ -1,4 +1,4 @@
-"""The same lies before both engines: many logs in one replay, each under ids of its own, and one verdict over all."""
+"""The same lies for both engines: many logs in one replay, each with ids of its own, and one verdict over all."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["Compared", "compare", "save_lies", "unlike"]
 
 LOGS = 10
-"""Runs that the sample is about; twice as many would find as much, and take Spark twice as long."""
+"""Runs in the sample; twice as many would find as much, and take Spark twice as long."""
 _IDS = ("node", "origin", "peer", "session")
 _TAG_DIGITS = 4
-"""Hexadecimal digits of an id that say whose it is: enough for 65,536 lies."""
+"""Hexadecimal digits of an id that name its lie: enough for 65,536 lies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What two engines said.
+    """The verdicts of two engines.
 
     Attributes:
         lies: how many logs there were, ``records`` in all of them.
@@ -41,7 +41,7 @@ class Compared:
 
 
 def save_lies(lies: list[Lie], directory: Path) -> int:
-    """Write logs with lies in them; return how many. Those that cannot be read at all are left out."""
+    """Write logs with lies in them; return how many. Those that replay cannot read at all are left out."""
     saved = 0
     for lie in lies:
         if "damaged" in found_by(lie):
@@ -80,10 +80,10 @@ def compare(spark: "SparkSession", lies: int, seed: int, directory: Path) -> Com
 
 
 def unlike(local: Verdict, judged: Verdict) -> list[str]:
-    """What two verdicts disagree about, in words; of violations Spark brings home the first of each check."""
+    """Describe how two verdicts differ; of violations the Spark verdict has the first of each check."""
     here, there = asdict(local), asdict(judged)
     for said in (here, there):
-        # Where a lie has two nodes commit a packet, whose log is read first decides which of them a latency tells of.
+        # If a lie makes two nodes commit a packet, the order of reading decides which of them a latency is for.
         del said["timeline"]["latency"]
     told = [
         f"{name}: {here[name]} and {there[name]}"

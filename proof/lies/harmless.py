@@ -1,4 +1,4 @@
-"""The lies that are none: what a record may say in more than one way with every promise kept, each kind by name.
+"""Harmless lies: what a record may say in more than one way with every promise kept, each kind by name.
 
 A lie that replay does not find must be of one of these kinds, and each kind says exactly for which records it holds.
 """
@@ -48,7 +48,7 @@ def _opens(lie: Lie, log: Log) -> bool:
 
 
 def _refuses(lie: Lie, log: Log) -> bool:
-    """Whether a store ack only says more than before of packets that were refused for ever."""
+    """Whether a store ack only says more than before of packets that were permanently rejected."""
     refused = {_place(it) for it in log[lie.start] if it["event"] == "rejected" and it["reason"] in FOR_EVER}
     said, truth = _covered(lie.said), _covered(lie.truth)
     return lie.kind == "raise" and said > truth and {_arrived(lie, log, packet) for packet in said - truth} <= refused
@@ -85,7 +85,7 @@ def _came(lie: Lie, log: Log, packets: range) -> bool:
 
 
 def _is_on_its_way(lie: Lie, log: Log) -> bool:
-    """Whether a record says other things of packets that reached nobody, or more of them that are in no stream."""
+    """Whether a record misstates only packets that reached nobody, or adds such packets outside of streams."""
     if lie.field == "packets":
         more = range(_packets(lie.truth).stop, _packets(lie.said).stop)
         return lie.kind == "raise" and lie.truth.get("stream") is None and not _came(lie, log, more)
@@ -94,7 +94,7 @@ def _is_on_its_way(lie: Lie, log: Log) -> bool:
 
 
 def _is_given_up(lie: Lie, log: Log) -> bool:
-    """Whether what a commit says too much had been given up by its origin."""
+    """Whether the origin had given up what a commit claims in excess."""
     removed = (
         it for some in log.values() for it in some if it["event"] == "removed" and _stream(it) == _stream(lie.truth)
     )
@@ -102,7 +102,7 @@ def _is_given_up(lie: Lie, log: Log) -> bool:
 
 
 def _order_refused(lie: Lie, log: Log) -> bool:
-    """Whether an order ack only says more of packets that were refused for ever."""
+    """Whether an order ack only says more of packets that were permanently rejected."""
     refused = {_place(it) for it in log[lie.start] if it["event"] == "rejected" and it["reason"] in FOR_EVER}
     numbers = range(lie.truth["number"] + 1, lie.said["number"] + 1)
     return lie.kind == "raise" and all((*_stream(lie.truth), number) in refused for number in numbers)
@@ -116,20 +116,20 @@ def _is_empty(lie: Lie, log: Log) -> bool:
 
 
 def _is_alone(lie: Lie, log: Log) -> bool:
-    """Whether nobody at the other end opened the session."""
+    """Whether the other end never opened the session."""
     opened = (it for some in log.values() for it in some if it["event"] == "session_opened")
     return {it["node"] for it in opened if it["session"] == lie.truth["session"]} == {lie.start[0]}
 
 
 def _is_carried(lie: Lie, log: Log) -> bool:
-    """Whether the path of the session that is said has carried datagrams of that size as well."""
+    """Whether the path of the session that the lie names has carried datagrams of that size as well."""
     probes = (it for some in log.values() for it in some if it["event"] == "probe_received")
     came = (it for it in probes if it["session"] == lie.said["session"] and it["node"] != lie.start[0])
     return any(it["size"] >= lie.said["size"] for it in came)
 
 
 def _is_proved_still(lie: Lie, log: Log) -> bool:
-    """Whether the other end used no larger datagrams than what is told of other probes proves."""
+    """Whether the sizes that the other end used are proved by the remaining probe records."""
     session, mine = lie.truth["session"], log[lie.start]
     came = [it["size"] for it in mine if it["event"] == "probe_received" and it["session"] == session]
     came.remove(lie.truth["size"])
@@ -138,7 +138,7 @@ def _is_proved_still(lie: Lie, log: Log) -> bool:
 
 
 def _is_on_disk(lie: Lie, log: Log) -> bool:
-    """Whether what a store ack says too much was on the disk by then, or never will be: express packets are passed."""
+    """Whether what a store ack claims in excess was on the disk by then, or never will be, as express packets."""
     news = {_arrived(lie, log, packet) for packet in _covered(lie.said) - _covered(lie.truth)}
     before = [it for it in log[lie.start][: lie.at] if "stream" in it]
     there = {_place(it) for it in before if it["event"] == "rejected" and it["reason"] == "duplicate"}
@@ -160,7 +160,7 @@ def _place(record: Record) -> tuple[object, ...]:
 
 
 def _is_reused(lie: Lie, log: Log) -> bool:
-    """Whether a node took something of a stream, and got packets of a later one that its origin put into the stream."""
+    """Whether a node committed something of a sequence, and received packets of a later one of the same stream."""
     node, truth = lie.start[0], lie.truth
     in_lane = [it for some in log.values() for it in some if _in_stream(it) == _in_stream(truth)]
     is_taken = any(
@@ -206,7 +206,7 @@ def _killed(lie: Lie, log: Log) -> bool:
 
 
 def _same_thing(lie: Lie, log: Log) -> bool:
-    """Whether the record is a cause of the one behind it."""
+    """Whether the record is a cause of the next one."""
     one, other = lie.truth, log[lie.start][lie.at + 1]
     if (one["event"], other["event"]) not in CAUSES:
         return False
@@ -229,7 +229,7 @@ CAUSES = {
     ("committed", "order_ack_sent"),
     ("committed", "handed"),
 }
-"""Of these two the second says what only the first makes true, if they are about the same packets."""
+"""In each pair the second event implies the first, if they are about the same packets."""
 
 HARMLESS: dict[str, Kind] = {
     "clocks": Kind(
@@ -423,9 +423,9 @@ HARMLESS: dict[str, Kind] = {
         lambda lie, _: lie.event == "position_recovered",
     ),
 }
-"""All kinds, by name; the first that holds is told."""
+"""All kinds, by name; the first that holds is reported."""
 
 
 def reason_for(lie: Lie, log: Log) -> str | None:
-    """Return the kind of a lie that is harmless, or None if it is not."""
+    """Return the kind of a lie if it is harmless, or None."""
     return next((name for name, kind in HARMLESS.items() if kind.holds(lie, log)), None)

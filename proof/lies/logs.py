@@ -1,4 +1,4 @@
-"""The logs that lies are told about: of real nodes in simulated worlds in which every promise was kept."""
+"""The honest logs that lies are planted in: of real nodes in simulated worlds in which every promise was kept."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -31,17 +31,17 @@ Files = dict[str, bytes]
 """The files of a run by their names."""
 
 LOGS = 24
-"""Runs that lies are told about: loss, kills, restarts, rejections, expiry and large messages are in them."""
+"""The number of honest runs; they include loss, kills, restarts, rejections, expiry and large messages."""
 RECORDS = range(80, 700)
-"""Runs with so many records are taken: all that can happen does, and a verdict takes some milliseconds."""
+"""The allowed number of records of a run: enough for everything to happen, and a verdict takes some milliseconds."""
 WIDE = 6
-"""Runs whose records are of hundreds of packets each."""
+"""The number of runs whose records cover hundreds of packets each."""
 WIDE_RECORDS = range(300, 1_300)
-"""Runs like that with more records are busy resending: their ranges are short ones again."""
+"""The allowed number of records of such a run. One with more is busy resending: its ranges are short again."""
 
 
 WIDE_WINDOWS: tuple[int | Literal["auto"], ...] = (1_024, "auto")
-"""Of two hosts."""
+"""The windows of two hosts."""
 
 
 def honest_logs(most: int = LOGS) -> Iterator[tuple[int, Log]]:
@@ -56,7 +56,7 @@ def honest_files(most: int = LOGS) -> Iterator[tuple[int, Files]]:
 
 
 def expiring_files() -> Iterator[tuple[int, Files]]:
-    """Yield (seed, files) of runs, for ever, in which messages expire on their way."""
+    """Yield (seed, files) of runs, without end, in which messages expire on their way."""
     plans = ((seed, draw(seed)) for seed in count())
     return (
         (seed, files_of(plan)) for seed, plan in plans if is_honest(plan) and any(it.live_ms for it in plan.streams)
@@ -81,7 +81,7 @@ def is_honest(plan: Plan) -> bool:
 
 
 def is_whole(files: Files) -> bool:
-    """Whether every process wrote something: what one that was killed before may explain is held against nobody."""
+    """Whether every process wrote something: one killed before that may explain, and so excuse, a violation."""
     last = {host: int(start) for host, start, _ in sorted(name.rsplit("-", 2) for name in files)}
     return sum(last.values()) == len(files)
 
@@ -117,7 +117,7 @@ def _busy(stream: StreamPlan) -> StreamPlan:
 
 
 def files_of(plan: Plan) -> Files:
-    """What the nodes of a run wrote, a file for each start."""
+    """The files that the nodes of a run wrote, one for each start."""
     return run_plan(plan).logs
 
 

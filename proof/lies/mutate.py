@@ -1,8 +1,7 @@
 """Makes every single-record lie in a log: dropped, repeated, swapped, shifted, each field changed, runs spliced.
 
-From a record about a range of packets the one in its midst is taken out as well.
-Whoever lies renumbers: serials stay without gaps, so that a lie must be found by what it says. Only ``lost`` leaves a
-gap, as an accident does.
+From a record about a range of packets the one in its middle is taken out as well. Every lie renumbers the serials, so
+that they have no gaps and only its content can give it away. Only ``lost`` leaves a gap, as an accident does.
 """
 
 from collections.abc import Iterator
@@ -72,7 +71,7 @@ def lies_about(log: Log, start: tuple[str, int], at: int) -> Iterator[Lie]:
 
 
 def splices(log: Log, other: Log) -> Iterator[Lie]:
-    """Yield logs of which one start is half of this run and half of another."""
+    """Yield logs in which one start is half of this run and half of another."""
     for start, mine in log.items():
         for theirs in other.values():
             at = len(mine) // 2
@@ -185,7 +184,7 @@ def _changes(record: Record, log: Log) -> Iterator[tuple[str, str, object]]:
 
 
 def _others(field: str, value: str, log: Log) -> list[str]:
-    """Another value that the field has somewhere, and one that it has nowhere."""
+    """Another value that the field has elsewhere in the log, and one that it has nowhere."""
     known = sorted({record[field] for some in log.values() for record in some if record.get(field, value) != value})
     unknown = "".join("0" if digit != "0" else "1" for digit in value) if field in _IDS else f"{value}x"
     return [*known[:1], unknown]

@@ -1,7 +1,7 @@
 """A second count of the messages in session logs, written from docs/session-log.md alone.
 
-It shares no code with the judge, not even the reader of lines: what both of them count, neither has invented. It is
-made to be read, not to be fast: it keeps each packet by itself.
+It shares no code with the judge, not even the reader of lines: so what both of them count is no artefact of either. It
+is made to be read, not to be fast: it keeps each packet by itself.
 """
 
 import json
@@ -26,7 +26,7 @@ class Counted(NamedTuple):
 
 
 def read_lines(content: bytes) -> Iterator[Record]:
-    """Yield the records of one segment; what stands behind the last newline is torn."""
+    """Yield the records of one segment; anything after the last newline is torn."""
     groups: dict[int, Record] = {}
     common: Record = {}
     for line in content.split(b"\n")[:-1]:
@@ -98,7 +98,7 @@ class Stream:
         return total
 
     def within(self, first: int, last: int, count: int) -> set[int]:
-        """The packets that a commit holds: the chain of `previous` from its last one, and what came before that."""
+        """The packets in a commit: the chain of `previous` from its last packet, and what came before that."""
         if not self.ordered or not self.arrived:
             return set(range(first, last + 1))
         there, number = set(), last

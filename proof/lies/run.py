@@ -1,4 +1,4 @@
-"""Tells lies about logs of real nodes in simulated worlds, and sees what replay says: ``make lies``."""
+"""Plants lies in logs of real nodes in simulated worlds, and checks what replay says: ``make lies``."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ _ACKED = {
 }
 _ACKS = {"claims", "silent_end", "ack_taken_back", "ack_from_nowhere", "half_window", "idle_delay", "at_once"}
 _ANSWERS = {"half_window", "idle_delay", "at_once", "store_ack_late"}
-"""What is withheld for too long when a session, or the log, goes on for longer than it did."""
+"""The checks of waits that are too long, when a session or the log is made to last longer than it did."""
 RIGHT: dict[str, set[str]] = {
     "ack_received": _ACKED,
     "store_ack_received": _ACKED | {"close_without_full_resend", "lost"},
@@ -96,19 +96,19 @@ RIGHT: dict[str, set[str]] = {
     },
     "dropped": set(),
 }  # fmt: skip
-"""The checks that may find a lie about an event: those of what it says. The record as a whole has checks of its own."""
+"""By event, the checks that may find a lie about it: those of what it says. Checks of the whole record come on top."""
 ANY = {"clock", "clocks", "log_gap", "damaged", "incomplete"}
 
 
 @dataclass(slots=True)
 class Told:
-    """What became of lies.
+    """The results of lies.
 
     Attributes:
-        lies: how many were told.
+        lies: the number of lies.
         caught: how many each check found.
         harmless: how many were of each harmless kind.
-        missed: those that nobody found, and those that only a check found that has nothing to do with it.
+        missed: those that no check found, and those that only an unrelated check found.
     """
 
     lies: int = 0
@@ -118,7 +118,7 @@ class Told:
 
 
 def found_by(lie: Lie) -> set[str]:
-    """Return the checks that find a lie; a log that cannot be read, or seems to lack its end, is found out as well."""
+    """Return the checks that find a lie; a log that cannot be read, or seems to lack its end, counts as found, too."""
     try:
         verdict = verdict_on(lie.records)
     except ReplayError:
@@ -127,7 +127,7 @@ def found_by(lie: Lie) -> set[str]:
 
 
 def tell(lie: Lie, log: Log, told: Told, where: str) -> None:
-    """See what becomes of one lie."""
+    """Judge one lie."""
     told.lies += 1
     checks = found_by(lie)
     told.caught.update(checks)
@@ -144,10 +144,10 @@ def tell(lie: Lie, log: Log, told: Told, where: str) -> None:
 
 
 def chosen(lies: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Iterator[tuple[Lie, Log, str]]:
-    """Yield so many lies, evenly over the events, then lies about whole starts, each with its log and whose it is.
+    """Yield lies, evenly over the events, then lies about whole starts, each with its log and the name of its run.
 
     Args:
-        lies: how many.
+        lies: how many, without those about whole starts.
         seed: which ones.
         logs: about how many logs.
         wide: and about how many logs of long ranges.
@@ -173,7 +173,7 @@ def chosen(lies: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Iter
 
 
 def tell_all(lies: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Told:
-    """Tell so many lies; the arguments are those of ``chosen``."""
+    """Judge all lies; the arguments are those of ``chosen``."""
     told = Told()
     for lie, log, run in chosen(lies, seed, logs, wide):
         tell(lie, log, told, run)

@@ -1,6 +1,6 @@
-"""What a planted bug is: a small, realistic mistake that is put into the running Triack, and where it must be found.
+"""A planted bug: a small, realistic mistake that is put into the running Triack, and where it must be found.
 
-A bug changes classes and tables through a ``Patch`` before anything is made of them. It never changes files.
+A bug changes classes and tables through a ``Patch`` before anything uses them. It never changes files.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ __all__ = ["Bug", "Bugs", "ForGood", "Patch", "Plant"]
 
 
 class Patch(Protocol):
-    """What changes the running program; ``pytest.MonkeyPatch`` does, and takes it back when its test is over."""
+    """Changes the running program; ``pytest.MonkeyPatch`` does, and undoes that when its test is over."""
 
     def setattr(self, target: object, name: str, value: object, /) -> None:
         """Give a class or module another value by a name that it has."""
@@ -28,7 +28,7 @@ Plant: TypeAlias = Callable[[Patch], None]
 
 
 class ForGood:
-    """Changes the process it is in, and takes nothing back."""
+    """Changes its own process, and undoes nothing."""
 
     def setattr(self, target: object, name: str, value: object, /) -> None:
         """Give a class or module another value by a name that it has.
@@ -60,7 +60,7 @@ class Bug:
         plant: makes it.
         seeds: whether a campaign of ``triack chaos`` must find it.
         scope: the small world in which the exhaustive search must find it, or the story that does; or None.
-        says: words of the sentence with which they do.
+        says: words of the sentence that they report.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Bug:
 
 
 class Bugs(list[Bug]):
-    """The bugs of one room. Each function that plants one says above it where it must be found."""
+    """The bugs of one room. Each function that plants one states above it where it must be found."""
 
     def by_seeds(self, name: str) -> Callable[[Plant], Plant]:
         """List a bug that a campaign finds."""

@@ -1,7 +1,7 @@
 """All planted bugs, room by room.
 
 A proof that finds nothing proves nothing; one that finds all of these has at least looked there. A new kind of mistake
-belongs into the list, as soon as it was made once.
+belongs into the list as soon as it was made once.
 """
 
 from proof.planted import ordering, queues, session, store, transport

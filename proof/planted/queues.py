@@ -60,7 +60,7 @@ def _path(patch: Patch) -> None:
     patch.setattr(Handshakes, "handle_arrived", hasty)
 
 
-# ---- what is told of standing still
+# ---- the report of standing still
 
 
 @BUGS.by_seeds("a process that stood still does not say so")
@@ -389,12 +389,12 @@ def _holder_forgotten(patch: Patch) -> None:
     patch.setattr(Resuming, "restore", lambda self, state: None)
 
 
-# ---- what the application is told
+# ---- the events for the application
 
 
 @BUGS.by_search("a failure is folded into a range", EVENTS, "told")
 def _folded(patch: Patch) -> None:
     def silent(self: AckEvents, ticket: int, messages: int, reason: str) -> None:
-        """What follows takes it for acknowledged: it is let go as well."""
+        """The following code takes it for acknowledged, and drops it as well."""
 
     patch.setattr(AckEvents, "handle_failed", silent)

@@ -24,10 +24,10 @@ __all__ = ["SEEDS_MAX", "STATES", "Found", "hunt", "hunt_all", "search_for"]
 SEEDS_MAX = 1_500
 """Seeds tried for each bug; the rarest needs a thousand."""
 STATES = 60_000
-"""States searched for each bug: no world of ``worlds`` shows its bugs later."""
+"""States searched for each bug: every world of ``worlds`` shows its bugs by then."""
 FAIR_RUNS = 200
 MISFITS = ("TypeError", "AttributeError", "NameError")
-"""What Python raises for a bug that was written for other code than there is: no run has found it out."""
+"""The errors that Python raises for a bug written for other code than there is: no run has found the bug then."""
 
 
 class Found(NamedTuple):
@@ -37,7 +37,7 @@ class Found(NamedTuple):
         bug: which one.
         seed: the first seed that failed, -1 if none did, or none was to be tried.
         rule, sentence: what that seed broke.
-        said: what the search or the story said; empty if it found nothing, or was not to look.
+        said: what the search or the story reported; empty if it found nothing, or was not to look.
     """
 
     bug: Bug
@@ -53,7 +53,7 @@ class Found(NamedTuple):
 
     @property
     def by_search(self) -> bool:
-        """Whether the search found it, by the sentence that it was to say."""
+        """Whether the search found it, by the sentence that was expected."""
         return self.bug.scope is not None and bool(self.said) and self.bug.says in self.said
 
     @property
@@ -117,7 +117,7 @@ def _hunt_apart(bug: Bug, seeds_max: int) -> Found:
 
 
 def hunt(bug: Bug, seeds_max: int = SEEDS_MAX) -> Found:
-    """Plant a bug in this process, for good, and look for it."""
+    """Plant a bug permanently in this process, and look for it."""
     bug.plant(ForGood())
     found = Found(bug)
     if bug.scope is not None:

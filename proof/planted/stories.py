@@ -1,7 +1,7 @@
 """Small worlds with one course of events each: peers with rights, queues with quotas, datagrams that come again.
 
-They find the bugs of what neither the seeds nor the search have. Each says what is wrong at its end, or nothing.
-Time is virtual; the disk holds a real store.
+They find the bugs that neither the seeds nor the search can. Each returns what is wrong at its end, or nothing. Time is
+virtual; the disk holds a real store.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ QUOTA = 10
 BODIES = [b"%03d" % number + bytes(900) for number in range(3 * QUOTA)]
 """Three times the quota; no two of them share a packet."""
 COUNTERS = 20_000
-"""A few of each kind that the oracle is asked for."""
+"""Enough for a few of each kind of counter."""
 
 
 class Story(NamedTuple):
@@ -84,7 +84,7 @@ class _Pair(NamedTuple):
             self.world.run(MS)
 
     def read(self, host: SimHost, queue: str) -> list[bytes]:
-        """All that lies in a queue."""
+        """All messages in a queue."""
         mailbox = host.live.make_queue(queue)
         bodies = []
         for _ in range(10 * len(BODIES)):
@@ -196,7 +196,7 @@ def _late() -> str:
 
 
 def _replayed() -> str:
-    """Counters come in any order, and again, to a window and to one who forgets none."""
+    """Counters come in any order, and repeatedly, to a window and to an oracle that forgets none."""
     found = compare(COUNTERS)
     return f"the window was wrong of {found.violations} of {found.counters} counters" if found.violations else ""
 
@@ -204,10 +204,10 @@ def _replayed() -> str:
 def _acks(of_sender: NodeSettings, of_receiver: NodeSettings, *bursts: int) -> list[tuple[str, int, int]]:
     """How the receiver acknowledges bursts of packets, each two seconds and a half after the one before.
 
-    Over a stream: on UDP a sender that stands still at its congestion window asks, and is answered before its policy.
+    Over TCP: over UDP a sender that is blocked by its congestion window asks, and gets an ack before its policy says.
 
     Returns:
-        Of each session ack why it left, for how many, and how many milliseconds after its burst began.
+        For each session ack its cause, its number of packets, and how many milliseconds after its burst it left.
     """
     with _hosts(of_sender, of_receiver, scheme="tcp") as pair:
         pair.send("q", [b"opens"])
@@ -225,7 +225,7 @@ def _acks(of_sender: NodeSettings, of_receiver: NodeSettings, *bursts: int) -> l
 
 
 def _policies() -> str:
-    """An interval twice, a third of a window, and two nodes of which one has less patience."""
+    """An interval twice, a third of a window, and two nodes of which one has a shorter timeout."""
     for what, settings, bursts, expected in (
         ("an interval of a second", (AMPS, AMPS), (3, 2), [("delay", 3, 1_005), ("delay", 2, 1_005)]),
         ("a third of 50 packets", (SOLACE, SOLACE), (16,), [("count", 16, 20)]),
@@ -238,7 +238,7 @@ def _policies() -> str:
 
 
 def _events() -> str:
-    """Five messages of which the third is too late: an interval tells of two, of it alone, and of two."""
+    """Five messages, the third too late: an interval reports two, then the third alone, then two."""
     with _hosts(AMPS, AMPS) as pair:
         engine, now_ms = pair.sender.live, (pair.world.now_ns + WALL_NS) // MS
         outgoing = engine.outgoing_stream(pair.receiver.address, "q", Delivery.TRANSACTIONAL)

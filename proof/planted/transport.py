@@ -10,7 +10,7 @@ __all__ = ["BUGS"]
 
 BUGS = Bugs()
 EVERY = 50
-"""One datagram in so many has the counter of the one before it."""
+"""One datagram in this many has the counter of the one before it."""
 
 
 @BUGS.by_seeds("a nonce is used twice")

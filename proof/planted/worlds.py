@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 QUIET = frozenset({"CLEANUP", "CONNECT_LIMIT", "CONNECT_RESEND", "QUIET", "STORE_ACK_LIMIT"})
-"""Timers that say the same again, or end a session as others do."""
+"""Timers that repeat a message, or end a session as others do."""
 
 PLAIN = Scope("two messages", "", (Part(ready=2), Part()), still=QUIET | {"ACK_LIMIT"}, echoes=False, history=False)
 RECEIVER_DIES = replace(

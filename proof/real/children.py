@@ -1,7 +1,7 @@
 """Real processes that cost milliseconds: forked from a server that has loaded everything already.
 
 A child reports in short lines over a pipe. A line reaches the pipe whole or not at all, whenever the child is killed,
-and what is in the pipe outlives it: what a child has reported, it has done.
+and the pipe's content outlives it: whatever a child has reported, it has done.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Child:
         return pid
 
     def kill(self) -> None:
-        """End it in the middle of whatever it does."""
+        """Kill it in the middle of its work."""
         self._process.kill()
         self._process.join(HANG_S)
 
@@ -59,13 +59,13 @@ class Child:
         return code
 
     def close(self) -> None:
-        """Forget it, killed if need be."""
+        """Drop it; kill it if it still runs."""
         self.kill()
         self.pipe.close()
 
 
 def read_reports(children: list[Child], timeout_s: float) -> list[tuple[Child, str]]:
-    """What children say within a time; returns as soon as one says something. A child that has ended says ``ended``."""
+    """Lines that children report within a time, returned at the first ones. A child that has ended says ``ended``."""
     by_pipe = {child.pipe: child for child in children}
     found: list[tuple[Child, str]] = []
     for pipe in wait(list(by_pipe), timeout_s):

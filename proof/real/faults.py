@@ -1,7 +1,7 @@
 """Errors of the kernel, one at a time: the N-th call on the store's files fails, or the process dies in it.
 
-strace puts the error into a real process at a real file. Afterwards the store is opened again without faults, and must
-hold what was reported and nothing half.
+strace injects the error into a real process at a real file. Afterwards the store is opened again without faults, and
+must hold every reported commit and none in part.
 """
 
 import asyncio
@@ -33,16 +33,16 @@ SERIES = {
 }
 """The transactions of a run: enough to write, to delete, and to have some before and after any call."""
 UNCLEAN_AT = 4
-"""What the process has committed that leaves an unclean store behind."""
+"""How many commits a process has made that leaves an unclean store behind."""
 TRACER_TRIES = 3
-"""A tracer that once said something odd on a busy machine can trace all the same."""
+"""Tries: a tracer that reported something odd on a busy machine once can still trace."""
 _CALL = re.compile(r' (?P<call>\w+)\((AT_FDCWD<[^>]*>, )?(\d+<(?P<open>[^>]*)>|"(?P<named>[^"]*)")')
 _SYNC = re.compile(r" (?P<at>[\d.]+) (fsync|fdatasync)\(\d+<(?P<path>.*?)>\) ")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One kind of fault: the call that it strikes, and what that does instead.
+    """One kind of fault: the call that it hits, and its effect.
 
     Attributes:
         call: the system call.
@@ -87,14 +87,14 @@ EVERY_FAULT = [
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one fault.
+    """The result of one fault.
 
     Attributes:
         struck: the call that it hit, and the file; empty when there were fewer calls than that.
         failed: the error that ended the process, its name and message; empty when there was none.
         code: how the process ended, None if it did not.
-        said: what it said, and when.
-        violations: what must not be.
+        said: the lines that it reported, with their times.
+        violations: broken promises.
     """
 
     struck: str = ""
@@ -106,12 +106,12 @@ class Outcome:
 
 @dataclass(slots=True)
 class Faults:
-    """What a sweep did and found.
+    """The results of a sweep.
 
     Attributes:
         struck: faults that hit a call, by kind.
         ends: how the processes ended: the error's name, ``killed``, or ``unharmed`` by a call that nothing depends on.
-        violations: what must not be; empty when all is well.
+        violations: broken promises; empty when all is well.
     """
 
     struck: Counter[str] = field(default_factory=Counter)
@@ -128,7 +128,7 @@ class Faults:
 
 @functools.cache
 def missing() -> str | None:
-    """Why there can be no faults of the kernel here, or None."""
+    """Return why the kernel's faults cannot be injected here, or None."""
     if not sys.platform.startswith("linux") or shutil.which("strace") is None:
         return "faults of the kernel need strace, on Linux (Debian: apt-get install strace)"
     said = ""
@@ -142,7 +142,7 @@ def missing() -> str | None:
 
 
 class _Traced:
-    """A process under strace, and what it says; made within the event loop that it is read in."""
+    """A process under strace, and the lines that it reports; made within the event loop that reads them."""
 
     def __init__(self, work: Work, options: dict[str, Any], strace: list[str]) -> None:
         self.said: list[tuple[float, str]] = []
@@ -159,7 +159,7 @@ class _Traced:
                 asyncio.get_running_loop().remove_reader(self._child.pipe.fileno())
                 self.ended.set()
             elif line != "began":
-                # Its own words carry the time; that it failed is said for it.
+                # Its own lines carry the time; the line that reports its failure has none.
                 self.said.append((0.0, line) if first == "failed" else (float(first), rest))
             if self.said or self.ended.is_set():
                 self.spoke.set()
@@ -169,7 +169,7 @@ class _Traced:
         self._child.ask_to_stop()
 
     async def finish(self, outcome: Outcome) -> None:
-        """Take everything that it says until it ends."""
+        """Read everything that it reports until it ends."""
         try:
             async with asyncio.timeout(HANG_S):
                 await self.ended.wait()
@@ -180,7 +180,7 @@ class _Traced:
         outcome.said = self.said
 
     def close(self) -> str:
-        """Forget it. Returns what strace complained about."""
+        """Drop it. Returns what strace complained about."""
         asyncio.get_running_loop().remove_reader(self._child.pipe.fileno())
         self._child.close()
         return self._tracer.communicate(timeout=HANG_S)[1].decode().strip()
@@ -196,7 +196,7 @@ def _strace(fault: Fault, nth: int, data: Path, trace: Path) -> list[str]:
 
 
 def inject(fault: Fault, nth: int, data: Path, *, task: str = "write") -> Outcome:
-    """Run one process with one fault, and look at what is left.
+    """Run one process with one fault, and check what is left.
 
     Args:
         fault: the fault.
@@ -208,7 +208,7 @@ def inject(fault: Fault, nth: int, data: Path, *, task: str = "write") -> Outcom
         trace = Path(folder, "trace")
         outcome = asyncio.run(_run(_strace(fault, nth, data, trace), data, task))
         traced = trace.read_text().splitlines() if trace.exists() else []
-    # A process that was killed leaves its last call without a result.
+    # A killed process leaves its last call without a result.
     killed = outcome.code == -signal.SIGKILL
     ends = (" = ?", "<unfinished ...>") if killed else ("(INJECTED)",)
     struck = [line for line in traced if line.endswith(ends)]
@@ -242,18 +242,18 @@ async def _run(strace: list[str], data: Path, task: str) -> Outcome:
 
 
 def _judge_end(outcome: Outcome) -> None:
-    """Is this an end that a process may have?"""
+    """Check that a process may end like this."""
     last = outcome.said[-1][1] if outcome.said else ""
     outcome.failed = last.removeprefix("failed ") if last.startswith("failed ") else ""
     named = outcome.failed.startswith("Store")
-    # Whoever has failed already may be asked to stop all the same.
+    # A process that has already failed may still get the signal to stop.
     good = {0: not outcome.failed, 1: named, -signal.SIGTERM: named, -signal.SIGKILL: bool(outcome.struck)}
     if outcome.code is not None and not good.get(outcome.code):
         outcome.violations.append(f"it ended with code {outcome.code} and {last!r}")
 
 
 def _judge_sync(outcome: Outcome, struck: re.Match[str], traced: list[str]) -> None:
-    """After a failed sync nothing is reported; but a directory that was synced as well has kept its entries."""
+    """After a failed sync no commit is reported; but a directory that was synced as well has kept its entries."""
     late = [line for at, line in outcome.said if at > float(struck["at"]) and line.startswith("committed")]
     others = [found for line in traced if (found := _SYNC.search(line)) and line.endswith(" = 0")]
     is_folder = not Path(struck["path"]).name.startswith(STORE_FILE)
@@ -262,7 +262,7 @@ def _judge_sync(outcome: Outcome, struck: re.Match[str], traced: list[str]) -> N
 
 
 async def _write(traced: _Traced, data: Path, outcome: Outcome, size_bytes: int) -> None:
-    """Let it commit its series; what it reported is there when the store is opened again, and nothing half."""
+    """Let it commit its series; every reported commit is there when the store is opened again, and none in part."""
     await traced.finish(outcome)
     reported = [int(line.split()[1]) for _, line in outcome.said if line.startswith(("opened", "committed"))]
     async with triack.open("ledger", data=data, insecure=True, settings=quick()) as node:
@@ -275,7 +275,7 @@ async def _write(traced: _Traced, data: Path, outcome: Outcome, size_bytes: int)
 
 
 async def _keep(traced: _Traced, data: Path, outcome: Outcome) -> None:
-    """Send to it; what it order-acked is there when the store is opened again, and in the end all is, once."""
+    """Send to it; every order-acked message is there when the store is opened again, and in the end all are, once."""
     await traced.spoke.wait()
     word, _, address = traced.said[0][1].partition(" ") if traced.said else ("", "", "")
     ordered, receipts = 0, list[triack.Receipt]()
@@ -322,8 +322,8 @@ def sweep(
         faults: which.
         task: as for ``inject``.
         nths: which calls, ascending.
-        unclean: begin with a store that a killed process has left, so that recovery is struck, too.
-        say: is told of the progress.
+        unclean: begin with a store that a killed process has left, so that recovery is hit, too.
+        say: called with the progress.
     """
     total = Faults()
     for fault in faults:

@@ -1,4 +1,4 @@
-"""A node with several addresses is called at each of them, from behind a firewall that lets in answers and no more.
+"""Calls a node at each of its several addresses, from behind a firewall that lets in nothing but answers.
 
 The two ends are two network namespaces with a cable between them (veth(4)), and the firewall is the kernel's own: it
 knows flows (``ct state``), so an answer that leaves from another address than the one that was called is dropped.
@@ -21,7 +21,7 @@ __all__ = ["HOMES", "needs"]
 
 PORT = 7801
 HOMES = ("10.0.0.1", "10.0.0.2", "[fd00::1]", "[fd00::2]", "[fe80::77%v0]")
-"""Where the node is called; it has all of them on one interface."""
+"""The addresses at which the node is called, all on one interface."""
 _WALL = """
 table inet wall {
     chain input {
@@ -34,7 +34,7 @@ table inet wall {
 
 
 def needs() -> str | None:
-    """What is missing on this machine beside what a namespace needs, or None."""
+    """Return what this machine lacks beside what a namespace needs, or None."""
     return None if shutil.which("ip", path=PATH) else "there is no ip here (Debian: apt-get install iproute2)"
 
 
@@ -48,9 +48,9 @@ def _say(line: str) -> None:
 
 
 async def serve(listen: str, keys: list[str]) -> None:
-    """Be the node that is called: wait for the cable, then listen until the end."""
+    """Be the called node: wait for the cable, then listen until the end."""
     _say("here")
-    sys.stdin.readline()  # the other end has put the cable in
+    sys.stdin.readline()  # the other end has connected the cable
     for host in HOMES:
         bare = host.strip("[]").partition("%")[0]
         _ip("addr", "add", f"{bare}/64" if ":" in bare else f"{bare}/24", "dev", "v1", *(["nodad"] * (":" in bare)))
@@ -81,7 +81,7 @@ def _plug_in(child: "subprocess.Popen[str]") -> None:
 
 
 async def call(listen: str) -> dict[str, str]:
-    """Call a node that listens at ``listen`` at each of its addresses that this can be.
+    """Call a node that listens at ``listen`` at each of its possible addresses.
 
     Returns:
         By address: ``ordered``, or what came instead.
@@ -96,7 +96,7 @@ async def call(listen: str) -> dict[str, str]:
 async def _call_from(callers: dict[str, triack.Node], listen: str) -> dict[str, str]:
     child = await asyncio.to_thread(_start_hub, listen, [str(caller.key) for caller in callers.values()])
     assert child.stdout is not None
-    await asyncio.to_thread(child.stdout.readline)  # it is in its namespace
+    await asyncio.to_thread(child.stdout.readline)  # the child is in its namespace
     _plug_in(child)
     key = (await asyncio.to_thread(child.stdout.readline)).strip()
     found: dict[str, str] = {}
@@ -113,7 +113,7 @@ async def _call_from(callers: dict[str, triack.Node], listen: str) -> dict[str, 
 
 
 def main() -> None:
-    """Be either end: with arguments the node that is called, and keys that it trusts; else the callers."""
+    """Be either end: with arguments the called node, with the keys that it trusts; else the callers."""
     if len(sys.argv) > 2:  # noqa: PLR2004 - an address and keys
         asyncio.run(serve(sys.argv[1], sys.argv[2:]))
     else:

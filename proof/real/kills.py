@@ -1,7 +1,7 @@
 """``kill -9`` in a loop: two nodes in two processes, killed while they work and while they start.
 
-The sender commits numbers in transactions; the receiver takes them and passes them on within a transaction. Whatever a
-process had reported as committed must be there when it is started again, and at the end every number that was ever
+The sender commits numbers in transactions; the receiver takes them and passes them on within a transaction. Every
+commit that a process reported must be there when it is started again, and at the end every number that was ever
 committed must have been passed on once, in order.
 """
 
@@ -23,20 +23,20 @@ from triack.tools.replay.run import replay
 __all__ = ["Killing", "kill_loop"]
 
 STARTING_SHARE = 0.3
-"""So many kills hit a process while it starts, which is to say while it recovers from the kill before."""
+"""The share of kills that hit a process while it starts, and so while it recovers from the previous kill."""
 STARTING_MAX_S = 0.02
 WORKING_MAX_S = 0.03
 
 
 @dataclass(slots=True)
 class Killing:
-    """What a loop did and found.
+    """The results of a loop.
 
     Attributes:
         kills: processes killed, by ``sender`` or ``receiver`` and ``starting`` or ``working``.
         messages: those sent, and passed on once each.
         seconds: how long it all took.
-        restart_seconds: the longest time from a start to an open node that was not killed meanwhile.
+        restart_seconds: the longest time from a start to an open node, of starts that were not killed.
         records: those of the session logs, replayed at the end.
         violations: what must not be; empty when all is well.
     """
@@ -98,7 +98,7 @@ class _Loop:
         self.sender.start()
 
     def read(self, timeout_s: float) -> None:
-        """Take what the processes report within a time."""
+        """Read the reports of the processes within a time."""
         actors = [actor for actor in (self.sender, self.receiver) if actor.child is not None]
         for child, line in read_reports([actor.child for actor in actors if actor.child is not None], timeout_s):
             self._handle(next(actor for actor in actors if actor.child is child), line)
@@ -124,7 +124,7 @@ class _Loop:
         self.found.violations.append(text)
 
     def wait_for(self, holds: Callable[[], bool], what: str, limit_s: float = HANG_S) -> None:
-        """Read until something holds; that it does not is a violation."""
+        """Read until a condition holds; if it never does, that is a violation."""
         end = time.monotonic() + limit_s
         while not holds() and not self.found.violations:
             self.read(0.1)
@@ -146,7 +146,7 @@ class _Loop:
     def _restart(self, actors: list[_Actor]) -> None:
         for actor in actors:
             actor.kill()
-        self.read(0)  # what they said before they died counts
+        self.read(0)  # their reports from before they died count
         for actor in actors:
             actor.end()
             actor.start()
@@ -206,7 +206,7 @@ def kill_loop(folder: Path, *, kills: int, seed: int = 1, scheme: str = "udp") -
 
 
 async def _check(folder: Path, count: int, found: Killing) -> None:
-    """What was passed on is every number once, in order, and nothing else is left."""
+    """Check that every number was passed on once, in order, and that nothing else is left."""
     async with triack.open("receiver", data=folder / "receiver", insecure=True, settings=quick()) as node:
         lengths = {queue: length for queue, length in node.queue_lengths().items() if length and queue != "done"}
         passed_on = await queue_numbers(node, "done")

@@ -1,6 +1,6 @@
-"""What a process does whose disk is made to fail: it says what its store has taken, and when, as soon as it knows.
+"""The work of a process whose disk is made to fail: it reports each commit of its store, with the time, at once.
 
-``write`` commits a fixed series of transactions; ``keep`` is a node that takes in what comes to it until it is stopped.
+``write`` commits a fixed series of transactions; ``keep`` is a node that receives messages until it is stopped.
 Both wait until strace traces them.
 """
 
@@ -24,7 +24,7 @@ _PR_SET_PTRACER, _PR_SET_PTRACER_ANY = 0x59616D61, -1  # prctl(2)
 
 
 def _wait_for_tracer() -> None:
-    # Some kernels let nobody but the parent trace, unless the process says otherwise; the others refuse the request.
+    # Some kernels let only the parent trace, unless the process allows more; the others refuse the request.
     ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_long(_PR_SET_PTRACER_ANY))
     end = time.monotonic() + HANG_S
     while "TracerPid:\t0\n" in Path("/proc/self/status").read_text():
@@ -38,7 +38,7 @@ def _timed(report: Report) -> Report:
 
 
 async def write(options: dict[str, Any], report: Report) -> None:
-    """Commit a number in each transaction, so many of them."""
+    """Commit ``count`` numbers, one in each transaction."""
     say, size_bytes = _timed(report), options["size_bytes"]
     if options["traced"]:
         _wait_for_tracer()
@@ -55,7 +55,7 @@ async def write(options: dict[str, Any], report: Report) -> None:
 
 
 async def keep(options: dict[str, Any], report: Report) -> None:
-    """Take in what comes, until stopped or the store fails."""
+    """Receive messages, until stopped or the store fails."""
     say = _timed(report)
     if options["traced"]:
         _wait_for_tracer()

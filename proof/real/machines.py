@@ -1,4 +1,4 @@
-"""Two machines with a cable between them: network namespaces that the caller makes for itself, and a veth pair.
+"""Two machines with a cable between them: network namespaces that the caller creates, and a veth pair.
 
 Nothing outside the namespaces is touched, and no privilege outside them is needed. They share the disk, and end with
 the context.
@@ -22,11 +22,11 @@ from proof.real.namespace import PATH
 __all__ = ["Frame", "Machine", "missing", "read_capture", "two_machines"]
 
 INTERFACE = "cable"
-"""What each machine calls its end."""
+"""The name of each machine's end."""
 HOSTS = ("10.99.7.1", "10.99.7.2")
 """Addresses that are not loopback; in a network of their own they collide with nothing."""
 FRAME_BYTES_MAX = 65_536
-"""Longer than what a veth carries."""
+"""Longer than any frame of a veth."""
 
 _LENGTH = Struct("!I")
 _ETHERNET_BYTES = 14
@@ -39,7 +39,7 @@ class Machine:
 
     Attributes:
         host: its address.
-        enter: what a command begins with to run there.
+        enter: the beginning of a command that runs there.
     """
 
     host: str
@@ -69,7 +69,7 @@ class Frame:
 
 @functools.cache
 def missing() -> str | None:
-    """Why there can be no such machines here, or None."""
+    """Return why such machines cannot be made here, or None."""
     if not sys.platform.startswith("linux"):
         return "network namespaces need Linux"
     for command in ("unshare", "nsenter", "ip"):
@@ -116,7 +116,7 @@ def two_machines() -> Iterator[tuple[Machine, Machine]]:
 
 
 _HOLD = ("sh", "-c", "echo ready; exec cat")
-"""Says that the namespace is there, and ends with whoever has the other end of its input."""
+"""Reports that the namespace is there, and ends when its input is closed."""
 
 
 @contextmanager
@@ -141,7 +141,7 @@ def _do(*command: str) -> None:
 
 
 def read_capture(file: Path) -> list[Frame]:
-    """What ``Machine.capture`` has written."""
+    """Read what ``Machine.capture`` has written."""
     content, at, frames = file.read_bytes(), 0, list[Frame]()
     while at < len(content):
         (size,) = _LENGTH.unpack_from(content, at)

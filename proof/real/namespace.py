@@ -1,4 +1,4 @@
-"""The kernel's own packet filter loses packets, in a network namespace that a process makes for itself.
+"""The kernel's own packet filter drops packets, in a network namespace that a process creates for itself.
 
 Nothing outside the namespace is touched, and no privilege outside it is needed.
 
@@ -19,7 +19,7 @@ from proof.real.nodes import HANG_S
 
 __all__ = ["PATH", "Lossy", "lossy", "missing"]
 
-# Every packet on the loopback interface comes in once, whichever way it goes: this loses so many of each direction.
+# Every packet on the loopback interface comes in once, whichever way it goes: this drops the same share each way.
 _RULES = """
 table inet chaos {{
     counter dropped {{}}
@@ -32,23 +32,23 @@ table inet chaos {{
 }}
 """
 PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
-"""Where the commands are, also those for administrators."""
+"""The path of commands, including those for administrators."""
 _NAME = "proof.real.namespace"
 _INSIDE = "--inside"
-"""Says that the process is in the namespace that was made for it. No number of percent looks like it."""
+"""Marks the process inside the new namespace. It cannot be mistaken for a percentage."""
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1  # netdevice(7)
 
 
 @dataclass(slots=True)
 class Lossy:
-    """What a command did in the namespace.
+    """The result of a command in the namespace.
 
     Attributes:
         code: its exit code; None when it was not done in time.
         output: its standard output.
         complaints: its standard error.
         passed: packets that the filter let through.
-        dropped: packets that it did not.
+        dropped: packets that it dropped.
     """
 
     code: int | None
@@ -60,7 +60,7 @@ class Lossy:
 
 @functools.cache
 def missing() -> str | None:
-    """Why there can be no such namespace here, or None."""
+    """Return why such a namespace cannot be made here, or None."""
     if not sys.platform.startswith("linux"):
         return "network namespaces need Linux"
     for command in ("unshare", "nft"):
@@ -74,9 +74,9 @@ def lossy(loss_percent: int, command: list[str], limit_s: float = HANG_S) -> Los
     """Run a command in a new network namespace that loses packets at random, each way.
 
     Args:
-        loss_percent: how many of a hundred.
+        loss_percent: the share of packets to drop.
         command: program and arguments.
-        limit_s: after so many seconds it is killed, with all its children.
+        limit_s: after this many seconds it is killed, with all its children.
     """
     unshare = shutil.which("unshare", path=PATH) or "unshare"
     # A namespace of processes, too: its children end with the command.
@@ -137,7 +137,7 @@ def _lose_here(outside: str, loss_percent: int, command: list[str]) -> int:
 
 
 def main() -> int:
-    """Run a command where packets vanish: by hand in a new namespace, and from ``lossy`` in the one that it made."""
+    """Run a command where packets vanish: by hand in a new namespace, or, for ``lossy``, in the one that it made."""
     if sys.argv[1] == _INSIDE:
         return _lose_here(sys.argv[2], int(sys.argv[3]), sys.argv[4:])
     found = lossy(int(sys.argv[1]), sys.argv[2:])

@@ -23,11 +23,11 @@ QUEUE = "crossing"
 IN_FLIGHT_BYTES = 4 * 1024 * 1024
 STEADY_MESSAGES, STEADY_S = 20, 0.01
 TRUNCATED_SHARE = 0.2
-"""Of the damaged datagrams; the others keep their length."""
+"""The share of damaged datagrams that lose their end; the others keep their length."""
 
 
 def weather(*, loss: float = 0.0, duplicate: float = 0.0, reorder: float = 0.0, corrupt: float = 0.0) -> Faults:
-    """What the network does in each direction, as shares of the datagrams; a part of the damaged loses its end."""
+    """What the network does in each direction, as shares of the datagrams; some of the damaged ones lose their end."""
     faults = rough(loss=loss, duplicate=duplicate, reorder=reorder, corrupt=corrupt * (1 - TRUNCATED_SHARE))
     faults.truncate = corrupt * TRUNCATED_SHARE
     return faults
@@ -37,7 +37,7 @@ class Way(Direction):
     """One direction, which counts bytes.
 
     Attributes:
-        sent_bytes: what was sent this way, whatever became of it.
+        sent_bytes: the bytes sent this way, whether or not they arrived.
     """
 
     def __init__(self, faults: Faults, seed: str) -> None:
@@ -56,7 +56,7 @@ class Way(Direction):
 
 
 class RoughRelay(Relay):
-    """A relay in any weather, with a switch for outages."""
+    """A relay with any faults, and a switch for outages."""
 
     def __init__(self, target: str, faults: Faults, seed: int) -> None:
         super().__init__(target=target, listen=f"{target.partition(':')[0]}://127.0.0.1:0")
@@ -65,19 +65,19 @@ class RoughRelay(Relay):
         self.to_target, self.to_client = self.there, self.back
 
     def cut(self, *, both: bool = True) -> None:
-        """Let nothing through any more; with ``both`` unset nothing back, while all still gets there."""
+        """Let nothing through any more; with ``both`` unset, block only the way back."""
         self.back.faults = Faults(loss=1.0)
         if both:
             self.there.faults = self.back.faults
 
     def heal(self) -> None:
-        """Let everything through again that the weather lets through."""
+        """Let everything through again, except for the configured faults."""
         self.there.faults = self.back.faults = self._faults
 
 
 @dataclass(slots=True)
 class Crossing:
-    """How a transfer went.
+    """The result of a transfer.
 
     Attributes:
         messages: those that arrived, once each and in order.
@@ -87,7 +87,7 @@ class Crossing:
         damaged: datagrams that arrived damaged, or would have.
         drops: what both nodes dropped, by reason.
         seconds: from the first send to the last delivery.
-        violations: what must not be; empty when all is well.
+        violations: broken promises; empty when all is well.
     """
 
     messages: int = 0
@@ -125,8 +125,8 @@ async def cross(
         messages: how many.
         size_bytes: of each.
         seed: repeats the network's decisions.
-        limit_s: after so many seconds it has failed.
-        settings: of both nodes; None for those that a user has who says nothing.
+        limit_s: after this many seconds the transfer has failed.
+        settings: of both nodes; None for the defaults.
     """
     found = Crossing()
     log, start = folder / "logs", time.monotonic()
@@ -197,12 +197,12 @@ async def _take(node: triack.Node, messages: int, size_bytes: int, found: Crossi
 
 @dataclass(slots=True)
 class Outage:
-    """What a user sees of an outage.
+    """The effect of an outage on a user.
 
     Attributes:
         first_delivery_s: from the healing to the first message that arrives.
         messages: those that arrived in all.
-        violations: what must not be; empty when all is well.
+        violations: broken promises; empty when all is well.
     """
 
     first_delivery_s: float = 0.0

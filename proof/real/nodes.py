@@ -1,4 +1,4 @@
-"""What the real runs share: settings, bodies and a reader."""
+"""Shared by the real runs: settings, bodies and a reader."""
 
 import triack
 from triack.session.protocol.settings import SessionSettings
@@ -6,7 +6,7 @@ from triack.session.protocol.settings import SessionSettings
 __all__ = ["HANG_S", "body", "number_of", "queue_numbers", "quick"]
 
 HANG_S = 60.0
-"""Whatever has not come after this hangs: no run here measures anything that takes so long."""
+"""What has not arrived after this hangs: no run here measures anything that takes so long."""
 
 
 def quick() -> triack.NodeSettings:

@@ -24,7 +24,7 @@ class Restart:
         fill_seconds: how long filling it took.
         nested: recoveries that were killed before the node was open.
         ready_seconds: from the start of the last, whole recovery to an open node.
-        violations: what must not be; empty when all is well.
+        violations: broken promises; empty when all is well.
     """
 
     messages: int = 0
@@ -36,7 +36,7 @@ class Restart:
 
 
 class _Life:
-    """One process from its start to its end, and what it reports."""
+    """One process from its start to its end, and its reports."""
 
     def __init__(self, work: Work, options: dict[str, Any]) -> None:
         self._child = Child(work, options)
@@ -46,7 +46,7 @@ class _Life:
         self.ended = False
 
     def read(self, timeout_s: float) -> None:
-        """Take what it reports within a time."""
+        """Read its reports within a time."""
         for _, line in read_reports([self._child], timeout_s):
             word, _, number = line.partition(" ")
             if word == "began":
@@ -58,14 +58,14 @@ class _Life:
                 self.ended = True
 
     def wait_for(self, committed: int, limit_s: float) -> bool:
-        """Read until it has opened the store and reported so much. Returns whether it has."""
+        """Read until it has opened the store and reported a number of messages. Returns whether it has."""
         end = time.monotonic() + limit_s
         while not self.ended and time.monotonic() < end and not (self.opened_at and self.reported >= committed):
             self.read(0.1)
         return bool(self.opened_at) and self.reported >= committed
 
     def kill(self) -> None:
-        """Kill it, and take its last reports."""
+        """Kill it, and read its last reports."""
         self._child.kill()
         while not self.ended:
             self.read(0)

@@ -23,7 +23,7 @@ __all__ = ["PARTS", "RealResult", "run"]
 
 PARTS = ("crossings", "outages", "namespaces", "kills", "faults", "restarts")
 CHANCE = ("crossings", "namespaces", "kills")
-"""Those that depend on chance; the others find the same in every round."""
+"""Parts that depend on chance; the others find the same in every round."""
 SCHEMES = ("udp", "tcp")
 KILLS_A_LOOP = 250
 LOSS_PERCENT = 30
@@ -47,16 +47,16 @@ RESTART_BYTES = (100, 1_000)
 
 @dataclass(slots=True)
 class RealResult:
-    """What a run did and found.
+    """The results of a run.
 
     Attributes:
         kills: processes killed and started again.
-        killed: the same by process, and by what it was at.
+        killed: the same by process and phase.
         killed_messages: messages that went through the nodes that were killed, each once and in order.
         crossings: transfers through a bad network, with their figures.
         outages: the same for cuts.
         namespace_runs: transfers through the kernel's packet filter.
-        namespace_packets, namespace_dropped: what the filter let through, and what it did not.
+        namespace_packets, namespace_dropped: packets that the filter let through, and that it dropped.
         faults: system calls that failed, or killed their process.
         fault_ends: how those processes ended: the named error, ``killed`` or ``unharmed``.
         restarts: large stores after an unclean end.
@@ -104,7 +104,7 @@ def run(
         minutes: begin no other round after that; 0 is one round.
         seed: of the first round; each round has the next one.
         parts: which of ``PARTS``.
-        say: is told of the progress, a line at a time.
+        say: called with the progress, a line at a time.
 
     Raises:
         UsageError: a part that does not exist.
@@ -133,7 +133,7 @@ def run(
 
 
 class _Work:
-    """Does the parts, and writes down what they found."""
+    """Runs the parts, and records their results."""
 
     def __init__(self, result: RealResult, say: Callable[[str], None], seed: int) -> None:
         self.result = result

@@ -1,6 +1,6 @@
-"""What the children of the real runs do. Each says in its store, by ``remember``, how far it has come.
+"""The work of the children of the real runs. Each stores its progress by ``remember``.
 
-So each can tell after a restart what it had done, and a run can compare that with what was reported.
+So after a restart each can report what it had done, and a run can compare that with earlier reports.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from proof.real.nodes import body, number_of, quick
 __all__ = ["FILLED", "filler", "opener", "receiver", "sender"]
 
 IN_FLIGHT = 400
-"""A sender stays at most so many messages ahead of what is ordered: enough to fill the window, cheap to drain."""
+"""How far a sender may be ahead of the order acks, in messages: enough to fill the window, cheap to drain."""
 FILLED = "filled"
 FILL_MESSAGES = 1_000
 
@@ -29,7 +29,7 @@ def _recall(node: triack.Node, key: str) -> int:
 
 
 async def sender(options: dict[str, Any], report: Report) -> None:
-    """Send numbers in transactions; from where it was. ``finish``: only what is on its way already."""
+    """Send numbers in transactions, from where it was. ``finish``: only what is on its way already."""
     random = Random(options["seed"])
     ordered = asyncio.Event()
     async with _open("sender", options) as node, asyncio.TaskGroup() as watchers:
@@ -81,7 +81,7 @@ async def receiver(options: dict[str, Any], report: Report) -> None:
 
 
 async def filler(options: dict[str, Any], report: Report) -> None:
-    """Put numbers into a queue of its own, as fast as it can, until it is killed."""
+    """Put numbers into a queue of its own, as fast as possible, until it is killed."""
     async with _open("filler", options) as node:
         number = _recall(node, "next")
         report(f"opened {number}")
@@ -95,7 +95,7 @@ async def filler(options: dict[str, Any], report: Report) -> None:
 
 
 async def opener(options: dict[str, Any], report: Report) -> None:
-    """Open what the filler left, and leave it alone."""
+    """Open what the filler left, and change nothing."""
     async with _open("filler", options) as node:
         report(f"opened {_recall(node, 'next')}")
         await asyncio.Event().wait()

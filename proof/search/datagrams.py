@@ -1,7 +1,7 @@
-"""What nodes have said to each other in a search: every different datagram once, by number.
+"""The datagrams of a search: every different one once, by number.
 
-The network is a set: what was sent once can arrive at any later time, any number of times, or never. So loss,
-repetition and change of order need no choices of their own. A state of the network is an integer with one bit for each
+The network is a set: a datagram that was sent once can arrive at any later time, any number of times, or never. So
+loss, repetition and reordering need no choices of their own. A state of the network is an integer with one bit for each
 datagram.
 """
 
@@ -38,7 +38,7 @@ __all__ = ["BareChannels", "Datagram", "Datagrams", "describe_packet"]
 
 
 class Bare:
-    """A channel that seals nothing: damage to datagrams is no subject of a search."""
+    """A channel that seals nothing: a search does not damage datagrams."""
 
     __slots__ = ("peer", "peer_key")
     overhead_bytes = HEADER_BYTES
@@ -48,39 +48,39 @@ class Bare:
         self.peer_key = b""
 
     def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes, now_ns: int) -> bytes:  # noqa: ARG002
-        """Header and payload."""
+        """Return header and payload."""
         return Header(kind, connection_id, counter).encode() + payload
 
     def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
-        """The same for data that leaves together."""
+        """Return the same for data that leaves together."""
         run = enumerate(payloads, counter)
         return [self.seal(Kind.DATA, connection_id, at, payload, now_ns) for at, payload in run]
 
     def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:  # noqa: ARG002
-        """The payload."""
+        """Return the payload."""
         return datagram[HEADER_BYTES:]
 
     def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
-        """The same for data that came together."""
+        """Return the same for data that came together."""
         return open_each(lambda datagram, _: self.open(datagram, header, now_ns), datagrams, counters)
 
 
 class BareChannels:
-    """Such a channel for every conversation."""
+    """Gives each conversation a bare channel."""
 
     __slots__ = ()
     overhead_bytes = HEADER_BYTES
 
     def knows(self, peer: str) -> bool:  # noqa: ARG002
-        """It takes nothing to call anyone."""
+        """Any peer can be called."""
         return True
 
     def dial(self, peer: str, scheme: str) -> Channel:  # noqa: ARG002
-        """For one that begins here."""
+        """Return a channel for a conversation that begins here."""
         return Bare()
 
     def answer(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> Answer:  # noqa: ARG002
-        """For one that a connect asks for, and the payload of that."""
+        """Return a channel for the conversation that a connect asks for, and the connect's payload."""
         return Answer(Bare(), datagram[HEADER_BYTES:])
 
 
@@ -91,7 +91,7 @@ class Datagram:
     Attributes:
         to: the side that it is for, 0 or 1.
         data: its bytes.
-        session: the session that sent it, by the id in its hello; 0 when nobody knows.
+        session: the id in the hello of the session that sent it; 0 if unknown.
         connection: the receiver's connection id; of a connect, the sender's.
         frames: what a DATA datagram carries.
     """
@@ -141,8 +141,8 @@ class Datagrams:
     Attributes:
         known: the datagrams by number.
         to: per side, a bit for each datagram for it.
-        connects: per side, the same for those that no connection has to exist for.
-        acks: a bit for each that brings acks and nothing else.
+        connects: per side, a bit for each datagram for it that needs no existing connection.
+        acks: a bit for each datagram that brings acks and nothing else.
     """
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ class Datagrams:
         self._by_connection: dict[tuple[int, int], int] = {}
 
     def number(self, datagram: Datagram) -> int:
-        """The number of a datagram, a new one when it was never sent before."""
+        """The number of a datagram, a new one if it was never sent before."""
         key = (datagram.to, datagram.session, datagram.data)
         found = self._numbers.get(key)
         if found is not None:
@@ -201,7 +201,7 @@ def _numbers(cumulative: int, ranges: list[tuple[int, int]]) -> str:
 
 
 def describe_packet(content: bytes) -> str:
-    """What a packet says, in a few words."""
+    """The content of a packet, in a few words."""
     try:
         packet = wire.decode(content)
     except ProtocolError:

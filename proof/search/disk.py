@@ -1,7 +1,7 @@
-"""The durable store as rows in memory: what the search runs the shipped engine against.
+"""The durable store as rows in memory: the search runs the shipped engine against it.
 
-A commit is there as a whole or not at all, which is what the store on a real disk promises; how it keeps that promise
-is for others to break. A test holds this model against the real store, commit by commit.
+A commit is there as a whole or not at all, which is what the store on a real disk promises; other proofs test how it
+keeps that promise. A test compares this model with the real store, commit by commit.
 """
 
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ Row = TypeVar("Row")
 
 @dataclass(slots=True)
 class Disk:
-    """The rows of one node. The fields are the tables; ``node_id`` is the node's for ever."""
+    """The rows of one node. The fields are the tables; ``node_id`` never changes."""
 
     node_id: bytes
     incarnation: int = 0

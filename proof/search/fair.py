@@ -1,4 +1,4 @@
-"""What becomes of a state when the faults stop: what is sent from here on arrives, disks work, the clock runs."""
+"""The outcome of a state when the faults stop: what is sent from here on arrives, disks work, the clock runs."""
 
 from heapq import heappop, heappush
 
@@ -14,9 +14,9 @@ __all__ = ["run_fair"]
 DELAY_NS = 10 * MS
 COMMIT_NS = 1 * MS
 PATIENCE_NS = 60 * SECOND
-"""By then all must be well."""
+"""By this time all must be well."""
 CLOSE_NS = 2 * SECOND
-"""A node that is being closed gets so long."""
+"""The time limit for closing a node."""
 
 _Event = tuple[int, int, int, Action, Datagram | None]
 
@@ -25,7 +25,7 @@ def run_fair(frozen: list[bytes]) -> str | None:
     """Let two nodes go on with an empty network. Returns what is wrong in the end, or None."""
     try:
         return _Run([thaw(data) for data in frozen]).run()
-    except Exception as error:  # noqa: BLE001 - whatever the engine raises is what the run is for
+    except Exception as error:  # noqa: BLE001 - the run exists to find whatever the engine raises
         return sentence(error)
 
 
@@ -65,7 +65,7 @@ class _Run:
         self._follow(host, host.act(action, heard))
 
     def _follow(self, host: Host, sent: list[Datagram]) -> None:
-        """What follows when a node has done something."""
+        """Handle the effects of an event at a node."""
         had_job = any(event[2] == host.side and event[3][0] == "disk" for event in self._events)
         for datagram in sent:
             self._plan(DELAY_NS, datagram.to, ("deliver", None), datagram)
@@ -82,7 +82,7 @@ class _Run:
     # ---- the end
 
     def _wrong(self) -> str | None:
-        """What keeps this from being a good end, or None."""
+        """Return what keeps this from being a good end, or None."""
         for host, other in (self._hosts, self._hosts[::-1]):
             engine, witness = host.engine, host.witness
             name = "ab"[host.side]

@@ -1,7 +1,7 @@
 """One node of a search: the shipped engine, its disk, its witness, and everything that can happen to it.
 
-A node is all that a state of the search holds of one machine. It does what the engine says, as every host does; but the
-disk waits for the search, and what is sent is the search's to carry.
+A node is the whole state of one machine in the search. It does what the engine says, as every host does; but the search
+decides when the disk finishes, and carries what is sent.
 """
 
 from dataclasses import dataclass, field
@@ -39,25 +39,25 @@ if TYPE_CHECKING:
 __all__ = ["NOW_NS", "Action", "Host", "Ids", "address_of"]
 
 NOW_NS = 1_000 * SECOND
-"""Where the clock stands."""
+"""The time at which the clock stands."""
 
 QUEUE = "q"
 
 Action = tuple[str, object]
-"""What happens, and with what."""
+"""An event and its argument."""
 
 SESSION_ID_BITS = 64
 SAME_AGAIN = (Timer.PROBE.name, Timer.QUIET.name, "tier")
-"""Timers that send the same again; how often they may run out bounds a scope."""
+"""Timers that send the same again; a scope limits how often they may run out."""
 
 
 def address_of(side: int) -> str:
-    """Where a node listens. In memory: congestion control would never hold back so few packets."""
+    """The address of a node. In memory: congestion control would never hold back so few packets."""
     return f"memory://{'ab'[side]}"
 
 
 class Ids:
-    """Chance of a node: ids in order, never the same twice, not even after a crash; no jitter."""
+    """Stands for a node's random source: ids in order, never the same twice, even after a crash; no jitter."""
 
     __slots__ = ("connections", "sessions", "side")
 
@@ -67,7 +67,7 @@ class Ids:
         self.connections = 0
 
     def getrandbits(self, bits: int) -> int:
-        """64 bits are asked for session ids, 63 for connection ids and starts."""
+        """Return an id: session ids ask for 64 bits, connection ids and starts for 63."""
         if bits == SESSION_ID_BITS:
             self.sessions += 1
             return (self.side + 10) << 8 | self.sessions
@@ -75,7 +75,7 @@ class Ids:
         return (self.side + 10) << 16 | self.connections
 
     def randrange(self, _end: int) -> int:
-        """The least."""
+        """Return the least value."""
         return 0
 
 
@@ -89,7 +89,7 @@ class Host(EngineHost):
 
     Attributes:
         now_ns: its clock; it stands still except in a fair run.
-        job: what the disk has in hand.
+        job: the job that the disk is doing.
         submitted, crashes, stops, breaks, patience: how much of the scope is used up.
     """
 
@@ -115,7 +115,7 @@ class Host(EngineHost):
         self._start()
 
     def begin(self) -> list[Datagram]:
-        """What is so before the search begins. Returns what the node sends."""
+        """Set up the state before the search begins. Returns what the node sends."""
         sent = self.drain() + self._finish_jobs()
         for _ in range(self.part.ready):
             sent += self.act(("submit", None)) + self._finish_jobs()
@@ -129,13 +129,13 @@ class Host(EngineHost):
 
     @property
     def part(self) -> Part:
-        """What this node does in the scope."""
+        """This node's part in the scope."""
         return self.scope.parts[self.side]
 
     # ---- what can happen
 
     def choices(self) -> list[Action]:
-        """Everything that can happen to the node, but for what arrives."""
+        """Everything that can happen to the node, except arrivals."""
         part, engine = self.part, self.engine
         found: list[Action] = []
         if self.submitted < part.ready + part.sends and not engine.draining:
@@ -181,7 +181,7 @@ class Host(EngineHost):
     # ---- what happens
 
     def act(self, action: Action, heard: Datagram | None = None) -> list[Datagram]:
-        """Let something happen. Returns what the node then sends.
+        """Let an event happen. Returns what the node then sends.
 
         Raises:
             Violation: the node broke a promise.
@@ -219,7 +219,7 @@ class Host(EngineHost):
         self.witness.note_commit(job.commit)
 
     def _do_tick(self, _: object) -> None:
-        """Time passes: what follows is in the poll."""
+        """Time passes: the poll brings the consequences."""
 
     def _do_timer(self, key: TimerKey) -> None:
         self.patience += key[2] in SAME_AGAIN
@@ -255,7 +255,7 @@ class Host(EngineHost):
         return sent + self.drain()
 
     def _do_crash(self, applied: bool) -> None:
-        """Die. What the disk had in hand is there as a whole or not at all."""
+        """Die. The commit that the disk was doing is there as a whole or not at all."""
         self.crashes += 1
         self._end(applied=applied)
 
@@ -286,7 +286,7 @@ class Host(EngineHost):
     # ---- what it does
 
     def drain(self, heard: Datagram | None = None) -> list[Datagram]:
-        """What follows every input. Returns what the node sends."""
+        """Handle the consequences of an input. Returns what the node sends."""
         engine = self.engine
         self.follow(engine, self.now_ns)
         self.witness.meet(engine, heard)
@@ -302,14 +302,14 @@ class Host(EngineHost):
         """A search keeps no log."""
 
     def start_job(self, job: Job) -> None:
-        """The search decides when it is done."""
+        """The search decides when the job is done."""
         assert self.job is None
         if isinstance(job, GroupCommit) and not self.scope.history:
             job.commit.serial = 0
         self.job = job
 
     def send_datagrams(self, address: str, datagrams: list[bytes]) -> None:  # noqa: ARG002 - there is one other
-        """Keep them until they are looked at."""
+        """Keep them until the search collects them."""
         self._sent += datagrams
 
     def tell_operator(self, rollback: RollbackDetected) -> None:
@@ -318,7 +318,7 @@ class Host(EngineHost):
     # ---- as a state
 
     def settle(self) -> None:
-        """Take the form in which it is compared with others; see ``inside.settle``."""
+        """Take the canonical form for comparisons with others; see ``inside.settle``."""
         counters = {connection: talk.counter for connection, talk in self.witness.talks.items()}
         settle(self.engine, counters, self.now_ns)
         if not self.scope.echoes:
@@ -328,5 +328,5 @@ class Host(EngineHost):
 
     @property
     def forgotten(self) -> tuple[bytes, ...]:
-        """Queued messages that it would not send again."""
+        """Queued messages that the node would not send again."""
         return self.witness.forgotten(self.engine, {split_key(key) for key in self.disk.outgoing})

@@ -1,11 +1,11 @@
 """Copies of a node, and what makes two of them the same.
 
 Two nodes are the same when they would do the same, now and ever after, whatever comes. So everything that a node holds
-counts, found by looking through its objects, new fields included. What decides nothing is brought to one value before
-(``inside.settle``), and what cannot be is in a table here; both give reasons.
+counts, found by walking through its objects, new fields included. ``inside.settle`` first brings everything without
+influence to one value; a table here lists what cannot be. Both give reasons.
 """
 
-# ruff: noqa: S301 - what is unpickled was pickled by this very process
+# ruff: noqa: S301 - this very process pickled what it unpickles
 
 import marshal
 import pickle
@@ -82,22 +82,22 @@ _LEFT_OUT: dict[type, Callable[[Any], Any]] = {
     **dict.fromkeys(_CONSTANTS, lambda _: None),
     MethodType: lambda _: None,
 }
-"""What of a type counts, where that is not all it holds."""
+"""For these types, the part of an object that counts."""
 
 
 def digest(value: object) -> bytes:
-    """16 bytes that two objects share when they are the same, and else do not."""
+    """Return 16 bytes that are the same for two objects exactly if the objects are."""
     return short(marshal.dumps(_walk_all([value], {}), 0))
 
 
 def _walk_all(values: Iterable[Any], met: Met) -> list[Any]:
-    """Turn objects into nested lists; one that was met before becomes its place in the order of meeting."""
+    """Turn objects into nested lists; an object that was met before becomes its place in the order of meeting."""
     plans, atoms = _plans, _ATOMS
     return [value if type(value) in atoms else plans[type(value)](value, met) for value in values]
 
 
 class _Plans(dict[type, Plan]):
-    """How to look through objects, by type."""
+    """How to walk through objects, by type."""
 
     def __missing__(self, kind: type) -> Plan:
         plan = self[kind] = _plan(kind)
@@ -125,7 +125,7 @@ def _plan(kind: type) -> Plan:
 def _plan_object(kind: type) -> Plan:
     """All fields, which are in slots or in a dictionary."""
     slots = [name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ())]
-    # One more makes sure of a tuple, however few there are.
+    # One more name, so that the result is a tuple however few there are.
     get = attrgetter(*slots, "__doc__", "__doc__")
 
     def look(value: Any, met: Met) -> Any:
@@ -134,7 +134,7 @@ def _plan_object(kind: type) -> Plan:
             return (known,)
         met[id(value)] = len(met)
         if kind is Conversation and value.session.is_closed:
-            # It does nothing any more; only whose it was is still asked.
+            # A closed session does nothing any more; only its peer still matters.
             return [value.peer_id, value.peer_start]
         return _walk_all(vars(value).values() if kind.__dictoffset__ else get(value)[:-2], met)
 

@@ -1,8 +1,8 @@
-"""What the search knows of the insides of the shipped machines, beside what ``stillness`` does to each of them.
+"""The search's knowledge of the insides of the shipped machines, beside what ``stillness`` does to each of them.
 
-It looks, and it lets time pass. The search keeps the clock still: whatever waits for a moment is armed, and ``expire``
-makes the moment come for one timer, in whatever order. That is more than any clock can do, so what holds here holds for
-clocks that drift, jump or stand. ``settle`` takes out of a node what grows without bound and decides nothing.
+It reads their state, and lets time pass. The search keeps the clock still: every wait is armed, and ``expire`` makes
+one timer run out, in whatever order. That is more than any clock can do, so what holds here holds for clocks that
+drift, jump or stand. ``settle`` takes out of a node what grows without bound and has no influence.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ WAITS_NS = {
 """How long timers have still to run when a fair run begins."""
 
 RETIRE = "retire"
-"""The name of the timer by which idle streams end; only worlds that are about it let it run out."""
+"""The name of the timer that ends idle streams; only worlds about such streams let it run out."""
 
 TimerKey = tuple[str, int, str]
 """What kind of timer, whose (a connection id, a stream, or 0), and its name."""
@@ -49,7 +49,7 @@ def conversations(engine: Engine) -> dict[int, Conversation]:
 
 
 def timers(engine: Engine) -> Iterator[TimerKey]:
-    """Everything that waits for a moment."""
+    """Every wait that has a timer."""
     for connection, conversation in conversations(engine).items():
         for timer in stillness.timers_of(stillness.session_of(conversation)):
             yield ("session", connection, timer.name)
@@ -69,7 +69,7 @@ def timers(engine: Engine) -> Iterator[TimerKey]:
 
 
 def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
-    """Let one timer run out, as if everything that it looks back to were long ago."""
+    """Let one timer run out, as if every moment that it refers to were long ago."""
     kind, owner, name = key
     if kind == "session":
         stillness.expire_session(stillness.session_of(conversations(engine)[owner]), Timer[name], now_ns)
@@ -101,26 +101,26 @@ def _rejuvenate(engine: Engine, now_ns: int) -> None:
         stillness.refresh_debt(transfer.sequence.ack, now_ns)
 
 
-# ---- what grows without bound and decides nothing
+# ---- what grows without bound and has no influence
 
 
 def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
-    """Bring a node that rests into the form in which it is compared with others.
+    """Bring a node at rest into the canonical form for comparisons with others.
 
     Args:
         engine: the node.
-        counters: by connection id, the newest counter that took a packet along. A datagram without a packet is never
+        counters: by connection id, the newest counter that carried a packet. A datagram without a packet is never
             echoed, so its counter may be used again.
-        now_ns: where the clock stands.
+        now_ns: the time at which the clock stands.
     """
     for connection, conversation in conversations(engine).items():
         # The path never moves here, as every node has one address.
         conversation.highest_counter = 0
-        # One channel is like another here.
+        # All channels are equal here.
         conversation.pending = conversation.pending[-1:]
         stillness.normalize_session(stillness.session_of(conversation), WAITS_NS, counters[connection], now_ns)
     for link in engine.outbox.links.values():
-        # How long to wait before the next connect; but it may come at any moment.
+        # The wait before the next connect: that may come at any moment anyway.
         stillness.forget_waits(link, now_ns + RETRY_NS)
     for outgoing in engine.outbox.streams:
         stillness.normalize_sequence(outgoing.sequence, now_ns)
@@ -130,11 +130,11 @@ def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
 
 
 def forget_echoes(engine: Engine) -> None:
-    """Without echoes nothing follows from the order in which packets were sent."""
+    """Drop the order in which packets were sent: without echoes it has no influence."""
     for conversation in conversations(engine).values():
         stillness.forget_order(stillness.session_of(conversation))
 
 
 def forget_history(engine: Engine) -> None:
-    """All commits have one number."""
+    """Give all commits one number."""
     stillness.forget_history(engine)

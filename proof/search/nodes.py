@@ -1,4 +1,4 @@
-"""All states of one node that a search has met, and the steps between them. Each step is taken once, by the engine."""
+"""All states of one node that a search has met, and the steps between them. The engine takes each step once."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ __all__ = ["Node", "Nodes", "Step"]
 
 @dataclass(slots=True)
 class Step:
-    """What one happening makes of one node.
+    """The effect of one event on one node.
 
     Attributes:
         node: the number of its next state.
@@ -33,12 +33,12 @@ class Node:
 
     Attributes:
         frozen: the node itself.
-        connections: where it can be reached.
+        connections: the connection ids that reach it.
         opened: those of them that have been open.
         queued, kept, forgotten: messages, as the witness has them.
-        choices: what can happen, but for what arrives.
-        own: what each of these makes of it, once somebody asked.
-        heard: what each datagram makes of it; None for nothing.
+        choices: what can happen, except arrivals.
+        own: the result of each choice, once it was computed.
+        heard: the result of each datagram; None for no change.
         tried, idle: bits of the datagrams in ``heard``, and of those that change nothing.
     """
 
@@ -76,14 +76,14 @@ class Nodes:
         self._datagrams = datagrams
         self._numbers: dict[bytes, int] = {}
         self._copies: dict[bytes, int] = {}
-        # A node that came back to the state in which it was need not be thawed again.
+        # A node that came back to its previous state need not be thawed again.
         self._spare: tuple[int, Host] | None = None
 
     def number(self, host: Host) -> int:
-        """The number of a node's state, a new one when it was never met before."""
+        """The number of a node's state, a new one if it was never met before."""
         host.settle()
         frozen = freeze(host)
-        # Most are equal to the byte, which costs less to see.
+        # Most are equal to the byte, which is cheaper to check.
         copy = short(frozen)
         number = self._copies.get(copy)
         if number is None:
@@ -96,7 +96,7 @@ class Nodes:
     # ---- steps
 
     def own_steps(self, number: int) -> list[tuple[int, Step]]:
-        """Everything that can happen, but for what arrives: which choice it is, and what it makes of the node."""
+        """All choices except arrivals: the choice, and its result for the node."""
         node = self.known[number]
         if node.own is None:
             taken = [(choice, self._take(number, action)) for choice, action in enumerate(node.choices)]
@@ -104,7 +104,7 @@ class Nodes:
         return node.own
 
     def hear(self, number: int, datagram: int) -> Step | None:
-        """What a datagram makes of the node; None for nothing."""
+        """The result of a datagram for the node; None for no change."""
         node = self.known[number]
         if datagram not in node.heard:
             step = self._take(number, ("deliver", None), self._datagrams.known[datagram])
@@ -120,7 +120,7 @@ class Nodes:
         host: Host = spare[1] if spare is not None and spare[0] == number else thaw(self.known[number].frozen)
         try:
             sent = host.act(action, heard)
-        except Exception as error:  # noqa: BLE001 - whatever the engine raises is what the search is for
+        except Exception as error:  # noqa: BLE001 - the search exists to find whatever the engine raises
             return Step(number, 0, sentence(error))
         if host.is_beyond:
             return None
@@ -132,10 +132,10 @@ class Nodes:
             self._spare = (number, host)
         return Step(reached, bits) if bits or reached != number else None
 
-    # ---- what can still do anything
+    # ---- which datagrams can still have an effect
 
     def live(self, number: int, net: int) -> int:
-        """Of the datagrams in ``net``, those for this node that can do anything, now or later."""
+        """Of the datagrams in ``net``, those for this node that can have an effect, now or later."""
         node, datagrams = self.known[number], self._datagrams
         if self._keeps:
             return net & datagrams.to[self._side]
@@ -143,7 +143,7 @@ class Nodes:
         return live & ~self._outgrown(number, live & datagrams.acks)
 
     def _outgrown(self, number: int, acks: int) -> int:
-        """Of these acknowledgements, those that change nothing and never will: numbers in an ack only grow."""
+        """Of these acks, those that change nothing and never will: numbers in an ack only grow."""
         node = self.known[number]
         untried = acks & ~node.tried
         while untried:

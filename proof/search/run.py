@@ -19,7 +19,7 @@ FAIR_RUNS = 200
 
 
 def run_scope(index: int, states: int = STATES) -> SearchResult:
-    """Search one of ``SCOPES``, up to so many states."""
+    """Search one of ``SCOPES``, up to ``states`` states."""
     return Search(SCOPES[index]).run(states, fair_runs=FAIR_RUNS)
 
 
@@ -28,7 +28,7 @@ def run_all(states: int = STATES, say: Callable[[str], None] = lambda _line: Non
 
     Args:
         states: of each scope at most.
-        say: is told of each scope that is done.
+        say: called with a line for each finished scope.
         jobs: processes; 0 for one per core.
     """
     results = []

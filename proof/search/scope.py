@@ -15,12 +15,12 @@ __all__ = ["Part", "Scope", "settings_of"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one node does and what befalls it.
+    """What one node does and suffers.
 
     Attributes:
         ready: messages for the other node that are on its disk when the search begins, each in a packet of its own.
-        sends: further messages that its application sends to the other node, each in a packet of its own if nothing
-        holds them up.
+        sends: further messages that its application sends to the other node, each in a packet of its own unless
+            something delays them.
         delivery: their class.
         reads: whether its application reads what arrives. Express messages are read as they come, in any case.
         crashes: how often it is killed; it starts again at once.
@@ -56,7 +56,7 @@ class Scope:
         echoes: whether acks say which datagram they answer. Without, no ack shows a loss: probes repair it.
         history: whether nodes tell each other which start and which commit of their store it is. Without, all are the
         same.
-        keeps: whether datagrams stay in the network when nobody can be there to take them.
+        keeps: whether datagrams stay in the network when no node can take them any more.
         ends: whether idle streams may end, at any time.
     """
 

@@ -1,15 +1,14 @@
 """Breadth-first search through every state that a scope can reach.
 
-A state is two nodes and the set of datagrams between them. What a node does next follows from its own state and from
-what happens to it, as the shipped engine is pure. So each such step is taken once, by the engine, and remembered
-(``nodes``); the states of the whole, of which there are many more, are made of numbers: two nodes, and one bit for each
-datagram.
+A state is two nodes and the set of datagrams between them. The shipped engine is pure: what a node does next follows
+from its own state and from the event. So the engine takes each such step once, and ``nodes`` remembers it. The states
+of the whole, of which there are many more, are made of numbers: two nodes, and one bit for each datagram.
 
 Two reductions, neither of which hides anything:
 
 - A state is left out when another one has the same nodes and more datagrams: whatever can happen to it can happen
 there.
-- A datagram is taken out of the network when nobody is there to take it, or when it brings nothing but acknowledgements
+- A datagram is taken out of the network when no node can take it, or when it brings nothing but acknowledgements
   that its session has outgrown (``Nodes._outgrown``).
 """
 
@@ -29,7 +28,7 @@ from triack.base.delivery import Delivery
 __all__ = ["Progress", "Search", "SearchResult"]
 
 Progress = Callable[[str, int, int], None]
-"""Called now and then with the name of the scope, the states so far and the depth."""
+"""Called now and then with the name of the scope, the number of states so far and the depth."""
 
 _NODE_BITS = 24
 _PAIR_BITS = 2 * _NODE_BITS
@@ -39,16 +38,16 @@ _PAIR_MASK = (1 << _PAIR_BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         scope: name of the scope.
         states: different states that were reached.
         transitions: steps between them.
-        depth: the search looked at everything that can happen in so many steps.
+        depth: the search looked at everything that can happen in this many steps.
         complete: whether nothing else can happen, however many steps are taken.
         node_states: different states of each node.
-        fair_runs: states from which it was tried that all ends well when the faults stop.
+        fair_runs: states from which it was tested that all ends well when the faults stop.
         violation: the promise that was broken, or None.
         trace: how it was broken, in the fewest steps.
         seconds: how long it took.
@@ -198,7 +197,7 @@ class Search:
         return None
 
     def _run_fair(self, most: int) -> int:
-        """Stop the faults in states spread evenly over all, and see whether all ends well."""
+        """Stop the faults in states spread evenly over all, and check that all ends well."""
         every = max(1, len(self.pairs) // max(1, most))
         tried = 0
         for pair, nets in list(self.pairs.items())[::every] if most else ():

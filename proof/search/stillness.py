@@ -1,8 +1,8 @@
-"""Time for machines whose clock stands still, one machine after the other: the moment of a timer comes, or is far away.
+"""Time for machines whose clock stands still, one machine after the other: a timer runs out, or is far from that.
 
-``expire`` makes all that a timer looks back to long ago; ``refresh`` makes it just now. ``normalize`` brings to one
-value what only sets a wait, as any wait may end at any moment. ``set_deadlines`` arms everything again; the order
-decides nothing. The product has nothing of this: a clock that moves needs none of it.
+``expire`` sets every moment that a timer refers to long ago; ``refresh`` sets it to now. ``normalize`` brings fields
+that only determine a wait to one value, as any wait may end at any moment. ``set_deadlines`` arms everything again; the
+order does not matter. The product has nothing of this: a clock that moves needs none of it.
 """
 
 from collections.abc import Mapping
@@ -70,12 +70,12 @@ def timers_of(session: Session) -> list[Timer]:
 
 
 def running(timers: Timers) -> list[Timer]:
-    """Those that run, lowest first."""
+    """The timers that run, lowest first."""
     return sorted(timers._at)
 
 
 def expire_session(session: Session, timer: Timer, now_ns: int) -> None:
-    """Let the next ``handle_timer`` find that a timer has run out, and that all it looks back to was long ago."""
+    """Let the next ``handle_timer`` find that a timer has run out: every moment that it refers to was long ago."""
     session._timers.start(timer, now_ns)
     if timer is Timer.LOSS:
         expire_window(session.window)
@@ -88,18 +88,18 @@ def expire_session(session: Session, timer: Timer, now_ns: int) -> None:
 
 
 def expire_window(window: SendWindow) -> None:
-    """What is in flight was sent long ago."""
+    """Set what is in flight as sent long ago."""
     for packet in window._in_flight.values():
         packet.sent_at_ns = 0
 
 
 def expire_idle(idle: Idle) -> None:
-    """The last packet was long ago."""
+    """Set the last packet to long ago."""
     idle._since_ns = -idle.interval_ns
 
 
 def expire_ack_sender(ack_sender: AckSender, timer: Timer) -> None:
-    """What the timer of an ack looks back to was long ago."""
+    """Set every moment that the timer of an ack refers to long ago."""
     if timer is Timer.ACK_DELAY:
         expire_debt(ack_sender.session_ack.debt)
     elif timer is Timer.STORE_ACK_DELAY:
@@ -107,27 +107,27 @@ def expire_ack_sender(ack_sender: AckSender, timer: Timer) -> None:
 
 
 def refresh_session(session: Session, now_ns: int) -> None:
-    """Whatever a timer looks back to was just now."""
+    """Set every moment that a timer refers to now."""
     refresh_window(session.window, now_ns)
     session.idle._since_ns = now_ns
     session._probing.heard_at_ns = now_ns
 
 
 def refresh_window(window: SendWindow, now_ns: int) -> None:
-    """Everything was sent just now."""
+    """Set everything as sent now."""
     for packet in window._packets.values():
         packet.sent_at_ns = now_ns
 
 
 def normalize_session(session: Session, waits_ns: Mapping[Timer, int], counter: int, now_ns: int) -> None:
-    """Bring a session that rests into the form in which it is compared with others.
+    """Bring a session at rest into the canonical form for comparisons with others.
 
     Args:
         session: which.
-        waits_ns: how long each timer that runs shall have to run.
-        counter: of the newest datagram that took a packet along. One without is never echoed, so that its counter may
-            be used again.
-        now_ns: where the clock stands.
+        waits_ns: how long each running timer shall have to run.
+        counter: of the newest datagram that carried a packet. One without is never echoed, so its counter may be used
+            again.
+        now_ns: the time at which the clock stands.
     """
     normalize_timers(session._timers, waits_ns, now_ns)
     session.rtt.reset()
@@ -141,18 +141,18 @@ def normalize_session(session: Session, waits_ns: Mapping[Timer, int], counter: 
 
 
 def normalize_timers(timers: Timers, waits_ns: Mapping[Timer, int], now_ns: int) -> None:
-    """What runs has these waits before it, whenever it was started."""
+    """Give running timers these waits, whenever they were started."""
     timers._at = {timer: now_ns + waits_ns[timer] for timer in running(timers)}
 
 
 def normalize_opening(opening: Opening) -> None:
-    """How often it was said only sets the wait."""
+    """The number of repetitions only sets the wait."""
     opening.times_said = min(opening.times_said, 1)
     opening.said_at_ns = 0
 
 
 def normalize_probing(probing: Probing) -> None:
-    """Only waits follow from these."""
+    """These fields only set waits."""
     probing._quiets = 0
     probing._rounds = 0
     probing._usual = 1.0
@@ -162,33 +162,33 @@ def normalize_probing(probing: Probing) -> None:
 
 
 def normalize_ack_sender(ack_sender: AckSender) -> None:
-    """Why the last ack was due is asked nowhere but in the session log; of what is on the disk nothing follows."""
+    """Only the session log needs the cause of the last ack; the amount on the disk has no influence."""
     ack_sender.session_ack.debt.cause = Cause.ARRIVED
     ack_sender.store_ack.debt.cause = Cause.ARRIVED
     ack_sender.store_ack._highest = max(ack_sender.store_ack._sizes, default=0)
 
 
 def normalize_packet(packet: SessionPacket) -> None:
-    """Whether it was sent once or more often is all that is asked."""
+    """Only whether it was sent once or more often matters."""
     packet.sends = min(packet.sends, 2)
 
 
 def normalize_store_ack_waiter(wait: StoreAckWaiter) -> None:
-    """Only waits follow from the delay."""
+    """The delay only sets waits."""
     wait._delay.reset()
     for packet in wait._packets.values():
         normalize_packet(packet)
 
 
 def forget_order(session: Session) -> None:
-    """Forget in which order packets were sent; where nothing is echoed, nothing follows from it."""
+    """Forget in which order packets were sent: without echoes it has no influence."""
     session._counter = 0
     forget_sendings(session.window)
     forget_sends(session._awaiting.store_ack_waiter)
 
 
 def forget_sendings(window: SendWindow) -> None:
-    """Forget in which order a window sent its packets, and how often, beyond what is asked."""
+    """Forget in which order a window sent its packets, and how often, beyond once or more."""
     window._sendings.clear()
     window._next_order = 1
     for packet in window._packets.values():
@@ -202,27 +202,27 @@ def forget_sends(wait: StoreAckWaiter) -> None:
         packet.order = 0
 
 
-# ---- what is owed, and what is waited for
+# ---- acks that are owed, and waits
 
 
 def expire_debt(debt: AckDebt) -> None:
-    """Whatever arrived did so long ago: the next ``handle_timer`` finds that waiting has ended."""
+    """Set all arrivals to long ago: the next ``handle_timer`` finds that waiting has ended."""
     debt._first_at_ns = debt._last_at_ns = -debt.terms.delay_ns
     debt._asked_by_ns = None
 
 
 def refresh_debt(debt: AckDebt, now_ns: int) -> None:
-    """Whatever arrived did so just now."""
+    """Set all arrivals to now."""
     debt._first_at_ns = debt._last_at_ns = now_ns
 
 
 def expire_tier(tier: ResendTimer, now_ns: int) -> None:
-    """The wait ends now."""
+    """Let the wait end now."""
     tier.deadline_ns = now_ns
 
 
 def normalize_sequence(sequence: OutgoingSequence, now_ns: int) -> None:
-    """The tier is at its first wait; of sendings only whether there was one counts."""
+    """Reset the tier to its first wait; of sendings only whether there was one matters."""
     sequence.tier.handle_progress(now_ns, outstanding=sequence.tier.deadline_ns is not None)
     normalize_start(sequence.start)
     normalize_hold(sequence.hold)
@@ -231,12 +231,12 @@ def normalize_sequence(sequence: OutgoingSequence, now_ns: int) -> None:
 
 
 def normalize_start(start: SlowStart) -> None:
-    """How much was taken at full speed decides nothing but how fast it goes on."""
+    """The amount accepted at full speed only decides how fast it goes on."""
     start._taken, start._last = min(start._taken, 1), min(start._last, 1)
 
 
 def normalize_hold(hold: Hold) -> None:
-    """How often it has asked only sets the wait."""
+    """The number of its questions only sets the wait."""
     hold._wait_ns = PROBE_NS
 
 
@@ -244,12 +244,12 @@ def normalize_hold(hold: Hold) -> None:
 
 
 def expire_commit(jobs: Jobs, now_ns: int) -> None:
-    """The wait of the next commit ends now."""
+    """Let the wait of the next commit end now."""
     jobs._lazy_until_ns = now_ns
 
 
 def expire_streams(retirement: Retirement, now_ns: int) -> None:
-    """Streams that are idle have been so for long enough."""
+    """Let idle streams have been idle for long enough."""
     for peer, idle in retirement._idle.items():
         for outgoing in idle:
             idle[outgoing] = now_ns - (retirement._wait_ns or 0)
@@ -257,7 +257,7 @@ def expire_streams(retirement: Retirement, now_ns: int) -> None:
 
 
 def has_idle_streams(retirement: Retirement) -> bool:
-    """Whether there are streams that will end when they have been idle for long enough."""
+    """Whether there are streams that will end after being idle for long enough."""
     return any(retirement._idle.values())
 
 
@@ -278,7 +278,7 @@ def forget_calls(calling: Dialer) -> None:
 
 
 def forget_history(engine: Engine) -> None:
-    """All commits have one number."""
+    """Give all commits one number."""
     engine.handshakes.history._last = 0
 
 

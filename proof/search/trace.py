@@ -10,7 +10,7 @@ __all__ = ["retrace"]
 
 
 def retrace(scope: Scope, datagrams: Datagrams, ways: list[int]) -> list[str]:
-    """Take the steps of a path once more and tell what happens.
+    """Take the steps of a path once more and describe what happens.
 
     Args:
         scope: what was searched.
@@ -29,7 +29,7 @@ def retrace(scope: Scope, datagrams: Datagrams, ways: list[int]) -> list[str]:
         told = f"{_name(host)} gets {heard}" if heard is not None else _tell(host, *action)
         try:
             sent = "; ".join(map(str, host.act(action, heard)))
-        except Exception as error:  # noqa: BLE001 - this is what the trace leads to
+        except Exception as error:  # noqa: BLE001 - the trace leads to this error
             lines.append(f"{told}: {sentence(error)}")
             return lines
         host.settle()

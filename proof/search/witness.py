@@ -1,8 +1,8 @@
 """Looks at one node from outside and says when it breaks a promise.
 
 The witness believes nothing that the node says of itself: it reads the datagrams that come and go and the commits that
-the disk has made durable, and keeps its own account of both. It is part of a state, as what a node may do next depends
-on it.
+the disk has made durable, and keeps its own account of both. It is part of a state, as it limits what a node may do
+next.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ _LATER = {
     SessionState.DRAINING: {SessionState.CLOSED},
     SessionState.CLOSED: set(),
 }
-"""Where a session may be later, written down apart from ``session.states``."""
+"""The states that may follow each state of a session, written down apart from ``session.states``."""
 
 
 class Violation(TriackError):
@@ -41,21 +41,21 @@ class Violation(TriackError):
 
 
 def sentence(error: Exception) -> str:
-    """What an error says of a node; whatever the engine raises breaks a promise, too."""
+    """Describe an error of a node; whatever the engine raises breaks a promise, too."""
     return str(error) if isinstance(error, Violation) else f"{type(error).__name__}: {error}"
 
 
 @dataclass(slots=True)
 class Talk:
-    """What was said in one session of the node.
+    """What was exchanged in one session of the node.
 
     Attributes:
         session: its id.
         peer: the peer's connection id, 0 while unknown.
         sent: packets that left, by number.
-        acked: numbers that a session ack which arrived speaks of.
-        arrived: packets that the session took, by number.
-        counter: the newest counter of a datagram that took a packet along.
+        acked: numbers that arrived session acks cover.
+        arrived: packets that the session accepted, by number.
+        counter: the newest counter of a datagram that carried a packet.
     """
 
     session: int
@@ -78,9 +78,9 @@ class Witness:
         kept: messages that the disk took into queues, in order.
         places: where each queued message is.
         durable: the packets whose messages are in ``kept``.
-        bodies: what every outgoing packet said, for ever.
-        read: messages that the application was handed.
-        heard: express messages that the application was handed in this life.
+        bodies: the content of every outgoing packet, never forgotten.
+        read: messages that the application got.
+        heard: express messages that the application got in this life.
         talks: the sessions of this life, by connection id.
     """
 
@@ -97,16 +97,16 @@ class Witness:
     # ---- the node's life
 
     def note_crash(self) -> None:
-        """All that was in memory is gone."""
+        """Drop all that was in memory."""
         self.talks.clear()
         self.heard.clear()
 
     def meet(self, engine: Engine, heard: Datagram | None) -> None:
-        """Look at every session, after an input or before it.
+        """Check every session, after an input or before it.
 
         Args:
             engine: the node.
-            heard: the datagram that it was given, if that was the input.
+            heard: the datagram that the node got, if that was the input.
         """
         if engine.rollbacks:
             raise Violation(f"a store is taken for an older copy of itself: {', '.join(engine.rollbacks.values())}")
@@ -132,7 +132,7 @@ class Witness:
                 raise Violation(f"session {talk.session:x} opened without hearing from its peer")
 
     def forget_gone(self, engine: Engine) -> None:
-        """Drop what was said in sessions that are over."""
+        """Drop the accounts of sessions that are over."""
         self.talks = {
             connection: talk for connection, talk in self.talks.items() if connection in conversations(engine)
         }
@@ -151,7 +151,7 @@ class Witness:
             self.durable[(message.stream, message.sequence, message.number)] = None
 
     def note_read(self, body: bytes, *, redelivered: bool, express: bool) -> None:
-        """The application was handed a message."""
+        """The application got a message."""
         if express:
             _add_new(self.heard, [body])
             return
@@ -241,10 +241,10 @@ class Witness:
             if (packet.stream, packet.sequence, packet.number) not in self.durable:
                 raise Violation(f"store ack of packet {number}, whose message is not on disk")
 
-    # ---- what the other side must be held against
+    # ---- what the other side must be compared with
 
     def forgotten(self, engine: Engine, on_disk: set[tuple[int, int]]) -> tuple[bytes, ...]:
-        """Queued messages that the node would not send again: it has let them go, or could not after a crash."""
+        """Queued messages that the node would not send again: it has dropped them, or could not after a crash."""
         held = {
             (outgoing.stream_number, number)
             for outgoing in engine.outbox.streams

@@ -61,7 +61,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 EXIT_SIGNAL = 128
 """As shells have it: a command that a signal ended exits with 128 and the number of the signal."""
 PIPED_COLUMNS = 100_000
-"""Wider than any table: whoever reads a pipe line by line wants lines as they are."""
+"""Wider than any table: a program that reads a pipe line by line needs unbroken lines."""
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -72,7 +72,7 @@ class FloatRange(click.FloatRange):
     """A number within bounds; ``nan``, which is within all of them, and ``inf`` are none."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """It."""
+        """Return the number."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value} is not a number", param, ctx)
@@ -93,7 +93,7 @@ class PublicKey(click.ParamType[bytes]):
 
 
 class _Lines(logging.Formatter):
-    """Renders what a node says as structlog does; structlog is imported with the first line, as most runs have none."""
+    """Renders log entries as structlog does; structlog is imported with the first line, as most runs have none."""
 
     _renderer: logging.Formatter | None = None
 
@@ -193,7 +193,7 @@ def node_options(command: F) -> F:
 
 
 def given_options() -> list[str]:
-    """The options that somebody has given to the command that runs, as they are written, and its arguments."""
+    """The options that the user gave to the running command, as they are written, and its arguments."""
     context = click.get_current_context(silent=True)
     if context is None:
         return []
@@ -237,7 +237,7 @@ def read_peers(values: tuple[str, ...]) -> dict[str, str]:
 def read_tls(
     certificate: Path | None = None, key: Path | None = None, authority: Path | None = None
 ) -> TlsFiles | None:
-    """What TCP is wrapped in, of files that are followed; None for nothing. See ``TlsFiles``.
+    """The TLS settings from files that are followed; None without any. See ``TlsFiles``.
 
     Raises:
         IdentityError: a file cannot be used; with its name and the cause.
@@ -258,9 +258,9 @@ def name_for(name: str | None, data: Path) -> str:
 
 
 def log_for(log: Path | None, data: Path) -> Path | None:
-    """Where the node of a command records: as it is told, or else where the start before did.
+    """Where the node of a command records: where the options say, or else where its previous start did.
 
-    A replay of that log would miss this start, and could prove nothing of what it did.
+    Otherwise a replay of that log would miss this start, and could prove nothing about it.
     """
     found = read_signed_note(data, Recorded) if log is None else None
     recorded = None if found is None else Path(found[0].log)
@@ -288,7 +288,7 @@ def on_signals(stop: Callable[[int], object]) -> None:
 
 
 def on_hangup(read_again: Callable[[], object]) -> None:
-    """Call this with each SIGHUP, by which service managers have files read again. Windows has no such signal."""
+    """Call this with each SIGHUP, with which service managers ask for a reload. Windows has no such signal."""
     with contextlib.suppress(NotImplementedError, AttributeError):
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, read_again)
 

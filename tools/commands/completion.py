@@ -12,7 +12,7 @@ from triack.tools.cli import cli
 __all__ = ["completion"]
 
 SHELLS = ("bash", "zsh", "fish")
-"""Those that click knows."""
+"""The shells that click knows."""
 VARIABLE = "_TRIACK_COMPLETE"
 """How the script asks ``triack`` for what could follow; click makes the name of the command's."""
 
@@ -45,7 +45,7 @@ def _shell_of_user() -> str:
 
 
 def _install(shell: str, script: str) -> Path:
-    """Write the script, once, however often it is asked for. Returns where the shell finds it."""
+    """Write the script, and make the shell read it once, however often this runs. Returns where the shell finds it."""
     if shell == "fish":
         config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
         return _write(config / "fish" / "completions" / "triack.fish", script)

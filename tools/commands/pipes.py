@@ -28,16 +28,16 @@ CHUNK_BYTES = 1024 * 1024
 """A chunk of lines enters the node in one transaction: large enough for a commit, small against memory."""
 READ_BYTES = 256 * 1024
 WRITE_BYTES = 64 * 1024
-"""What a pipe of Linux holds (pipe(7)): a write in the hands of a slow reader is not longer than it has to be."""
+"""The capacity of a pipe on Linux (pipe(7)): a write to a slow reader blocks no longer than necessary."""
 PACE_S = 0.05
-"""Into a pipe that is read message by message, so much time goes by before what was taken is told."""
+"""When a pipe is read message by message, reads are reported after at most about this time."""
 AHEAD_FILE_LINES = 4_000
 """A few batches, so that a file is written while the next is under way."""
 AHEAD_LINES = 128
-"""Whoever reads a pipe, or a screen, may stop at any time and keep what is at hand for it from others. So few cost no
-speed: they take longer to write line by line than to come."""
+"""The reader of a pipe or a screen may stop at any time and hold back from others what is ready for it. So few lines
+cost no speed: writing them one by one takes longer than fetching them."""
 CHUNKS_AHEAD = 8
-"""Chunks that were read and not asked for: so that reading goes on during a commit, and memory stays bounded."""
+"""Chunks read ahead: reading goes on during a commit, and memory stays bounded."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class LineTooLong:
 
 
 class LineSource:
-    """Reads lines, a few chunks ahead of who asks for them.
+    """Reads lines, a few chunks ahead of the caller.
 
     Args:
         fd: where to read.
@@ -90,7 +90,7 @@ class LineSource:
 
     def _put(self, item: Chunk | LineTooLong | OSError | None) -> None:
         self._room.acquire()
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody will ask
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and there is no caller
             self._loop.call_soon_threadsafe(self._chunks.put_nowait, item)
 
     def _items(self) -> Iterator[Chunk | LineTooLong]:
@@ -161,12 +161,12 @@ def _chunks(first: int, lines: list[bytes]) -> Iterator[Chunk]:
 class LineSink:
     """Writes lines.
 
-    Into a pipe it writes one line at a time, and a line counts as written when whoever reads the pipe has taken it: so
-    ``head -1`` takes one. Only Linux tells that of a pipe; elsewhere, and into files, written is written.
+    Into a pipe it writes one line at a time, and a line counts as written when the reader of the pipe has taken it: so
+    ``head -1`` takes one. Only Linux shows that of a pipe; elsewhere, and into files, a line counts when it is written.
 
     Attributes:
         error: why it cannot write any more.
-        room: how many lines are to be at hand for it: as many as it has shown that it writes in a moment.
+        room: how many lines to keep ready for it: as many as it has proved to write in a moment.
     """
 
     def __init__(self, fd: int) -> None:
@@ -183,8 +183,8 @@ class LineSink:
         """Write lines.
 
         Returns:
-            How many were written whole: fewer than given when there is an ``error``, or when the reader takes its time;
-            at least one of them without an error.
+            How many were written whole: fewer than given when there is an ``error``, or when the reader is slow; at
+            least one of them without an error.
         """
         done: asyncio.Future[int] = self._loop.create_future()
 
@@ -237,7 +237,7 @@ class LineSink:
         return len(lines)
 
     def _is_taken(self) -> bool:
-        """Wait until everything in the pipe was read, or nobody is left to read it."""
+        """Wait until everything in the pipe was read, or it has no reader any more."""
         poll = select.poll()
         poll.register(self._fd, select.POLLOUT)
         ((_, events),) = poll.poll()

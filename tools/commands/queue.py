@@ -1,6 +1,6 @@
 """``triack queue``: what waits in the queues of a node, and what an operator does with it.
 
-If a process runs the node of the data directory, it is asked; if not, the directory is opened as it lies there.
+If a process runs the node of the data directory, the command asks that process; if not, it opens the directory.
 """
 
 import base64

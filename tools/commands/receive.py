@@ -46,13 +46,13 @@ from triack.tools.commands.succession import Succession
 __all__ = ["receive"]
 
 STDOUT = 1
-"""The file descriptor, which is written to without Python's buffers: what was written is known."""
+"""The file descriptor, which is written without Python's buffers: so it is known what was written."""
 OUT_BYTES = 4 * 1024 * 1024
 """Messages in hand: a few batches, so that some are written while the next are under way."""
 CONFIRM_S = 5.0
-"""With nothing left to write: how long to wait for the last confirmations."""
+"""How long to wait for the last confirmations when nothing is left to write."""
 GRACE_S = 1.0
-"""How long a write that a signal comes upon may still take."""
+"""How long a write may still take when a signal interrupts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class _Output:
         return None if self._count is None else self._count - self.written
 
     def room(self, more: int = 0) -> int:
-        """How many messages to have in hand; ``more`` of them may turn out to be written already."""
+        """How many messages to have in hand; ``more``: those of them that may turn out to be written already."""
         return self._sink.room if self.left is None else min(self._sink.room, self.left + more)
 
     async def write(self, bodies: list[bytes]) -> int:
@@ -120,7 +120,7 @@ class _Output:
         try:
             written = await asyncio.shield(job)
         except asyncio.CancelledError:
-            # What is written must be acknowledged, or it will be written again by whoever comes next.
+            # What is written must be acknowledged, or the next reader writes it again.
             self._cancelled = True
             await asyncio.wait([job], timeout=GRACE_S)
             if not job.done():
@@ -254,8 +254,8 @@ async def _check_queue(client: Client, queue: str) -> None:
 def room_for(room: int, in_hand: int) -> int:
     """How many messages to ask for; none when that is less than half of what one answer may have.
 
-    Room that is asked for bit by bit would come, and be written, bit by bit ever after: what TCP calls the silly window
-    syndrome (RFC 9293, section 3.8.6.2).
+    Asking for room bit by bit would make messages arrive, and be written, bit by bit ever after: what TCP calls the
+    silly window syndrome (RFC 9293, section 3.8.6.2).
     """
     free = room - in_hand
     return free if free > min(room, BATCH_MESSAGES) // 2 else 0
@@ -263,7 +263,7 @@ def room_for(room: int, in_hand: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Messages that the node has handed out: the number of the first, their ids, what is to be written of each."""
+    """Messages that the node has handed out: the number of the first, their ids, and what to write of each."""
 
     first: int
     ids: list[str]
@@ -272,7 +272,7 @@ class _Batch:
 
 
 class _HandedOver:
-    """Receives from the process that has the directory, and from the next one when that went away.
+    """Receives from the process that has the directory, and from the next one when it goes away.
 
     A message that was written may come again when the process dies before its acknowledgement is on the disk. The ids
     of those are kept until the process confirms them; ``_doubtful`` are those of earlier connections.
@@ -320,7 +320,7 @@ class _HandedOver:
             raise WaitTimeout("no message came")
 
     async def _wait_confirmed(self, client: Client | None) -> None:
-        """What was written is to leave the queue; a connection that closes at once may swallow its last words."""
+        """What was written has to leave the queue; a connection that closes at once may lose its last frames."""
         if client is None or not self._unconfirmed:
             return
         with contextlib.suppress(ConnectionError, TriackError, TimeoutError):
@@ -372,7 +372,7 @@ class _HandedOver:
             try:
                 header, body = await client.call("draw", most=most, timeout=0, **wanted)
             except WaitTimeout:
-                # What has not come again was acknowledged for good before the node died.
+                # A message that has not come again was acknowledged for good before the node died.
                 self._doubtful.intersection_update(self._unconfirmed)
                 self._arrived.set()
                 header, body = await client.call("draw", most=most, timeout=None, **wanted)
@@ -400,7 +400,7 @@ class _HandedOver:
                 self._end()
 
     async def _confirm(self, client: Client) -> None:
-        """What was acknowledged has left the queue for good when the node says so."""
+        """An acknowledged message has left the queue for good when the node confirms that."""
         while True:
             await self._to_confirm.wait()
             self._to_confirm.clear()
@@ -438,7 +438,7 @@ class _HandedOver:
             # Everything up to the first new message that was not written.
             taken = fresh[written] if written < len(fresh) else len(ids)
             if written < len(fresh):
-                # Nothing old comes after something new.
+                # Old messages never come after a new one.
                 self._doubtful.intersection_update({*self._unconfirmed, *ids[:taken]})
             if taken > done:
                 self._acknowledge(client, batch, range(done, taken))

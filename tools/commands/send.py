@@ -45,13 +45,13 @@ __all__ = ["send"]
 STDIN = 0
 """The file descriptor, which is read without Python's buffers."""
 UNSAFE_CHUNKS = 8
-"""Chunks that the serving node does not have for good; at that many it stops reading, as it keeps them."""
+"""Chunks not yet durable at the serving node; at this many it stops reading, as it keeps them."""
 LOST = "the connection to the node that serves the directory was lost, and express messages are not sent twice"
-"""What happened to express lines that a node which is gone had taken."""
+"""What happened to express lines that a node took before it went away."""
 GRACE_S = 1.0
-"""How long a commit that a signal or the timeout comes upon may still take."""
+"""How long a commit may still take when a signal or the timeout interrupts it."""
 EXIT_LATE = 3
-"""All is stored, and not there yet. Not 75 (EX_TEMPFAIL of sysexits), as that asks for another try."""
+"""All is stored, but not at the stage yet. Not 75 (EX_TEMPFAIL of sysexits), as that asks for another try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def send(
         headers=read_pairs("--header", headers) or None,
         key=key,
     )
-    with_properties(destination, b"", properties, 0)  # what cannot be sent is told before anything is read
+    with_properties(destination, b"", properties, 0)  # refuse what cannot be sent before anything is read
     order = _Order(
         destination,
         delivery,
@@ -222,7 +222,7 @@ async def _send(order: _Order, timeout: float | None, *, as_json: bool = False) 
 
 
 async def _transfer(order: _Order, tally: Tally, timeout: float | None) -> None:
-    """Send, for so many seconds; to open and to close a node of our own is no part of that."""
+    """Send, with a timeout that does not include opening and closing a node of our own."""
     async with Succession(order.data, order.open, gives_way=order.durable) as succession:
         link = await succession.first()
         async with asyncio.timeout(timeout):
@@ -230,7 +230,7 @@ async def _transfer(order: _Order, tally: Tally, timeout: float | None) -> None:
 
 
 class _HandedOver:
-    """Sends through the process that has the directory, and through the next one when that went away."""
+    """Sends through the process that has the directory, and through the next one when it goes away."""
 
     def __init__(self, order: _Order, tally: Tally, succession: Succession) -> None:
         self._order = order
@@ -275,7 +275,7 @@ class _HandedOver:
         accepted = await self._greet(client)
         if accepted < self._safe:
             if self._tally.done.is_set():
-                return  # it was told to forget, and died before it could say so
+                return  # it got the request to forget, and died before it could answer
             self._tally.stored = accepted
             raise TriackError(
                 f"the node of {self._order.data} has lost lines {accepted + 1}-{self._safe}: it is not the same store"
@@ -294,7 +294,7 @@ class _HandedOver:
             self._offers.clear()
 
     async def _greet(self, client: Client) -> int:
-        """Say who comes; how many lines of it are safe."""
+        """Introduce this producer; returns how many of its lines are safe."""
         order = self._order
         header, _ = await client.call(
             "produce",
@@ -310,7 +310,7 @@ class _HandedOver:
         return number_of(header, "accepted")
 
     async def _take_leave(self) -> None:
-        """Broken off: ask what has become safe meanwhile, which is to be told as that, and let us be forgotten."""
+        """After a break: learn what has become safe meanwhile, to report it so, and let the node forget us."""
         if not self._greeted or not self._order.durable:
             return
         with contextlib.suppress(OSError, TriackError):
@@ -340,7 +340,7 @@ class _HandedOver:
         await self._forget(client)
 
     def _offer(self, client: Client, chunk: Chunk) -> None:
-        """Begin to hand a chunk over, behind those before it."""
+        """Begin to hand a chunk over, after those before it."""
         self._offers.append(asyncio.create_task(self._hand_over(client, chunk), name="triack-send"))
         self._offered.set()
 

@@ -1,4 +1,4 @@
-"""``triack serve``: a node that runs until it is told to stop."""
+"""``triack serve``: a node that runs until a signal stops it."""
 
 import asyncio
 import json
@@ -71,7 +71,7 @@ def serve(
     "metrics URL" next. With --json it prints an object with "listening", "name", "node_id" and, if asked for, "metrics"
     instead.
     """
-    import_module("structlog.stdlib")  # the first line of its log may be that there are no descriptors left
+    import_module("structlog.stdlib")  # its first log line may report that there are no descriptors left
     if Address.parse(listen, listening=True).scheme == "memory":
         raise AddressError(f"listen on {listen}: other processes cannot reach memory")
     tls = read_tls(tls_cert, tls_key, tls_ca)

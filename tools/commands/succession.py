@@ -1,9 +1,10 @@
-"""Who has a directory, for a command that works through the process that serves it, and who has it next.
+"""Finds the process that has a directory, and the next one after it, for a command that works through that process.
 
-Without such a process the command opens the directory, and works through its node as through that of any other. A
-server that went away is started again, and would not get a directory that somebody has opened meanwhile: it is waited
-for. Another command that went away has done its work: if nobody serves the directory a moment later, the command opens
-it. A server that begins while a command has the directory gets it, and the command goes on through that.
+Without such a process the command opens the directory and works through a node of its own in the same way. A server
+that goes away will be started again, and could not get a directory that another process has opened meanwhile: the
+command waits for it. Another command that goes away has finished: if no process serves the directory a moment later,
+this command opens it. A server that starts while a command has the directory gets it, and the command goes on through
+that server.
 """
 
 import asyncio
@@ -25,11 +26,11 @@ from triack.tools.commands.common import given_options
 __all__ = ["Succession"]
 
 SETTINGS = {"--log", "--name", "--suite", "--tls-ca"}
-"""Options that are for a node of the command's own. Nobody expects of --insecure that it takes keys away."""
+"""Options that apply to a node of the command's own. --insecure is not among them: nobody expects it to remove keys."""
 
 
 class Succession:
-    """Finds the first one, and each next one. What it opens is closed at the end of ``async with``.
+    """Finds the first such process, and each next one. A node that it opens is closed at the end of ``async with``.
 
     Args:
         data: the directory.
@@ -50,7 +51,7 @@ class Succession:
         self._gives_way = gives_way
         self._opened = AsyncExitStack()
         self._giving_way: asyncio.Task[None] | None = None
-        # One that ended before it said what it is was not seen working: as if the command began now.
+        # A process that ended before it introduced itself was not seen working: as if the command began now.
         self._passing = True
         self.own: triack.Node | None = None
 
@@ -64,14 +65,14 @@ class Succession:
         await self._opened.aclose()
 
     def handle_welcome(self, welcome: Header) -> None:
-        """The process that has the directory has said what it is."""
+        """The process that has the directory has introduced itself."""
         self._passing = welcome.get("passing") is True
 
     async def first(self) -> Link:
         """A connection to the one that has the directory.
 
         Raises:
-            TriackError: nobody serves the directory, and it cannot be opened.
+            TriackError: no process serves the directory, and it cannot be opened.
         """
         link = None if self._serves else await handover.find(self._data)
         if link is None:
@@ -88,7 +89,7 @@ class Succession:
         return link
 
     async def next(self) -> Link:
-        """The one that has the directory now went away: a connection to the next.
+        """The process that had the directory went away: return a connection to the next.
 
         Raises:
             TriackError: the directory cannot be opened, or the node that was opened here has failed.
@@ -144,7 +145,7 @@ class Succession:
         return ours
 
     def _handle_claim(self) -> None:
-        """A node that is here to stay wants the directory; it asks until it has it."""
+        """A permanent node wants the directory; it asks until it has it."""
         if self.own is not None and self._gives_way and self._giving_way is None:
             operator_log.info(f"{self._data} goes to the process that is to serve it")
             self._giving_way = asyncio.create_task(self._opened.aclose())

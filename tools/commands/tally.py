@@ -1,4 +1,4 @@
-"""How far the lines of a ``triack send`` have come, and what to say of those that have not."""
+"""How far the lines of a ``triack send`` have come, and what to report of those that are late or failed."""
 
 import asyncio
 from typing import Any
@@ -12,20 +12,20 @@ from triack.tools.commands.pipes import LineTooLong
 __all__ = ["Tally", "stored_but"]
 
 RANGES_SHOWN = 20
-"""What fits into a few lines of a terminal."""
+"""The number of ranges that fit into a few lines of a terminal."""
 STORED = "on the node's disk, and sent when it runs: do not send this again"
-"""What to know of lines that are late."""
+"""A hint for lines that are late."""
 _STORED_BUT: dict[str, str] = {
     WaitsFor.KEY: "sent when this node trusts the peer (triack trust add)",
     WaitsFor.ADDRESS: "sent when the peer calls this node, which has no address of it",
     WaitsFor.RESTART: "not sent to that peer until the right stores are there and both nodes were started again",
     **{reason: f"sent when there is room for it at its destination ({reason})" for reason in HoldReason},
 }
-"""Where that is not all that it takes."""
+"""A hint for when that is not enough."""
 
 
 def stored_but(waits_for: str) -> str:
-    """What to know of lines that are late, when something else is missing than that the node runs."""
+    """A hint for lines that are late, when more is missing than a running node."""
     what = _STORED_BUT.get(waits_for)
     return STORED if what is None else f"on the node's disk, and {what}: do not send this again"
 
@@ -95,7 +95,7 @@ class Tally:
         return counts | {"failures": failures}
 
     def problems(self, why_not_yet: str, limit_bytes: int) -> list[str]:
-        """What to tell the user; nothing when every line has reached its stage.
+        """The message for the user; empty when every line has reached its stage.
 
         Args:
             why_not_yet: the reason for lines that are not decided.

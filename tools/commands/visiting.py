@@ -1,4 +1,4 @@
-"""The node of a data directory, for a command: the process that runs it is asked, or the directory opened at rest."""
+"""The node of a data directory, for a command: through the process that runs it, or else by opening the directory."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,7 @@
 """Session logs as a data source of Spark: ``spark.read.format("triack").load("logs")``.
 
-Python's workers find and read the files, with PyArrow's file systems; ``load`` leaves that to Spark, and so to whatever
-the cluster is set up for.
+Python's workers find and read the files, with PyArrow's file systems. ``load`` leaves that to Spark, which uses
+whatever the cluster is configured for.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TriackSource(DataSource):
         return TABLE
 
     def reader(self, schema: StructType) -> TriackReader:  # noqa: ARG002 - there is one schema
-        """Return what reads the path."""
+        """Return the reader of the path."""
         return TriackReader(self.options.get("path", ""))
 
 
@@ -112,9 +112,9 @@ class TriackReader(DataSourceReader):
 
 
 def _system(path: str) -> tuple[FileSystem, str]:
-    """Return the file system of a path, and what the path is called there."""
+    """Return the file system of a path, and the path's name there."""
     from pyarrow.fs import FileSystem
 
-    # What Hadoop calls s3a is what everybody else calls s3.
+    # Hadoop's s3a is s3 everywhere else.
     found: tuple[FileSystem, str] = FileSystem.from_uri(path.replace("s3a://", "s3://", 1))
     return found

@@ -39,8 +39,8 @@ def load(spark: SparkSession, *paths: str) -> DataFrame:
         paths: directories with logs (searched in depth), or single files, as of ``triack replay`` on Spark.
 
     Raises:
-        ReplayError: a path does not exist, or something that looks like a log cannot be read: a table has no place to
-            say so. What is damaged fails the job that reads it.
+        ReplayError: a path does not exist, or something that looks like a log cannot be read, which a table cannot
+            express. Damage in a log fails the job that reads it.
     """
     listing = list_files(spark, paths).require_all()
     return tabulate_files(spark, listing).mapInArrow(_load_files, TABLE)
@@ -95,7 +95,7 @@ def violations(records: DataFrame) -> DataFrame:
 
 
 def verdict(records: DataFrame) -> Verdict:
-    """Judge records; return what ``triack replay`` says of them.
+    """Judge records; return the verdict that ``triack replay`` gives of them.
 
     Args:
         records: a table as ``load`` returns it.

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 _EXITS: Final = {"pass": 0, "fail": 1, "incomplete": 3}
-"""A broken promise is told from logs that are missing."""
+"""The exit codes tell a broken promise from missing logs."""
 _COLOURS: Final = {"pass": "green", "fail": "red", "incomplete": "yellow"}
 _EXIT_UNREAD: Final = 2
 """Something cannot be read, or there is no verdict at all. Click takes the same number for a command line that it does
 not understand. No failure of the replay itself ends with 1, which says that a promise was broken."""
 _FINDINGS_SHOWN: Final = 10
-"""So that the numbers above them stay on a small terminal."""
+"""At most this many, so that the numbers above them stay on a small terminal."""
 _UNREAD_SHOWN: Final = 10
-"""The same."""
+"""At most this many, for the same reason."""
 _NUMBERS: Final = (
     "sent",
     "delivered",
@@ -86,7 +86,7 @@ def command(
     """
     if not live and (until_idle, checkpoint) != (None, None):
         raise click.UsageError("--until-idle and --checkpoint go with --follow")
-    # PySpark tells every call to Java that a Ctrl-C cuts off to a logging that nobody has set up.
+    # For every call to Java that a Ctrl-C cuts off, PySpark writes to a logger that nobody has configured.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         if live:
@@ -94,14 +94,14 @@ def command(
             follower = partial(follow_on_spark, master=master) if on_spark else _follow_here
             verdict = _follow(directories, until_idle, checkpoint, report, follower)
         else:
-            # On a terminal; elsewhere it says nothing.
+            # On a terminal; elsewhere it shows nothing.
             with console_on(stderr=True).status("replaying") as status:
                 given = list(directories)
                 verdict = replay(given, engine=engine, master=master, report=report, say=partial(_show, status))
     except (ReplayError, OSError) as error:
         click.echo(f"triack replay: {escaped(str(error))}", err=True)
         sys.exit(_EXIT_UNREAD)
-    except Exception:  # noqa: BLE001 - a fault of ours is no broken promise of anybody
+    except Exception:  # noqa: BLE001 - our own fault is no broken promise
         traceback.print_exc()
         sys.exit(_EXIT_UNREAD)
     try:
@@ -115,7 +115,7 @@ def _print(verdict: Verdict, *, as_json: bool) -> None:
     if as_json:
         click.echo(escaped_json(json.dumps(verdict.to_json())))
     else:
-        # Rich itself would end the command with 1 where the reader of its output has gone.
+        # Rich itself would exit with 1 when the reader of its output is gone.
         console = console_on()
         with console.capture() as captured:
             show(verdict, console)
@@ -194,7 +194,7 @@ def show(verdict: Verdict, console: Console) -> None:
 
 
 def _safe(text: str) -> str:
-    """Return text that others may have made, for a terminal: it is shown, and does nothing."""
+    """Return text that others may have made, for a terminal: it is shown literally."""
     return escape(escaped(text))
 
 

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 ENGINES: Final = ("auto", "local", "spark")
 """The default first."""
 LOCAL_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Logs smaller than this are judged before Spark would have started, and fit into memory many times over."""
+"""Logs smaller than this are judged in less time than Spark needs to start, and easily fit into memory."""
 _NO_REASON: Final = re.compile(r"^\s*(at |\.\.\. |$)|spark-class: ")
 """Lines of a dying Java process that do not say why: where in its code it was, and its launcher's complaint."""
 
 _CALLED: Final = re.compile(r"An error occurred while calling \S+$")
-"""How py4j begins; what Java said comes in the line behind it."""
+"""How py4j begins; Java's own message is in the next line."""
 
 
 def replay(
@@ -53,7 +53,7 @@ def replay(
         master: the Spark cluster; None for a session that is open, for what ``spark-submit`` says, or else for all
             processors of this machine.
         report: where to write the HTML page; the violations go beside it. None for no report.
-        say: called now and then with how far it is, in words, perhaps in another thread.
+        say: called now and then with the progress in words, perhaps in another thread.
 
     Raises:
         ReplayError: there are no logs, one is there twice, the report cannot be written, or what the engine or the
@@ -90,7 +90,7 @@ def replay(
 
 
 def _choose(paths: list[str], master: str | None) -> str:
-    """Return the engine that suits the logs. Where there is no Spark, large logs take their time, and are judged."""
+    """Return the engine that suits the logs. Without Spark, the local engine judges large logs too, only slowly."""
     if master is not None or any(map(is_remote, paths)):
         return "spark"
     size_bytes = sum(listed.size for listed in list_logs(map(local_path, paths)).logs)
@@ -101,7 +101,7 @@ def write_page(verdict: Verdict, paths: Iterable[str], report: Path, violations:
     """Write the report page of a verdict, and its violations beside it.
 
     Args:
-        verdict: gets to know where.
+        verdict: gets the name of the page.
         paths: what was replayed.
         report: the HTML page.
         violations: all of them.
@@ -116,7 +116,7 @@ def write_page(verdict: Verdict, paths: Iterable[str], report: Path, violations:
 
 
 def _command(paths: Iterable[str], engine: str, report: Path) -> str:
-    """Return what makes a report again."""
+    """Return the command that makes a report again."""
     return shlex.join(["triack", "replay", *paths, "--engine", engine, "--report", str(report)])
 
 
@@ -134,7 +134,7 @@ def follow_on_spark(
 
     Args:
         paths: directories with logs, or single segments, of this machine or mounted on all that work.
-        tell: called once with each violation, and with how nodes are called.
+        tell: called once with each violation, and with the names of nodes.
         master: as of ``replay``.
         until_idle_s: as of ``follow``.
         checkpoint: a directory, as of ``follow_spark``.
@@ -194,20 +194,20 @@ def _on_spark(master: str | None, work: Callable[[SparkSession], Verdict]) -> Ve
 
 
 def _comes_of_interrupt(error: BaseException | None) -> bool:
-    """Whether a Ctrl-C came before it: what Spark is asked behind that, to clear up, may fail."""
+    """Whether a Ctrl-C came before it: after that, calls to Spark for cleaning up may fail."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
 
 
 def reason_of(text: str) -> str:
-    """What an error of Spark says, in a line: why, where it comes from Java, and not which call it was."""
+    """Summarize an error of Spark in a line: why, where it comes from Java, and not which call it was."""
     lines = [line for line in text.strip().splitlines() if line]
     return next((line.removeprefix(": ") for line in lines if not _CALLED.match(line)), text)
 
 
 def require_spark(master: str | None = None) -> None:
-    """Raise if PySpark or Java is missing, with what to install or to do without it; see ``missing_of_spark``."""
+    """Raise if PySpark or Java is missing, with how to install it or do without; see ``missing_of_spark``."""
     missing = missing_of_spark(master)
     if missing is not None:
         raise ReplayError(f"{missing}, or use --engine local")
@@ -253,6 +253,6 @@ def _quiet_start() -> Iterator[None]:
 
 
 def _last_words(chatter: str) -> str:
-    """What Java said last: not where in its code, nor what the script around it makes of that."""
+    """Java's last message, without its stack trace and its launcher's complaint."""
     said = [line for line in chatter.splitlines() if not _NO_REASON.search(line)]
     return said[-1].strip() if said else ""

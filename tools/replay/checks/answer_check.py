@@ -1,7 +1,7 @@
-"""When the session acks of one end of a session leave: the rules of ``base/ack_debt.py``, by the policy in force.
+"""When one end of a session must send session acks: the rules of ``base/ack_debt.py``, by the policy in force.
 
-An ack is due with the first condition that holds: so many packets or bytes, a gap, a packet that comes again, so long
-since the first packet or since the last one. Requests are in no log: an ack may always leave for one.
+An ack is due when the first of these holds: a number of packets or bytes, a gap, a duplicate, a delay since the first
+packet or since the last one. Requests are not logged, so an ack may leave at any time to answer one.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from triack.tools.replay.checks.findings import EVER, LATE_MOMENTS, LATE_NS, Due
 
 _TRIGGERS: Final = ("count", "bytes", "delay", "idle", "piggyback", "gap", "duplicate", "request")
 STILL_NS: Final = 250_000_000
-"""A process that does nothing at all for so long was kept from it by its machine: by a disk, or by others. What forgets
-an ack that is due at once gives it with the idle delay; within half of that it has not."""
+"""A process that does nothing at all for this long was held up by its machine: by a disk, or by other processes. A node
+that forgets an ack that is due at once sends it with the idle delay, so not within half of that."""
 
 
 class Waiting:
@@ -23,9 +23,9 @@ class Waiting:
     Attributes:
         count, size: packets, and their bytes.
         first: the lowest of them.
-        first_record: with which the wait began, ``last_ns`` when the last ones came.
-        due_ns: since when an ack must leave at once, and ``cause`` why.
-        moments: how many later moments brought packets since then, ``seen_ns`` the last of them.
+        first_record: the record with which the wait began; ``last_ns``: when the last packets came.
+        due_ns: since when an ack must leave at once; ``cause``: why.
+        moments: how many later moments brought packets since then; ``seen_ns``: the last of them.
     """
 
     __slots__ = ("cause", "count", "due_ns", "first", "first_record", "last_ns", "moments", "seen_ns", "size")
@@ -86,7 +86,7 @@ class Answers(SessionReporter):
         return self._opened is not None and what in self._opened["ack_at_once"].split()
 
     def handle_received(self, record: Record, *, gap: bool) -> None:
-        """Packets arrived; ``gap``: they are not those behind the highest one so far."""
+        """Packets arrived; ``gap``: they do not follow the highest one so far."""
         waiting = self._waiting
         if record["duplicate"]:
             self._happened.add("duplicate")
@@ -139,7 +139,7 @@ class Answers(SessionReporter):
                 self._report_idle(waiting, f"acknowledged after {waited_ns // MS} ms", record["at_ns"])
 
     def _judge_trigger(self, waiting: Waiting | None, record: Record) -> str:
-        """Return what is wrong with why an ack left, as it says itself; an empty string if nothing is."""
+        """Return what is wrong with the reason that an ack gives for leaving; an empty string if nothing is."""
         trigger, opened = record["trigger"], self._opened
         if trigger not in _TRIGGERS:
             return f"an ack for an unknown reason, {trigger!r}"

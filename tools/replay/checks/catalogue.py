@@ -1,4 +1,4 @@
-"""The catalogue: every check of replay by its id, what must hold, why it matters, whence the rule, what it shows.
+"""The catalogue: every check of replay by its id, what must hold, why it matters, the source of the rule, the evidence.
 
 ``docs/checks.md`` is written from here. A rule of a machine has its check here; ``MACHINES`` says which check watches
 which machine, and a test compares it with the machines that there are.

@@ -1,17 +1,17 @@
 """Whether the clocks of a session's two ends agree with what caused what.
 
-Monotonic clocks of two machines begin anywhere, so only differences can be compared. What left one end at ``a`` and
-came to the other one at ``b`` bounds the distance of their clocks from above: it is at most ``b - a``. What went the
-other way bounds it from below. Honest clocks may do this:
+The monotonic clocks of two machines have no common origin, so only differences can be compared. A packet that leaves
+one end at ``a`` and arrives at the other at ``b`` bounds the offset of their clocks from above: it is at most
+``b - a``. A packet in the other direction bounds it from below. Honest clocks may do this:
 
 - run at another rate: a clock that is set right by steps of its rate runs up to 500 ppm off with ntpd, up to 8.4 % with
   chrony. Two of them, in opposite directions, differ by less than a fifth (``RATE``);
-- stand still, each time its virtual machine is paused: the distance jumps, and stays. Nothing tells that from a clock
-  that was set, so a jump is never held against anybody. A host that suspends several machines stops their clocks one
-  after the other, with fractions of a second in between (``STEP_NS``).
+- stand still each time the virtual machine is paused: the offset jumps, and stays. This looks the same as a clock that
+  was set, so a jump never counts as a violation. A host that suspends several machines stops their clocks one after
+  the other, fractions of a second apart (``STEP_NS``).
 
-So an arrival is before its send only if what went back just before it and just behind it says so, and a clock is slow
-only if it loses more than a fifth in three quarters of the parts of a session.
+So an arrival precedes its send only if the packets that went back just before and just after it confirm that, and a
+clock is slow only if it loses more than a fifth in three quarters of the parts of a session.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from triack.tools.replay.checks.moments import Moments
 __all__ = ["Pair", "arrivals_before", "loses", "pairs_of"]
 
 RATE: Final = 0.2
-"""By how much less of one clock may pass than of the other: see above."""
+"""How much slower one clock may run than the other: see above."""
 STEP_NS: Final = 500_000_000
-"""By how much an arrival must be before its send."""
+"""How far an arrival must precede its send."""
 WINDOWS: Final = 8
-"""Parts of a session that are looked at, each by itself: a pause is in one of them, or in two."""
+"""Parts of a session, each judged by itself: a pause falls into one of them, or into two."""
 WINDOW_NS: Final = 200_000_000
 """No part is shorter. Round trips are added to what passes at the other end: one of 10 ms hides a quarter of less."""
 WINDOWS_MIN: Final = 6
@@ -38,7 +38,7 @@ _LEAST: Final = -(1 << 62)
 
 
 class Pair(NamedTuple):
-    """Something that left one end and came to the other one: when, by the clock of each, and with which record."""
+    """Something that left one end and arrived at the other: when, by the clock of each, and with which record."""
 
     left_ns: int
     came_ns: int
@@ -46,7 +46,7 @@ class Pair(NamedTuple):
 
 
 def pairs_of(left: Moments, came: Moments) -> list[Pair]:
-    """Return what left one end and came to the other one, by the time at which it left."""
+    """Return what left one end and arrived at the other, by the time at which it left."""
     known = left.sorted()
     found = (Pair(sent.at_ns, moment.at_ns, moment.n) for moment in came if (sent := known.of(moment.last)) is not None)
     return sorted(found)
@@ -76,7 +76,7 @@ def arrivals_before(out: list[Pair], back: list[Pair]) -> Iterator[tuple[Pair, i
 def loses(out: list[Pair], back: list[Pair]) -> float:
     """Return the share of its time that the other end's clock loses at least, in most of a session; 0 for none.
 
-    Between sending something back and getting what left behind that, more time must have passed there than here.
+    Between sending something back and receiving what left after that came, more time must pass there than here.
 
     Args:
         out: what left an end, in order.

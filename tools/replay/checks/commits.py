@@ -29,7 +29,7 @@ class Commit(NamedTuple):
     messages: int
 
     def record(self, node: str) -> Record:
-        """What of its record a finding needs."""
+        """The fields of its record that a finding needs."""
         return {"node": node, "incarnation": self.incarnation, "n": self.n, "wall_ns": self.wall_ns}
 
 
@@ -39,7 +39,7 @@ class Commits:
     __slots__ = ("_fields",)
 
     def __init__(self) -> None:
-        # One behind the other, field by field.
+        # One after the other, field by field.
         self._fields = array("q")
 
     def note(self, at: int, record: Record) -> None:

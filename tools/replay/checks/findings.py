@@ -1,4 +1,4 @@
-"""What the judges hand on: violations, those that wait for what another log says, facts for each other, and numbers."""
+"""What the judges pass on: violations, findings that depend on other logs, facts for each other, and numbers."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from triack.tools.replay.log.series import Series
 Record = dict[str, Any]
 
 LATE_NS: Final = 150_000_000
-"""What a busy machine may add to any limit of time before it counts as broken: a loop that wakes late, not one that
-forgot."""
+"""How much a busy machine may exceed any time limit before the limit counts as broken. This allows for a loop that
+wakes late, not for one that forgot."""
 LATE_MOMENTS: Final = 8
-"""An ack that is due at once leaves before packets have arrived at so many later moments: a node that reads goes on to
-write within a turn or two of its loop."""
+"""An ack that is due at once leaves before packets have arrived at this many later moments: a node that reads goes on
+to write within a turn or two of its loop."""
 
 
 UNSENT_NS: Final = 10_000_000_000
-"""In that time a node sends what waits when a session has room, whatever else it has to do: hundreds of round trips."""
+"""Within this time a node sends what waits when a session has room, whatever else it does: hundreds of round trips."""
 EVER: Final = 1 << 62
 """A start later than any, and a time, too."""
 
 
 class DisorderError(Exception):
-    """A record came behind a later one of its node, or changes what is settled: all must be judged anew, in order."""
+    """A record follows a later one of its node, or changes what is settled: judge everything again, in order."""
 
 
 class Due(NamedTuple):
-    """What must be true elsewhere for a finding to count.
+    """A condition elsewhere for a finding to count.
 
     ``log``: the log of that start of the node goes on to ``end_ns``.
     ``stopped``: that start ended in good order.
     ``given``: there is a log of each start that the node had from ``incarnation`` to ``end_ns``.
     ``peers_given``: there is one of each start of each peer that the node had a session with.
-    ``told``: its logs tell of its session ``peer``, if it had that.
+    ``told``: its logs mention its session ``peer``, if it had that.
     ``started``: it has a start from ``incarnation`` to ``end_ns`` that said more than what it found on its disk, and
     there is a log of each one before that.
     ``open``: the node had one session with the peer open from ``begin_ns`` to ``end_ns``.
@@ -52,7 +52,7 @@ class Due(NamedTuple):
     ``whole``: ``given``, and what is known of the node goes as far as record ``end_ns`` of start ``begin_ns`` of its
     peer ``peer``, or to its end.
     ``seen``: the same of one start of the node, ``incarnation``, alone.
-    ``powered``: the machine of the node did not start anew behind that start.
+    ``powered``: the machine of the node did not boot again after that start.
     ``awake``: the node did not stand still for so long between ``begin_ns`` and ``until_ns`` that what was to happen by
     ``end_ns`` could not. If this is all that does not hold, the finding counts as late.
     """
@@ -91,7 +91,7 @@ def awake(record: Record, begin_ns: int, end_ns: int, until_ns: int = EVER) -> D
         record: of the node and its start.
         begin_ns: when the limit began.
         end_ns: when it was over, with all that a busy machine may add.
-        until_ns: when that happened which was to happen by then; by default never.
+        until_ns: when the awaited event happened; by default never.
     """
     return Due("awake", record["node"], record["incarnation"], "", begin_ns, end_ns, until_ns)
 
@@ -128,8 +128,8 @@ def of_origin(origin: str, record: Record, first: int = 1) -> tuple[Due, ...]:
 class Life(NamedTuple):
     """One start of a node, as far as it was recorded; ``ready``: it said more than what it found on its disk.
 
-    ``stood``: from when to when it stood still, as it said when it went on. ``last_n``: the serial of its last record.
-    ``boot``: what names the boot of its machine. ``known``: how many records the start before had, as it knew.
+    ``stood``: from when to when it stood still, as it recorded afterwards. ``last_n``: the serial of its last record.
+    ``boot``: identifies the boot of its machine. ``known``: how many records the previous start had, as it knew.
     """
 
     node: str
@@ -149,10 +149,10 @@ class Life(NamedTuple):
 class Opening(NamedTuple):
     """One end of a session: when it was open, by the node's monotonic clock; ``closed_ns`` 0 if it never closed.
 
-    ``heard``: something came of which the peer has written that it had it, or sent it. ``n``: the serial of the record
+    ``heard``: a packet or ack arrived that the peer has recorded as received or sent. ``n``: the serial of the record
     with which it opened. ``reached``: of the last record of this end of which the other end's log shows an effect.
-    ``peer_name``: how the node calls the peer. ``free``: from when to when nothing of it was unacknowledged here, of
-    the longer times; 0: to its end.
+    ``peer_name``: what the node calls the peer. ``free``: the longer periods in which nothing of it was unacknowledged
+    here; an end of 0 means to its end.
     """
 
     node: str
@@ -172,7 +172,7 @@ class Opening(NamedTuple):
 
 @dataclass(slots=True)
 class Output:
-    """What a judge found in one unit.
+    """A judge's findings in one unit.
 
     Attributes:
         findings: broken promises.
@@ -201,7 +201,7 @@ class Output:
 
     @contextmanager
     def aside(self) -> Iterator[Output]:
-        """Give what is found inside of the block to an output of its own: what is true for now."""
+        """Collect what the block finds in a separate output: it holds only for now."""
         now = Output()
         kept = self.findings, self.numbers, self.openings
         self.findings, self.numbers, self.openings = now.findings, now.numbers, now.openings
@@ -211,13 +211,13 @@ class Output:
             self.findings, self.numbers, self.openings = kept
 
     def clear(self) -> None:
-        """Begin anew: all that was found was handed on."""
+        """Start empty: everything found was passed on."""
         for found in (self.findings, self.facts, self.lives, self.openings, self.numbers, self.series):
             found.clear()
         self.begin_ns = self.end_ns = 0
 
     def take_facts(self) -> dict[tuple[str, int], list[Record]]:
-        """Return the facts by the origin and number of the stream that they go to, and have none from now on."""
+        """Return the facts by the origin and number of the stream that they go to, and drop them."""
         taken: dict[tuple[str, int], list[Record]] = {}
         for fact in self.facts:
             taken.setdefault((fact["origin"], fact["stream"]), []).append(fact)
@@ -263,7 +263,7 @@ class Output:
 
 
 class SessionReporter:
-    """SessionEventRouter what is found about one session.
+    """Collects what is found about one session.
 
     Args:
         session: its id.
@@ -281,7 +281,7 @@ class SessionReporter:
 
 
 class LaneReporter:
-    """SessionEventRouter what is found about one stream.
+    """Collects what is found about one stream.
 
     Args:
         origin, stream: which stream.
@@ -302,5 +302,5 @@ class LaneReporter:
 
 
 def position(record: Record) -> tuple[int, int]:
-    """What orders the records of a node."""
+    """The sort key of a node's records."""
     return record["incarnation"], record["n"]

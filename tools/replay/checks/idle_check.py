@@ -1,8 +1,7 @@
 """When a session that has nothing to do ends: after the cleanup interval of one of its ends, and not before.
 
-An end that waits for an ack of something is not idle, nor is one that has a store ack to give; it looks again half an
-interval later. Only what packets show is judged: what waits to be sent is in no log, and leaves within the tolerance,
-as nothing else is on its way.
+An end that waits for an ack is not idle, nor is one that owes a store ack; it checks again half an interval later. Only
+packets are judged. What waits to be sent is not logged, and leaves within the tolerance, as nothing else is on its way.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ class Quiet:
     """How long an end of a session has had no packet.
 
     Attributes:
-        since_ns: when the last one went either way, or the session opened.
-        free_ns: when the last ack came: it may have been what the end waited for; or when it gave its last store ack.
-        owed: durable packets that came, and that no store ack of this end covers.
+        since_ns: when the last packet went either way, or the session opened.
+        free_ns: when the last ack came, which the end may have waited for, or when it sent its last store ack.
+        owed: durable packets that arrived and that no store ack of this end covers.
     """
 
     __slots__ = ("free_ns", "owed", "since_ns")
@@ -65,7 +64,7 @@ def judge_close(session: str, ends: list[tuple[Record, Record | None, Quiet]], o
     """
     opened, closed, quiet = ends[0]
     assert closed is not None
-    # Whoever hears that the other end is idle says so of its own as well.
+    # An end that hears that the other one is idle closes its own side as idle as well.
     known = [it.is_over(begun, ended) for begun, ended, it in ends if ended is not None and ended["reason"] == "idle"]
     heard = len(ends) > 1 and ends[1][1] is None
     if None in known or True in known or heard:

@@ -21,23 +21,23 @@ from triack.tools.replay.log.schema import EXPRESS, FOR_EVER, REJECT_REASONS, TR
 from triack.tools.replay.log.weights import Weights
 
 DEAD_LETTER_STREAM: Final = 0
-"""Dead letters are put into their queue by their own node; they were in no stream."""
+"""A node puts dead letters into their queue itself; they were in no stream."""
 
 PASSED: Final = ("held-back", "stale-sequence")
-"""Reasons for which a packet is refused, that leave a store ack free to cover it."""
+"""Reasons for rejecting a packet that still allow a store ack to cover it."""
 
 
 class HandedOut:
-    """What left the queue, of the packets of one sequence.
+    """The messages of one sequence that left the queue.
 
     Attributes:
-        any: packets of which something was handed out.
-        whole: packets of which all was handed out as new.
+        any: packets with a message that was handed out.
+        whole: packets whose messages were all handed out as new.
         parts: packet -> messages that were handed out as new, of the others.
         marked: packet -> messages that were handed out as redelivered.
-        removed: packet -> messages that were taken out by hand, or expired.
+        removed: packet -> messages that were purged, or expired.
         expired: packet -> messages that expired in this life of the process.
-        taken: packet -> messages that were taken out by hand, or expired, in this life.
+        taken: packet -> messages that were purged, or expired, in this life.
     """
 
     __slots__ = ("any", "expired", "marked", "parts", "removed", "taken", "whole")
@@ -72,11 +72,11 @@ class Receiver:
         self.arrived = RangeSet()
         self.again = RangeSet()
         self.recovered = RangeSet()
-        # The last start that found it on its disk, or the first of all.
+        # The last start that found it on its disk, or else the first start.
         self.found_in = 1
-        # Why each number was refused since it last arrived.
+        # Why each number was rejected since it last arrived.
         self.rejections: dict[int, str] = {}
-        # Of numbers that were refused when they first came: how many arrivals were not.
+        # Of numbers that were rejected when they first arrived: how many arrivals were not rejected.
         self.kept: dict[int, int] = {}
         # The lowest previous of a packet, where it is not the number before it.
         self.previous: dict[int, int] = {}
@@ -89,20 +89,20 @@ class Receiver:
         # Whether the next commit was to forget it, as it had ended; and what came for the first time after that.
         self.forgotten = False
         self.late = RangeSet()
-        # What its origin was asked to send again when there is room, or will never ask about again as its stream has
-        # ended: a store ack that covers it says nothing of it.
+        # What the node asked the origin to send again when there is room, or will never ask for again because its
+        # stream has ended: a store ack that covers it says nothing about it.
         self.held_back = RangeSet()
-        # What was refused for ever, in this life: an ordered stream goes on past it, and a store ack may cover it.
+        # What was permanently rejected in this life: an ordered stream goes on past it, and a store ack may cover it.
         self.refused = RangeSet()
         self.refused_ever = RangeSet()
-        # How many commits there were; which of them are not settled, with their place among all; and up to where they
-        # were handed out.
+        # The number of commits; those that are not settled, with their place among all; and up to where they were
+        # handed out.
         self.committed = 0
         self.commits = Commits()
         self.read = -1
         # Commits that no order ack has covered.
         self.unanswered: list[Record] = []
-        # What commits hold that had not arrived before them.
+        # What commits hold that had not arrived before.
         self.unarrived: list[tuple[Record, Span]] = []
         self.out = HandedOut()
         self.settling = Settling()
@@ -117,8 +117,8 @@ class Incoming(Side[Receiver]):
 
     Attributes:
         store_acks: judges when store acks leave.
-        early_store_acks: those that nothing committed stands behind.
-        holes: numbers that commits went past; what the origin had given up is no fault.
+        early_store_acks: those that no commit backs.
+        holes: numbers that commits went past; a number that the origin had given up is no fault.
         reused: (record, sequence) of what came in the stream of an express stream that was not forgotten; no fault when
             its origin has started again meanwhile.
     """
@@ -130,7 +130,7 @@ class Incoming(Side[Receiver]):
         self._ack_top = (0, 0)
         self._handed_at: dict[str, tuple[int, int, int]] = {}
         self._found: dict[int, RangeSet] | None = None
-        # The sequences of which something came, or was found on the disk, in this start and was not forgotten since;
+        # The sequences with something that came, or was found on the disk, in this start and was not forgotten since;
         # and the newest of all.
         self._here: set[int] = set()
         self._newest = 0
@@ -144,10 +144,10 @@ class Incoming(Side[Receiver]):
         return Receiver()
 
     def _known(self, record: Record) -> Due:
-        """What was committed in an earlier start is known if the log of that is given, and goes to its end.
+        """What was committed in an earlier start is known if that start's log is given and complete.
 
-        A start that found the stream on its disk tells of all starts before it. Of a stream that has ended no start
-        finds anything, though messages of it may wait in their queue. Express messages wait for no later start.
+        A start that found the stream on its disk tells of all starts before it. No start finds a stream that has
+        ended, though messages of it may wait in their queue. Express messages do not survive to a later start.
         """
         receiver, start = self._sequence(record), record["incarnation"]
         return settled(self.node, start if receiver.cls == EXPRESS else receiver.found_in, start)
@@ -170,7 +170,7 @@ class Incoming(Side[Receiver]):
             receiver.out.taken.clear()
             receiver.express = RangeSet()
             receiver.unanswered.clear()
-            # What is on disk of it is in what is recovered.
+            # What is on its disk is in what was recovered.
             receiver.refused = RangeSet()
             if receiver.cls == EXPRESS:
                 receiver.out.marked.clear()
@@ -191,7 +191,7 @@ class Incoming(Side[Receiver]):
     def _judge_recovered(
         self, record: Record, found: dict[int, RangeSet], *dues: Due, before: int | None = None
     ) -> None:
-        """Report what was on disk and was not found there.
+        """Report what was on disk and was not recovered.
 
         Args:
             record: shows that the start has said all that it found.
@@ -207,7 +207,7 @@ class Incoming(Side[Receiver]):
             if sequence < newest:
                 continue
             have = found.get(sequence, RangeSet())
-            # That the stream was forgotten may have been in the end of a log before, unless it is there.
+            # The end of an earlier log may have recorded that the stream was forgotten, unless that end is there.
             ends = settled(self.node, receiver.found_in, receiver.found_in if sequence in found else before)
             for first, last in receiver.on_disk:
                 for low, high in have.missing(first, last):
@@ -241,7 +241,7 @@ class Incoming(Side[Receiver]):
             self._top = max(self._top, (record["sequence"], record["number"]))
 
     def _judge_found(self, record: Record, receiver: Receiver, found: RangeSet) -> None:
-        """See that what a start found was here before: it had arrived, or its origin did not want it any more."""
+        """Check that what a start found had been here before: it had arrived, or its origin no longer wanted it."""
         known = RangeSet([*receiver.arrived, *receiver.recovered, (1, receiver.unwanted)])
         for number, previous in receiver.previous.items():
             known.add(previous + 1, number - 1)
@@ -282,7 +282,7 @@ class Incoming(Side[Receiver]):
             self.store_acks.handle_run(record)
 
     def _judge_lane(self, record: Record) -> None:
-        """See that the stream before was forgotten: an origin uses a stream again only when this node has said so."""
+        """Check that the previous stream was forgotten: an origin uses a stream again only after this node says so."""
         before = self.sequences.get(self._newest)
         if before is not None and before.on_disk:
             due = settled(self.node, before.found_in, record["incarnation"])
@@ -314,7 +314,7 @@ class Incoming(Side[Receiver]):
             self.store_acks.handle_run(record)
 
     def _note_previous(self, receiver: Receiver, packet: Carried, known: list[Span]) -> None:
-        """Only the first packet of a run, or one that comes again, may name another one than that before it."""
+        """Only the first packet of a run, or a duplicate, may name a previous packet other than the one before it."""
         for first, last in known:
             for number in range(first, last + 1):
                 before = receiver.previous.get(number, number - 1)
@@ -325,15 +325,15 @@ class Incoming(Side[Receiver]):
             receiver.previous.setdefault(packet.number, packet.previous)
 
     def handle_rejected(self, record: Record) -> None:
-        """A packet was refused: as a duplicate only if it is here already, or is held for those before it."""
+        """A packet was rejected: as a duplicate only if it is here already, or is held for those before it."""
         receiver, number = self._sequence(record), record["number"]
         for low, high in receiver.arrived.missing(number, number):
             self._at(record, "rejected", "rejected but not arrived", record["sequence"], number=low, last=high)
         reason, sequence = record["reason"], record["sequence"]
         before = receiver.rejections.get(number)
         receiver.rejections[number] = reason
-        # A copy of one that is held is refused at once, for now or as a duplicate, and the held one perhaps when its
-        # turn comes. That is before the copy's, if the copy has come in one run with what the held one waited for.
+        # A copy of a held packet is rejected at once, for now or as a duplicate; the held one may be rejected when its
+        # turn comes. That is before the copy's turn if the copy came in one run with what the held one waited for.
         after = before not in FOR_EVER or reason == "duplicate"
         held = after and before != reason and number in receiver.again
         if before is not None and not held:
@@ -341,14 +341,14 @@ class Incoming(Side[Receiver]):
         if number in receiver.kept:
             receiver.kept[number] -= 1
         elif number not in receiver.again:
-            # Even as a duplicate: what comes behind a commit that went past it.
+            # Even as a duplicate: what follows a commit that went past it.
             receiver.kept[number] = 0
         if reason not in REJECT_REASONS:
             self._at(record, "claims", f"unknown reason {reason!r}", sequence, number=number)
         elif reason == "duplicate":
             self._out.count("duplicates_on_wire", 1)
             self._out.chart("duplicates", record["wall_ns"], 1)
-            # What was passed over is a duplicate, too; of other classes only their filter knows what that is.
+            # A packet that was passed over is a duplicate, too; in other classes only their filter knows.
             unknown = number > receiver.top and number not in receiver.again and not receiver.passes_over(number)
             if record["class"] == TRANSACTIONAL and unknown:
                 evidence = "a duplicate of what was not accepted and came once"
@@ -407,7 +407,7 @@ class Incoming(Side[Receiver]):
     def handle_forgotten(self, record: Record) -> None:
         """Its origin has ended the stream: nothing of it is on the disk after the next commit, nor accepted again."""
         receiver = self._sequence(record)
-        # What is in the stream may be of an earlier life of its origin, which numbers express streams anew.
+        # The stream may hold packets of an earlier life of its origin, which numbers express streams anew.
         gone = {sequence for sequence in self._here if sequence <= record["sequence"]}
         self._here -= gone
         if not gone or self.node == self._origin:
@@ -415,7 +415,7 @@ class Incoming(Side[Receiver]):
             self._at(record, "claims", evidence, record["sequence"])
         receiver.on_disk = RangeSet()
         receiver.forgotten = True
-        # An origin that has ended its stream waits for no order ack: whatever was owed until now is owed no longer.
+        # An origin that has ended its stream waits for no order ack: every debt ends here.
         waiting = self._unanswered
         if waiting is not None and waiting["sequence"] == record["sequence"]:
             self._judge_delay(waiting, record["at_ns"], self._origin, "none before its stream ended, after")
@@ -452,7 +452,7 @@ class Incoming(Side[Receiver]):
         limit_ns = self._life.get("seq_max_ack_delay_ns")
         refused = self._sequence(waiting).refused
         if limit_ns is None or any(refused.overlap(1, waiting["last"])):
-            # Behind what was refused the origin has to show first that it knows, if it wants anything still.
+            # After a rejected packet the origin must first show that it knows, if it still wants anything.
             return
         took_ns = now_ns - waiting["at_ns"]
         if took_ns > limit_ns + LATE_NS:
@@ -474,7 +474,7 @@ class Incoming(Side[Receiver]):
                 self.early_store_acks += [(record, early) for early in receiver.refused.missing(*unheld)]
 
     def handle_taking(self, record: Record) -> None:
-        """A session brings packets of the stream: when store acks of them are due there."""
+        """A session carries packets of the stream: store acks for them become due there."""
         self.store_acks.handle_taking(record)
 
     def handle_taken(self, record: Record) -> None:
@@ -511,7 +511,7 @@ class Incoming(Side[Receiver]):
             self._judge_handed_order(record, last)
 
     def _judge_settled(self, record: Record, receiver: Receiver) -> None:
-        """What an application was done with is not handed out again."""
+        """What an application has settled must not be handed out again."""
         settling, number, place = receiver.settling, record["number"], record["place"]
         for packets, messages in record["counts"]:
             last = number + packets - 1
@@ -533,7 +533,7 @@ class Incoming(Side[Receiver]):
 
     @staticmethod
     def _are_whole(receiver: Receiver, first: int, last: int, messages: int) -> bool:
-        """Whether these are all messages of these packets, so many each."""
+        """Whether the record covers all messages of these packets, given how many each has."""
         return list(receiver.counts.within(first, last)) == [(first, last, messages)]
 
     def handle_settled(self, record: Record) -> None:
@@ -580,12 +580,12 @@ class Incoming(Side[Receiver]):
         receiver.settling.release(spans, {number: receiver.counts.get(number) for number, _, _ in spans})
 
     def handle_purged(self, record: Record) -> None:
-        """Somebody took messages out by hand; if the node dies before that is on disk, they are there again."""
+        """An operator purged messages; if the node dies before that is on disk, they are there again."""
         if self._stream != DEAD_LETTER_STREAM:
             self._remove(record, self._sequence(record).out.removed)
 
     def handle_expired(self, record: Record) -> None:
-        """Nobody received messages in time; if the node dies before that is on disk, they are there again."""
+        """Messages were not received in time; if the node dies before that is on disk, they are there again."""
         if self._stream == DEAD_LETTER_STREAM:
             return
         early_ns = record["receive_by_ms"] * MS - record["wall_ns"]
@@ -613,7 +613,7 @@ class Incoming(Side[Receiver]):
                 removed.setdefault(number, RangeSet()).add(first, last)
 
     def _judge_expired(self, record: Record, expired: dict[int, RangeSet]) -> None:
-        """What has expired is on its way to the dead-letter queue, and reaches nobody any more."""
+        """An expired message is on its way to the dead-letter queue, and no reader gets it any more."""
         for number, first, last in _messages_of(record):
             if number in expired and expired[number].overlap(first, last):
                 self._at(
@@ -621,7 +621,7 @@ class Incoming(Side[Receiver]):
                 )
 
     def _is_new(self, receiver: Receiver, record: Record, first: int, last: int, messages: int) -> bool:
-        """Whether these are whole packets, so many messages each, of which nothing was handed out before."""
+        """Whether these are whole packets with that many messages each, of which nothing was handed out before."""
         if record["redelivered"] or list(receiver.counts.within(first, last)) != [(first, last, messages)]:
             return False
         if messages < 1 or any(receiver.out.whole.overlap(first, last)):
@@ -634,7 +634,7 @@ class Incoming(Side[Receiver]):
         return not any(number in parts for number in range(first, last + 1)) if parts else True
 
     def _judge_messages(self, record: Record, receiver: Receiver, number: int, first: int, last: int) -> int | None:
-        """See that a packet has these messages; return how many it has, if that is known."""
+        """Check that a packet has these messages; return how many it has, if that is known."""
         count = receiver.counts.get(number)
         if last < first or (count is not None and last >= max(count, 1)):
             evidence = f"messages {first}..{last} of a packet with {count}"
@@ -730,12 +730,12 @@ class Incoming(Side[Receiver]):
             self._at(record, "not_handed", evidence, sequence, settled(self.node, since), number=number)
 
     def _unread(self, receiver: Receiver, first: int, last: int) -> Iterator[int]:
-        """Yield the packets of which some message was neither handed out, purged nor expired."""
+        """Yield the packets with a message that was neither handed out, purged nor expired."""
         for low, high in receiver.out.whole.missing(first, last):
-            # A commit may go past more numbers than anybody could count, of which no packet came.
+            # A commit may go past a huge range of numbers for which no packet came.
             for begin, end, count in receiver.counts.within(low, high):
                 for number in range(begin, end + 1) if count else ():
-                    # What was refused each time it came was given up by its origin: the commit went past it.
+                    # If a packet was rejected each time it came, its origin gave it up: the commit went past it.
                     if receiver.kept.get(number, 1) > 0 and not self._lacks_parts(receiver, number):
                         known = receiver.out.parts.get(number, ()), receiver.out.marked.get(number, ())
                         spans = (*known, receiver.out.removed.get(number, ()))
@@ -744,7 +744,7 @@ class Incoming(Side[Receiver]):
                             yield number
 
     def _lacks_parts(self, receiver: Receiver, number: int) -> bool:
-        """Whether a packet ends a large message of which an earlier part never came: its origin gave that up."""
+        """Whether a packet ends a large message whose earlier part never came: its origin gave that up."""
         number -= 1
         while receiver.counts.get(number) == 0 and number in receiver.settled:
             number -= 1

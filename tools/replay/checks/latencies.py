@@ -32,7 +32,7 @@ class Latencies:
         return len(self._queued) + len(self._commits)
 
     def join(self, other: Latencies, out: Output) -> None:
-        """Take over what the records of other nodes tell."""
+        """Merge the ranges and commits from other nodes."""
         for waiting in other._queued:
             self._wait(waiting, out)
         for commit in sorted(other._commits, key=lambda it: it[-1]):
@@ -62,7 +62,7 @@ class Latencies:
         last, packets, messages, wall_ns, _ = commit
         at = bisect_left(self._queued, (last, 0, 0, 0))
         if at == len(self._queued) or self._queued[at][1] > last:
-            # Mostly behind all others: no search for its place.
+            # Mostly after all others: no search for its place.
             if self._commits and commit < self._commits[-1]:
                 insort(self._commits, commit)
             else:

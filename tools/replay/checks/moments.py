@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 __all__ = ["Moment", "Moments"]
 
 MOMENTS_MAX: Final = 4_096
-"""Entries, each of 32 bytes. Of a longer session every second, fourth, ... is kept, evenly over all of it."""
+"""The most entries, each of 32 bytes. A longer session keeps every second, fourth, ... one, evenly spread."""
 
 
 class Moment(NamedTuple):
-    """Packets of a session, the serial of the record that tells of them, and the monotonic clock of its node."""
+    """Packets of a session, the serial of the record that mentions them, and the monotonic clock of its node."""
 
     first: int
     last: int
@@ -66,7 +66,7 @@ class Moments:
 
 
 class Sorted:
-    """Moments by packet, of which no two are about the same one."""
+    """Moments by packet, at most one for each."""
 
     __slots__ = ("_firsts", "_moments")
 
@@ -80,6 +80,6 @@ class Sorted:
         return self._moments[at] if at >= 0 and packet <= self._moments[at].last else None
 
     def before(self, packet: int) -> Moment | None:
-        """Return the same of that packet, or of the next lower one of which it is known."""
+        """Return the same for that packet, or for the next lower one with a known moment."""
         at = bisect_left(self._firsts, packet + 1) - 1
         return self._moments[at] if at >= 0 else None

@@ -16,7 +16,7 @@ from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import EXPRESS, FAILURE_REASONS, RECOVERABLE, TRANSACTIONAL
 
 RESEND_LATE_NS: Final = 10_000_000_000
-"""A session that has been open for so long has sent what the one before it left behind, whatever else waits."""
+"""A session that has been open for this long has sent what the session before it left behind, whatever else waits."""
 
 
 class Sender:
@@ -33,8 +33,8 @@ class Sender:
         # Wanted numbers that a session passed over: (the record that did, session, first, last).
         self.skipped: list[tuple[Record, str, Span]] = []
         self.acked = 0
-        # What had left when its destination had no room, by session: no record says of an ack that comes there
-        # whether it is of that sending, which does not count any more, or of a later one.
+        # What had left when its destination had no room, by session: when an ack arrives there, no record says
+        # whether it is for that sending, which no longer counts, or for a later one.
         self.passed: defaultdict[str, RangeSet] = defaultdict(RangeSet)
 
     def take_passed(self, first: int, last: int, *, but_of: str = "") -> bool:
@@ -53,19 +53,19 @@ class Outgoing(Side[Sender]):
     def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
         super().__init__(node, origin, stream, out)
         self._tiers = Tiers(origin, stream, out)
-        # The start before this one that told of the stream.
+        # The last start before this one whose log mentions the stream.
         self._before = 0
         # What the session in use has sent: session -> sequence -> numbers; the older ones are over.
         self._carried: dict[str, dict[int, RangeSet]] = {}
         self._again: dict[int, RangeSet] | None = None
-        # The last session that failed, and by sequence what those that did have carried and no later one.
+        # The last session that failed, and by sequence what failed sessions carried and no later one did.
         self._last_failed: Record | None = None
         self._left: defaultdict[int, RangeSet] = defaultdict(RangeSet)
         # What the next hop had when a session ended as idle, by sequence: it waits for its resend tier.
         self._parked: dict[int, RangeSet] = {}
         self._idle = False
-        # The name of the peer, whether that has no room, and the record since which something has waited that was
-        # never sent, with nothing of the stream on its way; None if nothing does.
+        # The name of the peer, whether it has no room, and the record since which something unsent has waited with
+        # nothing of the stream on its way; None if nothing does.
         self._peer_name = ""
         self._held = False
         self._unsent: tuple[Record, int] | None = None
@@ -82,7 +82,7 @@ class Outgoing(Side[Sender]):
         return Sender()
 
     def look(self, record: Record) -> None:
-        """See after a record of the origin whether something waits that nothing keeps from leaving."""
+        """Check after a record of the origin whether something waits that nothing keeps from leaving."""
         number = None if self._held or not self._peer_name else self._first_unsent()
         if self._unsent is not None and number != self._unsent[1]:
             self._judge_unsent(record["at_ns"])
@@ -99,7 +99,7 @@ class Outgoing(Side[Sender]):
         return None if first is None or first in sender.sent else first
 
     def _judge_unsent(self, until_ns: int) -> None:
-        """Report what has waited for too long; whether a session had room, others know."""
+        """Report what has waited for too long; the peer's log tells whether a session had room."""
         assert self._unsent is not None
         record, number = self._unsent
         begin_ns = record["at_ns"]
@@ -144,7 +144,7 @@ class Outgoing(Side[Sender]):
     def _judge_forgotten(
         self, record: Record, again: dict[int, RangeSet], wanted: dict[int, RangeSet], *dues: Due
     ) -> None:
-        """Report what was wanted and is not there again, and take it out."""
+        """Report what was wanted and is missing, and drop it."""
         for number, numbers in wanted.items():
             if self.sequences[number].cls == EXPRESS or not self.is_origin:
                 continue
@@ -204,11 +204,11 @@ class Outgoing(Side[Sender]):
         self._tiers.handle_removed(first, last, outstanding=bool(sender.wanted))
         following = sender.wanted.next(last + 1)
         if sender.cls == TRANSACTIONAL and following is not None:
-            # It goes out again, as it names another before it.
+            # It goes out again, as it names another previous packet.
             self._tiers.handle_again(following)
 
     def handle_local(self, record: Record) -> None:
-        """The node committed its own packets: their queue is here, and nobody acknowledges."""
+        """The node committed packets to its own queue: nobody acknowledges these."""
         self._sequence(record).wanted.take(record["first"], record["last"])
 
     # ---- sending
@@ -278,7 +278,7 @@ class Outgoing(Side[Sender]):
             self._tiers.handle_progress(record, outstanding=bool(sender.wanted))
 
     def handle_hold(self, record: Record) -> None:
-        """The destination has no room, or has some again: what it has not acknowledged in order goes out again."""
+        """The destination has no room, or has room again: it gets everything again that it has not order-acked."""
         if not self.is_origin:
             return
         self._held = record["stop"]
@@ -289,7 +289,7 @@ class Outgoing(Side[Sender]):
             self._pass_over(sender, record["sequence"])
 
     def _pass_over(self, sender: Sender, sequence: int) -> None:
-        """What has left counts as not taken, whatever ack of it is on its way."""
+        """What has left counts as not accepted, whatever ack of it is on its way."""
         for session, carried in self._carried.items():
             for first, last in carried.get(sequence, ()):
                 for low, high in sender.wanted.overlap(first, last):
@@ -317,7 +317,7 @@ class Outgoing(Side[Sender]):
         self._ended.add(sequence)
 
     def _judge_lane(self, record: Record) -> None:
-        """See that a stream is used again only when the stream before has ended."""
+        """Check that a stream is used again only when the stream before has ended."""
         before, self._used = self._used, record["sequence"]
         if before is not None and before != self._used and before not in self._ended:
             self._at(record, "claims", f"not ended, and its stream has stream {self._used}", before)
@@ -406,7 +406,7 @@ class Outgoing(Side[Sender]):
                     self._at(record, check, evidence, sequence, number=begin, last=end, session=session)
 
     def _judge_left_behind(self) -> None:
-        """Report what was sent in a session that failed and never again, though a later one had all the time."""
+        """Report what a failed session sent and no later session sent again, though one had enough time."""
         closed = self._last_failed
         if closed is None or self._carried:
             return

@@ -1,6 +1,6 @@
 """How large the datagrams of a session were, and whether its path was known to carry them.
 
-An end may only use what a probe has proved: a datagram of that size that the other end says has come. The base is
+An end may only use a size that a probe has proved: the other end says that a datagram of that size arrived. The base is
 proved as well before anything else is tried, so every size that a record names is.
 """
 
@@ -12,7 +12,7 @@ __all__ = ["PathSizes", "judge_sizes"]
 
 
 class PathSizes:
-    """What one end says of the path.
+    """One end's records of the path.
 
     Attributes:
         largest: the record of the largest datagrams that it used, or None.

@@ -1,8 +1,8 @@
 """What two ends agreed on when their session opened.
 
-The initiator states how it is acknowledged, the acceptor bounds that. Both ends have the same in force then, and
-neither holds an ack back for longer than half of the other one's patience. How many packets make an ack due is what the
-share comes to in the window that is in force, and what the initiator's node said of its own window when it started.
+The initiator states how it wants acks, and the acceptor bounds that. Both ends then have the same policy in force, and
+neither delays an ack for longer than half of the other's timeout. The number of packets that makes an ack due follows
+from the share of the window in force, and from what the initiator's node said of its own window when it started.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ AGREED: Final = (
     "ack_at_once",
     "ack_idle_ns",
 )
-"""What is the same at both ends. Delays may follow the round trip, of which each end has its own measure."""
+"""What is the same at both ends. Delays may follow the round trip, which each end measures for itself."""
 BOUNDS: Final = (("idle_ack_delay_ns", "ack_timeout_min_ns"), ("store_ack_delay_ns", "store_ack_timeout_min_ns"))
-"""Each delay, and the timeout of which it is at most the half ([MS-MQQB] 3.1.2.5)."""
+"""Each delay, and the timeout of which it may be at most half ([MS-MQQB] 3.1.2.5)."""
 
 
 class End(Protocol):

@@ -34,7 +34,7 @@ class Carried(NamedTuple):
         return self.origin, self.stream, self.sequence
 
     def plus(self, step: int) -> Carried:
-        """What the packet so many places further on in the same run carries."""
+        """What the packet ``step`` places further on in the same run carries."""
         if step == 0 or self.stream < 0:
             return self
         cls, origin, stream, sequence, number, previous, messages = self
@@ -44,10 +44,10 @@ class Carried(NamedTuple):
         return _carried((cls, origin, stream, sequence, number, previous, messages))
 
     def leads_to(self, step: int, other: Carried) -> bool:
-        """Whether the packet so many places further on in the same run carries that: it may be one of the run."""
+        """Whether the packet ``step`` places further on in the same run carries that: it may be one of the run."""
         if self.stream < 0 or step == 0:
             return self == other
-        # What mostly differs, first; no packet is made of it (``plus``), as this is asked of nearly every record.
+        # Compare first what mostly differs, without ``plus``: nearly every record comes here.
         if self.number + step != other.number or self.messages != other.messages:
             return False
         previous = other.number - 1 if self.cls == TRANSACTIONAL else self.previous
@@ -55,7 +55,7 @@ class Carried(NamedTuple):
 
 
 _carried: Final[Callable[[tuple[str, str, int, int, int, int, int]], Carried]] = partial(tuple.__new__, Carried)
-"""Makes one in half of the time; one is made of nearly every record."""
+"""Makes one in half of the time, which matters as nearly every record needs one."""
 _STREAM_END: Final = Carried._fields.index("number")
 """Before it is what all packets of a run have in common, beside how many messages end in each."""
 Run = tuple[int, int, Carried]
@@ -112,7 +112,7 @@ class Runs:
             self._insert(low, high, carried.plus(low - first))
 
     def _insert(self, first: int, last: int, carried: Carried) -> None:
-        """Add packets of which none is there, as one run with those before and behind them if they fit."""
+        """Add packets that are all new, as one run with those before and after them if they fit."""
         runs = self._runs
         at = bisect_right(self._begins, first)
         end = at

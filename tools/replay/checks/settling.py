@@ -1,7 +1,7 @@
-"""What an application has in its hands of one sequence, and what it is done with.
+"""Which messages of one sequence an application has in hand, and which it has settled.
 
-A message is handed out, and then it is settled, or comes back; or its node dies, and the next start has it again. What
-a commit was to take out that a crash may have cut off is known of neither.
+A message is handed out, and then it is settled or comes back. If its node dies, the next start has it again. If a crash
+may have cut off a commit, it is not known whether its messages are settled.
 
     WAITING --handed--> IN HAND --settled--> DONE
     IN HAND --returned, purged, expired--> WAITING
@@ -48,7 +48,7 @@ class Messages:
             del self.parts[number]
 
     def add(self, number: int, first: int, last: int, count: int | None) -> None:
-        """Add messages of a packet that has so many, if that is known."""
+        """Add messages of a packet; ``count``: how many it has, if that is known."""
         if number in self.whole:
             return
         part = self.parts.setdefault(number, RangeSet())
@@ -58,7 +58,7 @@ class Messages:
             self.whole.add(number, number)
 
     def take(self, number: int, first: int, last: int, count: int | None) -> bool:
-        """Remove messages of a packet that has so many, and return whether any was there."""
+        """Remove messages of a packet, and return whether any was there; ``count`` as in ``add``."""
         if self.whole.take(number, number):
             self.parts[number] = RangeSet([(0, (count or last + 1) - 1)])
         part = self.parts.get(number)
@@ -68,7 +68,7 @@ class Messages:
         return taken
 
     def numbers(self) -> Iterator[int]:
-        """Yield the packets of which there is something."""
+        """Yield the packets that have any message here."""
         yield from self.parts
         for first, last in self.whole:
             yield from range(first, last + 1)
@@ -79,8 +79,8 @@ class Settling:
 
     Attributes:
         done: what is settled.
-        hand: what was handed out in this start, and nothing else happened to it.
-        again: what was in the hand when a start ended, and was not handed out since.
+        hand: what was handed out in this start, with no further event since.
+        again: what was in hand when a start ended, and was not handed out since.
     """
 
     __slots__ = ("_batch", "_batch_ns", "_lost", "_passed", "_since", "again", "done", "hand")
@@ -94,12 +94,12 @@ class Settling:
         self._passed: Record | None = None
         self._since = 0
         self._lost: list[tuple[Record, int, int]] = []
-        # The last commit that was to settle something: when it began, and what.
+        # The last commit that was to settle something: when it began, and what it settles.
         self._batch_ns = 0
         self._batch: list[tuple[Span, Numbers | None, int | None]] = []
 
     def start(self, incarnation: int) -> None:
-        """The node starts: what was in hands is to come again; of the last commit nobody knows."""
+        """The node starts: messages in hand are to come again; whether the last commit succeeded is unknown."""
         for (first, last), numbers, count in self._batch:
             if numbers is None:
                 self.done.take_packets(first, last)
@@ -118,14 +118,14 @@ class Settling:
         self.hand = Messages()
 
     def hand_packets(self, record: Record, first: int, last: int, *, fresh: bool) -> list[Span]:
-        """Whole packets are handed out. Returns those of which nothing may be handed out any more."""
+        """Whole packets are handed out. Returns those that must not be handed out any more."""
         self._note_passed(record, fresh=fresh)
         self.hand.add_packets(first, last)
         self.again.take_packets(first, last)
         return self.done.whole.overlap(first, last)
 
     def hand_messages(self, record: Record, numbers: Numbers, count: int | None, *, fresh: bool) -> bool:
-        """Some messages of a packet are; returns whether one may not be any more."""
+        """Some messages of a packet are handed out; returns whether one must not be any more."""
         self._note_passed(record, fresh=fresh)
         self.hand.add(*numbers, count)
         self.again.take(*numbers, count)
@@ -136,14 +136,14 @@ class Settling:
             self._passed = record
 
     def lost(self) -> Iterator[tuple[Record, int, int]]:
-        """Yield what was passed over: the record with which it was, the start that had it, and the packet."""
+        """Yield what was passed over: the record that shows it, the start that had it in hand, and the packet."""
         yield from self._lost
         if self._passed is not None:
             for number in self.again.numbers():
                 yield self._passed, self._since, number
 
     def settle_packets(self, first: int, last: int, at_ns: int) -> bool:
-        """Whole packets are done with, by the commit that begins then; returns whether one was before."""
+        """The commit that begins settles whole packets; returns whether one was settled before."""
         before = bool(self.done.whole.overlap(first, last))
         self._begin(at_ns)
         self._batch.append(((first, last), None, None))
@@ -153,7 +153,7 @@ class Settling:
         return before
 
     def settle_messages(self, numbers: Numbers, count: int | None, at_ns: int) -> bool:
-        """Some messages of a packet are; returns whether one was before."""
+        """It settles some messages of a packet; returns whether one was settled before."""
         before = self.is_done(numbers)
         self._begin(at_ns)
         self._batch.append(((0, -1), numbers, count))
@@ -175,7 +175,7 @@ class Settling:
             self._batch_ns = at_ns
 
     def release(self, spans: Iterable[Numbers], counts: dict[int, int | None]) -> None:
-        """Messages came back, or were taken out in another way: nothing is known of when they come again."""
+        """Messages came back, or were taken out in another way: when they come again is unknown."""
         for numbers in spans:
             for messages in (self.hand, self.again):
                 messages.take(*numbers, counts.get(numbers[0]))

@@ -1,4 +1,4 @@
-"""What the two sides of a stream have in common: a node, its settings, and what it knows of each sequence."""
+"""The common part of the two sides of a stream: a node, its settings, and its state of each sequence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Side"]
 
 
 class Sequence(Protocol):
-    """What a side knows of one sequence."""
+    """A side's state of one sequence."""
 
     cls: str
 
@@ -30,7 +30,7 @@ class Side(LaneReporter, ABC, Generic[Known]):
 
     Attributes:
         node: as given.
-        sequences: what is known of each.
+        sequences: the state of each.
     """
 
     def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
@@ -41,7 +41,7 @@ class Side(LaneReporter, ABC, Generic[Known]):
 
     @abstractmethod
     def _begin(self) -> Known:
-        """Return what is known of a sequence before its first record."""
+        """Return the state of a sequence before its first record."""
 
     def _sequence(self, record: Record) -> Known:
         known = self.sequences.get(record["sequence"])

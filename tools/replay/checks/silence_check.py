@@ -1,8 +1,8 @@
 """How long an end of a session waits for its peer, and what it does about that: the timeouts of both acknowledgements.
 
-Any sign of life counts for the ack timeout, an ack of something new for the store ack timeout. That a ping has come is
-in no log, so that an end waited for too long is only said when its peer had nothing to ask for. Packets that an order
-ack has freed wait for no store ack any more, so nothing is said of waiting too long for these.
+Anything that arrives counts for the ack timeout, an ack of something new for the store ack timeout. The arrival of
+pings is not logged, so a wait is only reported as too long when the peer had nothing to ask for. Packets that an order
+ack has freed need no store ack any more, so their wait is never reported.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from triack.base.units import MS
 from triack.tools.replay.checks.findings import LATE_NS, Record
 
 LEFT_MAX: Final = 4096
-"""Bursts of a session whose times are known; of older ones that still wait nothing is said."""
+"""Bursts of a session whose times are known; nothing is reported of older ones that still wait."""
 
 
 class Silence:
@@ -26,8 +26,8 @@ class Silence:
         pinged: whether that is a ping. One of an initiator that has heard nothing yet waits for as long as a connect.
         pings: how many there were.
         since_ns: when silence began.
-        counted_ns: since when it counts, while it does: what an initiator asks first may take as long as a connect.
-        longest_ns: the longest silence while it counted, and ``longest`` the record that ended it.
+        counted_ns: since when it counts; what an initiator asks first may take as long as a connect.
+        longest_ns: the longest silence while it counted; ``longest``: the record that ended it.
     """
 
     __slots__ = ("asked", "counted_ns", "longest", "longest_ns", "pinged", "pings", "since_ns", "waiting")
@@ -65,7 +65,7 @@ class Silence:
         self.waiting += packets
 
     def hear(self, record: Record, *, acked: int = 0) -> None:
-        """The peer has spoken; so many packets do not wait any more."""
+        """The peer has spoken; ``acked`` packets wait no longer."""
         self._measure(record)
         self.since_ns = self.counted_ns = record["at_ns"]
         self.asked = self.pinged = False
@@ -110,7 +110,7 @@ class Left:
         self._bursts.append((last, first, at_ns))
 
     def take(self, packet: int) -> int | None:
-        """When a packet left, if that is known; those before it are not asked for any more."""
+        """When a packet left, if that is known; no caller asks for packets before it any more."""
         del self._bursts[: bisect_left(self._bursts, (packet,))]
         return self._bursts[0][2] if self._bursts and self._bursts[0][1] <= packet else None
 
@@ -118,7 +118,7 @@ class Left:
 def judge_store_patience(silence: Silence, left_ns: int, record: Record, most_ns: int) -> str:
     """Return what is wrong with a store ack that came now, or an empty string.
 
-    Whatever it covers was waited for since it left, and any store ack of something new before it began the wait anew.
+    Each packet waits from the moment that it left, and every earlier store ack of something new restarted the wait.
 
     Args:
         silence: of the store acks.

@@ -1,8 +1,8 @@
 """When a node's store acks for the packets of a stream leave: at the latest the agreed delay after their commit.
 
-The debt begins when the commit returns (``session/acknowledgements/store_ack.py``); so many packets or bytes on the
-disk make it due at once. Judged is what arrived in one session only, as a packet that came in two is acknowledged in
-either. A record tells the bytes of all its packets together: they count when one commit holds them all.
+The debt begins when the commit returns (``session/acknowledgements/store_ack.py``); enough packets or bytes on the disk
+make it due at once. Only what arrived in one session is judged, as a packet that came in two may be acknowledged in
+either. A record gives the bytes of all its packets together: they count when one commit holds them all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import EXPRESS
 
 RUNS_MAX = 4_096
-"""Records of which a debt knows the bytes until they are committed; what is refused never is."""
+"""Records whose bytes a debt knows until they are committed; rejected packets never are."""
 
 
 class Debt:
@@ -25,8 +25,8 @@ class Debt:
     Attributes:
         delay_ns, threshold, most_bytes: the policy in force; a limit of 0 is none.
         arrived: by sequence, what came and is not committed.
-        first: the first commit that no store ack has followed, ``packets`` how many packets these hold, and
-            ``size_bytes`` how many bytes at least.
+        first: the first commit that no store ack has followed; ``packets``: how many packets the debt holds;
+            ``size_bytes``: how many bytes at least.
         due_ns: when a store ack of it must leave.
     """
 
@@ -73,7 +73,7 @@ class Debt:
             self.due_ns = min(self.due_ns, record["at_ns"])
 
     def _weigh(self, sequence: int, taken: list[Span]) -> int:
-        """The bytes of the records all of whose packets are among these; of a part of one nobody knows."""
+        """The bytes of the records all of whose packets are among these; the bytes of a part are unknown."""
         begin, end = taken[0][0], taken[-1][1]
         touched = [run for run in self._runs[sequence] if run[0] <= end and run[1] >= begin]
         self._runs[sequence] = [run for run in self._runs[sequence] if run[0] > end or run[1] < begin]
@@ -87,17 +87,17 @@ class StoreAcks(LaneReporter):
         super().__init__(origin, stream, out)
         # By session.
         self._debts: dict[str, Debt] = {}
-        # What the last record brought in a session of which nothing is known as yet: sequence, first and last.
+        # What the last record brought in a session that is still unknown: sequence, first and last.
         self._unclaimed: list[tuple[int, int, int]] = []
         self._unclaimed_run: Record | None = None
 
     def handle_started(self) -> None:
-        """A new start of the node knows of no session."""
+        """A new start of the node has no sessions."""
         self.finish()
         self._debts.clear()
 
     def handle_taking(self, record: Record) -> None:
-        """A session brings the stream, with the record that was the last one."""
+        """A session carries the stream, from the last record on."""
         terms = record["delay_ns"], record["threshold"], record["most_bytes"]
         debt = self._debts.setdefault(record["session"], Debt(*terms))
         for sequence, first, last in self._unclaimed:
@@ -107,7 +107,7 @@ class StoreAcks(LaneReporter):
         self.handle_record()
 
     def handle_taken(self, record: Record) -> None:
-        """A session brings nothing more, or there is no saying any more when it acknowledges what."""
+        """A session carries the stream no longer, or its acks cannot be attributed any more."""
         debt = self._debts.pop(record["session"], None)
         if debt is not None and record["closed"]:
             self._judge(debt, record, "none before the end of the session, after")

@@ -17,11 +17,11 @@ from triack.tools.replay.log.weights import Weights
 Counted = tuple[int, int, int]
 """A range and its messages."""
 ACKS_MAX: Final = 64
-"""Order acks whose records are known; of more every second one, so that the next one known is never far behind."""
+"""Order acks whose records are kept; above that every second one is dropped, so the next known one is never far."""
 
 
 class Story:
-    """What the records of all nodes tell of one sequence."""
+    """What the records of all nodes say about one sequence."""
 
     __slots__ = (
         "acked", "acks", "cls", "commits", "counted", "covered", "fresh", "queued", "recovered", "removed", "since",
@@ -30,7 +30,7 @@ class Story:
 
     def __init__(self) -> None:
         self.cls = EXPRESS
-        # The first start of its origin that told of it: what was queued then, or later, was not removed before.
+        # The first start of its origin that mentions it: what was queued then or later was not removed before.
         self.since = 0
         # What was queued: ranges whose packets are known to hold what was said, and the others.
         self.counted = Tally()
@@ -63,13 +63,13 @@ class Story:
         self.stored_at = record["incarnation"], record["n"]
 
     def forgotten_at(self, number: int) -> tuple[int, int]:
-        """Return the start and serial of a record with which its origin had forgotten a packet at the latest."""
+        """Return the start and serial of the record by which its origin had forgotten a packet at the latest."""
         if self.cls == RECOVERABLE:
             return self.stored_at
         return next(((start, n) for acked, start, n in self.acks if acked >= number), (EVER, EVER))
 
     def join(self, other: Story) -> None:
-        """Take over what the records of other nodes tell."""
+        """Merge what the records of other nodes say."""
         self.cls = max(self.cls, other.cls, key=CLASS_CODES.__getitem__)
         self.since = self.since or other.since
         self.counted.join(other.counted)
@@ -90,7 +90,7 @@ class Story:
         return RangeSet((first, last) for first, last, _ in self.removed)
 
     def weigh_all(self, spans: list[Span]) -> int:
-        """Return the messages of ranges: of a packet as its record says, else an even share of what was queued."""
+        """Return the messages of ranges: for a packet with a record as that says, else its share of what was queued."""
         messages = 0
         for first, last in spans:
             at = first
@@ -101,7 +101,7 @@ class Story:
         return messages
 
     def _shared(self, first: int, last: int) -> int:
-        """Return the messages of packets without records. A range may be longer than anybody could count."""
+        """Return the messages of packets without records. A range may be too long to count one by one."""
         if first > last:
             return 0
         met = [span for span in (*self.fresh, *self.recovered) if span[0] <= last and span[1] >= first]
@@ -110,7 +110,7 @@ class Story:
 
 
 def _share_of_least(first: int, last: int, ranges: list[Counted]) -> int:
-    """Return the share of packets in the range that has the fewest messages a packet, of those that they are all in."""
+    """Return the share of packets in the range with the fewest messages a packet, of those that contain all of them."""
     within = [span for span in ranges if span[0] <= first and span[1] >= last]
     least = min(within, key=lambda span: Fraction(span[2], span[1] - span[0] + 1), default=None)
     return 0 if least is None else even_share(first, last, least)
@@ -145,8 +145,8 @@ class Segment:
 def given_up_and_delivered(story: Story) -> int:
     """Return the messages that their origin gave up and that a destination has all the same.
 
-    The range of a commit passes numbers that the origin gave up. Whether such a packet is in the commit, only the
-    commit's count of messages tells. So the messages of all other packets are subtracted from that count.
+    The range of a commit passes numbers that the origin gave up. Only the commit's count of messages tells whether such
+    a packet is in the commit, so the messages of all other packets are subtracted from that count.
     """
     removed = story.given_up
     if not removed:
@@ -196,7 +196,7 @@ def _judge(cls: str, first: int, last: int, state: list[int]) -> Segment | None:
     queued = fresh + recovered > 0
     waiting = queued and not removed
     there = committed > 0 or (waiting and covered > 0)
-    # What was given up and is in a commit all the same, `given_up_and_delivered` counts.
+    # `given_up_and_delivered` counts what was given up and is in a commit all the same.
     sent = int(waiting) - (fresh - removed)
     delivered = int(there) - committed
     forgotten = acked > 0 if cls == TRANSACTIONAL else stored > 0 and cls == RECOVERABLE

@@ -1,8 +1,8 @@
-"""The resend tiers of one stream, judged by the settings in force and the times, never by what a record says of itself.
+"""The resend tiers of one stream, judged by the settings in force and the times, never by a record's own claims.
 
-The wait before a resend begins with the first packet that is sent, begins again with each resend, and starts at the
-first tier after progress or with a new session, unless the one before it ended as idle. A wait that ends with nothing
-to send again passes without a record, so a resend may come a whole number of waits later, but at no other time.
+The wait before a resend begins with the first packet that is sent and begins again with each resend. It starts at the
+first tier after progress or with a new session, unless the previous session ended as idle. A wait that ends with
+nothing to resend leaves no record, so a resend may come a whole number of waits later, but at no other time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from triack.tools.replay.log.ranges import RangeSet
 
 TIERS = ((3, "seq_resend_13_ns"), (6, "seq_resend_46_ns"), (9, "seq_resend_79_ns"), (None, "seq_resend_10_ns"))
 """The last attempt of each tier and the setting with its wait; MS-MQQB note <24>. Written down here and not taken from
-the sender, because a judge that asks the judged proves nothing."""
+the sender, because a judge that uses the code it judges proves nothing."""
 
 
 class Tiers(LaneReporter):
@@ -25,16 +25,16 @@ class Tiers(LaneReporter):
         # The wait began between these two: a session may have taken a packet before it let it out.
         self._earliest_ns = 0
         self._begun_ns = 0
-        # With whom a session opened when it began, unless that followed one that ended as idle and let nothing out.
+        # The peer of a session that opened when it began, unless that followed one that ended as idle and sent nothing.
         self._anew: tuple[str, int] | None = None
         self._scheduled: Record | None = None
-        # What is to be sent again and has not left yet: an ack of it speaks of an earlier copy.
+        # What is to be sent again and has not left yet: an ack of it is for an earlier copy.
         self._to_send = RangeSet()
-        # To whom sessions have carried the stream: usually one.
+        # The peers of the sessions that have carried the stream: usually one.
         self._peers: set[str] = set()
-        # Since when something has waited at the next hop for nothing but its order ack.
+        # Since when something at the next hop has waited for nothing but its order ack.
         self._arrived: Record | None = None
-        # Whether any of that is on the disk there: a session that ends as idle has the rest sent again.
+        # Whether any of that is on the disk there: when a session ends as idle, the rest is sent again.
         self._stored = False
 
     def _wait_ns(self, attempt: int) -> int | None:
@@ -69,7 +69,7 @@ class Tiers(LaneReporter):
         Args:
             peer: its other end.
             opened_ns: when that was. What has happened since then stands.
-            resumed: it followed one that ended as idle: what waits goes on waiting.
+            resumed: it followed one that ended as idle: what waits continues to wait.
         """
         self._peers.add(peer)
         if resumed or self._earliest_ns >= opened_ns:
@@ -100,7 +100,7 @@ class Tiers(LaneReporter):
     def handle_sent(self, record: Record) -> None:
         """Packets left; the first one begins the wait.
 
-        What a session repeats is still the earlier sending: what is to be sent again has not left with it.
+        What a session repeats is still the earlier sending: the resend of the tier has not left with it.
         """
         if not record["resend"]:
             self._to_send.take(record["number"], record["number"] + record["packets"] - 1)
@@ -199,7 +199,7 @@ class Tiers(LaneReporter):
         return tuple(Due("not_opened", *start, peer, since, until) for peer in sorted(self._peers or {""}))
 
     def _begun_anew(self, record: Record) -> tuple[Due, ...]:
-        """The session that seems to have begun the wait did, and went not on with the wait of another."""
+        """The dues that the session that seems to have begun the wait did so, and did not continue an earlier wait."""
         if self._anew is None:
             return ()
         peer, opened_ns = self._anew
@@ -210,7 +210,7 @@ class Tiers(LaneReporter):
         wait_ns = self._wait_ns(self._attempt + 1)
         if wait_ns is None or self._arrived is None or not self._begun_ns:
             return
-        # The packets must have waited there before the wait ended, or there was nothing to send again.
+        # The packets must have arrived there before the wait ended, or there was nothing to send again.
         begun_ns = max(self._begun_ns, self._arrived["at_ns"])
         missed_ns = begun_ns + wait_ns + LATE_NS
         if record["at_ns"] > missed_ns:

@@ -1,7 +1,7 @@
 """How much one end of a session may have unacknowledged, and whether it keeps to that.
 
-That is what both ends agreed on when it opened, or less where the end's window follows its path: then it says each
-window before it uses it.
+The limit is what both ends agreed on when the session opened, or less where the end's window follows its path: then the
+end records each window before it uses it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Window(SessionReporter):
         self._in_force = window
 
     def handle_sent(self, record: Record, first: int, last: int, unacked: int) -> None:
-        """Packets have left for the first time, after which so many are unacknowledged."""
+        """Packets have left for the first time; ``unacked`` are unacknowledged with them."""
         if self._agreed is None:
             self._early.append((record, first, last, unacked))
         elif (over := unacked - self._in_force) > 0:
@@ -52,7 +52,7 @@ class Window(SessionReporter):
             self._report(record, "window", evidence, number=max(first, last - over + 1), last=last)
 
     def handle_closed(self, record: Record) -> None:
-        """The session has ended, with so many unacknowledged as it says."""
+        """The session has ended; ``record`` says how many packets were unacknowledged."""
         if record["unacked"] > self._in_force:
             unacked = counted(record["unacked"], "packet")
             evidence = f"{unacked} unacknowledged when it closed, the window is {self._in_force}"

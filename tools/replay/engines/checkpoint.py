@@ -1,4 +1,4 @@
-"""What was judged so far, in a file: written as a whole or not at all, and read with nothing in it that could run.
+"""What was judged so far, in a file: written as a whole or not at all, and never able to run code when it is read.
 
 The state machines of the judges are pickled. A pickle may name anything that Python can call, so only the plain types
 and the classes of replay itself are taken from it.
@@ -22,11 +22,11 @@ from triack.node.files.ownership import open_plain, users_of
 State = TypeVar("State")
 
 _LAYOUT: Final = 7
-"""What is kept, and in which files; goes up when that changes within a version."""
+"""The format of a checkpoint; goes up when what is kept, or in which files, changes within a version."""
 _HEAD: Final = f"triack replay checkpoint, version {__version__}, layout {_LAYOUT}\n".encode()
-"""Another version may have other judges: what they had judged is judged again."""
+"""Another version may have other judges: it judges everything again."""
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
-"""What stands before the state."""
+"""The header before the state."""
 _ROOMS: Final = ("triack.tools.replay.", "triack.base.log_lines")
 """Where the classes of a state come from."""
 _PLAIN: Final = {
@@ -34,7 +34,7 @@ _PLAIN: Final = {
     ("builtins", "set"), ("collections", "defaultdict"), ("pathlib", "PosixPath"), ("pathlib", "WindowsPath"),
     ("pathlib._local", "PosixPath"), ("pathlib._local", "WindowsPath"),
 }  # fmt: skip
-"""What else there is in one; Python 3.13 has paths in a module of their own."""
+"""Other names that a state contains; Python 3.13 has paths in a module of their own."""
 _UNREADABLE: Final = (
     pickle.UnpicklingError,
     EOFError,
@@ -44,7 +44,7 @@ _UNREADABLE: Final = (
     MemoryError,
     TypeError,
 )
-"""What Python makes of a pickle that nobody has written: it trusts that each step finds what it needs."""
+"""The errors that Python raises for a damaged pickle: it trusts that each step finds what it needs."""
 
 
 def save(path: Path, state: object) -> None:
@@ -118,7 +118,7 @@ def revive(data: bytes, kind: type[State]) -> State:
         data: the bytes.
         kind: what the state is.
 
-    Raises:
+        ValueError: it is something else, or contains something that does not belong there.
         ValueError: it is something else, or there is in it what does not belong there.
     """
     try:

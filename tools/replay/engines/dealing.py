@@ -1,7 +1,7 @@
 """How records travel to their judges on a cluster: in chunks, each of one unit and one start of one node.
 
-A chunk costs the cluster as much as a record would, and holds thousands. Chunks of a unit may overlap, as what sessions
-tell of a stream belongs between its own records; ``in_order`` puts them together again while it holds few of them.
+A chunk costs the cluster as much as a record would, and holds thousands. Chunks of a unit may overlap, as facts from
+sessions belong between a stream's own records; ``in_order`` merges them and keeps few of them in memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Chunk(NamedTuple):
     """Records of one unit and one start of one node, in their order.
 
     Attributes:
-        unit: whom they go to.
+        unit: where they go.
         node, incarnation, n: of the first of them.
         data: all of them, as ``unpack_chunk`` takes them.
     """
@@ -43,7 +43,7 @@ def deal(dealt: Iterable[tuple[Unit, Record]]) -> Iterator[Chunk]:
     """Put records into chunks.
 
     Args:
-        dealt: records with whom they go to, those of each start of a node in its order.
+        dealt: records with their units, those of each start of a node in its order.
     """
     piles: dict[tuple[Unit, str, int], list[Record]] = {}
     held = 0

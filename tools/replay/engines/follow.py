@@ -1,7 +1,7 @@
-"""Follows logs that grow: judges each record once, as it is written, and tells violations as they turn up.
+"""Follows logs that grow: judges each record once, as it is written, and reports violations as they turn up.
 
-At each moment a log is one whose nodes might have been killed just then, so what is true of it can be told at each
-moment. Sessions and streams of which no record came since are not looked at again.
+At each moment a log is one whose nodes might have been killed just then, so a verdict is possible at each moment.
+Sessions and streams without new records are not judged again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from triack.tools.replay.log.listing import Listing, complete, list_growing
 from triack.tools.replay.log.schema import Timeline, Verdict, Violation
 
 POLL_S: Final = 0.5
-"""Between two looks for new records: soon enough for a person, and little work for a disk."""
+"""Interval between two looks for new records: soon enough for a person, and little work for a disk."""
 SHARE: Final = 4
-"""Telling what is true for now takes at most one part in so many of the time, and so does keeping what was judged: the
+"""Reporting what holds for now takes at most one part in ``SHARE`` of the time, and so does writing the checkpoint: the
 rest is for new records."""
 KEEP_S: Final = 10.0
-"""What was judged is kept so often: after a crash no more than that is judged again."""
+"""Interval between two checkpoints: after a crash no more than that is judged again."""
 
 
 class Follower:
@@ -60,7 +60,7 @@ class Follower:
             ReplayError: a path does not exist, a log is damaged, or is Parquet.
         """
         try:
-            # Of no path everything is taken again: a generator within any() would stop at the first with news.
+            # Every path has to be read: a generator within any() would stop at the first with news.
             news = [self._read_on(path) for path in self._list()]
         except DisorderError:
             self._read_anew()
@@ -69,7 +69,7 @@ class Follower:
         return any(news)
 
     def _list(self) -> list[Path]:
-        """Look for logs; of those that were read before, it is known what they are."""
+        """Look for logs; those that were read before are not opened again to see what they are."""
         self._listing = list_growing(self._paths, {str(tail.path) for tail, _ in self._tails.values()})
         return [Path(listed.path) for listed in self._listing.logs]
 
@@ -93,17 +93,17 @@ class Follower:
         return known
 
     def _read_anew(self) -> None:
-        """Judge all logs from their begin: a record came behind later ones of its node, or of what was forgotten."""
+        """Judge all logs again: a record came behind later ones of its node, or concerns what was forgotten."""
         self._begin(Judge())
         self._list()
         tails = [self._tail_of(log.path) for log in in_order(self._listing)]
         self._judge.take_all((journal, tail.read()) for tail, journal in tails)
 
     def news(self) -> tuple[list[Violation], Timeline]:
-        """Return the violations that were not returned before, and how nodes are called.
+        """Return the violations that were not returned before, and the names of nodes.
 
-        One end's log may have been read before the other's: what was sent in between seems forged. So whatever is
-        found is looked at again, with all that was written before it was found.
+        One end's log may have been read before the other's: then what was sent in between seems forged. So each finding
+        is checked again after everything that was written before it was found has been read.
         """
         self.fresh = False
         found, timeline = self._judge.news()
@@ -117,7 +117,7 @@ class Follower:
         return violations, timeline
 
     def verdict(self) -> Verdict:
-        """Return what ``replay`` says of the logs as far as they were read."""
+        """Return the verdict that ``replay`` gives of the logs as far as they were read."""
         verdict = self._judge.finish()
         read = [Read(str(tail.path), journal.records, tail.is_torn()) for tail, journal in self._tails.values()]
         cover(verdict, self._listing.without({it.path for it in read}), read)
@@ -125,7 +125,7 @@ class Follower:
         return verdict
 
     def is_of(self, paths: Iterable[Path]) -> bool:
-        """Whether this was about these paths, and what was read of their logs is there still."""
+        """Whether this followed these paths, and what was read of their logs still exists."""
         tails = [tail for tail, _ in self._tails.values()]
         return self._paths == list(paths) and all(tail.find() for tail in tails)
 
@@ -138,14 +138,14 @@ def follow(
     checkpoint: Path | None = None,
     stop: Event | None = None,
 ) -> Verdict:
-    """Tell violations as they turn up in growing logs; return the verdict, as ``replay`` gives it of the same logs.
+    """Report violations as they turn up in growing logs; return the verdict that ``replay`` gives of the same logs.
 
     Args:
         paths: directories with logs (searched in depth; they may be empty as yet), or single segments.
-        tell: called once with each violation, and with how nodes are called.
-        until_idle_s: return when nothing was written for so many seconds; None: only ``stop`` ends it.
-        checkpoint: a file for what was judged so far, to go on from there after a restart; what was told just before a
-            crash is told again. None: begin anew each time.
+        tell: called once with each violation, and with the names of nodes.
+        until_idle_s: return when nothing was written for this many seconds; None: only ``stop`` ends it.
+        checkpoint: a file for what was judged so far, to go on from there after a restart; what was reported just
+            before a crash is reported again. None: start from scratch each time.
         stop: ends it when it is set.
 
     Raises:
@@ -172,7 +172,7 @@ def follow(
 
 
 def _known(paths: list[Path], checkpoint: Path | None) -> Follower | None:
-    """Return who followed these logs before, if that was kept and they are the same."""
+    """Return the follower that a checkpoint kept, if it followed these logs and they are the same."""
     follower = load(checkpoint, Follower) if checkpoint is not None else None
     return follower if follower is not None and follower.is_of(paths) else None
 

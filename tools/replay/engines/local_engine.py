@@ -21,7 +21,7 @@ from triack.tools.replay.log.schema import Verdict, Violation
 from triack.tools.replay.log.validity import complaint
 
 SAID_RECORDS: Final = 20_000
-"""How far it is, is told every so many records: a few times a second."""
+"""Progress is reported after this many records: a few times a second."""
 
 
 def replay_local(
@@ -31,7 +31,7 @@ def replay_local(
 
     Args:
         logs: the files, as ``find_logs`` returns them.
-        say: called now and then with how far it is, in words.
+        say: called now and then with the progress in words.
         listing: what else was found; None for nothing.
 
     Raises:

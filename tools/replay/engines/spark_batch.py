@@ -1,8 +1,8 @@
-"""One batch of a stream: judges what is new, from what was known before to what is known then.
+"""One batch of a stream: judges what is new, starting from the table of what was known before.
 
-What is known is a table with rows of ``DEALT``: the state of each segment, session and stream, what was found for good,
-and what is true of each unit for now. A batch writes of this what it changed, in a piece of its own (``pieces.py``);
-of a unit that is in several pieces, the last one counts.
+The table has rows of ``DEALT``: the state of each segment, session and stream, permanent findings, and what holds for
+each unit for now. A batch writes what it changed, as a piece of its own (``pieces.py``); of a unit that is in several
+pieces, the last one counts.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _WHOSE: Final = "CASE WHEN kind = 'found' THEN node ELSE concat_ws('/', kind, un
 
 
 def judge_batch(grown: Sequence[Grown], before: DataFrame, merged: DataFrame | None, to: str, *, forgets: bool) -> None:
-    """Judge what is new, and write what is known then of all that has news.
+    """Judge what is new, and write what is then known of each unit with news.
 
     Args:
         grown: the segments that have grown, as ``spark_growth.watch`` has them.
@@ -85,7 +85,7 @@ def in_force(table: DataFrame) -> DataFrame:
     """Return the rows of a table, as ``KNOWN``, that no later piece has made invalid."""
     owned = table.withColumn("whose", f.expr(_WHOSE))
     newest = owned.where(f.col("place") == STATE).groupBy("whose").agg(f.max("upto").alias("newest"))
-    # What was found for good is nobody's.
+    # Permanent findings belong to no unit.
     return owned.join(newest, "whose", "left").where("newest IS NULL OR upto = newest").drop("whose", "newest")
 
 
@@ -94,7 +94,7 @@ def _judge_kind(kind: str, news: DataFrame, before: DataFrame, tasks: int, *, fo
     mine = news.where(f.col("kind") == kind)
     units = f.broadcast(mine.select("unit"))
     states = before.where((f.col("kind") == kind) & (f.col("place") == STATE)).join(units, "unit", "left_semi")
-    # Before all that is new, and the last one behind the others.
+    # A unit's states come before all that is new, and the last one follows the others.
     states = states.withColumn("incarnation", f.lit(STATE).cast("bigint")).withColumn("n", f.col("upto").cast("bigint"))
     ordered = (
         mine.unionByName(states.drop("upto"))
@@ -114,7 +114,7 @@ def _others(before: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def go_on(rows: Iterator[dict[str, Any]], *, forgets: bool) -> Iterator[Row]:
-    """Let units go on with their news; yield what they hand on, what was found, and their states.
+    """Process the news of units; yield what they pass on, what was found, and their states.
 
     Args:
         rows: of ``DEALT``, those of a unit together and in its order, its states first if it has any, the last of which
@@ -158,7 +158,7 @@ def _judge_on(standing: Standing, rows: Iterable[dict[str, Any]]) -> Iterator[Ro
 
 
 def _kept(kind: str, name: str, state: Growing | Standing) -> Iterator[Row]:
-    """Yield the state of a unit, and what is true of it for now."""
+    """Yield the state of a unit, and what holds for it for now."""
     parts = [found_row(what, value) for what, value in state.parts()]
     for what, unit, _, incarnation, n, place, data in chain(parts, results(state.now()), results(state.out)):
         yield what, unit, f"{kind}/{name}", incarnation, n, place, data

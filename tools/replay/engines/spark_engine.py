@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DEALT: Final = "kind string, unit string, node string, incarnation bigint, n bigint, place int, data binary"
-"""A chunk on its way to its judge: ``kind`` and ``unit`` say to which, the others where among its chunks it comes.
+"""A chunk on its way to its judge: ``kind`` and ``unit`` name the judge, the others its place among the chunks.
 
 Of kind ``found`` are findings, numbers and the like, as JSON.
 """
@@ -50,7 +50,7 @@ VIOLATIONS: Final = ", ".join(
 )
 """A violation: the fields of ``schema.Violation``."""
 IDENTITY: Final = [field.name for field in fields(Violation)[:7]]
-"""What makes two findings the same."""
+"""Two findings that agree in these are the same."""
 FIRST_OF_EACH: Final = 1_000
 """Violations of a check that the driver takes: more than a page shows, and no more memory however many there are."""
 BATCH_BYTES: Final = 4 << 20
@@ -63,15 +63,15 @@ GC_THRESHOLD: Final = (50_000, 20, 100)
 """In a worker: records are many small objects that live for a moment, in no circles. Python's own threshold of 700 has
 it look through them again and again, for a sixth of its time."""
 STATE: Final = -1
-"""The place of a row that has what is known of its unit: before all that is new to it."""
+"""The place of a row with the state of its unit: before all that is new to it."""
 PART: Final = "part"
-"""The kind of a row that has what one node tells of a unit, as far as it was judged."""
+"""The kind of a row with one node's part of a unit, as far as it was judged."""
 PENDING: Final = 2_048
-"""Records of which findings and facts are handed on together, before a unit is judged to its end."""
+"""Records whose findings and facts are passed on together, before a unit is judged to its end."""
 FINDS_MAX: Final = 5
-"""How often segments are looked for: nodes that run rename them, each every few minutes."""
+"""How often segments are looked for: running nodes rename them, each every few minutes."""
 _RENAMED: Final = re.compile(rf"FILE_NOT_EXIST\b.*{re.escape(OPEN_SUFFIX)}\b")
-"""What Spark says of a segment that was complete before a task came to it."""
+"""Spark's error for a segment that was completed, and so renamed, before a task came to it."""
 Row = tuple[str, str, str, int, int, int, bytes]
 _DECODE: Final[dict[str, Callable[[Any], Any]]] = {
     "file": lambda it: Read(*it),
@@ -101,7 +101,7 @@ def deal_records(records: DataFrame) -> DataFrame:
 
 
 def judge(dealt: DataFrame, kind: str, tasks: int) -> DataFrame:
-    """Judge what each node tells of the units of a kind; return what is found, the parts, and facts for streams.
+    """Judge each node's records of the units of a kind; return what is found, the parts, and facts for streams.
 
     Args:
         dealt: what ``deal_files`` returned, and for streams the facts of their sessions.
@@ -114,7 +114,7 @@ def judge(dealt: DataFrame, kind: str, tasks: int) -> DataFrame:
 
 
 def join(judged: DataFrame, tasks: int) -> DataFrame:
-    """Make the parts of each unit one, and return what they show together.
+    """Merge the parts of each unit, and return what they show together.
 
     Args:
         judged: what ``judge`` returned.
@@ -181,7 +181,7 @@ def _deal_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
 
 
 def _checked(path: str, rows: Iterable[tuple[str, int, Record]]) -> Iterator[Record]:
-    """Yield the records of rows; a table may have been written, joined and filtered by anybody."""
+    """Yield the records of rows; the user may have written, joined and filtered the table."""
     for _, line, record in rows:
         if said := complaint(record):
             raise ReplayError(f"{path} line {line} {said}")
@@ -223,7 +223,7 @@ def _judge_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
 
 
 def _judge_part(unit: Unit, rows: Iterator[dict[str, Any]]) -> Generator[Row, None, bytes]:
-    """Judge what one node tells of a unit; yield what is found, and return the part as it is then."""
+    """Judge one node's records of a unit; yield what is found, and return the part afterwards."""
     first = next(rows)
     part, more = Part(unit), chain([first], rows)
     if first["place"] == STATE:
@@ -271,7 +271,7 @@ def opened(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[tuple[str, int, int
 
 
 def told(out: Output) -> Iterator[Row]:
-    """Hand on what was found so far."""
+    """Pass on what was found so far."""
     yield from rows_of(deal((("stream", fact["origin"], str(fact["stream"])), fact) for fact in out.facts))
     for finding in out.findings:
         yield found_row("finding", (asdict(finding.violation), finding.dues))
@@ -313,7 +313,7 @@ def results(out: Output) -> Iterator[Row]:
 
 
 class Found:
-    """What all judges found, as Spark has it, and on the driver what every verdict needs.
+    """The findings of all judges, in Spark, and on the driver what every verdict needs.
 
     Args:
         rows: everything of kind ``found``; the caller keeps it in Spark's cache.
@@ -440,7 +440,7 @@ def judge_dealt(
 
 @contextmanager
 def judging() -> Iterator[list[DataFrame]]:
-    """Yield a list for the tables that stay in Spark's cache until the judges are done. What fails says why in words.
+    """Yield a list for the tables that stay in Spark's cache until the judges are done. Errors are explained in words.
 
     Raises:
         ReplayError: what ``explain`` makes of an error.
@@ -536,7 +536,7 @@ def _gather(found: DataFrame) -> list[Any]:
     unit = f.col("unit")
     total = f.sum(f.when(unit.startswith("number "), f.col("n")))
     value = f.when(unit == "begin", f.min("n")).when(unit == "end", f.max("n")).otherwise(total)
-    # Rows that say the same are one, and how often it was said counts for what is added up. Findings stay in Spark.
+    # Equal rows become one; how often a row occurred counts where values are added up. Findings stay in Spark.
     data = f.when(unit != "finding", f.col("data")).alias("data")
     return found.groupBy("unit", data).agg(value.alias("n"), f.count("*").alias("times")).collect()
 

@@ -1,8 +1,8 @@
 """Session logs as a table of Spark: which files there are to read, as ``listing.py`` lists them.
 
-Files of this machine, or mounted on all that work, are read by Python's workers, who are given their names as bytes.
-Java would change names that its locale does not have, takes brackets for patterns and passes over names that begin with
-``_`` or ``.``. So only what has a scheme of its own (``s3a://``, ``hdfs://``) is read by Spark.
+Python's workers read files of this machine, or mounted on every machine, and get their names as bytes. Java would
+change names that its locale cannot represent, treats brackets as patterns and skips names that begin with ``_`` or
+``.``. So Spark itself reads only paths with a scheme of their own (``s3a://``, ``hdfs://``).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FILES: Final = "name binary, size bigint, content binary"
-"""A file to read: its name, its size when it was listed, and all of it, or nothing if a worker opens it."""
+"""A file to read: its name, its size when it was listed, and its content, or nothing if a worker opens it."""
 TASK_BYTES: Final = 16 << 20
 """Bytes of files that one task reads: a few seconds' work, or one large segment."""
 _SPECIAL: Final = re.compile(r"([\[\]{}*?\\])")
-"""What Spark takes for a pattern in the name of a file."""
+"""Characters that make Spark treat a name as a pattern."""
 _HIDDEN: Final = ("_", ".")
 """Spark passes over files and directories whose names begin with one of these."""
 
@@ -145,7 +145,7 @@ def _names_by_hadoop(spark: SparkSession, path: str) -> Iterable[tuple[str, int,
 
 
 def _names_by_spark(spark: SparkSession, path: str) -> Iterable[tuple[str, int, bool]]:
-    """Do the same over Spark Connect, which has no other way: what Spark passes over is not known then."""
+    """Do the same over Spark Connect, which offers no other way; it cannot tell what Spark passes over."""
     from pyspark.errors import AnalysisException
 
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
@@ -160,7 +160,7 @@ def _names_by_spark(spark: SparkSession, path: str) -> Iterable[tuple[str, int, 
 
 
 def name_of(path: str) -> str:
-    """Return how Spark calls a file of this machine.
+    """Return Spark's name for a file of this machine.
 
     Raises:
         ReplayError: it has characters that Spark, or the Java that it runs on, reads as something else.

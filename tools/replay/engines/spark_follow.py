@@ -40,10 +40,10 @@ _PIECE: Final = "upto="
 Finish = Callable[[Verdict, Iterable[Violation]], None]
 Tell = Callable[[Violation, Timeline], None]
 Identity = tuple[object, ...]
-"""What makes two findings the same."""
+"""Two findings that agree in these are the same."""
 
 TRIGGER: Final = "500 milliseconds"
-"""Between two looks for new records: a batch costs more than that."""
+"""Interval between two looks for new records: a batch takes longer than that."""
 
 
 def follow_spark(
@@ -56,17 +56,17 @@ def follow_spark(
     stop: Event | None = None,
     finish: Finish | None = None,
 ) -> Verdict:
-    """Tell violations as they turn up in growing logs; return the verdict, as ``replay`` gives it of the same logs.
+    """Report violations as they turn up in growing logs; return the verdict that ``replay`` gives of the same logs.
 
     Args:
         spark: the Spark session.
         paths: directories with logs (searched in depth; they may be empty as yet), or single segments; all workers see
             them by these names.
-        tell: called once with each violation, and with how nodes are called; of those of one check that are true at a
-            time, with the first ones (``FIRST_OF_EACH``).
-        until_idle_s: return when nothing was written for so many seconds; None: only ``stop`` ends it.
+        tell: called once with each violation, and with the names of nodes; when many violations of one check are found
+            at a time, with the first ones (``FIRST_OF_EACH``).
+        until_idle_s: return when nothing was written for this many seconds; None: only ``stop`` ends it.
         checkpoint: a directory for what was judged so far, which all workers see, to go on from there after a restart;
-            what was told just before a crash is told again. None: begin anew each time.
+            what was reported just before a crash is reported again. None: start from scratch each time.
         stop: ends it when it is set.
         finish: as of ``replay_spark``.
 
@@ -133,12 +133,12 @@ class Kept:
             self._save()
 
     def begin_anew(self) -> None:
-        """Drop what was judged, but not what was told; forget nothing from now on."""
+        """Drop what was judged, but not what was reported; forget nothing from now on."""
         self._begin(forgets=False)
         self._save()
 
     def _begin(self, *, forgets: bool) -> None:
-        # What an earlier version left, of which the number is not known, is not taken for ours.
+        # What an earlier version left, with an unknown number, is not taken for ours.
         there = [int(path.name) for path in self._path.iterdir() if path.name.isdecimal()]
         self._generation = 1 + max([self._generation, *there])
         self.forgets = forgets
@@ -162,7 +162,7 @@ class Kept:
         return self._path / str(self._told) / "told"
 
     def told(self) -> set[Identity]:
-        """Which violations were told."""
+        """The violations that were reported."""
         return load(self._told_before, set) or set()
 
     def save_told(self, told: set[Identity]) -> None:
@@ -185,9 +185,9 @@ class Kept:
         return max((int(path.parent.name.removeprefix(_PIECE)) for path in whole), default=-1)
 
     def drop(self, batch: int) -> None:
-        """Remove the pieces that nobody needs when this batch is there; that of the next one may be in the making.
+        """Remove the pieces that this batch makes obsolete; the next batch may be writing its own already.
 
-        A crash may make Spark begin again behind the one before it.
+        After a crash Spark may begin again behind the batch before this one.
         """
         needed = {*pieces_of(batch), *pieces_of(batch - 1)}
         for path in self.judged.glob(f"{_PIECE}*"):
@@ -223,7 +223,7 @@ class Stream:
         self._asked: Future[None] | None = None
         self._query = self._start()
         self._looked = -1
-        # What the last look found and nobody was told, by identity, and how nodes are called.
+        # What the last look found and has not reported, by identity, and the names of nodes.
         self._suspects: dict[Identity, Violation] = {}
         self._timeline = Timeline()
 
@@ -234,7 +234,7 @@ class Stream:
         return writer.trigger(processingTime=TRIGGER).start()
 
     def stop(self) -> None:
-        """End the query. A Spark that is gone, or that a second Ctrl-C cut off, hides no reason for that."""
+        """End the query. An error of a Spark that is gone, or that a second Ctrl-C cut off, must not hide the cause."""
         with suppress(*gone()):
             self._query.stop()
         self._asking.shutdown()
@@ -282,7 +282,7 @@ class Stream:
         Raises:
             ReplayError: a log is damaged.
         """
-        # The next batch may have looked at the logs already, the one behind it has not.
+        # The next batch may have looked at the logs already; the one after it has not.
         enough = self._begun + 2
         self._await(lambda: self._done >= enough)
 
@@ -299,10 +299,10 @@ class Stream:
                     self._progress.wait()
             if asked.done():
                 self._asked = None
-                # What was asked earlier is true of an earlier moment.
+                # An answer to an earlier request holds for an earlier moment.
                 if self._answers(asked) and asked is mine:
                     break
-        # Here, and not where batches are judged: nothing is read that is removed meanwhile.
+        # Here, and not where batches are judged: nothing that is read is removed meanwhile.
         self._kept.drop(self._last)
 
     def _wake(self, _: object) -> None:
@@ -310,7 +310,7 @@ class Stream:
             self._progress.notify_all()
 
     def _answers(self, asked: Future[None]) -> bool:
-        """Whether nothing was left to judge; if all has to be judged anew, that has begun."""
+        """Whether nothing was left to judge; if all has to be judged again, that has begun."""
         try:
             asked.result()
         except Exception:
@@ -326,9 +326,9 @@ class Stream:
         return True
 
     def tell(self, tell: Tell) -> None:
-        """Tell the violations that two looks have found, the second one after all was read that the first one missed.
+        """Report the violations that two looks have found, the second after reading everything that the first missed.
 
-        One end's log may have been read before the other's: what was sent in between seems forged.
+        One end's log may have been read before the other's: then what was sent in between seems forged.
         """
         suspects, last = self._suspects, self._last
         if self._looked == last:
@@ -345,7 +345,7 @@ class Stream:
         self.fresh = bool(self._suspects)
 
     def _look(self, last: int) -> None:
-        """See what is true after a batch."""
+        """Judge what holds after a batch."""
         rows = self._found(last).persist()
         try:
             found, verdict = Found(rows), Verdict()
@@ -365,7 +365,7 @@ class Stream:
         self._expected = list_growing(self._paths, ())
 
     def conclude(self, finish: Finish | None) -> Verdict:
-        """Return what ``replay`` says of the logs as far as they were read.
+        """Return the verdict that ``replay`` gives of the logs as far as they were read.
 
         Args:
             finish: as of ``replay_spark``.

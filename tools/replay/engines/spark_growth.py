@@ -1,6 +1,6 @@
 """Segments that grow, as a streaming source of Spark: which ones have more than before, and how much.
 
-The source reads no records: whoever judges a segment reads it on from where it was, up to the size that is told here.
+The source reads no records: the judge of a segment reads on from where it was, up to the size that this source gives.
 So a batch that Spark runs once more after a crash finds the same.
 """
 
@@ -50,7 +50,7 @@ class GrowthSource(DataSource):
         return GROWN
 
     def simpleStreamReader(self, schema: StructType) -> GrowthReader:  # noqa: ARG002, N802 - as Spark calls it
-        """Return what looks at the paths."""
+        """Return the reader that watches the paths."""
         return GrowthReader([Path(path) for path in json.loads(self.options["paths"])])
 
 
@@ -75,7 +75,7 @@ class GrowthReader(SimpleDataSourceStreamReader):
         Raises:
             ReplayError: a path does not exist, or a log is one that does not grow.
         """
-        # Sizes are asked for when all names are known: a segment that has a next one is complete by then.
+        # Sizes are read after all names are known: a segment that has a next one is complete by then.
         listing = list_growing(self._paths, self._known)
         self._known = {path for path, _ in listing.logs}
         sizes = {path: size_bytes(Path(path)) for path in sorted(map(there, self._known))}

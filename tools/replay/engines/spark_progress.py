@@ -1,4 +1,4 @@
-"""How far Spark is with what a replay has asked of it, told in words while it works."""
+"""Reports Spark's progress in words while it works."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOK_S: Final = 0.5
-"""Between two looks: soon enough for a person."""
+"""Interval between two looks: soon enough for a person."""
 
 
 @contextmanager
 def telling(spark: SparkSession, say: Callable[[str], None]) -> Iterator[None]:
-    """Tell how far Spark is until the block is left; a Spark that runs elsewhere does not say it.
+    """Report Spark's progress until the block is left; a Spark that runs elsewhere gives none.
 
     Args:
         spark: the Spark session.
-        say: takes it, in another thread.
+        say: gets it, in another thread.
     """
     if is_remote():
         yield

@@ -1,4 +1,4 @@
-"""Opening Spark for a replay: on this machine with what suits it, or as whoever runs Spark has set it up."""
+"""Opening Spark for a replay: on this machine with suitable settings, or as the user's environment configures it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONNECT: Final = "sc://"
-"""How the address of a Spark that runs elsewhere, and is spoken to by Spark Connect, begins."""
+"""How the address of a remote Spark begins that is reached by Spark Connect."""
 _CONFIGURED: Final = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_REMOTE")
-"""Where one of these is set somebody has chosen Spark's settings; spark-submit sets the first."""
+"""Where one of these is set, Spark's settings are already chosen; spark-submit sets the first."""
 _QUIET: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -71,12 +71,12 @@ def open_spark(master: str | None) -> SparkSession:
 
 
 def gone() -> tuple[type[Exception], type[ConnectionError]]:
-    """What is raised when the virtual machine is gone: by py4j, which PySpark brings along, or by its sockets."""
+    """The errors raised when the virtual machine is gone: by py4j, which PySpark brings along, or by its sockets."""
     return importlib.import_module("py4j.protocol").Py4JError, ConnectionError
 
 
 def settings_for(master: str | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what a new Spark session is told.
+    """Return the settings of a new Spark session.
 
     Args:
         master: as of ``open_spark``.

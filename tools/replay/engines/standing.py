@@ -1,4 +1,4 @@
-"""What is kept of a segment, a session or a stream between two batches of a stream, and how it goes on from there.
+"""What is kept of a segment, a session or a stream between two batches, and how it goes on from there.
 
 All of it can be frozen (``checkpoint.py``), so it lives wherever Spark runs the next batch.
 """
@@ -29,7 +29,7 @@ class Growing:
         self._size_bytes = 0
 
     def grow(self, path: str, size: int) -> Iterator[tuple[Unit, Record]]:
-        """Yield the records that are new, with whom they go to.
+        """Yield the new records with their units.
 
         Args:
             path: its file, which may have been renamed.
@@ -45,11 +45,11 @@ class Growing:
         return self._journal.read(self._tail.read(size))
 
     def now(self) -> Output:
-        """Return what is true for now beside its records: nothing."""
+        """Return what holds for now beside its records: nothing."""
         return Output()
 
     def parts(self) -> Iterator[tuple[str, object]]:
-        """Yield what Spark's driver has to know of it as a whole."""
+        """Yield what Spark's driver needs to know of it as a whole."""
         torn = self._tail.is_torn(self._size_bytes)
         yield "file", Read(self._journal.path, self._journal.records, torn)
         segment = self._journal.segment()
@@ -88,11 +88,11 @@ class Standing:
             self._judge.see(record)
 
     def parts(self) -> Iterator[tuple[str, object]]:
-        """Yield what Spark's driver has to know of it as a whole, beside what was found."""
+        """Yield what Spark's driver needs to know of it as a whole, beside what was found."""
         yield from ()
 
     def now(self) -> Output:
-        """Return what is true for now; more records may follow."""
+        """Return what holds for now; more records may follow."""
         with self.out.aside() as now:
             self._judge.finish()
         return now

@@ -1,7 +1,7 @@
-"""Judges what a segment tells while it is read, as far as nothing that comes before it is in another one.
+"""Judges a segment while it is read, as far as nothing that comes before it is in another segment.
 
-What does not travel to a judge elsewhere costs much less. A node's first segment has nothing before it, and a session
-begins where it opens. Later segments go on with the parts that are left at the end of this one.
+A record that stays here costs much less than one that travels to a judge elsewhere. A node's first segment has nothing
+before it, and a session begins where it opens. Later segments go on with the parts that this one leaves.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from triack.tools.replay.judges.journal import Journal, Unit, units_of
 from triack.tools.replay.judges.parting import Part
 
 BLOCK_RECORDS: Final = 512
-"""Records that are read, and then judged: one judge after the other is faster than all of them in turns. Of more than
-these the processor's cache loses the first ones before the last judge looks at them."""
+"""Records that are read and then judged together: running one judge after the other is faster than taking turns. With
+more records than this the processor's cache drops the first ones before the last judge looks at them."""
 
 
 class AtOnce:
@@ -37,7 +37,7 @@ class AtOnce:
         self._begins = False
 
     def read(self, records: Iterable[Record]) -> Iterator[tuple[Unit, Record]]:
-        """Judge records; yield those that cannot be judged here, with whom they go to.
+        """Judge records; yield those that cannot be judged here, with their units.
 
         Raises:
             DisorderError: they are not those of one start of one node in their order, and are to be judged elsewhere.
@@ -58,8 +58,8 @@ class AtOnce:
             part.until = last["incarnation"], last["n"]
 
     def _deal(self, block: list[Record], piles: dict[Unit, list[Record]]) -> Iterator[tuple[Unit, Record]]:
-        """Put records on the piles of those who judge them here; yield the others."""
-        # Whose the records are that are alike in all that decides it, and their piles.
+        """Put records on the piles of the units that are judged here; yield the others."""
+        # Units and piles of records, by the fields that decide both.
         ways: dict[tuple[object, ...], list[tuple[Unit, list[Record] | None]]] = {}
         for record in block:
             get = record.get
@@ -104,7 +104,7 @@ class AtOnce:
                 else:
                     yield from ((stream, fact) for fact in facts)
         for unit, pile in piles.items():
-            # Of records that are alike in that, a fact was put behind the record that it follows from.
+            # Of records that are alike in these fields, a fact was put behind the record that it follows from.
             self.parts[unit][1].see(sorted(pile, key=itemgetter("n")) if unit in told else pile)
 
     def _may_begin(self, unit: Unit, record: Record) -> bool:

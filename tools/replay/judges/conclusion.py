@@ -20,7 +20,7 @@ from triack.tools.replay.report.report_tables import fill_tables
 
 
 class Read(NamedTuple):
-    """What an engine tells of a file.
+    """What an engine reports of a file.
 
     Attributes:
         path: the file, as it was listed.
@@ -36,7 +36,7 @@ class Read(NamedTuple):
 
 
 class World:
-    """What is known of all nodes and sessions, for findings that depend on it.
+    """Facts about all nodes and sessions, for findings that depend on them.
 
     Args:
         lives: all starts of nodes.
@@ -76,7 +76,7 @@ class World:
         }
 
     def holds(self, due: Due) -> bool:
-        """Whether what a finding depends on is true, as far as the logs go that there are."""
+        """Whether what a finding depends on holds, as far as the existing logs show."""
         return self._holds[due.kind](due)
 
     def lacking(self, due: Due) -> set[Start]:
@@ -111,7 +111,7 @@ class World:
         return False
 
     def _closed_ns(self, opening: Opening) -> int:
-        # A damaged line may name a start of which there is nothing else.
+        # A damaged line may name a start that appears nowhere else.
         life = self.lives.get((opening.node, opening.incarnation))
         return opening.closed_ns or (life.end_ns if life else opening.opened_ns)
 
@@ -140,7 +140,7 @@ class World:
         return False
 
     def _awake(self, due: Due) -> bool:
-        """Whether the node had the time that a limit allows, beside what it stood still and needs to catch up."""
+        """Whether the node had the time that a limit allows, apart from standing still and catching up afterwards."""
         life = self.lives.get((due.node, due.incarnation))
         if life is None or not life.stood:
             return True
@@ -183,7 +183,7 @@ def decide(findings: Iterable[Finding], world: World) -> list[Violation]:
 
 
 def _held(finding: Finding, world: World) -> Iterator[Violation]:
-    """Yield what becomes of a finding: it, or the starts whose logs may lack what explains it, or nothing."""
+    """Yield the outcome of a finding: itself, the starts whose logs may lack its explanation, or nothing."""
     failing = {due.kind for due in finding.dues if not world.holds(due)}
     if failing - {"awake", "powered"}:
         return
@@ -208,13 +208,13 @@ def place(violations: list[Violation], segments: Iterable[Segment]) -> None:
 
 
 def missing_logs(world: World) -> list[str]:
-    """Say which logs are missing: of peers, and of starts of nodes of which there are others."""
+    """Name the missing logs: of peers, and of starts of nodes that have logs of other starts."""
     missing = sorted({opening.peer for opening in world.openings} - world.nodes - {""})
     return [f"node {peer}" for peer in missing] + world.starts.missing()
 
 
 def cut_logs(world: World, lacking: Iterable[Start]) -> list[str]:
-    """Say which logs lack their end, as others show, or may lack what would explain something that seems broken.
+    """Name the logs that lack their end, as others show, or that may lack what would explain an apparent violation.
 
     Args:
         world: what is known.
@@ -232,7 +232,7 @@ def cut_logs(world: World, lacking: Iterable[Start]) -> list[str]:
 
 
 def unfinished_logs(world: World) -> list[str]:
-    """Return the nodes whose last start does not end with their stop: what came behind is not known."""
+    """Return the nodes whose last start does not end with their stop: what followed is unknown."""
     last = {node: world.lives[(node, incarnation)] for node, incarnation in sorted(world.lives)}
     return sorted(node for node, life in last.items() if not life.stopped)
 
@@ -291,12 +291,12 @@ def summarize(verdict: Verdict, world: World, numbers: dict[str, int], series: d
 
 
 def cover(verdict: Verdict, listing: Listing, read: Iterable[Read]) -> None:
-    """Fill in what was read, and what was not: of all that was listed, nothing is left out.
+    """Fill in what was read and what was not: every listed file is in one of the two.
 
     Args:
         verdict: gets it.
-        listing: what there was to read.
-        read: what an engine has told of each file.
+        listing: the listed files.
+        read: an engine's report of each file.
     """
     told = {it.path: it for it in read}
     unread = dict(listing.unread)

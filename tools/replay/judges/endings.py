@@ -1,13 +1,13 @@
 """Which logs may lack their end, and how much of a node's deeds is known all the same.
 
-A log ends with ``node_stopped``, or its process was killed. Then nothing is missing that the process acted upon, as
+A log ends with ``node_stopped``, or its process was killed. A killed process loses no record that it acted upon, as
 records reach the operating system first. But a loss of power takes what the system had not written yet, and a log may
 be cut when it is copied. So the log of a start that did not stop is whole only if the next start says that the machine
 has run on since, and that its store knows of no more records.
 
-What such a log says is true. What it does not say may have been in its end. A peer's log tells how far it goes for
-certain: when the log shows an effect of something that the peer did, then everything that caused the peer's earlier
-records happened before that, and is in the log.
+What such a log says is true. What it does not say may have been in its end. A peer's log shows how far it is complete:
+when that log shows an effect of something that the peer did, everything that caused the peer's earlier records happened
+before that, and is in the log.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Endings:
     Args:
         lives: all starts of nodes.
         openings: all ends of sessions.
-        starts: knows with which starts of a node a session may have been that no log of the node tells of.
+        starts: knows which starts of a node a session may have been with that no log of the node mentions.
     """
 
     def __init__(self, lives: Mapping[Start, Life], openings: Iterable[Opening], starts: Starts) -> None:
@@ -77,7 +77,7 @@ class Endings:
         return after is not None and life.boot != "" and life.boot == after.boot and after.known <= life.last_n
 
     def known_of(self, node: str, start: int) -> int:
-        """Return how many records the log of a start had, as the next one knows; 0 if there is no such knowledge."""
+        """Return how many records the log of a start had, as the next start knows; 0 if it does not."""
         after = self._lives.get((node, start + 1))
         return 0 if after is None else after.known
 
@@ -86,7 +86,7 @@ class Endings:
         return [key for key, life in sorted(self._lives.items()) if self.known_of(*key) > life.last_n]
 
     def lacking(self, due: Due) -> set[Start]:
-        """Return the starts whose logs may lack what a due is about, at their ends; none if it does not care."""
+        """Return the starts whose logs may lack what a due is about, at their ends; none if that does not matter."""
         node, starts = due.node, self._open.get(due.node, ())
         if not starts:
             return set()
@@ -108,7 +108,7 @@ class Endings:
         return set()
 
     def lacking_of_session(self, node: str, within: tuple[int, int] | None) -> set[Start]:
-        """Return the starts in which a session may have been that only the peer tells of, and whose ends may lack."""
+        """Return the starts whose logs may lack their end and that a session known only from its peer may be of."""
         first, last = within or (1, EVER)
         return {(node, start) for start in self._open.get(node, ()) if first <= start <= last}
 

@@ -1,7 +1,7 @@
-"""One start of a node as it was written down: read in order, checked as a whole, and dealt out to who judges it.
+"""One start of a node as its log records it: read in order, checked as a whole, and dealt out to its judges.
 
-A record goes to the judge of its session, to that of its stream, or to both; before its first one in a segment each of
-them gets a ``life`` record with the node's settings.
+A record goes to the judge of its session, to that of its stream, or to both. Before its first record in a segment each
+judge gets a ``life`` record with the node's settings.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from triack.tools.replay.log.ranges import Span
 from triack.tools.replay.report.report_charts import Charts
 
 Unit = tuple[str, ...]
-"""Whom a record goes to: ``("session", id)`` or ``("stream", origin, stream)``."""
+"""The judge of a record: ``("session", id)`` or ``("stream", origin, stream)``."""
 RECOVERY: Final = ("node_started", "node_continued", "start_before", "position_recovered", "queued")
-"""With these records a start says what it found on its disk."""
+"""With these records a start reports what it found on its disk."""
 
 SESSION_EVENTS: Final = frozenset(name for name, event in EVENTS.items() if "session" in event.fields)
 STREAM_EVENTS: Final = frozenset(
@@ -28,7 +28,7 @@ STREAM_EVENTS: Final = frozenset(
 
 
 class Segment(NamedTuple):
-    """What a segment of a log is as a whole.
+    """A segment of a log as a whole.
 
     Attributes:
         node, incarnation: whose start it is of.
@@ -40,9 +40,9 @@ class Segment(NamedTuple):
         ready: whether the node said more than what it found on its disk.
         name: of the node, if it begins here.
         records: how many there are.
-        stood: from when to when the node stood still, by the monotonic clock, as it said when it went on.
+        stood: from when to when the node stood still, by the monotonic clock, as it recorded afterwards.
         line: where it begins in its file, from 1.
-        boot: what names the boot of its machine, if it begins here and the system tells.
+        boot: identifies the boot of its machine, if it begins here and the system tells.
         known: how many records the start before had, as this one knows, if it begins here.
     """
 
@@ -97,12 +97,12 @@ class Journal:
         self._met: set[Unit] = set()
 
     def read(self, records: Iterable[Record]) -> Iterator[tuple[Unit, Record]]:
-        """Check the next records as they come, and yield them with whom they go to."""
+        """Check the next records as they come, and yield them with their units."""
         for record in records:
             yield from self.see(record)
 
     def see(self, record: Record) -> list[tuple[Unit, Record]]:
-        """Check the next record, and return with whom it goes to: what they want to have before it, and it."""
+        """Check the next record; return it for each of its units, behind a ``life`` record if the unit needs one."""
         self.note(record)
         parts: list[tuple[Unit, Record]] = []
         for unit in units_of(record):
@@ -113,7 +113,7 @@ class Journal:
         return parts
 
     def note(self, record: Record) -> None:
-        """Check the next record, without asking to whom it goes."""
+        """Check the next record, without finding its units."""
         self._check(record)
         self._charts.see(record)
 
@@ -122,7 +122,7 @@ class Journal:
         return unit in self._met
 
     def meet(self, unit: Unit, record: Record) -> Record | None:
-        """Return what a unit wants to have before this record of its own; None if it had one of the segment before."""
+        """Return what a unit needs before this record of its own; None if it had an earlier one of the segment."""
         if unit in self._met:
             return None
         self._met.add(unit)
@@ -205,7 +205,7 @@ class Journal:
 
 
 def units_of(record: Record) -> list[Unit]:
-    """Return who judges a record."""
+    """Return the judges of a record."""
     event = record["event"]
     units: list[Unit] = [("session", record["session"])] if event in SESSION_EVENTS else []
     if event in STREAM_EVENTS and record.get("stream") is not None:
@@ -223,7 +223,7 @@ def join_segments(segments: list[Segment], out: Output) -> list[Life]:
     """Check that segments make whole starts of nodes, and return these starts.
 
     Raises:
-        ReplayError: two of them are one, as a copy is, or what ``triack log compact`` made of a log.
+        ReplayError: two of them are the same segment: a copy, or a log and its output of ``triack log compact``.
     """
     lives: dict[tuple[str, int], list[Segment]] = {}
     for segment in sorted(segments, key=lambda it: (it.node, it.incarnation, it.first_n)):

@@ -2,7 +2,7 @@
 
 Records are dealt out to units, one for each session and one for each stream. What a session finds out about the packets
 of a stream goes to that stream as facts. Within a unit the records of each node come in its order, and a fact behind
-the record that it follows from; of two nodes it does not matter whose come first. Nothing else is asked of an engine.
+the record that it follows from; the order between two nodes does not matter. An engine has no other duty.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UnitJudge = SessionJudge | StreamJudge
 
 
 def order_of(record: Record) -> tuple[str, int, int, bool, bool]:
-    """What sorts the records of a unit: by node and serial; a life comes before its record, a fact behind it."""
+    """The sort key of a unit's records: node and serial; a life comes before its record, a fact after it."""
     event = record["event"]
     return record["node"], record["incarnation"], record["n"], event != "life", event[0] == "~"
 
@@ -42,12 +42,12 @@ def judge_unit(unit: Unit, records: Iterable[Record], out: Output) -> None:
 
 
 class Judge:
-    """Judges each record as it comes; says what is true for now as often as is wished.
+    """Judges each record as it comes; reports what holds for now as often as desired.
 
     Args:
         engine: what the verdict is to call it.
-        forgets: whether sessions are forgotten some time after their end, and what is settled in streams, which bounds
-            the memory and what it costs to say what is true for now.
+        forgets: whether to forget sessions some time after their end, and what is settled in streams. This bounds the
+            memory and the cost of reporting what holds for now.
     """
 
     def __init__(self, engine: str = "local", *, forgets: bool = False) -> None:
@@ -56,10 +56,10 @@ class Judge:
         # What is found by single records.
         self._out = Output()
         self._units: dict[Unit, UnitJudge] = {}
-        # What is true of units for now, and which ones have had records since.
+        # What holds for units for now, and which ones have had records since.
         self._ended: dict[Unit, Output] = {}
         self._touched: set[Unit] = set()
-        # Sessions that are forgotten, and the latest start of their nodes then; what was true of them.
+        # Sessions that are forgotten, and the latest start of their nodes then; what held for them.
         self._over: dict[Unit, dict[str, int]] = {}
         self._past = Output()
         self._journals: list[Journal] = []
@@ -69,7 +69,7 @@ class Judge:
 
     @property
     def segments(self) -> list[Segment]:
-        """What was read, as wholes."""
+        """The segments that were read."""
         return [segment for journal in self._journals if (segment := journal.segment()) is not None]
 
     def begin(self, path: str, line: int = 1) -> Journal:
@@ -132,7 +132,7 @@ class Judge:
         self._touched.add(unit)
 
     def _see_late(self, unit: Unit, record: Record) -> None:
-        """A node that has started again gives up what came of an old connect; nothing else is said of what is over."""
+        """A restarted node gives up what an old connect left; nothing else is logged of an ended session."""
         was_killed = record["incarnation"] > self._over[unit].get(record["node"], record["incarnation"])
         if record["event"] != "life" and not (was_killed and record["event"] == "session_closed"):
             raise DisorderError
@@ -145,7 +145,7 @@ class Judge:
         facts.clear()
 
     def _end(self) -> list[Output]:
-        """Return what was found, and what is true of each unit for now."""
+        """Return what was found, and what holds for each unit for now."""
         for unit in self._touched:
             with self._out.aside() as now:
                 self._units[unit].finish()
@@ -156,7 +156,7 @@ class Judge:
         return [self._out, self._past, *self._ended.values()]
 
     def _forget(self) -> None:
-        """Keep of sessions that are over only what was found."""
+        """Keep only the findings of sessions that are over."""
         judges = [(unit, judge) for unit, judge in self._units.items() if isinstance(judge, SessionJudge)]
         for unit, judge in judges:
             if judge.is_over(self._clocks):

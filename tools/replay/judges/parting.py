@@ -1,7 +1,7 @@
-"""A session or a stream judged in parts, one for each node that tells of it, which are one again at the end.
+"""A session or a stream judged in parts, one for each node that mentions it; the parts are merged at the end.
 
-What a judge makes of a record depends on what the same node said before, and on nothing else: so the parts of a giant
-session or stream are judged side by side. What both ends show together is looked at when the parts are one.
+What a judge makes of a record depends only on what the same node said before: so the parts of a giant session or stream
+are judged in parallel. What both ends show together is judged after the merge.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from triack.tools.replay.judges.stream_judge import StreamJudge
 
 
 class Part:
-    """What one node tells of a session or a stream.
+    """One node's part of a session or a stream.
 
     Args:
         unit: which one.
 
     Attributes:
-        out: what was found, and was not handed on yet.
-        judge: whom the node's records are shown to, in its order.
+        out: what was found, and was not passed on yet.
+        judge: gets the node's records, in its order.
         until: the start and the serial up to which there can be no more records.
     """
 
@@ -41,7 +41,7 @@ class Part:
             see(record)
 
     def join(self, other: Part) -> None:
-        """Take over what another node tells of the same unit; nodes are joined by their ids, in order."""
+        """Merge another node's part of the same unit; nodes are joined by their ids, in order."""
         mine, others = self.judge, other.judge
         if isinstance(mine, SessionJudge):
             assert isinstance(others, SessionJudge)

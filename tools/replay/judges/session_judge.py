@@ -1,8 +1,8 @@
 """What one session promises, at both of its ends: the window, the acks and their timing, its begin and its end.
 
-Fed with all records of the session, each node's in its order. Arrivals and
-acks are compared with what the other end says when all has been seen. It tells streams which packets an ack freed,
-which were store-acked, and what the session carried when it ended.
+Fed with all records of the session, each node's in its order. When all records are in, it compares arrivals and acks
+with what the other end says. It tells streams which packets an ack freed, which were store-acked, and what the session
+carried when it ended.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ QUIET_AFTER_END: Final = (
     "session_opened", "packet_sent", "packet_received", "ack_received", "store_ack_received", "ping_sent",
     "path_size", "window_changed", "probe_received", "probe_answered", "piece_received",
 )  # fmt: skip
-"""What only a session that is not over does; its last acks may leave with the goodbye."""
+"""Only a session that is not over does these; its last acks may leave with the goodbye."""
 OVER_NS: Final = 60_000_000_000
 """Whatever was on its way when a session ended has arrived after a minute, or never will."""
 ACK_RANGES_MAX: Final = 64
-"""An ack has room for so many ranges (``session/protocol/frames.py``); one that has as many may leave out later
+"""The most ranges that an ack has room for (``session/protocol/frames.py``); one with this many may leave out later
 ones."""
 FREE_MAX: Final = 1_024
-"""Times in which a session had nothing to do; of a session with more of them the last ones are known."""
+"""Periods in which a session had nothing to do; of a session with more of them the last ones are known."""
 ACK_EVENTS: Final = {"ack": "ack", "store_ack": "store ack"}
 _NOT_RECEIVED: Final = "acknowledged but not received before"
 
 
 class Given:
-    """Acks of one kind that an end gave: what they cover, and how far."""
+    """The acks of one kind that an end sent: what they cover, and how far."""
 
     __slots__ = ("covered", "cumulative")
 
@@ -53,7 +53,7 @@ class Given:
 
     def take(self, record: Record) -> list[Span]:
         """Note an ack and return what it newly covers."""
-        # What it covered before, it covers.
+        # An ack covers all that earlier ones covered.
         news = self.covered.put(self.cumulative + 1, record["cumulative"])
         for first, last in record["ranges"]:
             news += self.covered.put(first, last)
@@ -106,11 +106,11 @@ class End:
         self.gave = Moments()
         self.got = {"ack": Moments(), "store_ack": Moments()}
         self.last_n = 0
-        # From when to when nothing was unacknowledged, of the longer times; the last one goes on while its end is 0.
+        # The longer periods in which nothing was unacknowledged; the last one goes on while its end is 0.
         self.free: list[Span] = []
         # Which streams it carries, by origin and stream.
         self.streams: set[tuple[str, int]] = set()
-        # And which ones it brings, while it is known when its store acks are due.
+        # Which streams it brings, while it is known when its store acks are due.
         self.takes: set[tuple[str, int]] | None = set()
         self.acked = RangeSet()
         self.stored = RangeSet()
@@ -139,14 +139,14 @@ class End:
                 del self.free[:-FREE_MAX]
 
     def pairs_to(self, other: End) -> list[Pair]:
-        """Return what left this end and came to the other one, in order: packets and acks."""
+        """Return what left this end and arrived at the other one, in order: packets and acks."""
         acks = pairs_of(self.gave, other.got["ack"])
         return sorted([*pairs_of(self.sent_at, other.received_at), *acks])
 
     def reached(self, other: End) -> int:
-        """Return the serial of the last record of this end of which the other one shows an effect; 0 if of none.
+        """Return the serial of the last record of this end whose effect the other end shows; 0 if there is none.
 
-        What has left for the first time behind a record shows that the peer wrote later than that; so does an ack.
+        It shows an effect of a record if it has a packet that first left with that record or later, or an ack.
         """
         sent = self.sent_at.sorted().before(other.received.last)
         top = other.acked.lasts[-1] if other.acked else 0
@@ -157,7 +157,7 @@ class End:
     def waits(self) -> bool:
         """Whether it is not idle: it awaits an ack or a store ack, or is to give one.
 
-        What an order ack has freed seems to wait for ever.
+        Packets that an order ack has freed still count as waiting.
         """
         return bool(self.unacked or self.store_silence.waiting or self.quiet.owed)
 
@@ -175,7 +175,7 @@ class SessionJudge(SessionReporter):
         end = self.ends.get(node)
         if end is None:
             end = self._new_end(record["incarnation"])
-            # By node, and not by who was heard first: engines hear them in different orders.
+            # By node, not by order of arrival, which differs between engines.
             self.ends = dict(sorted([*self.ends.items(), (node, end)]))
         if event != "life":
             end.last_n = record["n"]
@@ -183,7 +183,7 @@ class SessionJudge(SessionReporter):
                 end.first = record
             if record["incarnation"] != end.incarnation:
                 if event == "session_closed":
-                    # A copy of an old connect that came late, and was given up.
+                    # A late copy of an old connect, which the node gave up.
                     return
                 if end.opened is not None:
                     evidence = f"{event} in start {record['incarnation']}, begun in an earlier one"
@@ -225,7 +225,7 @@ class SessionJudge(SessionReporter):
         if record["reason"] not in CLOSE_REASONS:
             self._report(record, "silent_end", f"unknown reason {record['reason']!r}")
         if end.opened is None:
-            # It gave up connecting; a copy of its connect may come late, and open it all the same.
+            # It gave up connecting; a late copy of its connect may open the session all the same.
             return
         if end.closed is not None:
             self._report(record, "silent_end", "closed again")
@@ -258,7 +258,7 @@ class SessionJudge(SessionReporter):
             self._report(record, "ack_timeout", said)
 
     def _tell_streams(self, end: End, record: Record) -> None:
-        """Tell each stream that this end sent packets of why the session is over."""
+        """Tell each stream whose packets this end sent why the session is over."""
         assert end.opened is not None
         for origin, stream in sorted(end.streams):
             peer, reason = end.opened["peer"], record["reason"]
@@ -527,7 +527,7 @@ class SessionJudge(SessionReporter):
         self.ends = dict(sorted({**self.ends, **other.ends}.items()))
 
     def is_over(self, heard: Mapping[str, tuple[int, int]]) -> bool:
-        """Whether nothing more can come of it, or only long after its end.
+        """Whether no more of its records can come, or only long after its end.
 
         Args:
             heard: node -> the start and the time of its last record of all.
@@ -602,16 +602,16 @@ class SessionJudge(SessionReporter):
                     self._report(opened, "ack_from_nowhere", evidence, *dues, number=low, last=high)
 
     def _told(self, record: Record, other: End | None) -> tuple[Due, ...]:
-        """What must be true before something is missed that the other end did before a record, which names it."""
+        """The dues before something counts as missing that the other end did before a record, which names that end."""
         peer = record["peer"]
         if other is not None and other.first is not None and other.first["event"] != "session_closed":
             at = record["node"], record["incarnation"], record["n"]
             return (Due("seen", peer, other.incarnation, *at),)
-        # All that its node says of the session, if anything, is that it gave up a late connect.
+        # If its node mentions the session at all, it only says that it gave up a late connect.
         return (Due("told", peer, peer=self._session),)
 
     def _judge_idle(self, end: End, other: End | None) -> None:
-        """An end that has something unacknowledged can only have heard that the other one was idle."""
+        """An end with something unacknowledged can close as idle only after hearing that the other end was idle."""
         closed = end.closed
         if closed is None or closed["reason"] != "idle" or not end.unacked:
             return
@@ -620,7 +620,7 @@ class SessionJudge(SessionReporter):
             self._report(closed, "claims", evidence, *self._told(closed, other))
 
     def _judge_silence(self, end: End, other: End | None) -> None:
-        """An end that hears nothing does not wait for ever; which pings of a peer that asks have come is in no log."""
+        """An end that hears nothing must time out; which pings of a peer have arrived is not logged."""
         settings = end.opened
         if settings is None or other is None or other.opened is None:
             return
@@ -643,7 +643,7 @@ class SessionJudge(SessionReporter):
             self._report(settings, "silence", evidence, *dues)
 
     def _judge_clocks(self) -> None:
-        """See that what went to and fro agrees with the clocks of both ends."""
+        """Check that what the ends exchanged agrees with the clocks of both."""
         if len(self.ends) != 2 or not all(end.opened for end in self.ends.values()):  # noqa: PLR2004 - both ends
             return
         for end, other in permutations(self.ends.values()):

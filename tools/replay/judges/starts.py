@@ -1,8 +1,8 @@
-"""Which starts of nodes there are logs of, and what the others may have told.
+"""Which starts of nodes have logs, and which starts may lack one.
 
-Starts count from 1, so a number that is lacking is known, but for those behind the last one: that there was one of
-these only a peer can say, who heard of it in a session that no log of the node tells of. Which start such a session was
-with follows from the sessions before and after it that both ends tell of.
+Starts count from 1, so a gap in their numbers is visible, but not a missing start after the last one: only a peer shows
+that, if it heard of that start in a session that no log of the node mentions. Which start such a session was with
+follows from the sessions before and after it that both ends mention.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Starts:
             by_node[node].append(start)
         self._last = {node: starts[-1] for node, starts in by_node.items()}
         self._lacking = {node: _between([0, *starts]) for node, starts in by_node.items()}
-        # By node and session, of those that only the peer tells of: which starts of the node they may have been with.
+        # By node and session, for sessions that only the peer mentions: the starts of the node they may have been with.
         self._within: dict[tuple[str, str], Span] = {}
-        # Nodes of which a peer heard, perhaps after the last start that there is a log of; and surely so.
+        # Nodes that a peer heard from, perhaps after the last start that has a log; and surely so.
         self._beyond: set[str] = set()
         self._surely_beyond: set[str] = set()
         self._place(sorted(openings, key=lambda it: (it.incarnation, it.opened_ns)))
@@ -57,7 +57,7 @@ class Starts:
                     since = start
 
     def _note(self, peer: str, since: int, until: int, *, heard: bool) -> None:
-        """A session with a start of the peer in this range is told of by nobody else."""
+        """Only its peer mentions a session with a start of the node in this range."""
         if heard and until == EVER:
             self._beyond.add(peer)
             if self.are_given(peer, since, self._last[peer]):
@@ -70,21 +70,21 @@ class Starts:
         return not any(low <= last and high >= first for low, high in self._lacking[node])
 
     def within(self, node: str, session: str) -> Span | None:
-        """Return in which starts of a node a session may have been that only its peer tells of; None if any."""
+        """Return which starts of a node a session known only from its peer may have been in; None if any."""
         return self._within.get((node, session))
 
     def would_tell(self, node: str, session: str) -> bool:
-        """Whether the logs of a node tell of a session that its peer had with it, if it had that session."""
+        """Whether the logs of a node would mention a session that its peer had with it."""
         within = self._within.get((node, session))
         if within is None:
             return node in self._last
         return within[1] != EVER and self.are_given(node, *within)
 
     def missing(self) -> list[str]:
-        """Say which starts of nodes there is no log of."""
+        """Name the starts of nodes that have no log."""
         told = []
         for node in sorted(self._last):
-            # As many as a damaged log says, and nobody reads more than from where to where.
+            # A damaged log may claim very many starts, so they are named as ranges.
             for low, high in self._lacking[node]:
                 told.append(f"{f'start {low}' if low == high else f'starts {low} to {high}'} of node {node}")
             if node in self._surely_beyond:

@@ -1,7 +1,7 @@
 """What one stream promises, over all nodes that its packets pass: nothing lost, repeated, reordered or made up.
 
-Fed with all records of the stream and with what its sessions tell of it, each node's in its order. ``Outgoing`` and
-``Incoming`` judge what one node shows; here is what only several of them do.
+Fed with all records of the stream and with facts from its sessions, each node's in its order. ``Outgoing`` and
+``Incoming`` judge what one node shows; this judges what only several nodes show together.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
 
 LEAVING: Final = ("handed", "settled", "returned", "purged", "expired")
-"""What happens to messages that are in a queue, dead letters among them."""
+"""Events of messages in a queue, dead letters among them."""
 
 
 class StreamJudge(LaneReporter):
@@ -65,7 +65,7 @@ class StreamJudge(LaneReporter):
         self._answered: dict[tuple[str, str], Record] = {}
         # (name, sequence) -> node -> value -> the first record that has it.
         self._said: defaultdict[tuple[str, int], dict[str, dict[object, Record]]] = defaultdict(dict)
-        # All names of a record together, by which most say nothing new.
+        # All names of a record together; most records repeat known ones.
         self._named: set[tuple[str, int, str | None, str | None, str | None]] = set()
         # The sequences that their origin has ended, and the first record of each that its destination has forgotten.
         self._ended: set[int] = set()
@@ -102,7 +102,7 @@ class StreamJudge(LaneReporter):
             self._sender(node).look(record)
 
     def _end_recovery(self, record: Record) -> None:
-        """A start has said what it found when it says anything else."""
+        """A start has reported all that it found once it logs anything else."""
         if record["event"] != "position_recovered" and not (record["event"] == "queued" and record.get("recovered")):
             self._recovering.discard(record["node"])
             self._sender(record["node"]).handle_other(record)
@@ -115,7 +115,7 @@ class StreamJudge(LaneReporter):
             return
         story = self._stories.get(record["sequence"])
         if record["event"] == "stream_ended" and (story is None or not story.queued):
-            # Nothing of it was ever on the disk, so another stream has its number if the process dies now.
+            # Nothing of it was ever on the disk, so another stream gets its number if the process dies now.
             return
         self._named.add(names)
         for name in ("class", "queue", "peer_name"):
@@ -125,7 +125,7 @@ class StreamJudge(LaneReporter):
                     values[record[name]] = record
 
     def _judge_names(self) -> None:
-        """See that all nodes call the stream's class, queue and address the same."""
+        """Check that all nodes have the same class, queue and address for the stream."""
         for (name, sequence), by_node in self._said.items():
             said = [(value, record) for node in sorted(by_node) for value, record in by_node[node].items()]
             for value, record in said[1:]:
@@ -152,13 +152,13 @@ class StreamJudge(LaneReporter):
                 self._recovering.add(node)
             side.handle_life(record)
 
-    # ---- what single records tell
+    # ---- single records
 
     def _story(self, record: Record) -> Story:
         story = self._stories[record["sequence"]]
         cls = record.get("class", TRANSACTIONAL)
         if story.cls != cls:
-            # A stream has one class; if records disagree, the one that promises most.
+            # A stream has one class; if records disagree, take the one with the strongest promises.
             story.cls = max(story.cls, cls, key=CLASS_CODES.__getitem__)
         return story
 
@@ -181,7 +181,7 @@ class StreamJudge(LaneReporter):
         story.removed.append((first, last, count))
         self._removals.append(record)
         if first == last and story.weights.get(first) is None:
-            # It may never have left: then nothing else tells what it holds.
+            # It may never have left: then no other record tells what it holds.
             self._put(story, first, last, count)
         self._sender(record["node"]).handle_removed(record)
 
@@ -256,7 +256,7 @@ class StreamJudge(LaneReporter):
         self._forgotten.setdefault(record["sequence"], record)
         self._receiver(record["node"]).handle_forgotten(record)
 
-    # ---- what sessions tell
+    # ---- facts from sessions
 
     def _on_freed(self, record: Record) -> None:
         if record["event"] == "~stored" and record["class"] == RECOVERABLE and record["node"] == self._origin:
@@ -270,7 +270,7 @@ class StreamJudge(LaneReporter):
     # ---- the whole stream
 
     def join(self, other: StreamJudge) -> None:
-        """Take over what another judge of the stream has seen, of nodes that are behind this one's in order."""
+        """Merge another judge of the stream, of nodes that follow this one's in order."""
         self._senders |= other._senders
         self._receivers |= other._receivers
         self._starts |= other._starts
@@ -308,14 +308,14 @@ class StreamJudge(LaneReporter):
             self._judge_story(sequence, story)
 
     def _judge_ends(self) -> None:
-        """See that nothing was forgotten that its origin had not ended."""
+        """Check that nothing was forgotten that its origin had not ended."""
         for sequence, record in self._forgotten.items():
             if sequence not in self._ended:
                 dues = given(self._origin), *of_origin(self._origin, record)
                 self._at(record, "claims", "forgotten, and its origin has not ended it", sequence, *dues)
 
     def _judge_removals(self) -> None:
-        """See that what was given up holds as many messages as its packets."""
+        """Check that what was given up holds as many messages as its packets."""
         for record in self._removals:
             first, last, count = record["first"], record["last"], record["count"]
             packets, messages = self._stories[record["sequence"]].weights.total(first, last)
@@ -333,7 +333,7 @@ class StreamJudge(LaneReporter):
                 self._judge_arrived(sequence, known, story)
             self._judge_commits(receiver.node, sequence, known, story)
             if receiver.node == self._origin:
-                # What it queued for itself and a crash took the record of is in its queue all the same.
+                # A crash may take the record of what it queued for itself; that is in its queue all the same.
                 continue
             for first, last in known.recovered:
                 for low, high in story.queued.missing(first, last):
@@ -354,7 +354,7 @@ class StreamJudge(LaneReporter):
     def _judge_arrived(self, sequence: int, known: Receiver, story: Story) -> None:
         removed = story.given_up
         for record, (first, last) in known.unarrived:
-            # Before the end of a range may be numbers that the origin had given up.
+            # The origin may have given up numbers before the end of a range.
             ends = last == record["last"] or known.cls != TRANSACTIONAL
             dues = () if ends else of_origin(self._origin, record)
             for low, high in removed.missing(first, last):
@@ -362,7 +362,7 @@ class StreamJudge(LaneReporter):
                 self._at(record, "queue", evidence, sequence, *dues, number=low, last=high)
 
     def _judge_commits(self, node: str, sequence: int, known: Receiver, story: Story) -> None:
-        """See that commits hold what was queued, and as many messages as their packets."""
+        """Check that commits hold what was queued, and as many messages as their packets."""
         removed = story.given_up
         unsettled = Commits()
         for commit in known.commits:
@@ -376,7 +376,7 @@ class StreamJudge(LaneReporter):
             agrees = packets == last - first + 1 and messages == commit.messages
             if packets == last - first + 1 and not agrees and not removed.overlap(first, last):
                 evidence = f"{counted(commit.messages, 'message')} committed, their packets hold {messages}"
-                # Of what is between its ends the origin may have given some up.
+                # The origin may have given up some numbers between its ends.
                 dues = of_origin(self._origin, record) if known.cls == TRANSACTIONAL and last > first + 1 else ()
                 self._at(record, "claims", evidence, sequence, *dues, number=first, last=last)
             elif not agrees and known.cls == TRANSACTIONAL and node != self._origin:
@@ -393,7 +393,7 @@ class StreamJudge(LaneReporter):
         known.commits = unsettled
 
     def _judge_bounds(self, node: str, sequence: int, known: Receiver, commit: Commit, removed: RangeSet) -> None:
-        """See that a commit that passes numbers holds what arrived of the others, and no more than arrived at all."""
+        """Check that a commit that passes numbers holds what arrived of the others, and no more than arrived at all."""
         given_up = RangeSet(removed)
         given_up.join(known.refused_ever)
         wanted = given_up.missing(commit.first, commit.last)
@@ -441,11 +441,11 @@ class StreamJudge(LaneReporter):
                 self._at(record, "claims", evidence, record["sequence"], *dues, number=record["number"])
 
     def _takers(self, record: Record, *, found: int | None = None) -> tuple[Due, ...]:
-        """All destinations must have been heard before something of theirs is missed that precedes a record.
+        """The dues that no log of a destination lacks what precedes a record.
 
         Args:
             record: of the origin.
-            found: a sequence, if a start of theirs that found it on its disk tells of all starts before that.
+            found: a sequence, if a start of a destination that found it on its disk covers all starts before that.
         """
         senders = {node for node, _ in self._hops}
         takers = sorted({peer for _, peer in self._hops} - senders)
@@ -455,9 +455,9 @@ class StreamJudge(LaneReporter):
         return (*map(given, takers), *chain(*heard)) or (Due("peers_given", self._origin),)
 
     def _heard(self, taker: str, record: Record, sequence: int) -> tuple[Due, ...]:
-        """What a destination had of a sequence before a record of the origin, its last start has found on its disk.
+        """A destination's last start found on its disk what the node had of a sequence before a record of the origin.
 
-        If it has not, and the origin has not ended the stream by then, the destination had nothing of it.
+        If it did not, and the origin had not ended the stream by then, the destination had nothing of it.
         """
         known = self._receivers[taker].sequences.get(sequence) if taker in self._receivers else None
         found, last = known.found_in if known else 1, self._starts.get(taker, 1)
@@ -525,12 +525,12 @@ class StreamJudge(LaneReporter):
 
     @staticmethod
     def _to_receiver(handle: Callable[[Incoming, Record], None]) -> Callable[[StreamJudge, Record], None]:
-        """What only the receiving side of the record's node has to know."""
+        """Return a handler that passes a record only to the receiving side of its node."""
         return lambda self, record: handle(self._receiver(record["node"]), record)
 
     @staticmethod
     def _to_sender(handle: Callable[[Outgoing, Record], None]) -> Callable[[StreamJudge, Record], None]:
-        """What only the sending side of the record's node has to know."""
+        """Return a handler that passes a record only to the sending side of its node."""
         return lambda self, record: handle(self._sender(record["node"]), record)
 
     _SEES: ClassVar[dict[str, Callable[[StreamJudge, Record], None]]] = {

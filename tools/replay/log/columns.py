@@ -1,7 +1,7 @@
 """Records of the session log as columns: what Parquet files of compacted logs and tables of records are made of.
 
 A field is a column of its name, in the order of the schema, null where a record has none; a list of pairs is a list of
-lists. A file of columns has the records of segments, one behind the other, those of each in their order.
+lists. A file of columns has the records of segments, one segment after the other, those of each in their order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from triack.base.session_log import COMMON, FIELDS
 Record = dict[str, Any]
 
 BATCH_RECORDS: Final = 8_192
-"""Records that are looked at together: enough that a batch costs nothing, few enough to hold."""
+"""Records of a batch: enough that the batch itself costs nothing, few enough for memory."""
 GROUP_RECORDS_MAX: Final = 2 * BATCH_RECORDS
 """Records of a row group: what a batch more may bring is not written as a group of a few."""
 _TYPES: Final[dict[type, pa.DataType]] = {
@@ -35,7 +35,7 @@ SCHEMA: Final = pa.schema([(name, _TYPES[field.type]) for name, field in (COMMON
 """Every field of every event."""
 _SPARK_TYPES: Final = {int: "bigint", str: "string", bool: "boolean", list: "array<array<bigint>>"}
 SPARK_SCHEMA: Final = ", ".join(f"`{name}` {_SPARK_TYPES[field.type]}" for name, field in (COMMON | FIELDS).items())
-"""The same as Spark says it."""
+"""The same in Spark's notation."""
 
 
 def pack(records: list[Record]) -> pa.RecordBatch:
@@ -55,7 +55,7 @@ def pack(records: list[Record]) -> pa.RecordBatch:
 
 
 def unpack(batch: pa.RecordBatch) -> list[Record]:
-    """Return the records of columns, of which there may be others than those of records.
+    """Return the records of columns; columns outside of the schema are ignored.
 
     Records of one event have the same fields, so each column is turned into Python's values at once.
     """
@@ -89,7 +89,7 @@ def _values(column: pa.Array) -> list[Any]:
         return values
     pairs = column.flatten()
     if len(pairs) and (pairs.null_count or not pc.all(pc.equal(pc.list_value_length(pairs), 2)).as_py()):
-        values = column.to_pylist()  # what is wrong with it, is said of its record
+        values = column.to_pylist()  # its record reports what is wrong with it
         return values
     numbers = pairs.flatten().to_pylist()
     made = [numbers[at : at + 2] for at in range(0, len(numbers), 2)]
@@ -129,12 +129,12 @@ class Columns:
 
     @property
     def count(self) -> int:
-        """How many records there are, by what the file says."""
+        """The number of records that the file claims."""
         count: int = self._file.metadata.num_rows
         return count
 
     def told(self, key: bytes) -> bytes:
-        """Return what the file says of itself under a key, or nothing."""
+        """Return the file's own metadata under a key, or nothing."""
         told: bytes = (self._file.metadata.metadata or {}).get(key, b"")
         return told
 
@@ -170,7 +170,7 @@ class Columns:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Say of what cannot be read that the file is damaged."""
+        """Report errors of reading as damage of the file."""
         try:
             yield
         except (pa.ArrowException, OSError) as error:
@@ -190,9 +190,9 @@ def write_parquet(batches: Iterable[pa.RecordBatch], file: Any, tell: Callable[[
     """Write records as a Parquet file.
 
     Args:
-        batches: all of them, as columns of the schema; one that is lacking is null.
+        batches: all of them, as columns of the schema; a missing column becomes null.
         file: a file that is open for writing.
-        tell: called when all of them were taken; what the file is to say of itself.
+        tell: called after all of them were written; returns the file's metadata.
     """
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
         waiting: list[pa.RecordBatch] = []

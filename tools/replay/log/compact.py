@@ -1,9 +1,9 @@
 """``triack log compact``: session logs as Parquet files, for replays and queries of what is kept for long.
 
-Segments of one day go into one file until it is full, so that a thousand small ones cost what a large one does. A file
-says itself which segments it has: it is written anew with those that are new, under a name of its own, and then takes
-its place at once. So whatever a crash leaves, each segment is there once or not at all, and the next run goes on. A
-segment that has grown takes the place of what was there of it. All of it is its owner's alone, as the logs are.
+Segments of one day go into one file until it is full, so that a thousand small ones cost what a large one does. Each
+file lists its segments. To add new ones, a run writes the whole file under a temporary name and then replaces the old
+one atomically. So after a crash each segment is there once or not at all, and the next run goes on. A segment that has
+grown replaces its earlier version. All files are readable by their owner alone, as the logs are.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FILE_BYTES: Final = 16 << 20
 """Bytes of segments that a file takes, or one segment that is larger: what Parquet writes beside the records,
 about twenty kilobytes a file, is little then, and to write a file anew takes a second or two."""
 SOURCES: Final = b"triack.sources"
-"""Under this key a file tells what is in it."""
+"""The key under which a file lists its segments."""
 
 
 class Source(NamedTuple):
@@ -51,7 +51,7 @@ class Source(NamedTuple):
 
 @dataclass(slots=True)
 class Compacted:
-    """What a run did.
+    """The result of a run.
 
     Attributes:
         segments: how many there are.
@@ -101,7 +101,7 @@ class _File:
         self.room_bytes = FILE_BYTES - sum(it.bytes for it in sources)
 
     def put(self, new: _New, grown: Source | None = None) -> None:
-        """Take a segment, perhaps in the place of what was there of it."""
+        """Take a segment, perhaps in the place of its earlier version."""
         self.new.append(new)
         self.room_bytes -= new.bytes
         if grown is not None:
@@ -134,7 +134,7 @@ def compact(directory: Path, output: Path) -> Compacted:
 
 
 def _require_writer() -> None:
-    """Raise if what writes Parquet is not installed, before anything is made."""
+    """Raise if the Parquet library is not installed, before any output is made."""
     try:
         importlib.import_module("triack.tools.replay.log.columns")
     except ImportError as error:
@@ -181,7 +181,7 @@ def _files_in(output: Path) -> list[_File]:
 
 
 def sources_of(path: Path) -> list[Source]:
-    """Return what a file says of the segments that are in it.
+    """Return a file's list of its segments.
 
     Raises:
         ReplayError: it cannot be read, or ``triack log compact`` has not made it.
@@ -194,10 +194,10 @@ def sources_of(path: Path) -> list[Source]:
 
 
 def read_sources(told: bytes) -> list[Source] | None:
-    """Return the segments that a file tells of, or None if that is damaged.
+    """Return the segments that a file lists, or None if the list is damaged.
 
     Args:
-        told: what the file has under ``SOURCES``.
+        told: the file's metadata under ``SOURCES``.
     """
     try:
         rows = json.loads(told)
@@ -209,7 +209,7 @@ def read_sources(told: bytes) -> list[Source] | None:
 
 
 def _look_at(segments: dict[str, Path]) -> list[_New]:
-    """Return what is known of segments by their first records, in the order of these; none with a torn line alone."""
+    """Return the segments by their first records, in the order of these; none that has only a torn line."""
     found = []
     for source, path in segments.items():
         size = size_bytes(path)
@@ -231,7 +231,7 @@ def _with_room(files: list[_File], folder: Path, size: int) -> _File:
 
 
 def _write(file: _File, done: Compacted) -> None:
-    """Write a file anew, and let it take the place of what was there at once."""
+    """Write a file anew, and replace the old one atomically."""
     from triack.tools.replay.log.columns import write_parquet
 
     path = file.path
@@ -308,4 +308,4 @@ def _sync(folder: Path) -> None:
 
 
 _TYPES: Final = [str, int, int, int]
-"""Those of a ``Source``."""
+"""The fields of a ``Source``."""

@@ -1,7 +1,7 @@
 """Finding session logs and reading their lines; both engines start here, so their errors are the same.
 
-A last line without a newline is torn by a crash: skipped and counted. Any other line that does not parse is damage: the
-file is read up to it, and no verdict over that proves anything.
+A last line without a newline was torn by a crash: it is skipped and counted. Any other line that does not parse is
+damage: the file is read up to it, and no verdict over that proves anything.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from triack.tools.replay.log.columns import Columns
 
 UNREADABLE: Final = (ValueError, RecursionError)
-"""What Python makes of a line that is no JSON, or is nested too deeply."""
+"""The errors that Python raises for a line that is no JSON, or is nested too deeply."""
 
 BEGINNING: Final = ("node_started", "node_continued")
-"""With one of these a segment begins."""
+"""A segment begins with one of these."""
 
 BLOCK_LINES: Final = 512
 """Lines that are parsed together."""
 BLOCK_BYTES: Final = 4 << 20
-"""Nor more than this: a block is in memory."""
+"""The most bytes parsed together: a block is in memory."""
 LINE_BYTES_MAX: Final = 4 << 20
 """A line that is longer is damaged: the longest records are lists of a few thousand ranges."""
 
@@ -48,7 +48,7 @@ class LogFile:
     Attributes:
         path: where it is.
         order: (node, incarnation, n) of its first record.
-        size: bytes that it had when it was listed.
+        size: bytes when it was listed.
     """
 
     path: Path
@@ -71,8 +71,8 @@ def find_logs(paths: Iterable[str | Path]) -> list[LogFile]:
 def in_order(listing: Listing) -> list[LogFile]:
     """Return the files of a listing in an order in which each node's records most likely come in theirs.
 
-    Files that ``triack log compact`` has made come first: the segments that they have are older, and of several nodes,
-    so that only their time tells which is first.
+    Files that ``triack log compact`` has made come first: the segments in them are older, and of several nodes, so only
+    their time shows the order of these files.
     """
     firsts = [(listed, _first_of(listed.path)) for listed in listing.logs]
     return [
@@ -82,7 +82,7 @@ def in_order(listing: Listing) -> list[LogFile]:
 
 
 def _first_of(path: str) -> Record:
-    """Return the first record of a file, or one before all others where none can be read: its reading says why."""
+    """Return the first record of a file, or one before all others if none can be read: reading it reports why."""
     try:
         return next(read_records(LogFile(Path(path))), _NO_RECORD)
     except ReplayError:
@@ -110,10 +110,10 @@ def read_records(log: LogFile) -> Iterator[Record]:
 
 
 class Reading:
-    """One file, read to its end or to where it is damaged. Both engines read by it, and so find the same.
+    """One file, read to its end or to where it is damaged. Both engines use it, so they find the same.
 
     Args:
-        path: its file, whose name tells the form.
+        path: its file, whose name shows the format.
         content: all of it, if it is in memory.
 
     Attributes:
@@ -149,10 +149,10 @@ class Reading:
             self.fault = str(error).removeprefix(f"{self.path} ")
 
     def compare(self, size: int) -> None:
-        """Compare what was read with what was listed, so that no file ends in silence before its end.
+        """Compare what was read with what was listed, so that a file that ends early is noticed.
 
         Args:
-            size: bytes that it had then; it may have grown.
+            size: bytes when it was listed; it may have grown.
         """
         if not self.fault and self._size_bytes < size:
             self.fault = f"had {size:,} bytes when it was listed, of which {self._size_bytes:,} were read"
@@ -196,26 +196,26 @@ def columns_of(path: str | Path, content: bytes | None = None) -> Columns:
 
 
 class Lines:
-    """Makes records of the lines of a segment, one behind the other."""
+    """Makes records of the lines of a segment, one after the other."""
 
     def __init__(self) -> None:
         self._reader = LineReader()
         self._number = 0
         # The node and the start whose records these are.
         self._whose: tuple[str, int] | None = None
-        # Lines that only refer to what lines before them say, by all that decides whether they are as the schema says:
-        # how their own values are judged. All other things are well with them.
+        # Lines that only refer to earlier lines, by all that decides whether they are valid: how to judge their own
+        # values. Everything else about them is known to be valid.
         self._sound: dict[tuple[Any, ...], Values] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is kept of it (``checkpoint.py``): what is sound is found again, and is told by types."""
+        """The state for a checkpoint (``checkpoint.py``): ``_sound`` holds types, and is learned again."""
         return {**self.__dict__, "_sound": {}}
 
     def records(self, path: str | Path, lines: Iterable[bytes]) -> Iterator[Record]:
         """Yield the records of the next lines.
 
         Args:
-            path: their file, for what is said of damage.
+            path: their file, for reports of damage.
             lines: whole ones.
 
         Raises:
@@ -233,7 +233,7 @@ class Lines:
                 yield record
 
     def _fault(self, path: str | Path, line: Any, said: str) -> ReplayError:
-        """What is said of a line that is no record; a file of something else is not damaged."""
+        """The error for a line that is no record; a file of something else is not damaged."""
         if self._number == 1 and not begins_segment(line if type(line) is bytes else json.dumps(line).encode()):
             return ReplayError(f"{path} is no session log: its first line does not begin one")
         return ReplayError(f"{path} line {self._number} {said}")
@@ -254,7 +254,7 @@ class Lines:
         return record, values.fault(record)
 
     def _read_new(self, line: Record, shape: tuple[Any, ...]) -> tuple[Record, str]:
-        """The same for a line of a shape that was not seen, or of one that says what later ones refer to."""
+        """The same for a line of a new shape, or of one that defines what later ones refer to."""
         names = tuple(line)
         refers = line.keys().isdisjoint(_SAYING)
         if not refers:
@@ -266,7 +266,7 @@ class Lines:
         return record, said
 
     def _strangeness(self, record: Record) -> str:
-        """Say whether a record is of another segment than those before it: what it proves is not known then."""
+        """Say whether a record is of another segment than those before it, so that it is unknown what it proves."""
         mine = record["node"], record["incarnation"]
         if self._whose is None:
             self._whose = mine
@@ -290,14 +290,14 @@ def _blocks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def _reason(error: Exception, line: Any) -> str:
-    """A line's own words for what json says as if the line were a file."""
+    """Phrase an error for one line that json phrases as if the line were a file."""
     if type(line) is bytes and len(line) > LINE_BYTES_MAX:
         return f"it is longer than {LINE_BYTES_MAX:,} bytes"
     return f"no JSON from character {error.pos + 1} on" if isinstance(error, json.JSONDecodeError) else str(error)
 
 
 def _parse(block: list[bytes]) -> list[Any]:
-    """Parse lines all at once, in a third of the time; where one is damaged, they stay as they are to find which."""
+    """Parse lines all at once, in a third of the time; if one is damaged, they stay unparsed to find which."""
     try:
         values: list[Any] = json.loads(b"[" + b",".join(block) + b"]")
     except UNREADABLE:
@@ -314,7 +314,7 @@ class Tail:
 
     Attributes:
         path: as given.
-        seen_bytes: how far the file was seen, with what is torn.
+        seen_bytes: how far the file was seen, including a torn line.
     """
 
     def __init__(self, path: Path, content: bytes | None = None) -> None:
@@ -323,14 +323,14 @@ class Tail:
         self._content = content
         self._lines = Lines()
         self._at_bytes = 0
-        # The last line, by which the file is known again.
+        # The last line, which identifies the file later.
         self._last = b""
 
     def read(self, until_bytes: int | None = None) -> Iterator[Record]:
         """Return the records that were not read before, without a torn last line.
 
         Args:
-            until_bytes: no line that ends behind so much of the file; None for all of it.
+            until_bytes: read no line that ends beyond this many bytes of the file; None for all of it.
 
         Raises:
             ReplayError: a line that does not parse, or is not as the schema says.
@@ -338,7 +338,7 @@ class Tail:
         return self._lines.records(self.path, self._whole_lines(until_bytes))
 
     def is_torn(self, size: int | None = None) -> bool:
-        """Whether something stands behind the last whole line.
+        """Whether something follows the last whole line.
 
         Args:
             size: how much of the file is looked at, in bytes; None for all of it.
@@ -346,7 +346,7 @@ class Tail:
         return (size_bytes(self.path) if size is None else size) > self._at_bytes
 
     def find(self) -> bool:
-        """Look for the file; return whether it has what was read of it."""
+        """Look for the file; return whether it still holds what was read of it."""
         try:
             with self._opened() as file:
                 file.seek(self._at_bytes - len(self._last))
@@ -371,8 +371,8 @@ class Tail:
 
 
 _SAYING: Final = frozenset({"v", "as", "class", "node", "incarnation", "at_ns", "wall_ns"})
-"""A line with one of these says what later ones may refer to, or more than its event what fields it has to have, or
-whose it is, or a time of its own: each such line is judged as a whole."""
+"""A line with one of these defines something that later lines refer to, changes which fields its event must have, or
+names its owner or a time of its own: each such line is judged as a whole."""
 
 
 def _record_of(line: Any, reader: LineReader) -> Any:
@@ -399,7 +399,7 @@ def size_bytes(path: Path) -> int:
     """Return how large a segment is; 0 if it was removed since it was listed.
 
     Raises:
-        ReplayError: its directory lets nobody look at it.
+        ReplayError: its directory denies access.
     """
     try:
         return by_either_name(str(path), os.stat).st_size

@@ -1,8 +1,7 @@
 """Which files a replay reads: both engines, ``--follow``, ``triack log compact`` and notebooks take them from here.
 
-A directory is searched in depth, links included, and each file is taken once, by whatever names it can be reached. What
-is called like a session log and cannot be read is not left out in silence: it is listed with the reason, and no
-verdict over the rest is a pass.
+A directory is searched in depth, links included, and each file is read once, whatever names lead to it. A file that has
+the name of a session log and cannot be read is listed with the reason, and no verdict over the rest is a pass.
 
 Names are text as Python has it (bytes that are no text become surrogates), so a locale changes none of them.
 """
@@ -23,19 +22,19 @@ from triack.base.errors import ReplayError
 from triack.base.log_lines import SEGMENT_BEGIN
 
 OPEN_SUFFIX: Final = ".open"
-"""What the name of a segment that is being written ends in, behind its name to be."""
+"""The end of the name of a segment that is being written, after its later name."""
 PARQUET_SUFFIX: Final = ".parquet"
-"""What that of a file ends in which ``triack log compact`` has made of segments."""
+"""The end of the name of a file that ``triack log compact`` made of segments."""
 SUFFIXES: Final = (".jsonl", ".jsonl" + OPEN_SUFFIX, PARQUET_SUFFIX)
-"""What the names of files that are read end in."""
+"""The ends of the names of files that are read."""
 PACKED: Final = tuple(f".jsonl{state}.{packer}" for state in ("", OPEN_SUFFIX) for packer in ("gz", "bz2", "xz", "zst"))
-"""What they end in when somebody has packed them: a verdict without them would be over half a record."""
+"""The ends of the names of packed files: a verdict without them would cover only part of the record."""
 VIOLATIONS: Final = "violations.jsonl"
-"""What a report writes beside its page, which may be beside logs: it is none of them."""
+"""What a report writes beside its page, perhaps beside logs: it is no log."""
 UNFINISHED: Final = PARQUET_SUFFIX + ".new"
-"""What the name of a file ends in that ``triack log compact`` is writing, or was when it ended."""
+"""The end of the name of a file that ``triack log compact`` is writing, or was writing when it ended."""
 _LOG_LIKE: Final = re.compile(r"\.jsonl|\.parquet|-\d{6}-\d{6}", re.IGNORECASE)
-"""What names of logs have in them, be they packed, renamed, or copied in part: a suffix, or a start and a segment."""
+"""What names of logs contain, even packed, renamed, or copied in part: a suffix, or a start and a segment."""
 _CHECKSUM: Final = re.compile(r"\..*\.crc")
 """Hadoop writes one beside each file."""
 _HEAD_BYTES: Final = 65_536
@@ -56,7 +55,7 @@ class Listed(NamedTuple):
 
 @dataclass(slots=True)
 class Listing:
-    """What was found.
+    """The files that were found.
 
     Attributes:
         logs: the files to read, by name.
@@ -67,7 +66,7 @@ class Listing:
     unread: dict[str, str] = field(default_factory=dict)
 
     def without(self, read: Collection[str]) -> Listing:
-        """Return what of it was not read, also by another name: a segment may have been completed since, or packed.
+        """Return what was not read, by any name: a segment may have been completed since, or packed.
 
         Args:
             read: names of files that were read, each while it was followed.
@@ -95,7 +94,7 @@ def list_logs(
     Args:
         paths: directories, searched in depth, or files.
         may_be_empty: whether there may be no log in one of them, as while logs grow.
-        known: names of files that need not be opened to see whether they are logs, as that was seen before.
+        known: names of files that are known to be logs, and need not be opened to see that.
 
     Raises:
         ReplayError: a path does not exist, or has no log and nothing that looks like one.
@@ -189,8 +188,8 @@ class _Walk:
         unread = self.listing.unread
         before = len(unread)
         names = self._search(path) if os.path.isdir(path) else [path]  # noqa: PTH112 - Path.is_dir may raise
-        # A file may be renamed while its directory is listed: it may be there by both names. Of several names of a file
-        # one by which it is read comes first.
+        # A file that is renamed while its directory is listed may appear by both names. Of several names of a file, one
+        # by which it is read comes first.
         names.sort(key=lambda name: bool(refusal_of(Path(name).name)))
         looks = [self._look(name, is_given=name == path) for name in dict.fromkeys(map(there, names))]
         return any(looks) or len(unread) > before
@@ -226,7 +225,7 @@ class _Walk:
         elif refusal_of(entry.name) is not None:
             names.append(entry.path)
         elif entry.is_symlink() and not os.path.exists(entry.path):  # noqa: PTH110 - Path.exists may raise
-            # What it led to may have been a directory with logs.
+            # Its target may have been a directory with logs.
             self.listing.unread[entry.path] = _NOWHERE
 
     def _look(self, path: str, *, is_given: bool) -> bool:
@@ -258,7 +257,7 @@ class _Walk:
         """Return why a file is not read: empty if it is, None if it is no log and needs no reason."""
         name = Path(path).name
         why = refusal_of(name)
-        # What somebody has given by its name is read, whatever that is.
+        # A file that the caller names is read, whatever it is.
         if why and not (is_given and not name.endswith(PACKED)):
             return why
         if not stat.S_ISREG(status.st_mode):
@@ -274,7 +273,7 @@ class _Walk:
 
 
 def _identity(path: str, status: os.stat_result) -> object:
-    """What tells a file from others, by whatever name it is reached. Not every file system numbers its files."""
+    """What identifies a file, whatever name leads to it. Not every file system numbers its files."""
     return (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
 
 
@@ -283,7 +282,7 @@ def _cannot(error: OSError) -> str:
 
 
 def _why_no_log(path: str) -> str:
-    """Return why what is in a file is no log, as far as its begin shows; empty if it may be one."""
+    """Return why the content of a file is no log, as far as its begin shows; empty if it may be one."""
     with by_either_name(path, lambda name: Path(name).open("rb")) as file:
         head = file.read(_HEAD_BYTES)
     if path.endswith(PARQUET_SUFFIX):
@@ -292,7 +291,7 @@ def _why_no_log(path: str) -> str:
 
 
 def begins_segment(line: bytes) -> bool:
-    """Whether a line is the first of a segment, be it damaged or torn; by whatever JSON is written by."""
+    """Whether a line is the first of a segment, even damaged or torn, whatever wrote its JSON."""
     begin = line[:_HEAD_BYTES].translate(None, b" \t\r")
     if begin.startswith(SEGMENT_BEGIN) or SEGMENT_BEGIN.startswith(begin):
         return True
@@ -304,11 +303,11 @@ def begins_segment(line: bytes) -> bool:
 
 
 def by_either_name(path: str, use: Callable[[str], Used]) -> Used:
-    """Use a segment that was listed: its node may have completed and renamed it since, before any look at it.
+    """Use a segment that was listed: its node may have completed and renamed it since then.
 
     Args:
         path: its file, by the name that it had.
-        use: called with that name, and with the one that it gets when there is nothing by that.
+        use: called with that name, and with the completed name if nothing has the first one.
 
     Raises:
         FileNotFoundError: it was removed.
@@ -320,7 +319,7 @@ def by_either_name(path: str, use: Callable[[str], Used]) -> Used:
 
 
 def complete(path: str) -> str:
-    """Return the name that a segment has when no more is written to it."""
+    """Return the name that a segment has when it is complete."""
     return path.removesuffix(OPEN_SUFFIX)
 
 

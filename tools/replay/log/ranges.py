@@ -10,7 +10,7 @@ Span = tuple[int, int]
 
 
 class RangeSet:
-    """A set of integers that is made of few ranges. Appending at the end, the usual case, is constant time."""
+    """A set of integers as a few ranges. Appending at the end, the usual case, takes constant time."""
 
     __slots__ = ("firsts", "lasts")
 
@@ -139,12 +139,12 @@ def size(spans: Iterable[Span]) -> int:
 
 
 class Tally:
-    """Ranges and what they count for; what came more than once is told apart.
+    """Ranges and their counts; ranges that came more than once are kept separately.
 
     Attributes:
-        numbers: what came at all.
-        again: the parts that had come before, one for each time.
-        count: of all of them.
+        numbers: all numbers that came.
+        again: the parts that had come before, one for each repetition.
+        count: the sum of all counts.
     """
 
     __slots__ = ("again", "count", "numbers")
@@ -167,6 +167,6 @@ class Tally:
         self.count += other.count
 
     def __iter__(self) -> Iterator[Span]:
-        """Yield spans of which each number has as many as it came times."""
+        """Yield spans that contain each number as often as it came."""
         yield from self.numbers
         yield from self.again

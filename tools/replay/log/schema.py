@@ -1,4 +1,4 @@
-"""What replay knows by name: classes and reasons, violations and the verdict, what a report draws.
+"""Definitions that replay shares: classes and reasons, violations and the verdict, the data of a report.
 
 ``base/session_log.py`` is the contract of the logs; this file is its reading side.
 """
@@ -13,11 +13,11 @@ EXPRESS: Final = "express"
 RECOVERABLE: Final = "recoverable"
 TRANSACTIONAL: Final = "transactional"
 CLASS_CODES: Final = {EXPRESS: 0, RECOVERABLE: 1, TRANSACTIONAL: 2}
-"""The classes in the order of what they promise: of two that records claim for one stream, the higher counts."""
+"""The classes by the strength of their promises: of two that records claim for one stream, the higher counts."""
 
 FAILURE_REASONS: Final = ("ack-timeout", "store-ack-timeout", "path-lost", "superseded")
 """Ends of a session that count as failures: after them everything unacknowledged must go out again. Written down here
-and not taken from the sessions, because a judge that asks the judged proves nothing."""
+and not taken from the sessions, because a judge that uses the code it judges proves nothing."""
 CLOSE_REASONS: Final = (
     *FAILURE_REASONS,
     "connect-timeout",
@@ -44,11 +44,11 @@ REJECT_REASONS: Final = (
     "bad-queue-name",
     "too-many-queues",
 )
-"""Why a packet may be refused."""
+"""Why a packet may be rejected."""
 FOR_EVER: Final = tuple(
     reason for reason in REJECT_REASONS if reason not in ("duplicate", "stale-sequence", "hold-full", "held-back")
 )
-"""Those with which it is done: it is never accepted."""
+"""The permanent ones: the packet is never accepted."""
 HOLD_REASONS: Final = (
     "queue-full",
     "peer-quota",
@@ -63,11 +63,11 @@ HOLD_REASONS: Final = (
 
 
 _ID: Final = re.compile(r"\b[0-9a-f]{32}\b")
-"""The id of a node within a sentence."""
+"""Matches the id of a node within a sentence."""
 BROKEN: Final = 0
 LATE: Final = 1
 UNPROVEN: Final = 2
-"""What becomes of a finding; of two that are about the same the lower one counts."""
+"""The standing of a finding; of two about the same thing the lower one counts."""
 
 
 @dataclass(slots=True, order=True)
@@ -85,9 +85,9 @@ class Violation:
         evidence: one sentence with the numbers that break the promise.
         last: the last number, if more than one in a row break it in the same way.
         value: how many messages are concerned, where that is counted.
-        incarnation, n: with the node the record that shows it, and ``wall_ns`` its wall clock time.
+        incarnation, n: identify with the node the record that shows it; ``wall_ns`` is its wall clock time.
         file, line: where that record is.
-        standing: ``BROKEN``, or ``LATE`` where only the limit of time of a process was missed that stood still; or
+        standing: ``BROKEN``; ``LATE`` if a process that stood still missed a time limit and nothing else is wrong; or
             ``UNPROVEN``: not a violation, but a start of a node whose log may lack what explains one.
     """
 
@@ -113,13 +113,13 @@ class Violation:
 
     @property
     def identity(self) -> tuple[str, str, str, str, int, int, int]:
-        """What makes two findings the same: all but the evidence."""
+        """Two findings that agree in this are the same: all but the evidence."""
         return self.check, self.node, self.session, self.origin, self.stream, self.sequence, self.number
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What a replay found. Message counts are over the recoverable and transactional classes.
+    """The result of a replay. Message counts are over the recoverable and transactional classes.
 
     Attributes:
         sent: messages queued at their origin, each once, without those that were removed and never delivered.
@@ -133,10 +133,10 @@ class Verdict:
         sessions_closed: sessions that ended for one of the reasons that are failures.
         records, torn_lines, nodes, starts: what was read.
         files: each file that was read, and how many of its records were judged.
-        unread: what looked like a log and was not read, or not to its end, and why: a sentence with the name before it.
+        unread: each file that looked like a log and was not read to its end, and why: a sentence with the name before.
         seconds: wall time from the first message queued to the last one committed.
-        missing: logs that were not given, though others speak of what they must hold.
-        cut: logs that lack their end, in words, where something may be that was missed.
+        missing: logs that were not given, though others show what they must hold.
+        cut: logs that lack their end, in words; something that was missed may be there.
         unfinished: nodes whose last log does not end with their stop: they were killed, run on, or the log was cut.
         violations: how many violations each check found; checks without any are absent.
         late: the same for limits of time that a process missed because it stood still, and said so.
@@ -227,12 +227,12 @@ POLICY_SHOWN: Final = (
     "ack_timeout_min_ns",
     "ack_timeout_max_ns",
 )
-"""What the report tells of a ``session_opened``."""
+"""The fields of a ``session_opened`` that the report shows."""
 
 
 @dataclass(slots=True)
 class Timeline:
-    """What the report shows beside the verdict; what goes over time, in buckets of wall time.
+    """The data of the report beside the verdict; series over time are in buckets of wall time.
 
     Attributes:
         start_ns: wall time of the first bucket's begin.
@@ -255,7 +255,7 @@ class Timeline:
         links: (from, to) -> what -> how many; both are node ids.
         queues: (node's name, queue) -> what -> messages.
         streams: (origin, stream) -> the queue that its messages are for; both are as in the records.
-        policies: (node, peer) -> what was in force in sessions (the values of ``POLICY_SHOWN``) -> how many of them.
+        policies: (node, peer) -> the policy of sessions (the values of ``POLICY_SHOWN``) -> how many had it.
     """
 
     start_ns: int = 0
@@ -280,7 +280,7 @@ class Timeline:
     policies: dict[tuple[str, str], dict[tuple[int, ...], int]] = field(default_factory=dict)
 
     def name(self, node: str) -> str:
-        """Return what a node is called: its name, or the begin of its id."""
+        """Return a node's name, or the begin of its id."""
         return self.names.get(node) or node[:8]
 
     def named(self, sentence: str) -> str:
@@ -288,6 +288,6 @@ class Timeline:
         return _ID.sub(lambda found: self.name(found[0]), sentence)
 
     def told(self, said: str) -> str:
-        """Return what is said of a node whose id comes last, with its name if that is known."""
+        """Return a sentence about a node whose id comes last, with its name if that is known."""
         name = self.names.get(said.rpartition(" ")[2])
         return f"{said}, which is called {name}" if name else said

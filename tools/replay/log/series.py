@@ -17,7 +17,7 @@ class Series:
     """Buckets of a power of two of nanoseconds since 1970, with one value each.
 
     Args:
-        mode: ``sum`` or ``max``: what becomes of several values in one bucket.
+        mode: ``sum`` or ``max``: how several values in one bucket combine.
     """
 
     __slots__ = ("bits", "buckets", "mode")
@@ -36,7 +36,7 @@ class Series:
             self.widen(self.bits + 1)
 
     def widen(self, bits: int) -> None:
-        """Make the buckets at least so wide."""
+        """Make the buckets at least this wide."""
         if bits <= self.bits:
             return
         join, wide = JOINS[self.mode], dict[int, int]()

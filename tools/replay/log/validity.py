@@ -1,7 +1,7 @@
 """What a record may hold, beside its shape: nothing that was read is believed before it was judged here.
 
-Ids are of one pattern, numbers fit into a table, lists are of pairs, and text is text of a bounded length. So neither a
-damaged line nor one that somebody wrote to do harm has more for a judge, a terminal or a page than a record can say.
+Ids follow one pattern, numbers fit into a table, lists are of pairs, and text is text of bounded length. So neither a
+damaged line nor a malicious one can give a judge, a terminal or a page more than a record can say.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, HOLD_REASONS, T
 Record = dict[str, Any]
 
 PACKETS_MAX: Final = 1 << 20
-"""Packets of one record: no burst comes near, and a damaged number keeps no replay counting."""
+"""The most packets in one record: no burst comes near, and a damaged number cannot keep a replay counting."""
 TEXT_LETTERS_MAX: Final = 1_000
 """Letters of a text: names have 124 bytes, and an address has a name and a number or two."""
 NUMBER_MAX: Final = (1 << 63) - 1
-"""What a column of a table holds."""
+"""The largest number that a column of a table can hold."""
 SHAPES_MAX: Final = 4096
 """The fields of records that are alike in all but their values are judged once. No honest log has more kinds."""
 
@@ -34,11 +34,11 @@ _IDS: Final = {
     "peer": (re.compile(r"(?:[0-9a-f]{32})?"), "32 hex digits, or empty"),
     "session": (re.compile(r"[0-9a-f]{16}"), "16 hex digits"),
 }
-"""The pattern of each id, and how a person says it."""
+"""The pattern of each id, and its description."""
 _NAMES: Final = frozenset({"name", "queue", "peer_name", "address"})
-"""What others may have made up; all other texts are words of the schema, such as reasons."""
+"""Texts that others may have made up; all other texts are words of the schema, such as reasons."""
 _TIMES: Final = ("at_ns", "wall_ns")
-"""What a clock gives; one that was never set, or set back, is below zero."""
+"""Clock readings; one of a clock that was never set, or was set back, may be below zero."""
 _SIGNED: Final = frozenset({*_TIMES, "receive_by_ms"})
 """Numbers that may be below zero: times."""
 _FIELDS: Final = COMMON | FIELDS
@@ -57,15 +57,15 @@ class Values:
 
     def __init__(self, names: Iterable[str]) -> None:
         known = [name for name in names if name in _FIELDS]
-        # By event and class it was found out what fields there are to be.
+        # By event and class, the fields that are known to be required.
         self._texts = [name for name in known if _FIELDS[name].type is str and name not in ("event", "class")]
         self._numbers = [name for name in known if _FIELDS[name].type is int and name not in _SIGNED]
-        # One more than there are, so that what is returned is a tuple also for a single one.
+        # One more than needed, so that the result is a tuple even for a single one.
         self._numbers_of = itemgetter(*self._numbers, self._numbers[0]) if self._numbers else None
         self._lists = [name for name in known if name in _LISTS]
         self._has_deadline = "receive_by_ms" in known
         self._ranged = "first" in known and "last" in known
-        # What several fields say together.
+        # Rules about several fields together.
         self._whole_fault: Callable[[Record], str] | None = None
         if not _COUNTED.isdisjoint(known):
             self._whole_fault = _packets_fault
@@ -113,7 +113,7 @@ _KNOWN_SHAPES: dict[tuple[Any, ...], Values] = {}
 
 
 def _times_fault(record: Record) -> str:
-    """A clock gives them; one that was set back, below zero."""
+    """Clock readings; one of a clock that was set back may be below zero."""
     for name in _TIMES:
         if not -NS_MAX < record[name] < NS_MAX:
             return f"is damaged: field {name!r} is {_shown(record[name])}, which no clock gives"
@@ -165,7 +165,7 @@ def _hold_fault(record: Record) -> str:
 
 
 def _packets_fault(record: Record) -> str:
-    """Of packets there are as many as the record has."""
+    """The counts cover as many packets as the record has."""
     if (counts := record.get("counts")) is not None:
         there = least = counts[0][0] if counts else 0
         for packets, _ in counts[1:]:
@@ -217,4 +217,4 @@ def _shown(value: object) -> str:
 _SHOWN_MAX: Final = 100
 """Letters: more than any id or name has."""
 _SHOWN_BITS_MAX: Final = 256
-"""Numbers up to 78 digits are told as they are."""
+"""Numbers up to 78 digits are shown as they are."""

@@ -38,7 +38,7 @@ class Weights:
         return self._put_inside(first, last, count)
 
     def _fill(self, at: int, first: int, last: int, count: int) -> None:
-        """Put packets before a run, and behind the one before it; of none of them a count is known."""
+        """Put packets without known counts between a run and the one before it."""
         runs, begin, end = self._runs, at, at
         if at and runs[at - 1][1] == first - 1 and runs[at - 1][2] == count:
             begin, first = at - 1, runs[at - 1][0]
@@ -48,7 +48,7 @@ class Weights:
         self._firsts[begin:end] = [first]
 
     def _put_inside(self, first: int, last: int, count: int) -> bool:
-        """Cut the runs that the packets meet, and put them together again; a neighbour may be joined."""
+        """Cut the runs that the packets overlap, and join them again, perhaps with a neighbour."""
         low = max(bisect_right(self._firsts, first - 1) - 1, 0)
         high = bisect_right(self._firsts, last + 1)
         parts: list[list[int]] = []
@@ -100,7 +100,7 @@ class Weights:
 
 
 def _join(parts: list[list[int]], first: int, last: int, count: int) -> None:
-    """Add packets behind the others, if there are any."""
+    """Append packets, if there are any."""
     if first > last:
         return
     if parts and parts[-1][1] == first - 1 and parts[-1][2] == count:

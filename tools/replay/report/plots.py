@@ -157,7 +157,7 @@ def _seconds(timeline: Timeline, bucket: float) -> float:
 
 
 def _end(timeline: Timeline) -> float:
-    """Where the axis ends: behind the last bucket and the last session's end, seconds."""
+    """Where the axis ends: after the last bucket and the last session's end, seconds."""
     every = (timeline.committed, timeline.resends, timeline.duplicates, *timeline.acks.values(), timeline.round_trip)
     last = _seconds(timeline, max((max(counts) for counts in every if counts), default=0) + 1)
     ends = (max(life.closed_ns, life.opened_ns) - timeline.start_ns for life in timeline.sessions)
@@ -281,5 +281,5 @@ def _mark(axes: Iterable[Axes], timeline: Timeline, marks: Iterable[tuple[str, i
 
 
 def _plain(text: str) -> str:
-    """Text from a log: a dollar sign would begin a formula, and control characters have no place in XML."""
+    """Text from a log: a dollar sign would begin a formula, and control characters are invalid in XML."""
     return "".join(char if char.isprintable() else "?" for char in text).replace("$", r"\$")

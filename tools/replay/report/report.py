@@ -21,9 +21,9 @@ from triack.tools.replay.report.report_tables import SHARES, latency_totals, per
 NO_PLOTS: Final = "Plots need matplotlib, which is not installed here: pip install 'triack[report]'"
 _NO_PAGE: Final = "the report needs Jinja, which is not installed here: pip install 'triack[report]'"
 _FINDINGS_SHOWN: Final = 20
-"""Of each check, as nobody reads more on a page; violations.jsonl has all of them."""
+"""The most violations of each check on a page, as nobody reads more; violations.jsonl has all of them."""
 _FILES_SHOWN: Final = 1_000
-"""Names of files on a page that opens at once; ``--json`` has all of them."""
+"""The most names of files on a page, so that it opens at once; ``--json`` has all of them."""
 _PROMISED_ZERO: Final = ("lost", "duplicates_delivered", "out_of_order")
 _NUMBERS: Final = (
     ("sent", "messages queued at their origin, without those removed"),
@@ -46,7 +46,7 @@ _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 
 
 def make_way(path: Path) -> None:
-    """See that a page can be written, before the work that it is to tell of; its directory is made.
+    """Check that a page can be written, before the work that it reports; its directory is made.
 
     Raises:
         ReplayError: it cannot, or Jinja is not installed.
@@ -130,7 +130,7 @@ def _page(verdict: Verdict, timeline: Timeline, command: str) -> str:
 
 
 def _finalize(value: object) -> object:
-    """Return what a page shows of a value: of text that others may have made only what is seen; markup is ours."""
+    """Return a value as a page shows it: text that others may have made is shown literally; markup is ours."""
     return escaped(value) if type(value) is str else value
 
 
@@ -196,7 +196,7 @@ def _link(timeline: Timeline, sender: str, receiver: str) -> dict[str, Any]:
 
 
 def _policy(values: tuple[int, ...]) -> tuple[int, str, str, str]:
-    """What was in force as people say it: window, when session and store acks leave, and when silence ends it."""
+    """The policy in force in words: window, when session and store acks leave, and when silence ends the session."""
     window, *acks, least_ns, most_ns = values
     session, store = _due(*acks[:3]), _due(*acks[3:])
     silence = f"{written(least_ns / 1e9)} s" + (f" to {written(most_ns / 1e9)} s" if most_ns != least_ns else "")

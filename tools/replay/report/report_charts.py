@@ -1,4 +1,4 @@
-"""What the report shows beside the verdict: gathered record by record, whatever a record is judged to be."""
+"""What the report shows beside the verdict: gathered record by record, however a record is judged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triack.tools.replay.log.schema import POLICY_SHOWN
 _shown: Final = lru_cache(4096)(printable)
 """The same few names come again and again."""
 RUNS_MAX: Final = 4096
-"""Bursts of a session whose times are known: an ack that answers an older one tells nothing of the round trip."""
+"""Bursts of a session whose times are known: an ack of an older one says nothing about the round trip."""
 TIERS: Final = ("in session", "tier 1-3", "tier 4-6", "tier 7-9", "tier 10 on")
 """Resends of the session, and those of the sequence by their attempt."""
 
@@ -61,10 +61,10 @@ class Charts:
     """Follows one segment of a log.
 
     The names of its numbers are parts with tabs between them: ``link NODE SESSION WHAT``, ``queue WHAT PLACE QUEUE``,
-    ``stream ORIGIN STREAM QUEUE``, ``name NODE NAME``, and ``alias NODE NAME`` for what a peer calls it. Who is at the
-    other end of a session, the conclusion knows.
+    ``stream ORIGIN STREAM QUEUE``, ``name NODE NAME``, and ``alias NODE NAME`` for what a peer calls it. The conclusion
+    adds which node is at the other end of a session.
 
-    What a record calls a node or a queue has no tab in it from here on, and nothing else that is not seen.
+    From here on, names of nodes and queues contain no tabs and no other invisible characters.
 
     Args:
         out: takes the series and the numbers.
@@ -116,7 +116,7 @@ class Charts:
         self._link(record, "bytes", record["size"])
         span = record["packet"], record["packet"] + packets - 1
         if record["resend"]:
-            # Nobody knows which of the two an ack is for.
+            # Which of the two an ack is for is unknown.
             left.again.add(*span)
             self._link(record, "resent", packets)
             self._out.chart(f"tiers {TIERS[0]}", record["wall_ns"], packets)
@@ -136,7 +136,7 @@ class Charts:
         self._link(record, f"ack {record['trigger']}")
 
     def _ack_received(self, record: Record) -> None:
-        """The last packet that an ack covers is the one that it answers."""
+        """An ack answers the last packet that it covers."""
         left = self._left.get(record["session"])
         if not left or not record["ranges"]:
             return
@@ -162,7 +162,7 @@ class Charts:
     def _queued(self, record: Record) -> None:
         self._stream(record)
         if not record.get("recovered"):
-            # A queue of the node itself is no peer's.
+            # A queue of the node itself belongs to no peer.
             self._queue(record, "queued", record["peer_name"] or record["node"], record["count"])
 
     def _committed(self, record: Record) -> None:

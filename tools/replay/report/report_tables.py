@@ -10,7 +10,7 @@ from triack.tools.replay.log.schema import FAILURE_REASONS, POLICY_SHOWN, Timeli
 from triack.tools.replay.log.series import LATENCY_BUCKETS_PER_DECADE
 
 SHARES: Final = (0.5, 0.9, 0.99, 0.999, 1.0)
-"""Of messages, the percentiles that the report tells; the last is the slowest message."""
+"""The percentiles of messages in the report; the last is the slowest message."""
 
 
 def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
@@ -25,7 +25,7 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
     for (what, *rest), _ in parts:
         if what in ("name", "alias") and "" not in rest:
             called.setdefault("\t".join(rest[1:]), set()).add(rest[0])
-            # A node knows best what it is called: its name replaces what others call it.
+            # A node knows its own name best: that replaces what others call it.
             if what == "name" or rest[0] not in timeline.names:
                 timeline.names[rest[0]] = "\t".join(rest[1:])
     peers = {(line.node, line.session): line.peer for line in timeline.sessions}
