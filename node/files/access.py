@@ -1,6 +1,6 @@
-"""Who may speak to a node, and whom it may speak to.
+"""The peers that may speak to a node, and that it may speak to.
 
-With keys: the peers of its trust file, wherever they are, and nobody else. Without: whoever is on this machine.
+With keys: the peers of its trust file, wherever they are, and no others. Without: every node on this machine.
 """
 
 import re
@@ -23,7 +23,7 @@ from triack.transport.secure import SecureChannels
 __all__ = ["DEFAULT_SUITE", "SUITES", "Access", "Keyless", "Secured"]
 
 SUITES = {suite.name: suite for suite in (AESGCM_SHA256, CHACHAPOLY_BLAKE2S)}
-"""What can be chosen, by its name in the protocol's name (Noise, revision 34, section 8)."""
+"""The suites to choose from, by their names in the protocol's name (Noise, revision 34, section 8)."""
 DEFAULT_SUITE = AESGCM_SHA256.name
 """The faster one where the processor has instructions for AES, as nearly all have."""
 
@@ -37,7 +37,7 @@ Start = Callable[[Coroutine[Any, Any, None], str], object]
 
 
 class Access(Protocol):
-    """What a node asks about its peers.
+    """Answers a node's questions about its peers.
 
     Attributes:
         directory: its peers.
@@ -54,22 +54,22 @@ class Access(Protocol):
         """Raises NotLoopback for an address at which the node may not listen."""
 
     def check_destination(self, text: str, destination: Destination) -> None:
-        """Check that what is sent to another node can arrive.
+        """Check that messages to a destination can arrive.
 
         Raises:
-            AddressError: nothing is known of whoever is meant; with what could be done about it.
-            NotLoopback: it is beyond what the node may reach.
+            AddressError: the node does not know that peer; the error says how to change that.
+            NotLoopback: the node may not reach that address.
         """
 
     def open(self, files: Files, entropy: Callable[[int], bytes]) -> Channels:
-        """Read what there is on the disk, and make what protects datagrams. Blocks; raises IdentityError."""
+        """Read the files, and make the channels that protect datagrams. Blocks; raises IdentityError."""
 
     def watch(self, start: Start, work: Work, handle_changed: Callable[[], None]) -> None:
-        """Follow the changes of what there is on the disk; ``handle_changed`` is told when there are other peers."""
+        """Follow the changes of the files; ``handle_changed`` is called when the peers have changed."""
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The node's own public keys, as text; the first is the one that it calls with. Raises UsageError."""
+        """The node's own public keys, as text; it connects with the first. Raises UsageError."""
 
     @property
     def identity(self) -> Identity:
@@ -81,24 +81,24 @@ class Access(Protocol):
 
     @property
     def trust(self) -> TrustFile:
-        """Where the peers are written down. Raises UsageError."""
+        """The file of the peers. Raises UsageError."""
 
     async def change_trust(self, change: Callable[[TrustFile], T], work: Work) -> T:
-        """Change who is written down, and know those who are then. Raises what ``change`` raises, and UsageError."""
+        """Change the file of the peers, and use it as it is then. Raises what ``change`` raises, and UsageError."""
 
     async def reread(self, work: Work) -> None:
-        """Have the keys and know the peers that are written down now. Raises IdentityError."""
+        """Read the files of keys and peers again, and use them. Raises IdentityError."""
 
 
 class Keyless:
-    """A node without keys: it cannot tell who speaks, and so keeps to its machine.
+    """A node without keys: it cannot authenticate peers, and so keeps to its machine.
 
     Args:
         name: of the node.
         peers: addresses by name.
 
     Raises:
-        NotLoopback: one of them is elsewhere.
+        NotLoopback: an address is on another machine.
     """
 
     loopback_only = True
@@ -110,7 +110,7 @@ class Keyless:
         self._name = name
 
     def knows(self, peer: str) -> bool:
-        """Whether it is a peer, or the id of a node, which has no other name here when it does not listen."""
+        """Whether it is a peer, or the id of a node: a node that does not listen has no other name here."""
         return self.directory.named(peer) is not None or _NODE_ID.fullmatch(peer) is not None
 
     def check_listening(self, address: Address) -> None:
@@ -118,12 +118,12 @@ class Keyless:
         check_loopback("listen on", address)
 
     def check_destination(self, _text: str, destination: Destination) -> None:
-        """Raises NotLoopback for an address beyond this machine; whoever is there may be meant."""
+        """Raises NotLoopback for an address beyond this machine; every node on it is accepted."""
         if destination.address is not None:
             check_loopback(f"send to {destination.queue} at", destination.address)
 
     def open(self, _files: Files, _entropy: Callable[[int], bytes]) -> Channels:
-        """Channels that find damage."""
+        """Channels that only detect damage."""
         return InsecureChannels()
 
     def watch(self, start: Start, work: Work, handle_changed: Callable[[], None]) -> None:
@@ -165,7 +165,7 @@ class Secured:
     """A node with keys: it speaks to the peers that it trusts.
 
     Args:
-        peers: addresses by name, besides those that are written down.
+        peers: addresses by name, besides those in the file.
         suite: the name of cipher and hash.
 
     Raises:
@@ -190,7 +190,7 @@ class Secured:
         """It may listen anywhere."""
 
     def check_destination(self, text: str, destination: Destination) -> None:
-        """Raises AddressError for an address at which no known peer is, and for a peer of which no key is known."""
+        """Raises AddressError for an address of no known peer, and for a peer without a known key."""
         where = destination.address
         peer = self.directory.named(destination.peer or "") if where is None else self.directory.at(str(where))
         advice = "`triack trust add` and node.trust(...) tell a node whom to trust"
@@ -211,7 +211,7 @@ class Secured:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The node's own public keys, as text; the first is the one that it calls with."""
+        """The node's own public keys, as text; it connects with the first."""
         return tuple(encode_key(KeyKind.PUBLIC, key) for key in self.identity.public)
 
     @property
@@ -221,21 +221,21 @@ class Secured:
 
     @property
     def trust(self) -> TrustFile:
-        """Where the peers are written down."""
+        """The file of the peers."""
         return self._files.trust
 
     async def change_trust(self, change: Callable[[TrustFile], T], work: Work) -> T:
-        """Change who is written down, and know those who are then. Raises what ``change`` raises."""
+        """Change the file of the peers, and use it as it is then. Raises what ``change`` raises."""
         opened = self._files
         return await opened.peers_file.load(work, lambda: change(opened.trust))
 
     async def reread(self, work: Work) -> None:
-        """Have the keys and know the peers that are written down now. Raises IdentityError."""
+        """Read the files of keys and peers again, and use them. Raises IdentityError."""
         await self._files.keys_file.load(work, lambda: None)
         await self._files.peers_file.load(work, lambda: None)
 
     def watch(self, start: Start, work: Work, handle_changed: Callable[[], None]) -> None:
-        """Follow both files; ``handle_changed`` is told when there are other peers."""
+        """Follow both files; ``handle_changed`` is called when the peers have changed."""
         opened = self._files
         opened.handle_changed = handle_changed
         start(opened.peers_file.watch(work), "triack-trust")
@@ -243,7 +243,7 @@ class Secured:
 
 
 class _Opened:
-    """The files of a node with keys, which it acts by from now on. Blocks; raises IdentityError."""
+    """The files of a node with keys, in use from now on. Blocks; raises IdentityError."""
 
     def __init__(
         self,
@@ -275,7 +275,7 @@ class _Opened:
         self.channels.use_keys(_raw(identity))
 
     def _decode_peers(self, content: bytes | None) -> list[Peer]:
-        """The peers that are written down, and those that came with the call."""
+        """The peers in the file, and those that came as arguments."""
         peers = {peer.name: peer for peer in self.trust.decode(content)}
         for name, address in self._addresses.items():
             peer = peers.get(name, Peer(name))

@@ -24,14 +24,14 @@ T = TypeVar("T")
 Draw = Callable[[], Message | None]
 """Gives the next message of a run; None when the queue must be asked again."""
 AckMode = Literal["auto", "manual"]
-"""Who acknowledges: ``auto`` the consumer, when the next message is asked for; ``manual`` the application."""
+"""With ``auto`` the consumer acknowledges when the next message is asked for; with ``manual`` the application does."""
 TURN_MESSAGES = 256
-"""A reader that finds messages waiting lets others run after so many: a few milliseconds of work."""
+"""After this many messages a reader that finds more lets other tasks run: a few milliseconds of work."""
 BATCH_MESSAGES = 1_000
-"""As many as a chunk of lines has on its way in (``tools.commands.pipes``): what a commit and a screen take easily."""
+"""As many as a chunk of input lines (``tools.commands.pipes``): a commit and a screen take them easily."""
 BATCH_BYTES = 1024 * 1024
-"""A list of messages is one frame of the control socket, or one write: large enough that each costs little of it, and
-with a message of the largest size at its end, and what is said of a thousand, still less than a frame takes."""
+"""A list of messages is one frame of the control socket, or one write: large enough that each message costs little, and
+small enough for a frame even with a message of the largest size at its end, and the fields of a thousand."""
 
 
 class Consumer:
@@ -40,8 +40,7 @@ class Consumer:
     With ``ack="auto"`` a message, or a list of them, is acknowledged when the next is asked for: a loop body that
     raises leaves it in the queue. With ``ack="manual"`` each message waits for ``message.ack()`` or
     ``message.reject()``, and keeps the consumer until then: ``await node.receive("q", ack="manual").get()`` will do.
-    What is unacknowledged when the consumer ends comes again, before anything younger; one that failed waits before it
-    does.
+    When the consumer ends, its unacknowledged messages come again, before any younger one; one that failed waits first.
     Several consumers may share a queue; each message goes to one of them.
     """
 
@@ -108,14 +107,14 @@ class Consumer:
         return await in_time(timeout, self._mailbox, self._arrived, self._next)
 
     async def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
-        """The next messages, in order: the first is waited for, the others are those that are at hand already.
+        """The next messages, in order: wait for the first, and take with it those at hand already.
 
         Args:
-            most: how many at the most. A list ends with about a mebibyte of bodies and properties, too.
+            most: the most messages to take. A list also ends with about a mebibyte of bodies and properties.
             timeout: seconds to wait for the first, None for no limit; 0 takes what is there already.
 
         Returns:
-            At least one message. With ``ack="auto"`` all that was received before is acknowledged, as one; an
+            At least one message. With ``ack="auto"`` all messages received before are acknowledged together; an
             exception that leaves the ``async with`` block is a failure of each message that is not settled by then.
 
         Raises:
@@ -131,7 +130,7 @@ class Consumer:
         return await in_time(timeout, self._mailbox, self._arrived, partial(self._next_many, most))
 
     async def _end_turn(self) -> None:
-        """What was received before is done, and now and then others may run."""
+        """Acknowledge the messages received before, and now and then let other tasks run."""
         if self._turn >= TURN_MESSAGES:
             self._turn = 0
             await asyncio.sleep(0)
@@ -147,14 +146,14 @@ class Consumer:
         return message
 
     async def _next_many(self, most: int) -> list[Message]:
-        self._draw = _draw_nothing  # what is drawn one by one later is behind the list
-        # Who is cancelled while it waits has nothing in hand.
+        self._draw = _draw_nothing  # messages drawn one by one later are behind the list
+        # A caller that is cancelled while it waits has nothing in hand.
         batch = await self._wait_for(lambda: self._hands.draw(most, BATCH_BYTES, self._keeper) or None)
         self._turn += len(batch) - 1
         return batch
 
     async def _wait_for(self, take: Callable[[], T | None]) -> T:
-        """What is taken from the queue; waits until there is something."""
+        """Take from the queue; waits until there is something."""
         while True:
             if not self._finalizer.alive:
                 raise NodeClosed(f"receive from {self._mailbox.name}: the consumer is closed")
@@ -165,7 +164,7 @@ class Consumer:
             await self._arrived.wait()
 
     def _try_run(self) -> Draw | None:
-        """Draws from the run that all readers of the queue draw from."""
+        """Gives a call that draws from the run that all readers of the queue draw from; None for no run."""
         run = self._port.open_run(self._mailbox)
         if run is None:
             return None
@@ -178,11 +177,11 @@ class Consumer:
         self._hands.handle_death(message)
 
     def on_take_back(self, call: Callable[[list[Lease]], None]) -> None:
-        """Have something called with messages that are taken back; for the control socket."""
+        """Set the call that gets messages that are taken back; for the control socket."""
         self._hands.on_take_back = call
 
     def close(self) -> None:
-        """Give back what is unacknowledged and take no more. A second call does nothing."""
+        """Give back unacknowledged messages, and take no more. A second call does nothing."""
         if self._finalizer.detach() is not None:
             self._draw = _draw_nothing
             self._hands.empty()
@@ -205,7 +204,7 @@ class Consumer:
 async def in_time(
     timeout: float | None, mailbox: Mailbox, arrived: asyncio.Event, take: Callable[[], Awaitable[T]]
 ) -> T:
-    """What is taken from a queue in time. What waits in it is there, also while its body comes from the disk.
+    """Take from a queue within a time. A message counts as there while its body comes from the disk.
 
     Args:
         timeout: seconds; None for no limit.
@@ -224,16 +223,16 @@ async def in_time(
             async with asyncio.timeout(timeout):
                 return await take()
         except TimeoutError:
-            # What came with the end of the time has not been looked at.
+            # A message that came just as the time ended has not been looked at.
             if not (mailbox.awaits_disk or arrived.is_set()):
                 raise WaitTimeout(f"no message in queue {mailbox.name} after {given} s") from None
-        # No longer than the store's next job, if nobody else takes it all.
+        # This lasts no longer than the store's next job, unless other readers take everything.
         await arrived.wait()
         timeout = 0
 
 
 def check_hand_over(queue: str, timeout: object) -> int:
-    """How many nanoseconds a message may be in hand, 0 for any time. Raises UsageError for what is no such timeout."""
+    """Nanoseconds that a message may be in hand, 0 for no limit. Raises UsageError for a timeout that is not valid."""
     if timeout is None:
         return 0
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST_LIFE_S:
@@ -245,4 +244,4 @@ def check_hand_over(queue: str, timeout: object) -> int:
 
 
 def _draw_nothing() -> None:
-    """Of no run."""
+    """Draw from no run."""

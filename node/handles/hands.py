@@ -1,7 +1,6 @@
-"""What one reader of a queue has in its hands: messages that it neither acknowledged nor gave back.
+"""The messages that one reader of a queue has in hand: it has neither acknowledged them nor given them back.
 
-Little is kept for a single message: a bit, and since when it is in hand. What was drawn from one run is held, and let
-go, together.
+Little is kept for a single message: a bit, and since when it is in hand. Messages drawn from one run are held together.
 """
 
 import asyncio
@@ -25,41 +24,41 @@ __all__ = ["Hands", "HeldList", "HeldRun", "Keeping"]
 
 
 class Held(ABC):
-    """What one reader has drawn at once; it answers for these messages.
+    """The messages that one reader drew at once; it answers for them.
 
-    A message that comes again is drawn another time, so it is another one than before.
+    A message that comes again is drawn again, and then counts as another one.
     """
 
     __slots__ = ("_hands", "_lost")
 
     def __init__(self, hands: "Hands") -> None:
         self._hands = hands
-        # What was taken back, and why.
+        # Messages that were taken back, and why.
         self._lost: dict[QueuedPacket, tuple[int, str]] | None = None
 
     @property
     @abstractmethod
     def holds_any(self) -> bool:
-        """Whether it answers for any message still."""
+        """Whether it still answers for any message."""
 
     @abstractmethod
     def take_all(self) -> list[tuple[QueuedPacket, int]]:
-        """What is held, by packet, a bit for each message; nothing is any more."""
+        """Let go of all messages. Returns them by packet, a bit for each."""
 
     @abstractmethod
     def held(self) -> list[HeldPacket]:
-        """What is held, and since when."""
+        """The messages held, and since when."""
 
     @abstractmethod
     def _take(self, until_ns: int | None) -> list[tuple[QueuedPacket, int]]:
-        """As ``take_all``, of what is held since that time or longer; None: all."""
+        """As ``take_all``, but only messages held since that time or longer; None: all."""
 
     @abstractmethod
     def _let_go(self, lease: Lease) -> bool:
-        """Hold a message no more. Returns whether it was held."""
+        """Let go of a message. Returns whether it was held."""
 
     def take_back(self, until_ns: int | None, why: str) -> list[tuple[QueuedPacket, int]]:
-        """What is held since that time or longer is no more; a later acknowledgement raises why."""
+        """Let go of messages held since that time or longer; acknowledging one later raises HandOverEnded with why."""
         taken = self._take(until_ns)
         for packet, bits in taken:
             self._lost = self._lost or {}
@@ -67,13 +66,13 @@ class Held(ABC):
         return taken
 
     def let_go(self, lease: Lease) -> bool:
-        """Hold a message no more. Returns whether it was held."""
+        """Let go of a message. Returns whether it was held."""
         return self._let_go(lease)
 
     def acknowledge(self, lease: Lease) -> None:
         """A message is done. Raises UsageError in another event loop than the reader's, HandOverEnded if it was taken.
 
-        Of a message that was acknowledged, or given back, nothing is said.
+        Does nothing for a message that was already acknowledged or given back.
         """
         if running_loop() is not self._hands.home:
             self._hands.check_home()
@@ -93,10 +92,10 @@ class Held(ABC):
 
 
 class HeldRun(Held):
-    """What was drawn from one run, message by message.
+    """Messages drawn one by one from one run.
 
     Attributes:
-        run: from which more may be drawn.
+        run: the run, from which more may be drawn.
         bits: bit i is set while message i of its packet is held.
     """
 
@@ -114,11 +113,11 @@ class HeldRun(Held):
 
     @property
     def holds_any(self) -> bool:
-        """Whether any is held."""
+        """See ``Held``."""
         return self.bits != 0
 
     def draw(self, holder: Holder) -> Message | None:
-        """The next message of the run, for which ``holder`` answers; None when the queue must be asked again."""
+        """The next message of the run, with its ``holder``; None when the caller must ask the queue again."""
         run, hands = self.run, self._hands
         index = run.draw()
         if index < 0:
@@ -126,20 +125,20 @@ class HeldRun(Held):
         self.bits |= 1 << index
         self._since[index] = hands.clock()
         words = self._words
-        if words is not None:  # as ``InHand.hold``, for one message after the other
+        if words is not None:  # as ``InHand.hold``, for a single message
             words[self._cell + index // WORD_BITS] |= 1 << index % WORD_BITS
         if hands.timeout_ns:
             hands.watch()
         return Message(self._bodies[index], hands.queue, run, index, holder, hands.name_of)
 
     def take_all(self) -> list[tuple[QueuedPacket, int]]:
-        """What is held."""
+        """See ``Held``."""
         bits, self.bits = self.bits, 0
         self._since.clear()
         return [(self.run.packet, bits)] if bits else []
 
     def held(self) -> list[HeldPacket]:
-        """What is held."""
+        """See ``Held``."""
         return [HeldPacket(self.run.packet, self.bits, min(self._since.values()))] if self.bits else []
 
     def _take(self, until_ns: int | None) -> list[tuple[QueuedPacket, int]]:
@@ -163,7 +162,7 @@ class HeldRun(Held):
 
 
 class HeldList(Held):
-    """What was drawn as a list, from as many runs as there were."""
+    """Messages drawn as a list, from any number of runs."""
 
     __slots__ = ("_bits", "_since_ns")
 
@@ -174,11 +173,11 @@ class HeldList(Held):
 
     @property
     def holds_any(self) -> bool:
-        """Whether any is held."""
+        """See ``Held``."""
         return bool(self._bits)
 
     def take(self, drawn: list[tuple[Run, range]], holder: Holder) -> list[Message]:
-        """The messages that were drawn, for which ``holder`` answers."""
+        """The messages that were drawn, with their ``holder``."""
         hands, bits = self._hands, self._bits
         queue, name_of = hands.queue, hands.name_of
         messages: list[Message] = []
@@ -193,13 +192,13 @@ class HeldList(Held):
         return messages
 
     def take_all(self) -> list[tuple[QueuedPacket, int]]:
-        """What is held."""
+        """See ``Held``."""
         taken = list(self._bits.items())
         self._bits.clear()
         return taken
 
     def held(self) -> list[HeldPacket]:
-        """What is held."""
+        """See ``Held``."""
         return [HeldPacket(packet, bits, self._since_ns) for packet, bits in self._bits.items()]
 
     def _take(self, until_ns: int | None) -> list[tuple[QueuedPacket, int]]:
@@ -219,7 +218,7 @@ class HeldList(Held):
 
 
 class Keeping:
-    """Answers for what was drawn at once, for messages that keep their reader."""
+    """The holder of messages that keep their reader."""
 
     __slots__ = ("_held", "_keeper")
 
@@ -239,22 +238,22 @@ class Keeping:
 class Hands:
     """Everything that one consumer holds.
 
-    It refers neither to its consumer nor to a keeper: a loop that is left without closing must not keep its messages,
-    so the consumer ends with its last reference.
+    It refers neither to its consumer nor to a keeper, so the consumer ends with its last reference: a loop that ends
+    without closing the consumer must not keep its messages.
 
     Args:
         port: the node.
         mailbox: the queue that is read.
         listener: called when there may be something to read.
-        redelivery: when messages that fail come again, in place of what the settings say.
-        reader: of whom this is; one without a name is called by the task that draws.
-        timeout_ns: how long a message may be in hand; 0 for any time.
+        redelivery: when messages that fail come again; it overrides the settings.
+        reader: the reader; one without a name gets that of the task that draws.
+        timeout_ns: how long a message may be in hand; 0 for no limit.
 
     Attributes:
-        acknowledge: messages of packets that were just let go are done, message i if bit i is set.
+        acknowledge: acknowledges messages of packets that were just let go, message i if bit i is set.
         queue: the queue's name.
-        name_of: what a node is called in destinations.
-        home: the event loop in which the reader was begun.
+        name_of: gives the name of a node in destinations.
+        home: the event loop in which the reader was made.
         clock: the monotonic clock.
         reader: as given.
         timeout_ns: as given.
@@ -294,7 +293,7 @@ class Hands:
 
     @property
     def words(self) -> memoryview | None:
-        """Where it is noted what is in hand; None when this process is not the reader's."""
+        """The node's table of messages in hand; None when the reader is in another process."""
         return self._port.words if self.reader.is_here else None
 
     def cell_of(self, packet: QueuedPacket) -> int:
@@ -322,12 +321,12 @@ class Hands:
             self.reader.name = task_name()
 
     def note(self, packet: QueuedPacket, bits: int) -> None:
-        """Messages are in these hands: note it where it outlives the process, if that is the reader's."""
+        """Note messages in hand where the note outlives this process, if the reader is in it."""
         if self.words is not None:
             self._port.note_in_hand(packet, bits)
 
     def draw(self, most: int, most_bytes: int, keeper: Keeper | None) -> list[Message]:
-        """The next messages of the queue, in order; none when there are none now. See ``Engine.draw_runs``."""
+        """The next messages of the queue, in order; empty when there are none now. See ``Engine.draw_runs``."""
         drawn = self._port.draw_runs(self._mailbox, most, most_bytes)
         if not drawn:
             return []
@@ -340,11 +339,11 @@ class Hands:
         self._port.give_back([(self._mailbox, lease)], Return(failed, delay_ms, self._redelivery))
 
     def forget(self, held: Held) -> None:
-        """Nothing of it is held any more."""
+        """Drop a ``Held`` that holds nothing any more."""
         self._older.pop(held, None)
 
     def acknowledge_all(self) -> None:
-        """All that is held is done. Raises HandOverEnded if some of what was held had been taken back."""
+        """Acknowledge all messages held. Raises HandOverEnded if some had been taken back."""
         if done := self._take_all():
             self.acknowledge(done)
         if self._taken_back is not None:
@@ -352,12 +351,12 @@ class Hands:
             raise error
 
     def give_back_all(self, *, failed: bool) -> None:
-        """All that is held comes again."""
+        """All messages held come again."""
         self._taken_back = None
         self._port.give_back(self._leases(self._take_all()), Return(failed, None, self._redelivery))
 
     def handle_death(self, message: Message | None = None) -> None:
-        """The reader's process died: its messages, or the one that it worked on, have failed by that."""
+        """The reader's process died: its messages, or the one that it worked on, have failed."""
         if message is None:
             leases = self._leases(self._take_all())
         else:
@@ -371,11 +370,11 @@ class Hands:
         return [(self._mailbox, Lease(packet, index, packet.restored)) for packet, index in held]
 
     def _helds(self) -> list[Held]:
-        """All that holds anything, in order."""
+        """Every ``Held`` that may hold messages, in order."""
         return [*self._older, *([] if self._open is None else [self._open])]
 
     def _take_all(self) -> list[tuple[QueuedPacket, int]]:
-        """What is held, in order, and is not any more."""
+        """Let go of all messages held. Returns them in order."""
         latest = [] if self._open is None else self._open.take_all()
         if not self._older:
             return latest
@@ -386,7 +385,7 @@ class Hands:
     # ---- taking back
 
     def held(self, queue: str) -> list[HeldPacket]:  # noqa: ARG002 - it has but one
-        """What these hands have, see ``Holder``."""
+        """The messages in these hands, see ``Holder``."""
         return [one for held in self._helds() for one in held.held()]
 
     def take_back(self, queue: str) -> int:  # noqa: ARG002 - it has but one
@@ -404,12 +403,12 @@ class Hands:
         return len(leases)
 
     def watch(self) -> None:
-        """Something is in hand that may become overdue."""
+        """A message in hand may become overdue: start the timer."""
         if self._timer is None:
             self._timer = self.home.call_later(self.timeout_ns / 1e9, self._handle_timer)
 
     def _handle_timer(self) -> None:
-        """Take back what is in hand for too long: it has failed by that."""
+        """Take back messages that are in hand for too long; they have failed."""
         self._timer = None
         way = Return(True, None, self._redelivery, DeadReason.HAND_OVER_TIMEOUT)
         self._take_back(self.clock() - self.timeout_ns, OVERDUE, way)
@@ -421,7 +420,7 @@ class Hands:
     # ---- the end
 
     def empty(self) -> None:
-        """The consumer ends: everything goes back, and who waits with it is told."""
+        """The consumer ends: everything goes back, and a task that waits for a message wakes up."""
         if self._timer is not None:
             self._timer.cancel()
         self._port.holding.leave(self.queue, self)
@@ -430,7 +429,7 @@ class Hands:
         self._listener()
 
     def empty_at_home(self) -> None:
-        """The consumer was dropped: the same from wherever the garbage collector runs, which may be any thread."""
+        """The same for a consumer that was dropped: the garbage collector may run in any thread."""
         run_at_home(self.home, self._drop)
 
     def _drop(self) -> None:

@@ -37,16 +37,16 @@ __all__ = [
 ]
 
 LISTS_BYTES = 4 * 1024 * 1024
-"""What the lists of one transaction hold: a commit takes all of it in one go, while nothing else runs. By default an
+"""Bytes in the lists of one transaction: a commit takes all of them in one go, while nothing else runs. By default an
 outgoing queue takes as much before a sender waits (``NodeSettings.pending_limit_bytes``)."""
 
 
 class Transaction:
     """An async context manager: leaving the block commits, an exception rolls back.
 
-    An exception is a failure of the messages that were received, a cancellation is none. A send or a receive that is
-    cancelled has done nothing, and a wait for a message ends with the transaction. One that is dropped is rolled back,
-    which is no failure either.
+    An exception counts as a failure of the messages received; a cancellation does not. A cancelled send or receive has
+    done nothing. A wait for a message ends with the transaction. A transaction that is dropped is rolled back, which
+    is no failure either.
 
     When ``commit`` returns, everything it sent is on this node's disk, everything it received is gone from its
     queues, and every ``remember`` holds: one disk transaction. Receiving, sending and remembering in one transaction
@@ -56,14 +56,14 @@ class Transaction:
 
     def __init__(self, port: EngineHandle, *, reader: Reader | None = None) -> None:
         self._port = port
-        # What each step sends.
+        # The messages that each step sends.
         self._sends: dict[int, Prepared | PreparedList] = {}
         self._taken = Taken(port, reader)
         self._steps = 0
         self._state: dict[str, bytes | None] = {}
         self._listed_bytes = 0
         self._finalizer: weakref.finalize[..., Any] | None = None
-        # Wakes those who wait for messages.
+        # Wake the tasks that wait for messages.
         self._waiting: set[asyncio.Event] = set()
         self._ended = False
 
@@ -111,8 +111,8 @@ class Transaction:
 
         Args:
             destination: as for ``Node.send``.
-            bodies: at most 4 MiB each, and of all lists of the transaction together, with 64 bytes for each message
-                beside its body; the message that goes beyond is taken. All are checked here.
+            bodies: at most 4 MiB each, and 4 MiB in all lists of the transaction together, with 64 bytes counted for
+                each message beside its body; the last message may exceed that. All are checked here.
             delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
             **properties: as for ``Node.send_many``; times to live, in seconds, count from this call.
 
@@ -138,7 +138,7 @@ class Transaction:
         delivery: Delivery = Delivery.TRANSACTIONAL,
         **properties: Unpack[MessageProperties],
     ) -> None:
-        """Answer a message with the commit; see ``Node.reply``, and ``send`` for what is raised besides."""
+        """Answer a message with the commit; see ``Node.reply``, and ``send`` for further errors."""
         destination, answering = way_back(message, properties)
         await self.send(destination, body, delivery=delivery, **answering)
 
@@ -154,17 +154,17 @@ class Transaction:
 
         Raises:
             WaitTimeout: none came in time; the transaction goes on.
-            QueueNotFound: the node has a fixed set of queues, and this is none of them.
+            QueueNotFound: the node has a fixed set of queues without this one.
             NodeClosed, StoreFailed: this transaction or the node has ended.
         """
         return (await self._take(queue, 1, timeout))[0]
 
     async def receive_many(self, queue: str, most: int = BATCH_MESSAGES, timeout: float | None = None) -> list[Message]:
-        """Take messages with the commit, in order: the first is waited for, the others are those at hand already.
+        """Take messages with the commit, in order: wait for the first, and take with it those at hand already.
 
         Args:
             queue: its name, as for ``Node.receive``.
-            most: how many at the most. A list ends with about a mebibyte of bodies and properties, too.
+            most: the most messages to take. A list also ends with about a mebibyte of bodies and properties.
             timeout: seconds to wait for the first, None for no limit.
 
         Returns:
@@ -191,7 +191,7 @@ class Transaction:
         size_bytes = 0
         while run is not None:
             if run.killed and taken:
-                break  # what may have killed its reader comes by itself: others are not to die with it
+                break  # a message that may have killed its reader comes alone, so that no other fails with it
             drawn = run.draw_many(most - len(taken))
             self._taken.add(step, mailbox, run, drawn)
             bodies = run.packet.open().bodies
@@ -209,7 +209,7 @@ class Transaction:
             while (run := self._port.open_run(mailbox)) is None:
                 await arrived.wait()
                 arrived.clear()
-                # What an ended transaction takes, nobody gives back.
+                # Nothing gives back what an ended transaction takes.
                 self._check_open()
             return run
 
@@ -227,15 +227,15 @@ class Transaction:
 
     @property
     def last_step(self) -> int:
-        """What was sent or received last, for ``undo``."""
+        """The last step that sent or received, for ``undo``."""
         return self._steps
 
     def undo_last(self) -> Callable[[], None]:
-        """What takes back, at any later time, what was sent or received last; see ``undo``."""
+        """A call that takes back the last step, at any later time; see ``undo``."""
         return partial(self.undo, self._steps)
 
     def undo(self, step: int) -> None:
-        """Take back a step of which its caller has not heard; nothing if the transaction has ended."""
+        """Take back a step that its caller has not heard of; does nothing if the transaction has ended."""
         if self._ended:
             return
         prepared = self._sends.pop(step, None)
@@ -247,10 +247,10 @@ class Transaction:
         """Keep a value of the application's own with the commit; None removes it. ``Node.recall`` reads it.
 
         Returns:
-            What may be awaited and need not be, on the node and over a client: there is nothing to wait for.
+            An object that may be awaited, on the node and over a client; there is nothing to wait for.
 
         Raises:
-            UsageError: the key is no text or empty, or begins with ``$``, which the node's own do; or the value is
+            UsageError: the key is not text, is empty, or begins with ``$`` as the node's own do; or the value is
                 neither bytes nor None.
             NodeClosed: this transaction has ended.
         """
@@ -263,7 +263,7 @@ class Transaction:
         """Make it all durable.
 
         Args:
-            until: a stage that every message sent is to reach before the call returns; None for none beyond the disk.
+            until: a stage that every message sent is to reach before the call returns; None: only the disk.
             timeout: seconds to wait for that, once all is durable; None for no limit.
 
         Returns:
@@ -272,10 +272,10 @@ class Transaction:
         Raises:
             NodeClosed: this transaction or the node had ended; nothing of it happened.
             HandOverEnded: something that it received was taken back (``Node.release``); nothing of it happens.
-            StoreFailed: the node has stopped; all of it happened or nothing, which the next start tells.
+            StoreFailed: the node has stopped; all of it happened or nothing, as the next start shows.
             UsageError: a message sent has no such stage, or there is a timeout and no stage; nothing of it happened,
                 and the transaction goes on.
-            WaitTimeout, DeliveryFailed, RollbackDetected: of ``until``, see ``Receipt``; all of it has happened.
+            WaitTimeout, DeliveryFailed, RollbackDetected: from ``until``, see ``Receipt``; all of it has happened.
         """
         if self._taken.lost is not None and not self._ended:
             self.rollback(failed=False)
@@ -293,7 +293,7 @@ class Transaction:
         receipts: list[Receipt] = []
         for prepared in self._sends.values():
             if isinstance(prepared, PreparedList):
-                rows = port.accept_all(prepared)  # by the stream that is there now
+                rows = port.accept_all(prepared)  # into the current stream
                 receipts += Receipts(port, prepared.outgoing, rows)
             else:
                 receipts.append(accept(port, prepared))
@@ -310,10 +310,10 @@ class Transaction:
         """Send nothing, and put back what was received. A second call does nothing.
 
         Args:
-            failed: count this as a failure of each message received, which waits then, see ``Message.reject``.
+            failed: count this as a failure of each message received, which then waits, see ``Message.reject``.
 
         Returns:
-            What may be awaited and need not be, as of ``remember``.
+            An object that may be awaited, as from ``remember``.
         """
         if not self._ended:
             self._end()
@@ -321,7 +321,7 @@ class Transaction:
         return DONE
 
     def handle_death(self) -> None:
-        """The process whose transaction it is died, in the middle of it; for the control socket."""
+        """The process that used this transaction died before its end; for the control socket."""
         if not self._ended:
             self._end()
             self._taken.handle_death()
@@ -352,7 +352,7 @@ class Transaction:
 
 
 class Done:
-    """What is done already; to await it does nothing."""
+    """A result that is there already; awaiting it does nothing."""
 
     __slots__ = ()
 
@@ -363,11 +363,11 @@ class Done:
 
 
 DONE = Done()
-"""What calls return that a node does at once, so that the same code awaits them on a node and over a client."""
+"""Returned by calls that a node does at once, so that the same code awaits them on a node and over a client."""
 
 
 async def all_reached(receipts: Sequence[Waits], stage: Stage | str, timeout: float | None) -> None:
-    """Wait until all that a transaction sent has come so far. Raises as the waits of ``Receipt`` do."""
+    """Wait until all messages of a transaction have reached a stage. Raises as the waits of ``Receipt`` do."""
     try:
         async with asyncio.timeout(timeout):
             for receipt in receipts:
@@ -378,7 +378,7 @@ async def all_reached(receipts: Sequence[Waits], stage: Stage | str, timeout: fl
 
 
 class _Refusing:
-    """Answers for what a transaction received, by pointing at the transaction."""
+    """The holder of messages that a transaction received: it refers to the transaction."""
 
     def acknowledge(self, _lease: Lease) -> None:
         """Refuse."""
@@ -390,17 +390,17 @@ class _Refusing:
 
 
 ONLY_THE_TRANSACTION = _Refusing()
-"""Holds what any transaction received."""
+"""The holder of messages of every transaction."""
 
 
 def add_listed(destination: str, listed_bytes: int, sizes: list[int]) -> int:
-    """Count a list of messages to what the lists of a transaction hold already.
+    """Add a list of messages to the bytes in the lists of a transaction.
 
     Returns:
-        What they hold then.
+        The new total.
 
     Raises:
-        UsageError: that is more than a transaction takes.
+        UsageError: it is more than a transaction takes.
     """
     counted = _counted(sizes)
     total_bytes = listed_bytes + sum(counted)
@@ -423,7 +423,7 @@ def check_durable(destination: str, delivery: Delivery) -> None:
 
 
 def check_state(key: object, value: object) -> None:
-    """Raises UsageError for what ``remember`` does not keep."""
+    """Raises UsageError for a key or a value that ``remember`` does not take."""
     try:
         fits = isinstance(key, str) and bool(key.encode()) and not key.startswith(OWN_STATE)
         fits = fits and (value is None or isinstance(value, bytes))

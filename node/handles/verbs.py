@@ -1,6 +1,6 @@
-"""The verbs of a node, as its users write them: each signature and promise stands here, or in a class above this one.
+"""The verbs of a node, as its users call them: each signature and promise is here, or in a base class of this one.
 
-``Node`` has them by inheritance. ``triack.connect`` and ``triack.sync`` derive theirs from them, see ``derived``.
+``Node`` inherits them. ``triack.connect`` and ``triack.sync`` derive theirs from them, see ``derived``.
 """
 
 from abc import abstractmethod
@@ -44,13 +44,13 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
     @property
     @abstractmethod
     def _steering(self) -> QueueAdmin:
-        """Looks into its queues. Raises NodeClosed before the start."""
+        """Browses and changes its queues. Raises NodeClosed before the start."""
 
     async def failed(self) -> TriackError:
-        """Wait until the store fails, which ends the node; for ever, if it does not.
+        """Wait until the store fails, which ends the node; without end, if it does not fail.
 
         Returns:
-            The error that everybody else who uses the node gets.
+            The error that all other calls of the node raise then.
         """
         return await self._life.failed()
 
@@ -73,7 +73,7 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
 
     @property
     def node_id(self) -> str:
-        """32 hex digits that name this queue manager for ever. Raises NodeClosed before the start."""
+        """32 hex digits that name this queue manager permanently. Raises NodeClosed before the start."""
         return self._port.node_id
 
     # ---- sending
@@ -113,11 +113,11 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
             AddressError: a destination that cannot be read, an unknown peer, or one of which no key is known.
             NotLoopback: an insecure node was to send beyond loopback.
             MessageTooLarge: the body is over 4 MiB ([MS-MQMQ] 2.2.19.1), or the properties over 12 KiB.
-            QueueNotFound: a queue of this node, which has a fixed set of others.
+            QueueNotFound: the destination is a queue of this node that is not in its fixed set.
             UsageError: an argument of a wrong type, a property that does not exist, or a timeout without a stage.
             QueueFull, NoRoom: a queue of this node refuses more; its disk has less room than the reserve.
-            TooManyKeys: it keeps as many keys as it may.
-            WaitTimeout, DeliveryFailed, RollbackDetected: of ``until``, see ``Receipt``; the message was accepted.
+            TooManyKeys: the node keeps as many keys as it may.
+            WaitTimeout, DeliveryFailed, RollbackDetected: from ``until``, see ``Receipt``; the message was accepted.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
@@ -168,21 +168,21 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
     async def drain(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far, and meanwhile, has come as far as its class says; see ``Receipt``.
 
-        What became a dead letter is not waited for any more.
+        It does not wait for dead letters.
 
         Args:
             timeout: seconds to wait, None for no limit.
 
         Raises:
             UsageError: the timeout is no number of seconds.
-            WaitTimeout: not yet; the message says how many messages are left, and for whom. All of them go on.
+            WaitTimeout: not yet; the error says how many are left, and for which destinations. All of them go on.
             RollbackDetected: a peer gets nothing more as long as this process runs; the rest has arrived.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         await self._port.drain(timeout)
 
     def recall(self, key: str) -> bytes | None:
-        """What ``Transaction.remember`` keeps under a key; None when that is nothing, or the node was not started."""
+        """The value that ``Transaction.remember`` keeps under a key; None for none, or before the node's start."""
         return None if self._running is None else self._running.recall(key)
 
     # ---- receiving
@@ -201,15 +201,15 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
         Args:
             queue: its name; made when it does not exist, unless the node was opened with a fixed set of queues.
             ack: ``auto`` acknowledges a message when the next one is asked for, ``manual`` leaves that to the caller.
-            redelivery: when messages that fail with this consumer come again, in place of what the settings say.
+            redelivery: when messages that fail with this consumer come again; it overrides the settings.
             hand_over_timeout: seconds that a message may be in this consumer's hands; then it is taken back, which is a
-                failure, and to acknowledge it raises HandOverEnded. None: any time.
-            name: what ``stats`` calls the consumer while it has messages in hand; None: as the task that reads.
+                failure, and acknowledging it raises HandOverEnded. None: no limit.
+            name: the consumer's name in ``stats`` while it has messages in hand; None: that of the task that reads.
 
         Raises:
             AddressError: no queue can have that name.
-            QueueNotFound: the node has a fixed set of queues, and this is none of them.
-            UsageError: there is no such ``ack``, or a timeout or a name that cannot be.
+            QueueNotFound: the node has a fixed set of queues without this one.
+            UsageError: there is no such ``ack``, or the timeout or the name is not valid.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
@@ -226,12 +226,12 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
     # ---- looking and steering
 
     def browse(self, queue: str) -> AsyncIterator[BrowsedMessage]:
-        """Look at what waits in a queue, in order, and change nothing: ``async for message in node.browse("orders")``.
+        """Look at the messages that wait in a queue, in order: ``async for message in node.browse("orders")``.
 
-        What a reader has in hand does not wait, and is not seen.
+        It changes nothing. It does not show messages that readers have in hand.
 
         Args:
-            queue: a queue of this node, or a destination as ``stats().outgoing`` has it, for what is on its way there.
+            queue: a queue of this node, or a destination from ``stats().outgoing``, for messages on their way there.
 
         Raises:
             QueueNotFound: there is no such queue.
@@ -242,23 +242,23 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
     async def requeue(self, ids: Collection[str] | None = None) -> int:
         """Send dead letters again: to their destinations, or to the queues of this node in which they failed.
 
-        Each is a new transactional message with what its first sender set, but for the times to live.
+        Each becomes a new transactional message with the properties that its first sender set, without times to live.
 
         Args:
-            ids: which of the messages that wait in ``dead-letter``; None for all that have a destination: what was
-                sent to that queue has none, and stays.
+            ids: which of the messages that wait in ``dead-letter``; None for all that have a destination. A message
+                that was sent to that queue itself has none, and stays.
 
         Returns:
-            How many it were.
+            The number of messages sent again.
 
         Raises:
-            UsageError: one that is named has no destination.
+            UsageError: a message in ``ids`` has no destination.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         return await self._steering.requeue(as_ids(ids))
 
     async def move(self, queue: str, destination: str, ids: Collection[str] | None = None) -> int:
-        """Move what waits in a queue of this node elsewhere, as transactional messages with all their properties.
+        """Move messages that wait in a queue of this node elsewhere: transactional, with all their properties.
 
         Args:
             queue: a queue of this node.
@@ -266,24 +266,24 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
             ids: which of the messages that wait; None for all of them.
 
         Returns:
-            How many it were.
+            The number of messages moved.
 
         Raises:
             QueueNotFound: there is no such queue.
-            AddressError, NotLoopback: the destination is none.
+            AddressError, NotLoopback: the node cannot send to the destination.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         return await self._steering.move(queue, destination, as_ids(ids))
 
     async def purge(self, queue: str, ids: Collection[str] | None = None) -> int:
-        """Take what waits out of a queue. On its way elsewhere, it becomes a dead letter (``purged``); else it is gone.
+        """Remove messages that wait in a queue. Those on their way elsewhere become dead letters (``purged``).
 
         Args:
             queue: as for ``browse``.
             ids: which of the messages that wait in a queue of this node; None for all of them.
 
         Returns:
-            How many it were.
+            The number of messages removed.
 
         Raises:
             QueueNotFound: there is no such queue.
@@ -293,16 +293,16 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
         return await self._steering.purge(queue, as_ids(ids))
 
     async def release(self, queue: str) -> int:
-        """Take the messages of a queue back that readers have in hand, such as one that hangs.
+        """Take back the messages of a queue that its readers have in hand, such as a reader that hangs.
 
-        They come again, marked ``redelivered``, which counts as no failure. A reader that acknowledges one of them
-        later gets HandOverEnded, and of a transaction that received one nothing happens.
+        They come again, marked ``redelivered``; this is no failure. A reader that acknowledges one of them later gets
+        HandOverEnded, and a transaction that received one can only be rolled back.
 
         Args:
             queue: a queue of this node.
 
         Returns:
-            How many messages were taken back.
+            The number of messages taken back.
 
         Raises:
             QueueNotFound: there is no such queue.
@@ -311,7 +311,7 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
         return await self._steering.release(queue)
 
     def stats(self) -> NodeStats:
-        """Everything that can be counted, at this moment.
+        """The node's statistics at this moment.
 
         Returns:
             Queues with depth, bytes and age, outgoing queues, links and sessions with window, round trip and resends,

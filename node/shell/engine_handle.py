@@ -1,7 +1,7 @@
-"""The one way by which what applications hold speaks to a running node's engine.
+"""The one way from the objects that applications hold to a running node's engine.
 
-Promise: nobody reaches the engine of a node that has ended. Whatever gives the engine something to do wakes the driver,
-and whatever may have to wait ends when the node does.
+Promise: no call reaches the engine of a node that has ended. Each call that gives the engine work wakes the driver, and
+each call that may wait ends when the node does.
 """
 
 import asyncio
@@ -60,19 +60,19 @@ __all__ = ["MESSAGE_OVERHEAD_BYTES", "EngineHandle", "Prepared", "PreparedList"]
 T = TypeVar("T")
 
 DESTINATIONS_MAX = 1_024
-"""Destinations that are found without being read again; a program that uses more of them than that pays for it."""
+"""Destinations that are found without being parsed again; a program that uses more of them parses some again."""
 TURN_MESSAGES = 256
-"""A sender that finds room lets others run after so many messages, at first after twice as many: a few milliseconds."""
+"""After this many messages, at first twice as many, a sender that finds room lets others run: a few milliseconds."""
 MESSAGE_OVERHEAD_BYTES = 64
-"""What a message counts for beside its body in limits on memory: about what Python needs to keep it."""
+"""Bytes that a message counts in limits on memory beside its body: about what Python needs to keep it."""
 
 Prepared = tuple[OutgoingStream, bytes | Outgoing, int]
-"""A message that was checked: where it goes, what goes, and how many bytes of memory it counts for."""
+"""A message that was checked: its outgoing queue, the message, and the bytes of memory that it counts for."""
 
 
 @dataclass(slots=True)
 class PreparedList:
-    """Messages that were checked: where they go, their bodies, and what all of them have beside the body."""
+    """Messages that were checked: their outgoing queue, their bodies, and the properties that they share."""
 
     destination: str
     outgoing: OutgoingStream
@@ -95,24 +95,24 @@ class EngineHandle:
     """A running node, as consumers, receipts, transactions and the control socket see it.
 
     Args:
-        name: the node's name, for what is said to people.
+        name: the node's name, for messages to people.
         life: says whether the node still works.
         engine: its engine.
         driver: runs the engine.
         platform: what the node runs on.
-        access: who may be spoken to.
-        announced: where others find the node; empty for nowhere.
+        access: the peers that it may speak to.
+        announced: the address at which others find the node; empty for none.
         fixed_queues: whether it has only the queues that it was opened with.
-        state: what the store keeps under names: the node's own is left to the engine.
+        state: the values that the store keeps under names; the node's own are left to the engine.
 
     Attributes:
         name: as given.
-        turn: messages sent since others were let run.
-        sender: the task that ended the turn before, if it is still there.
+        turn: the number of messages sent since other tasks ran.
+        sender: the task that ended the last turn, if it still exists.
         enrolling: its enrolments.
         clock: the monotonic clock.
         holding: the readers that have messages in hand.
-        dropped: what the reader had in hand that was dropped last without being closed.
+        dropped: the messages in the hands of the reader that was last dropped without being closed.
     """
 
     def __init__(
@@ -155,16 +155,16 @@ class EngineHandle:
     # ---- sending
 
     def outgoing_stream(self, destination: str, delivery: Delivery) -> OutgoingStream:
-        """The outgoing queue to a destination, of a class.
+        """The outgoing queue of a delivery class to a destination.
 
         Raises:
             AddressError: the destination cannot be read, or names an unknown peer.
             UsageError: an argument is of a wrong type.
-            QueueNotFound: it is a queue of this node, which has a fixed set of others.
+            QueueNotFound: it is a queue of this node that is not in its fixed set.
         """
         try:
             found = self._outgoing[destination, delivery]
-        except (KeyError, TypeError):  # what is neither a text nor a class may be no key of a dict either
+        except (KeyError, TypeError):  # an argument of a wrong type may be unhashable
             return self._find_outgoing(destination, delivery)
         return found if found.life is StreamState.LIVE else self._find_outgoing(destination, delivery)
 
@@ -209,28 +209,28 @@ class EngineHandle:
         return self._engine.resolver.resolve(where, destination.queue)
 
     def handle_directory_changed(self) -> None:
-        """The node knows others than before."""
+        """The node's peers have changed."""
         self._outgoing.clear()
         self._engine.handle_directory_changed(self.clock())
         self.wake()
 
     async def change_trust(self, change: Callable[[TrustFile], T]) -> T:
-        """Change who is written down as a peer, and act by it. Raises what ``change`` raises, and UsageError."""
+        """Change the trust file, and act by it. Raises what ``change`` raises, and UsageError."""
         self.check_alive()
         return await self._access.change_trust(change, self._work)
 
     async def reread(self) -> None:
-        """Act by keys and peers as they are written down now. Raises IdentityError."""
+        """Read the files of keys and peers again, and act by them. Raises IdentityError."""
         self.check_alive()
         await self._access.reread(self._work)
 
     async def _work(self, job: Callable[[], T]) -> T:
-        self.check_alive()  # the node may have ended while others were at the file
+        self.check_alive()  # the node may have ended while this waited for the file
         return await self._driver.work(job)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The node's own public keys, the one that it calls with first. Raises UsageError if it has none."""
+        """The node's own public keys; it connects with the first. Raises UsageError if it has none."""
         return self._access.keys
 
     def prepare(self, destination: str, body: bytes, delivery: Delivery, properties: MessageProperties) -> Prepared:
@@ -272,7 +272,7 @@ class EngineHandle:
         return PreparedList(destination, outgoing, checked, shared)
 
     def _is_accepted(self, prepared: Prepared) -> bool:
-        """Whether the message was accepted with its key before: then nothing more is."""
+        """Whether a message with this key was accepted before: then this one is not accepted again."""
         outgoing, message, _ = prepared
         if isinstance(message, bytes) or not message.key:
             return False
@@ -301,14 +301,14 @@ class EngineHandle:
         return self._engine.wall.ms(self.clock())
 
     def has_room(self, prepared: Prepared) -> bool:
-        """Whether its outgoing queue takes the message; one that was accepted before needs no room."""
+        """Whether the outgoing queue has room for the message; one that was accepted before needs none."""
         return self._has_room(prepared[0]) or self._is_accepted(prepared)
 
     def _has_room(self, outgoing: OutgoingStream) -> bool:
         return self._engine.outbox.room_bytes(outgoing) > 0
 
     async def wait_room(self, prepared: Prepared) -> None:
-        """Let others run, and wait while a message finds no room. Raises NodeClosed, StoreFailed, QueueFull."""
+        """Let other tasks run, and wait until a message finds room. Raises NodeClosed, StoreFailed, QueueFull."""
         await self._wait_room(prepared[0], lambda: self.has_room(prepared))
 
     async def wait_room_for(self, prepared: PreparedList) -> None:
@@ -324,12 +324,12 @@ class EngineHandle:
             await self._driver.next_round()
 
     def may_go_on(self, outgoing: OutgoingStream) -> bool:
-        """Whether a sender may send one message more before it waits: there is room, and it is not others' turn."""
+        """Whether a sender may send one more message before it waits: there is room, and its turn goes on."""
         self.turn += 1
         return self._has_room(outgoing) and (self.turn < TURN_MESSAGES or not self._has_had_turn())
 
     def _has_had_turn(self) -> bool:
-        """Whether the task that sends ended the turn before, too; others overtake one that sends once and gives way."""
+        """Whether the sending task ended the last turn, too; others overtake a task that sends once and gives way."""
         task = asyncio.current_task()
         if task is None or task is self.sender():
             return True
@@ -338,7 +338,7 @@ class EngineHandle:
         return False
 
     def accept_some(self, prepared: PreparedList, at: int) -> list[Row]:
-        """Accept what there is room for of a list, as many as there would be of single messages before others' turn."""
+        """Accept the messages of a list that find room, at most ``TURN_MESSAGES``."""
         self._check_taken(prepared.destination, prepared.outgoing)
         bodies = prepared.bodies[at : at + TURN_MESSAGES]
         room_bytes = self._engine.outbox.room_bytes(prepared.outgoing)
@@ -351,7 +351,7 @@ class EngineHandle:
         return rows
 
     def accept_all(self, prepared: PreparedList) -> list[Row]:
-        """Accept a whole list, for which somebody has waited for room."""
+        """Accept a whole list, after the caller has waited for room."""
         bodies = prepared.bodies
         prepared.outgoing = self.current(prepared.outgoing)
         size_bytes = sum(map(len, bodies)) + MESSAGE_OVERHEAD_BYTES * len(bodies)
@@ -366,7 +366,7 @@ class EngineHandle:
         return ticket
 
     def submit_once(self, outgoing: OutgoingStream, message: Outgoing, size_bytes: int) -> Accepted:
-        """Accept a message with a key, unless one was accepted with it before. Returns that which was."""
+        """Accept a message with a key, unless one with that key was accepted before. Returns the accepted one."""
         accepted = self._engine.submit_once(outgoing, message, size_bytes, self.clock())
         self.wake()
         return accepted
@@ -378,7 +378,7 @@ class EngineHandle:
     # ---- how far messages have come
 
     def await_stage(self, outgoing: OutgoingStream, ticket: int, stage: Stage, waiter: Waiter) -> None:
-        """Call ``waiter`` when a message reaches a stage, or will never."""
+        """Call ``waiter`` when a message reaches a stage, or never can."""
         self._engine.await_stage(outgoing, ticket, stage, waiter)
         self.wake()
 
@@ -387,7 +387,7 @@ class EngineHandle:
         return outgoing.stages.reached_until(tickets, stage)
 
     def forget_stage(self, outgoing: OutgoingStream, ticket: int, waiter: Waiter) -> None:
-        """Nobody waits any more."""
+        """Forget a waiter of ``await_stage``."""
         outgoing.stages.forget(ticket, waiter)
 
     def suspended(self, outgoing: OutgoingStream) -> RollbackDetected | None:
@@ -395,7 +395,7 @@ class EngineHandle:
         return outgoing.stages.suspended
 
     def waits_for(self, outgoing: OutgoingStream) -> str:
-        """What is missing for what there is for a queue to arrive, as stats have it; empty when nothing is known."""
+        """Why the messages to a queue do not arrive yet, as in stats; empty when no reason is known."""
         link = self._engine.outbox.links.get(outgoing.peer)
         missing = None if link is None else self._engine.handshakes.waits_for(link)
         return missing or self._engine.outbox.holds.of(outgoing) or ""
@@ -410,13 +410,13 @@ class EngineHandle:
         return events
 
     def start_handler(self, work: Coroutine[Any, Any, None]) -> None:
-        """Handle events, until the node has ended and there are no more."""
+        """Run a handler of events, until the node has ended and no event is left."""
         task = asyncio.create_task(work, name="triack-acknowledgements")
         self._handlers.add(task)
         task.add_done_callback(self._handlers.discard)
 
     async def finish_handlers(self, timeout_ns: int) -> None:
-        """Let handlers take the last events, for at most so long."""
+        """Let handlers take the last events, for at most ``timeout_ns``."""
         if self._handlers:
             _, late = await asyncio.wait(self._handlers, timeout=timeout_ns / 1e9)
             for task in late:
@@ -424,7 +424,7 @@ class EngineHandle:
 
     @property
     def ack_events(self) -> AckTrigger | None:
-        """When the node tells of acknowledgements, unless its readers say something else."""
+        """When the node reports acknowledgements, unless its readers ask for something else."""
         return self._engine.settings.ack_events
 
     @property
@@ -434,7 +434,7 @@ class EngineHandle:
 
     @property
     def _window(self) -> int:
-        """What a share of the window is of."""
+        """The window to which a ``window_share`` refers."""
         return largest_window(self._engine.settings)
 
     async def drain(self, timeout: float | None) -> None:
@@ -464,7 +464,7 @@ class EngineHandle:
         mailboxes = self._engine.queues.mailboxes
         try:
             known = mailboxes.get(queue)
-        except TypeError:  # of what cannot be a key either: no text
+        except TypeError:  # unhashable, so not text
             known = None
         if known is not None:
             return known
@@ -476,25 +476,25 @@ class EngineHandle:
         return made
 
     def _check_new(self, queue: str) -> None:
-        """Check that a queue may be made. Raises AddressError for what is no name, QueueNotFound if none may be."""
+        """Check that a queue may be made. Raises AddressError for a wrong name, QueueNotFound if the set is fixed."""
         check_name(queue)
         if self._fixed_queues:
             known = self._engine.queues.mailboxes
             raise QueueNotFound(f"queue {queue} does not exist on node {self.name}; {what_else(queue, known)}")
 
     def system_queue(self, name: str) -> Mailbox:
-        """One of the queues that the node has for itself, made when there is none."""
+        """One of the node's own queues; made if it does not exist."""
         self.check_alive()
         return self._engine.make_queue(name)
 
     def name_of(self, node_id: bytes) -> str:
-        """What a node is called in destinations; empty for this node."""
+        """The name of a node in destinations; empty for this node."""
         return self._engine.name_of(node_id)
 
     def open_run(self, mailbox: Mailbox) -> Run | None:
         """Messages of a queue, to be drawn one by one; None when there are none now. Raises NodeClosed, StoreFailed.
 
-        Who gets None is told by the queue's listeners when to ask again.
+        After None, the queue's listeners say when to ask again.
         """
         self.check_alive()
         run = self._engine.open_run(mailbox, self.clock())
@@ -516,7 +516,7 @@ class EngineHandle:
         self.wake()
 
     def take_with_commit(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
-        """The same for what a transaction received: nothing says that it is done but the commit of all of it."""
+        """The same for messages that a transaction received: only its commit makes them done."""
         for packet, bits in done:
             self._engine.in_hand.let_go(packet, bits)
         mailbox.acknowledge_many(done)
@@ -524,7 +524,7 @@ class EngineHandle:
 
     @property
     def words(self) -> memoryview | None:
-        """Where it is noted what is in hand, see ``InHand``."""
+        """The table of messages in hand, see ``InHand``."""
         return self._engine.in_hand.words
 
     def cell_of(self, packet: QueuedPacket) -> int:
@@ -532,31 +532,31 @@ class EngineHandle:
         return self._engine.in_hand.cells.get(packet, 0)
 
     def note_in_hand(self, packet: QueuedPacket, bits: int) -> None:
-        """Messages are in the hands of an application of this process."""
+        """Note that an application in this process has messages in hand."""
         self._engine.in_hand.hold(packet, bits)
 
     def give_back(self, leases: Iterable[tuple[Mailbox, Lease]], way: Return) -> None:
-        """Messages come again, those that failed alike at one time, or are dead when they failed too often."""
+        """Messages come again, those with equal delays at one time; one that failed too often becomes a dead letter."""
         now_ns = self.clock()
         for mailbox, lease in leases:
             self._engine.give_back(mailbox, lease, way, now_ns)
         self.wake()
 
     def fail_dropped(self) -> None:
-        """An error ends the program that uses the node: what a loop had in hand that it ended has failed by that."""
+        """An error ends the program that uses the node: the messages in hand of the loop that it ended have failed."""
         dropped, self.dropped = self.dropped, []
         for mailbox, lease, redelivery in dropped:
             if mailbox.take_returned(lease):
                 self.give_back([(mailbox, lease)], Return(True, None, redelivery))
 
     def queue_length(self, queue: str) -> int:
-        """How many messages wait in a queue; none in one that there is not."""
+        """How many messages wait in a queue; 0 if there is no such queue."""
         mailbox = self._engine.queues.mailboxes.get(queue)
         return 0 if mailbox is None else mailbox.length
 
     @property
     def lost_letters(self) -> int:
-        """How many dead letters were lost since the start, as their quota and policy are."""
+        """The number of dead letters lost since the start because of their quota and policy."""
         drops = self._engine.drops
         lost = (DropReason.DEAD_LETTERS_FULL, DropReason.DEAD_LETTER_REPLACED, DropReason.EXPIRED_DISCARDED)
         return sum([drops[reason] for reason in lost])
@@ -576,7 +576,7 @@ class EngineHandle:
         self._engine.set_state(key, value)
 
     def recall(self, key: str) -> bytes | None:
-        """What ``remember`` keeps under a key, or None. Raises UsageError for a key that is no text."""
+        """The value that ``remember`` keeps under a key, or None. Raises UsageError for a key that is not text."""
         check_kind("recall: a key", key, str)
         return self._state.get(key)
 
@@ -604,7 +604,7 @@ class EngineHandle:
 
     @property
     def node_id(self) -> str:
-        """32 hex digits that name this queue manager for ever."""
+        """32 hex digits that name this queue manager permanently."""
         return self._engine.node_id.hex()
 
     def events(self) -> Events:
@@ -620,8 +620,8 @@ class EngineHandle:
         await self._driver.close(timeout_ns)
 
     def tell_everyone(self) -> None:
-        """Whoever still waits for something of the node is told that it has ended."""
-        # Who asked for a commit after the last one was begun gets this instead.
+        """Tell every waiting call that the node has ended."""
+        # A call that asked for a commit after the last one was begun gets this error instead.
         self._engine.stop(NodeClosed(f"node {self.name} was closed"), self.clock())
         for outgoing in self._engine.outbox.streams:
             outgoing.stages.fail_all("node closed")

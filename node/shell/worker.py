@@ -1,11 +1,11 @@
-"""Where the blocking jobs of a node's store are done: in a thread beside the event loop, or in the loop itself.
+"""Runs the blocking jobs of a node's store: in a thread beside the event loop, or in the loop itself.
 
-Promise: one job at a time, in the order in which they were given, whether or not they are done here; and whoever gave
-one is told in the event loop.
+Promise: jobs run one at a time, in the order in which they were given, in either place; the caller gets the result in
+the event loop.
 
-To hand a job to a thread and back takes longer than a short commit: both threads of Python share one interpreter. So a
-job that is said to be brief is done in the loop as long as those before it were over quickly (``Pace``). Then nothing
-else of this process goes on meanwhile, which is why it has to be so short.
+Handing a job to a thread and back takes longer than a short commit: both threads of Python share one interpreter. So a
+job that is said to be brief runs in the loop as long as recent ones were quick (``Pace``). It must be so short because
+nothing else in this process runs meanwhile.
 
     THREAD --smoothed below QUICK_NS--> HERE
     HERE --smoothed above--> THREAD
@@ -26,12 +26,12 @@ __all__ = ["Pace", "Then", "ThreadWorker", "Worker"]
 T = TypeVar("T")
 
 QUICK_NS = 2 * MS
-"""Brief jobs that take less on average are done in the loop: a tenth of what may block it at all. To hand one over to a
-thread and back takes 0.1 to 0.5 ms."""
+"""Brief jobs that take less on average run in the loop: a tenth of the longest time that may block it. Handing one over
+to a thread and back takes 0.1 to 0.5 ms."""
 LONG_NS = 10 * MS
-"""One that takes so long shows a disk with stalls, or a machine that is busy with much else."""
+"""A job that takes this long shows a disk with stalls, or a machine that is busy with much else."""
 PAUSE_NS = 10 * SECOND
-"""For so long nothing is done in the loop then: of a disk that stalls again and again the loop meets few stalls."""
+"""After that, no job runs in the loop for this time: if a disk stalls again and again, few stalls block the loop."""
 _SHARE = 8
 """A new job counts for an eighth of the average, as a round trip does in RFC 6298: two dozen show a quick disk."""
 
@@ -54,16 +54,16 @@ class Worker(Protocol):
 
         Args:
             job: what to do.
-            then: is told of it, never before this has returned.
+            then: gets the result, never before this call has returned.
             is_brief: whether it takes no longer than a disk takes to sync a few pages.
         """
 
     def close(self) -> None:
-        """End, after what was begun."""
+        """End, after the jobs that were begun."""
 
 
 class Pace:
-    """How quickly brief jobs were over lately."""
+    """How long brief jobs took lately."""
 
     __slots__ = ("_paused_until_ns", "_smoothed_ns")
 
@@ -72,18 +72,18 @@ class Pace:
         self._paused_until_ns = 0
 
     def add(self, took_ns: int, now_ns: int) -> None:
-        """A brief job has taken so long, wherever it was done."""
+        """A brief job took ``took_ns``, in either place."""
         self._smoothed_ns += (took_ns - self._smoothed_ns) // _SHARE
         if took_ns >= LONG_NS:
             self._paused_until_ns = now_ns + PAUSE_NS
 
     def is_quick(self, now_ns: int) -> bool:
-        """Whether the next one may be done in the loop."""
+        """Whether the next one may run in the loop."""
         return self._smoothed_ns < QUICK_NS and now_ns >= self._paused_until_ns
 
 
 class _Given(NamedTuple):
-    """A job, and who is told of it."""
+    """A job, and the call that gets its result."""
 
     job: Callable[[], Any]
     then: Then[Any]
@@ -93,9 +93,9 @@ class _Given(NamedTuple):
 class ThreadWorker:
     """A worker with a thread.
 
-    What ``run`` was given is told in the turn of the loop in which it is heard of: a future takes one turn more, which
-    a commit of one message would wait for. What is done in the loop is done in its next turn, when what belongs to the
-    turn that gave it has left.
+    ``run`` calls ``then`` in the turn of the loop that hears of the result: a future takes one turn more, for which a
+    commit of one message would wait. A job that runs in the loop runs in its next turn, when the output of the turn
+    that gave it has left.
 
     Attributes:
         pace: of the brief jobs.
@@ -130,7 +130,7 @@ class ThreadWorker:
             self._submit(given)
 
     def close(self) -> None:
-        """End the thread, after what was begun."""
+        """End the thread, after the jobs that were begun."""
         self._move_over()
         self._thread.shutdown()
 
@@ -138,7 +138,7 @@ class ThreadWorker:
         self._newest = self._thread.submit(self._do_there, given, asyncio.get_running_loop())
 
     def _move_over(self) -> None:
-        """Another job follows: what has not been begun in the loop goes to the thread before it."""
+        """Another job follows: one that has not begun in the loop goes to the thread before it."""
         if self._here is not None:
             (handle, given), self._here = self._here, None
             handle.cancel()
@@ -151,7 +151,7 @@ class ThreadWorker:
 
     def _do_there(self, given: _Given, loop: asyncio.AbstractEventLoop) -> None:
         result, error, took_ns = _do(given.job)
-        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+        with suppress(RuntimeError):  # the loop has ended, and no call waits any more
             loop.call_soon_threadsafe(self._tell, given, result, error, took_ns)
 
     def _tell(self, given: _Given, result: Any, error: BaseException | None, took_ns: int) -> None:
@@ -161,12 +161,12 @@ class ThreadWorker:
 
 
 def _do(job: Callable[[], T]) -> tuple[T | None, BaseException | None, int]:
-    """What a job returned, what it raised, and how long it took."""
+    """Run a job. Returns its result, its error, and how long it took."""
     begin_ns = time.monotonic_ns()
     result: T | None = None
     failure: BaseException | None = None
     try:
         result = job()
-    except BaseException as error:  # noqa: BLE001 - it is whoever waits that handles it
+    except BaseException as error:  # noqa: BLE001 - the waiting caller handles it
         failure = error
     return result, failure, time.monotonic_ns() - begin_ns
