@@ -2,23 +2,23 @@
 
     hello(v) -> welcome(v, name, node_id, address, passing) | error(message, usage)
     call(n, do, ...) -> part(n)..., done(n, ...) | failed(n, error, message)
-    cancel(n): the caller waits no more; what the call has put into a transaction is taken back
+    cancel(n): the caller waits no more; the messages that the call put into a transaction are taken back
     ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
     leave(reader), leave(transaction): its last reference is gone; no answer
-    taken_back(messages, why): what the caller has in hand it has no more; late(why): an ack came too late, and without
-    ``told``, which says that the application knows
-    bye: the caller goes in good order; one that goes without it has died with what it had in hand
+    taken_back(messages, why): the caller has these messages in hand no more; late(why): an ack came too late, and
+    without ``told``, which says that the application knows
+    bye: the caller ends in good order; a caller that ends without it has died with its messages in hand
 
-What a call says after ``do`` is in ``verb_table``. ``passing`` is true of a command that has its directory only until
-its work is done; see ``handover``.
+The arguments of a call after ``do`` are in ``verb_table``. ``passing`` is true for a command that has its directory
+only until its work is done; see ``handover``.
 
-Calls run at once and are answered as they end; what one frame does not take of an answer goes ahead in parts. Each has
-a number that no other call has meanwhile. A caller that does not read its answers gets no more of them: what it asks
-for is looked up when there is room for it, one answer at a time, and it is not read either. When too much has come that
-had to be waited for, the connection ends. What a caller holds - receipts, readers, messages, transactions, events of
-the node and of acknowledgements - has a number here, and a limit; when the connection ends, readers and events close
-and transactions roll back, so that nothing is held by nobody.
-Invitations stay open: who comes with a code need not come while the caller waits.
+Calls run at once and are answered as they end; an answer that does not fit into one frame goes ahead in parts. Each
+call has a number that no other call has meanwhile. The node sends no more answers to a caller that does not read them:
+it makes an answer when there is room for it, one at a time, and does not read from that caller either. When too many
+answers of calls that had to wait are unsent, the connection ends. The objects that a caller holds - receipts, readers,
+messages, transactions, events of the node and of acknowledgements - have numbers here, and limits; when the connection
+ends, readers and events close and transactions roll back, so that nothing stays held. Invitations stay open: the other
+node may come with the code after the caller has ended.
 """
 
 import asyncio
@@ -58,8 +58,8 @@ __all__ = ["Calls"]
 RECEIPTS_MAX = 65_536
 """Receipts that one connection may still wait for: a few megabytes; the oldest are forgotten beyond that."""
 STEPS_MAX = 131_072
-"""Sends and receives of one transaction. Where each send goes elsewhere than the one before it, the answer to the
-commit says some 45 bytes of it, so that all of them are less than a frame takes."""
+"""Sends and receives of one transaction. If each send has another destination than the one before it, the answer to the
+commit has some 45 bytes for each, so that all of them still fit into a frame."""
 READERS_MAX = 4_096
 """Of one connection: some kilobytes each."""
 TRANSACTIONS_MAX = 4_096
@@ -69,18 +69,18 @@ WATCHES_MAX = 1_024
 PRODUCERS_MAX = 64
 """Processes that send through one connection: each of ours is one, and keeps up to 256 chunks of receipts here."""
 HELD_MAX = 131_072
-"""Messages in the hands of one connection. Their bodies are at the other end; what is kept here takes tens of MB."""
+"""Messages in the hands of one connection. Their bodies are at the other end; the rest takes tens of MB here."""
 CALLS_BYTES_MAX = 256 * 1024 * 1024
-"""Frames of calls that have not ended: what some tens of senders of the largest messages have under way. A connection
-with more is not read until some have ended."""
+"""Bytes of calls that have not ended: some tens of senders of the largest messages have that much under way. The node
+does not read from a connection with more until some calls have ended."""
 QUEUED_MAX = 256
-"""Calls that wait for their turn to be answered: where there are more, the other end reads too slowly to ask for more,
-or not at all, and is not read either."""
+"""Calls that wait for their turn to be answered: with more, the other end reads too slowly or not at all, and the node
+does not read from it either."""
 UNSENT_BYTES_MAX = 64 * 1024 * 1024
-"""Answers that wait until the other end reads: sixteen of the largest messages, which have come while it did not."""
+"""Bytes of answers that wait until the other end reads: sixteen of the largest messages."""
 
 PART_BYTES = 4 * 1024 * 1024
-"""Of the content of an answer, so many in a frame, beside its header. Messages are hardly longer; the stats of tens of
+"""Bytes of an answer's content in one frame, beside its header. Messages are hardly longer; the stats of tens of
 thousands of queues are."""
 
 
@@ -93,7 +93,7 @@ class Calls:
     Args:
         node: the node that is called.
         link: the connection.
-        give_way: see ``handover.PASSING``; None for a node that is here to stay.
+        give_way: see ``handover.PASSING``; None for a permanent node.
     """
 
     def __init__(self, node: Verbs, link: Link, give_way: Callable[[], None] | None) -> None:
@@ -101,7 +101,7 @@ class Calls:
         self._link = link
         self._give_way = give_way
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        # Clients wait before they ask: who waits here hears nothing that follows, no cancel either.
+        # Clients wait before they call: while this connection waits here, it reads nothing, not even a cancel.
         self._free = asyncio.Semaphore(CALLS_MAX)
         self._bytes = 0  # of the frames of calls that have not ended
         self._fewer = asyncio.Event()
@@ -113,15 +113,15 @@ class Calls:
         self._kept = 0
         self._readers: dict[int, Consumer] = {}
         self._in_order: set[int] = set()  # readers that take their messages one after the other
-        # By the number of each, with that of its reader.
+        # Messages by number, with the number of the reader.
         self._messages: dict[int, tuple[int, Message]] = {}
         self._transactions: dict[int, Transaction] = {}
-        # What calls have put into transactions that are open: their callers may not have heard of it.
+        # Steps of open transactions by call: their callers may not have heard of them.
         self._steps: dict[int, tuple[Transaction, int]] = {}
         self._invitations: dict[int, OpenInvitation] = {}
         self._watches: dict[int, Acknowledgements | Events] = {}
         self._producers: dict[int, Producer] = {}
-        # What was taken back, and its caller may not have heard of: why.
+        # Why messages were taken back of which the caller may not have heard, by number.
         self._taken_back: dict[int, str] = {}
 
     async def run(self) -> None:
@@ -203,7 +203,7 @@ class Calls:
             transaction.undo(step)
 
     def _settle(self, header: Header) -> None:
-        """Messages are done, or come again: one, or as many as ``count`` says, of those that are still held."""
+        """Messages are done, or come again: ``count`` of them, or one, as far as they are still held."""
         first = number_of(header, "message")
         count = min(number_of(header, "count"), BATCH_MESSAGES) if "count" in header else 1
         delay = None if header.get("delay_ms") is None else number_of(header, "delay_ms") / 1_000
@@ -229,7 +229,7 @@ class Calls:
                 async with self._in_turn():
                     self._link.post("failed", n=number, error=type(error).__name__, message=words_of(error), **told)
         except OSError:
-            return  # the connection has ended, as its reader hears
+            return  # the connection has ended, and its reader notices
 
     async def _work(self, number: int, header: Header, body: bytes) -> None:
         """Do what a call asks for, and answer it."""
@@ -257,7 +257,7 @@ class Calls:
 
     @asynccontextmanager
     async def _in_turn(self) -> AsyncIterator[None]:
-        """One answer at a time is made and sent, when the other end has taken those before it."""
+        """Make and send one answer at a time, when the other end has taken those before it."""
         self._queued += 1
         try:
             async with self._turn:
@@ -268,7 +268,7 @@ class Calls:
             self._fewer.set()
 
     async def _do_at_once(self, verb: Verb, header: Header, body: bytes) -> Answer | None:
-        """Do what need not wait for anything; None when there is nothing yet, and the call wants to wait for it."""
+        """Do what needs no wait; None when there is nothing yet, and the call wants to wait for it."""
         if not verb.may_wait or not (header["timeout"] is None or header["timeout"] > 0):
             return await self._do(verb, header, body)
         try:
@@ -294,7 +294,7 @@ class Calls:
             self._settle(taken)
 
     def _check_unsent(self) -> None:
-        """Raises ConnectionError, and ends the connection, when too much waits for a caller that does not read."""
+        """Raises ConnectionError, and ends the connection, when too many bytes wait for a caller that does not read."""
         if self._unsent_bytes + self._link.unsent_bytes <= UNSENT_BYTES_MAX:
             return
         why = f"{UNSENT_BYTES_MAX // 2**20} MiB of answers wait, and it does not read them"
@@ -309,13 +309,13 @@ class Calls:
             return await self._call(verb, verb.on, header, body)
         except TriackError:
             raise
-        except (LookupError, TypeError, ValueError) as cause:  # what an argument holds
+        except (LookupError, TypeError, ValueError) as cause:  # a wrong argument
             raise ProtocolError(DropReason.BAD_FRAME, f"{verb.name}: {type(cause).__name__} {cause}") from cause
         except OSError as cause:  # the process may have no descriptors left
             raise TriackError(f"{verb.name}: {cause.strerror or cause}") from cause
 
     async def _call(self, verb: Verb, on: On, header: Header, body: bytes) -> Answer:
-        """Call a method of the node, or of what it has given out."""
+        """Call a method of the node, or of an object that it has given out."""
         placed, named = verb.read(header, body)
         if verb.result is WATCH:
             _check_room("follow events", self._watches, WATCHES_MAX, "of them")
@@ -333,7 +333,7 @@ class Calls:
         return verb.result.describe(given, self._keep)
 
     def _keep(self, given: Receipt | Receipts | list[Receipt] | Events | Acknowledgements | OpenInvitation) -> int:
-        """Keep what stays at the node, under a number by which the caller names it."""
+        """Keep an object that stays at the node, under a number for the caller."""
         number = self._number()
         if isinstance(given, Events | Acknowledgements):
             self._watches[number] = given
@@ -425,11 +425,11 @@ class Calls:
         return {"reader": number}, b""
 
     def _reader_of(self, header: Header) -> Reader:
-        """The reader, of another process, by what it is called there."""
+        """The reader, which is in another process, by its name there."""
         return Reader(str(header["name"] or ""), self._link.peer_pid, is_here=False)
 
     def _handle_taken_back(self, reader: int, leases: list[Lease]) -> None:
-        """Messages of a reader are in its hands no more: tell it, so that it can tell its application."""
+        """Messages of a reader were taken back: tell the client, so that it can tell its application."""
         gone = {(lease.packet, lease.index) for lease in leases}
         taken = [
             (number, message)
@@ -460,7 +460,7 @@ class Calls:
         }, content
 
     async def _draw(self, header: Header) -> Answer:
-        """The next messages as the lines that they are, and what there is to know of them if it is asked for."""
+        """The next messages as lines, with their descriptions if the call wants them."""
         most = min(header["most"], BATCH_MESSAGES)
         batch = await self._reader(header).get_many(most, header["timeout"])
         content = b"".join([message.body for message in batch])
@@ -489,7 +489,7 @@ class Calls:
         self._next += len(messages)
         self._messages.update(enumerate([(reader, message) for message in messages], first))
         for message in messages:
-            message.body = b""  # it is in the answer, and nobody needs it here
+            message.body = b""  # it is in the answer, and not needed here
         return first
 
     async def _close(self, header: Header) -> Answer:
@@ -521,7 +521,7 @@ class Calls:
         return transaction
 
     def _with_room(self, header: Header) -> Transaction:
-        """A transaction that may send. Raises UsageError when it has done too much."""
+        """A transaction that may send. Raises UsageError when it has too many steps."""
         transaction = self._transaction(header)
         if transaction.last_step >= STEPS_MAX:
             raise UsageError(
@@ -553,7 +553,7 @@ class Calls:
     # ---- steps: peers, and looking
 
     async def _claim(self, _header: Header) -> Answer:
-        """Another node, which is here to stay, wants the directory."""
+        """Another, permanent node wants the directory."""
         if self._give_way is not None:
             self._give_way()
         return {"passing": self._give_way is not None}, b""
@@ -570,13 +570,13 @@ class Calls:
 
 
 def _check_room(what: str, kept: Sized, most: int, of_what: str) -> None:
-    """Raises UsageError when a connection has as many as it may."""
+    """Raises UsageError when a connection has reached a limit."""
     if len(kept) >= most:
         raise UsageError(f"{what}: this connection has {most} {of_what}; end some, or use another connection")
 
 
 def _objects_of(receipt: Receipt | Receipts | list[Receipt]) -> int:
-    """What it counts for among the receipts of a connection; a list that was sent as one is hardly more than one."""
+    """Its count among the receipts of a connection; a list that was sent as one is hardly more than one."""
     return max(1, len(receipt)) if isinstance(receipt, list) else 1
 
 

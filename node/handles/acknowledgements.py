@@ -1,4 +1,4 @@
-"""What becomes of the messages of one outgoing queue, told to the application as events."""
+"""Events that tell the application of the outcomes of messages of one outgoing queue."""
 
 import asyncio
 import inspect
@@ -25,15 +25,15 @@ AckHandler = Callable[[AckEvent], Awaitable[None] | None]
 """Gets one event after the other."""
 
 Every = AckTrigger | Literal["message"] | None
-"""When acknowledgements become an event: by such a trigger, of each message by itself, or as the settings say."""
+"""When acknowledgements become an event: by a trigger, for each message by itself, or as the settings say."""
 
 
 class Acknowledgements(Reader[AckEvent]):
     """An async iterator over the events of one outgoing queue, until it is closed or the node ends.
 
-    Nothing is lost by reading late. What was acknowledged and is unread becomes one event, or, when each message has
-    its own, waits as one range; only failures between keep them apart. With a thousand such ranges unread, ``send`` to
-    that queue waits until some are read. A reader that is dropped is closed.
+    A late reader loses nothing. Unread acknowledgements become one event, or, when each message has its own event, wait
+    as one range; only failures between keep them apart. With a thousand such ranges unread, ``send`` to that queue
+    waits until some are read. A reader that is dropped is closed.
     """
 
     def __init__(self, port: EngineHandle, outgoing: OutgoingStream, trigger: AckTrigger | None) -> None:
@@ -55,18 +55,18 @@ class Acknowledgements(Reader[AckEvent]):
         return self._events.ended
 
     def close(self) -> None:
-        """Gather no more; what is unread can still be read. A second call does nothing."""
+        """Gather no more; unread events can still be read. A second call does nothing."""
         self._end()
 
 
 def _end(events: AckEvents, wake: Callable[[], None]) -> None:
-    """Senders who have waited for a reader go on."""
+    """End the events; senders that wait for the reader go on."""
     events.end()
     wake()
 
 
 class Acknowledging(ABC):
-    """What a ``Node`` tells of acknowledgements."""
+    """The verbs of a ``Node`` about acknowledgements."""
 
     @property
     @abstractmethod
@@ -81,22 +81,22 @@ class Acknowledging(ABC):
         every: Every = None,
         handler: AckHandler | None = None,
     ) -> Acknowledgements:
-        """What becomes of the messages to a queue, in the order of sending: from the oldest that is not settled.
+        """Outcomes of the messages to a queue, in the order of sending, from the oldest that is not settled.
 
-        A message is acknowledged by what frees its class: the order ack of a transactional one, the store ack of a
-        recoverable one, the session ack of an express one. A failure is always told alone and at once, together with
-        all that was acknowledged before it; nothing is told when nothing has happened.
+        The ack that frees its class acknowledges a message: the order ack a transactional one, the store ack a
+        recoverable one, the session ack an express one. A failure has an event of its own, at once, after those of all
+        messages acknowledged before it. Without an outcome there is no event.
 
         Args:
             destination: as for ``send``.
             delivery: the class; each has an outgoing queue of its own.
-            every: ``"message"`` for an event of each message; an ``AckTrigger`` for one of all that was acknowledged
-                when its first condition holds, where ``window_share`` is of ``max_unacked_packet`` and counts messages.
-                ``AckTrigger(count=1)`` is one event for each acknowledgement that comes. None: as
+            every: ``"message"`` for an event of each message; an ``AckTrigger`` for one event of all messages
+                acknowledged when its first condition holds, where ``window_share`` is of ``max_unacked_packet`` and
+                counts messages. ``AckTrigger(count=1)`` is one event for each acknowledgement that comes. None: as
                 ``NodeSettings.ack_events`` says.
             handler: called with each event, one after the other, awaited if it is async, until ``close`` or the end of
-                the node, which waits for it as it does for the last acks. What it raises goes to the event loop's
-                exception handler, and the next event to it. Nobody else should read then.
+                the node, which waits for it as it does for the last acks. An exception goes to the event loop's
+                exception handler, and the handler gets the next event. Read the iterator nowhere else then.
 
         Returns:
             An async iterator over ``AckEvent``.
@@ -125,6 +125,6 @@ async def handle_each(events: AsyncIterator[AckEvent], destination: str, handler
             waits = handler(event)
             if inspect.isawaitable(waits):
                 await waits
-        except Exception as error:  # noqa: BLE001 - it is the application's, and its loop says what becomes of it
+        except Exception as error:  # noqa: BLE001 - it is the application's, and goes to its loop
             message = f"the handler of acknowledgements of {destination} failed with {event}"
             asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})

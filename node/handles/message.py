@@ -13,29 +13,29 @@ __all__ = ["Holder", "Keeper", "Message", "absolute", "way_back"]
 
 
 class Keeper:
-    """Whoever refers to it keeps a reader: it ends with the last of them, be that the reader or one of its messages.
+    """Keeps a reader open: that ends with the last reference to this, from the reader itself or from its messages.
 
-    It stands here as ``hands`` may be compiled, and what is compiled has no weak references.
+    It is here because ``hands`` may be compiled, and compiled classes have no weak references.
     """
 
     __slots__ = ("__weakref__",)
 
 
 class Holder(Protocol):
-    """Who answers for a message that is in an application's hands."""
+    """Answers for a message that is in an application's hands."""
 
     def acknowledge(self, lease: Lease) -> None:
-        """It is done."""
+        """The message is done."""
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
-        """It comes again; ``failed`` counts that as a failure, ``delay_ms`` sets the wait until then."""
+        """The message comes again; ``failed`` counts that as a failure, ``delay_ms`` sets the wait until then."""
 
 
 class Message:
     """A message that was received.
 
     Attributes:
-        body: what was sent, at most 4 MiB.
+        body: the bytes that were sent, at most 4 MiB.
         queue: the queue it was taken from.
     """
 
@@ -59,7 +59,7 @@ class Message:
 
     @property
     def lease(self) -> Lease:
-        """What the queue knows it by; for the node's own parts."""
+        """The queue's handle of the message; for the node's own parts."""
         return self._run.lease(self._index)
 
     @property
@@ -76,7 +76,7 @@ class Message:
         A second call does nothing, nor does one after ``reject`` or after its reader was closed.
 
         Raises:
-            HandOverEnded: it was taken back from its reader (``Node.release``, ``hand_over_timeout``): it comes again.
+            HandOverEnded: it was taken back from its reader (``Node.release``, ``hand_over_timeout``) and comes again.
             UsageError: a transaction received it, and acknowledges it with its commit; or this is another thread, or
                 another event loop, than its reader's.
         """
@@ -100,12 +100,12 @@ class Message:
         self._holder.give_back(self.lease, failed=failed, delay_ms=None if delay is None else _delay_ms(delay))
 
     def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
-        """The same message, with another who answers for it: made of the present one."""
+        """The same message with another holder, which ``wrap`` makes of the present one."""
         return Message(self.body, self.queue, self._run, self._index, wrap(self._holder), self._name_of)
 
     @property
     def id(self) -> str:
-        """Names the message for ever: 32 hex digits of its node, ``-``, its ordinal there.
+        """The message's permanent name: 32 hex digits of its node, ``-``, its ordinal there.
 
         MSMQ names messages by the same two parts, the source queue manager and its MessageID ([MS-MQMQ] 2.2.19.2).
         """
@@ -114,9 +114,9 @@ class Message:
 
     @property
     def sender(self) -> str:
-        """What this node calls the node that sent it, in destinations, too; empty for this node itself.
+        """This node's name for the node that sent it, as in destinations; empty for this node itself.
 
-        A node without a name here, which only one that runs without keys can speak to, is called by its id.
+        A node without a name here has its id as name; only a node without keys can speak to such a node.
         """
         return self._name_of(self._run.packet.origin)
 
@@ -127,13 +127,13 @@ class Message:
 
     @property
     def receive_by(self) -> float | None:
-        """When it must have been received, or its node lets it die: wall clock of the sender; None for any time."""
+        """When it expires unless it was received: wall clock of the sender; None for never."""
         receive_by_ms = self._run.packet.open().receive_by_ms
         return receive_by_ms / 1_000 if receive_by_ms else None
 
     @property
     def failures(self) -> int:
-        """How often it was given back as failed; if it is done by now, as it was when it was handed out."""
+        """How often it was given back as failed; for a message that is done, the count when it was handed out."""
         return self._run.failures_of(self._index)
 
     @property
@@ -148,7 +148,7 @@ class Message:
 
     @property
     def correlation_id(self) -> str | None:
-        """What the sender set to match a reply with its request."""
+        """Set by the sender to match a reply with its request."""
         return self._text("correlation_id")
 
     @property
@@ -171,10 +171,10 @@ class Message:
         return {str(name): str(value) for name, value in headers.items()} if isinstance(headers, dict) else {}
 
     def forwardable(self) -> MessageProperties:
-        """What the sender set, to be sent on as it is: ``node.send(next, message.body, **message.forwardable())``.
+        """The sender's properties, to forward the message: ``node.send(next, message.body, **message.forwardable())``.
 
-        Times to live are left out: they were for the way to this queue, and it has come to its end. ``reply_to`` goes
-        on as it was set.
+        Times to live are left out: they were for the way to this queue, which is over. ``reply_to`` stays as it was
+        set.
         """
         found: MessageProperties = {"headers": self.headers} if self.headers else {}
         if self.correlation_id is not None:
@@ -192,12 +192,12 @@ class Message:
 
 
 def absolute(reply_to: str | None, sender: str) -> str | None:
-    """A ``reply_to`` as the node that has the message sends there; a bare name is a queue of its sender."""
+    """A ``reply_to`` as a destination at the node that has the message; a bare name is a queue of its sender."""
     return reply_to if not reply_to or "/" in reply_to or not sender else f"{sender}/{reply_to}"
 
 
 def way_back(message: Message, properties: MessageProperties) -> tuple[str, MessageProperties]:
-    """Where the answer to a message goes, and with which properties. Raises UsageError when it wants none."""
+    """The destination and properties of the answer to a message. Raises UsageError when it wants none."""
     if not isinstance(message, Message):
         raise UsageError(f"reply to {message!r}: only a message that was received has a way back")
     if not message.reply_to:

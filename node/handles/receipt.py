@@ -1,4 +1,4 @@
-"""What ``send`` returns: a handle on how far a message has come."""
+"""The receipts that ``send`` returns: handles on how far messages have come."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ __all__ = ["MessageWaits", "Receipt", "Waits", "accept", "check_bounded", "check
 
 
 class Waits(ABC):
-    """How far a message has come, or a list of them; what the waits take and raise is said by ``Receipt``."""
+    """How far a message has come, or a list of them; ``Receipt`` says what the waits take and raise."""
 
     __slots__ = ()
 
@@ -31,8 +31,8 @@ class Waits(ABC):
     async def stored(self, timeout: float | None = None) -> None:
         """Wait for the store ack: the message is on the next hop's disk.
 
-        ``SessionStats.survives`` has what that node's store survives, as its owner may have chosen less than a loss of
-        power. MSMQ says so by the recoverable bits of its session ack ([MS-MQMQ] 2.2.20.4).
+        ``SessionStats.survives`` says what that node's store survives: its owner may have chosen less than a loss of
+        power. MSMQ has the recoverable bits of its session ack for that ([MS-MQMQ] 2.2.20.4).
         """
         await self.reached(Stage.STORED, timeout)
 
@@ -53,7 +53,7 @@ class MessageWaits(Waits):
     @property
     @abstractmethod
     def id(self) -> str:
-        """Names the message for ever, as ``Message.id`` does where it arrives."""
+        """The message's permanent name, which ``Message.id`` has where it arrives."""
 
     @property
     @abstractmethod
@@ -95,14 +95,14 @@ class Receipt(MessageWaits):
 
     @property
     def id(self) -> str:
-        """Names the message for ever, as ``Message.id`` does where it arrives."""
+        """The message's permanent name, which ``Message.id`` has where it arrives."""
         return f"{self._port.node_id}-{self._ordinal}"
 
     @property
     def number(self) -> int | None:
         """Its place in its outgoing queue, from 1 at the start of the node, as an ``AckEvent`` has it.
 
-        None for a message that was accepted with its key before that, and had come to its end.
+        None for a message that was accepted with its key, and finished, before that.
         """
         return None if self._ticket is None else self._ticket + 1
 
@@ -117,7 +117,7 @@ class Receipt(MessageWaits):
         stage = check_stage(stage, outgoing.delivery, timeout)
         port.check_alive()
         if self._ticket is None:
-            # Its way had ended before this start of the node; how, its key remembers.
+            # It had finished before this start of the node; its key remembers the outcome.
             assert self._accepted is not None
             reason = self._accepted.reason or None
         else:
@@ -157,7 +157,7 @@ class Receipt(MessageWaits):
 
 
 def accept(port: EngineHandle, prepared: Prepared) -> Receipt:
-    """Accept a message that was checked, or find the one that was accepted with its key before."""
+    """Accept a message that was checked, or find the one that was accepted before with the same key."""
     outgoing, message, size_bytes = prepared
     outgoing = port.current(outgoing)
     if isinstance(message, Outgoing) and message.key:
@@ -170,20 +170,20 @@ def accept(port: EngineHandle, prepared: Prepared) -> Receipt:
 def stage_to_wait_for(
     port: EngineHandle, until: Stage | str | None, delivery: Delivery, timeout: float | None
 ) -> Stage | None:
-    """What a call that sends waits for, before it returns. Raises UsageError for what its messages never reach."""
+    """The stage for which a call that sends waits. Raises UsageError for a stage that its messages never reach."""
     wanted = port.blocking.stage_of(delivery) if until is None else until
     check_bounded(wanted, timeout)
     return None if wanted is None else check_stage(wanted, delivery, timeout)
 
 
 def check_bounded(until: Stage | str | None, timeout: object) -> None:
-    """Raises UsageError for a time that nothing waits for: whoever gave it believes that the call ends by then."""
+    """Raises UsageError for a timeout without a stage: its caller believes that the call ends by then."""
     if until is None and timeout is not None:
         raise UsageError(f"timeout={timeout!r} is how long to wait for a stage, and until= names none")
 
 
 def check_stage(stage: object, delivery: Delivery, timeout: float | None) -> Stage:
-    """What a wait was asked for. Raises UsageError when there is no such stage, or no such time."""
+    """The stage to wait for. Raises UsageError when the class has no such stage, or the timeout is not valid."""
     wanted = as_stage(stage)
     if timeout is not None:
         check_timeout(f"wait for {wanted.name.lower()}", timeout)

@@ -1,4 +1,4 @@
-"""What a transaction has in its hands: messages that it received, until it commits or rolls back."""
+"""The messages that a transaction has in hand: it received them, and has not yet committed or rolled back."""
 
 import asyncio
 from itertools import chain
@@ -15,21 +15,21 @@ from triack.queues.mailboxes.redelivery import Return
 __all__ = ["Taken"]
 
 Drawn = list[tuple[Mailbox, Run, range]]
-"""What one step received."""
+"""The messages that one step received."""
 
 
 class Taken:
     """The messages of one transaction, by the step that received them.
 
-    It does not refer to its transaction, which ends with its last reference.
+    It does not refer to its transaction, so that the transaction ends with its last reference.
 
     Args:
         port: the node.
-        reader: whose transaction it is; one without a name is called by the task that receives.
+        reader: the owner of the transaction; one without a name gets that of the task that receives.
 
     Attributes:
         reader: as given.
-        lost: why the transaction can come to nothing but a rollback: something was taken back.
+        lost: set when a message was taken back: the transaction can only be rolled back.
     """
 
     def __init__(self, port: EngineHandle, reader: Reader | None) -> None:
@@ -51,33 +51,33 @@ class Taken:
             self.reader.name = task_name()
 
     def add(self, step: int, mailbox: Mailbox, run: Run, drawn: range) -> None:
-        """It has received these."""
+        """The step has received these messages."""
         self._steps[step].append((mailbox, run, drawn))
         if self.reader.is_here:
             self._port.note_in_hand(run.packet, bits_of(drawn))
 
     def take_all(self) -> Drawn:
-        """All of it, in order, and nothing is held any more: it is done."""
+        """Let go of all messages, which are done. Returns them in order."""
         taken = list(chain(*self._steps.values()))
         self._end()
         return taken
 
     def give_back(self, way: Return) -> None:
-        """All of it comes again."""
+        """All messages come again."""
         self._give_back(list(chain(*self._steps.values())), way)
         self._end()
 
     def give_back_step(self, step: int) -> None:
-        """What one step received comes again: its caller has not heard of it."""
+        """The messages of one step come again: its caller has not heard of them."""
         self._give_back(self._steps.pop(step, []), Return(failed=False))
         self._since.pop(step, None)
 
     def handle_death(self) -> None:
-        """The process whose transaction it is died."""
+        """The process that used the transaction died."""
         self.give_back(Return(failed=True, reason=DeadReason.READER_DIED))
 
     def drop(self, home: asyncio.AbstractEventLoop) -> None:
-        """The transaction was dropped, in whatever thread."""
+        """The transaction was dropped, in any thread."""
         run_at_home(home, lambda: self.give_back(Return(failed=False)))
 
     def _end(self) -> None:
@@ -89,10 +89,10 @@ class Taken:
     def _give_back(self, drawn: Drawn, way: Return) -> None:
         self._port.give_back(((mailbox, run.lease(index)) for mailbox, run, some in drawn for index in some), way)
 
-    # ---- what others see of it, and take back
+    # ---- what operators see and take back
 
     def held(self, queue: str) -> list[HeldPacket]:
-        """What it has of a queue, see ``Holder``."""
+        """The messages of a queue in hand, see ``Holder``."""
         return [
             HeldPacket(run.packet, bits_of(drawn), self._since[step])
             for step, some in self._steps.items()
@@ -101,7 +101,7 @@ class Taken:
         ]
 
     def take_back(self, queue: str) -> int:
-        """Take what it has of a queue out of its hands, see ``Holder``: the transaction can only be rolled back."""
+        """Take back the messages of a queue in hand, see ``Holder``: the transaction can only be rolled back."""
         found: Drawn = []
         for step, some in self._steps.items():
             found += [one for one in some if one[0].name == queue]

@@ -30,7 +30,7 @@ from triack.transport.invitation import Invitation, decode_code
 __all__ = ["EnrolledPeer", "Enrolling", "OpenInvitation", "enrol_at_rest"]
 
 Change = Callable[[TrustFile], Peer]
-"""Changes who is written down as a peer."""
+"""Changes the peers in the trust file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class EnrolledPeer:
     """A peer that is trusted since an enrolment.
 
     Attributes:
-        name: what this node calls it.
+        name: this node's name for it.
         key: its public key, as text.
-        addresses: where it may be, the best first; none for one that only calls.
+        addresses: where it may be, the best first; none for a peer that only connects itself.
     """
 
     name: str
@@ -52,7 +52,7 @@ class OpenInvitation:
     """A one-time code that a node has given out, good for one hour; with ``node.invite``.
 
     Attributes:
-        code: what the other node has to be told, by a way that nobody else can listen to.
+        code: the code for the other node's operator; pass it on privately.
     """
 
     def __init__(self, code: str, withdraw: Callable[[], None]) -> None:
@@ -61,14 +61,15 @@ class OpenInvitation:
         self._end: asyncio.Future[EnrolledPeer] = asyncio.get_running_loop().create_future()
 
     async def enrolled(self, timeout: float | None = None) -> EnrolledPeer:
-        """Wait until somebody has come with the code, and is trusted.
+        """Wait until a node has come with the code, and is trusted.
 
         Args:
             timeout: seconds to wait, None for as long as the code is good.
 
         Raises:
-            WaitTimeout: nobody came in that time; the code is still good.
-            EnrolmentFailed: it has expired or was withdrawn; or who came cannot be trusted, and the code is used up.
+            WaitTimeout: no node came in that time; the code is still good.
+            EnrolmentFailed: the code has expired or was withdrawn; or the node that came cannot be trusted, and the
+                code is used up.
             NodeClosed, StoreFailed: the node has ended.
         """
         check_timeout("wait for an enrolment", timeout)
@@ -79,7 +80,7 @@ class OpenInvitation:
             raise WaitTimeout(f"nobody came with the code within {timeout} s") from None
 
     def withdraw(self) -> None:
-        """Let nobody use it any more; does nothing when it is used already."""
+        """Make the code invalid; does nothing when it is already used."""
         self._withdraw()
 
     def _finish(self, end: EnrolledPeer | TriackError) -> None:
@@ -87,7 +88,7 @@ class OpenInvitation:
             return
         if isinstance(end, TriackError):
             self._end.set_exception(end)
-            self._end.exception()  # nobody may be left to look
+            self._end.exception()  # there may be no waiter left
         else:
             self._end.set_result(end)
 
@@ -100,8 +101,8 @@ class _Invited:
     """An invitation that has not come to an end.
 
     Attributes:
-        name: what the operator calls whoever comes.
-        may_send: the patterns of the queues that it may send to.
+        name: the operator's name for the node that comes.
+        may_send: the patterns of the queues that this node may send to.
         expiry: ends it when its hour is over.
     """
 
@@ -117,8 +118,8 @@ class _Call:
 
     Attributes:
         address: where that node is.
-        changed: something has come, or the node has ended.
-        trouble: what the system said of the address last.
+        changed: set when a datagram has come, or the node has ended.
+        trouble: the system's last error for the address.
     """
 
     client: EnrolmentClient
@@ -131,12 +132,12 @@ class Enrolling:
     """All enrolments of one node.
 
     Args:
-        name: what it calls itself.
+        name: its own name.
         addresses: where it can be reached.
         access: its keys and its peers.
         platform: what it runs on.
         send: sends datagrams to an address, best effort.
-        change_trust: changes who is written down, and lets the node act by it.
+        change_trust: changes the trust file, and lets the node use it.
     """
 
     def __init__(
@@ -206,9 +207,9 @@ class Enrolling:
         invited.opened._finish(end)  # noqa: SLF001 - its other half
 
     async def _welcome(self, arrival: Arrival) -> None:
-        """Trust whoever has come with a code, and say so; or say nothing."""
+        """Trust a node that has come with a code, and confirm it; without trust, send nothing."""
         invited = self._invited.get(arrival.invitation)
-        if invited is None:  # it was withdrawn in the same moment
+        if invited is None:  # it was withdrawn at the same moment
             return
         try:
             peer = await self._trust(arrival.enrolled, invited.name, invited.may_send)
@@ -312,19 +313,19 @@ class Enrolling:
             await self._send(sender, [reply])
         arrival = server.poll_enrolled()
         if arrival is not None:
-            # Not here: the disk may take its time, and others want to be heard.
+            # In a task: the disk may take its time, and other datagrams wait.
             task = asyncio.get_running_loop().create_task(self._welcome(arrival), name="triack-enrol")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     def handle_trouble(self, address: str, cause: str) -> None:
-        """The system says that nothing reaches an address for now."""
+        """The system reports that an address cannot be reached for now."""
         for call in self._calls.values():
             if call.address == address:
                 call.trouble = cause
 
     def end(self, error: TriackError) -> None:
-        """The node has ended: whoever waits gets this error."""
+        """The node has ended: every waiting call gets this error."""
         self._ended = error
         for invitation in list(self._invited):
             self._finish(invitation, error)
@@ -353,17 +354,17 @@ async def enrol_at_rest(
         data: its data directory; made when it does not exist.
         code: as ``Node.enrol``, and so are ``url``, ``name``, ``may_send`` and ``timeout``.
         url: see there.
-        own_name: what this node calls itself.
+        own_name: this node's own name.
         addresses: where it will listen.
         name: see there.
         may_send: see there.
         timeout: see there.
         suite: cipher and hash, as for ``triack.open``.
-        tls: what ``tcp`` is wrapped in.
+        tls: the TLS settings for ``tcp``.
 
     Raises:
-        UsageError, AddressError: an argument that cannot be.
-        EnrolmentFailed: no answer, or it cannot be trusted.
+        UsageError, AddressError: an argument is not valid.
+        EnrolmentFailed: no answer, or the other node cannot be trusted.
         IdentityError, StoreError: the directory's files cannot be used.
     """
     platform, access = PLATFORM.get(), Secured({}, suite)

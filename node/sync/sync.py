@@ -1,6 +1,6 @@
 """Triack without ``async``: for scripts, and for the threads of a program that has no event loop of its own.
 
-A node, or a client of one, runs in an event loop in a thread of its own; each call is carried out there and waited for.
+A node, or a client of one, runs in an event loop in a thread of its own; each call runs there, and the caller waits.
 The parts are those of ``triack`` itself, with the same names, arguments, promises and errors. Any thread may call.
 """
 
@@ -52,7 +52,7 @@ class SyncInvitation(OverLoop[OpenInvitation | ClientInvitation]):
 
     @property
     def code(self) -> str:
-        """What the other node has to be told, by a way that nobody else can listen to."""
+        """The code for the other node's operator; pass it on privately."""
         return self._inner.code
 
     enrolled = waited(OpenInvitation.enrolled)
@@ -64,7 +64,7 @@ E = TypeVar("E", AckEvent, NodeEvent, BrowsedMessage)
 
 
 class _Face(Generic[N]):
-    """What a node and a client of one have in common."""
+    """The common part of a node and a client of one."""
 
     def __init__(self, make: Callable[[], N]) -> None:
         self._make: Callable[[], N] = make
@@ -80,7 +80,7 @@ class _Face(Generic[N]):
         return self._made
 
     def start(self) -> Self:
-        """Begin it, as ``with`` does, for whoever closes it elsewhere; see ``Node.start``.
+        """Begin it, as ``with`` does, for a caller that closes it elsewhere; see ``Node.start``.
 
         Returns:
             The node itself.
@@ -127,7 +127,7 @@ class _Face(Generic[N]):
     def _perform(
         self, begin: Callable[[N], Coroutine[Any, Any, Any]], wrap: Callable[[LoopThread, Any], Any] | None
     ) -> Any:
-        """Have the node do something, and wait for the end of it."""
+        """Have the node do something, and wait until it is done."""
         loop, node = self._parts
         given = loop.wait(begin(node))
         return given if wrap is None else wrap(loop, given)
@@ -144,7 +144,7 @@ class _Face(Generic[N]):
 
     @property
     def node_id(self) -> str:
-        """32 hex digits that name the node for ever."""
+        """32 hex digits that name the node permanently."""
         return self._parts[1].node_id
 
     @property
@@ -173,14 +173,14 @@ class _Face(Generic[N]):
 
     @as_on(Verbs.receive)
     def receive(self, said: Said) -> SyncConsumer:
-        """Without a name, the reader is called by this thread's."""
+        """Without a name, the reader gets this thread's."""
         name = threading.current_thread().name if said["name"] is None else said["name"]
         wanted = {**said, "name": name}
         reader: SyncConsumer = self._perform(lambda node: settled(node, "receive", (), wanted), SyncConsumer)
         return reader
 
     def browse(self, queue: str) -> Iterator[BrowsedMessage]:
-        """Look at what waits in a queue, and change nothing: ``for message in node.browse("orders")``.
+        """Look at the messages that wait in a queue, and change nothing: ``for message in node.browse("orders")``.
 
         See ``Node.browse``.
         """
@@ -220,5 +220,5 @@ def _iterate(loop: LoopThread, events: AsyncIterator[E]) -> Iterator[E]:
     async def follow() -> E | None:
         return unseen.popleft() if unseen else await anext(events, None)
 
-    # Who is interrupted takes nothing along: what had come is for the next call.
+    # An interrupted call takes nothing along: an event that had come is for the next call.
     return iter(lambda: loop.wait(follow(), unseen.append), None)
