@@ -1,11 +1,11 @@
 """The keys of nodes as text, and the file with a node's own.
 
 A key is written as ``triack-public-`` or the like, and 56 letters and digits: its 32 bytes and a checksum in base32
-(RFC 4648). The checksum covers what kind of key it is, so that neither a typo nor a key of another kind passes.
+(RFC 4648). The checksum covers the kind of key, so that neither a typo nor a key of another kind passes.
 
-The file ``identity`` in a data directory holds a node's private keys, one a line. With the first one it calls others;
-to callers it answers with each of them. So keys change without a gap: add one, let every peer trust it, put it first,
-take the old one out.
+The file ``identity`` in a data directory holds a node's private keys, one a line. The node connects with the first key,
+and accepts connections with each of them. So keys change without a gap: add one, let every peer trust it, put it first,
+remove the old one.
 """
 
 import re
@@ -24,7 +24,7 @@ from triack.node.files.private_files import FILE_BYTES_MAX, Files
 __all__ = ["IDENTITY_FILE", "Identity", "KeyKind", "decode_key", "encode_key", "open_identity"]
 
 IDENTITY_FILE = "identity"
-"""What backups must not spread."""
+"""Backups must not spread it."""
 KEY_BYTES = 32
 """RFC 7748, section 5."""
 CHECKSUM_BYTES = 3
@@ -32,27 +32,27 @@ CHECKSUM_BYTES = 3
 TEXT_LETTERS = (KEY_BYTES + CHECKSUM_BYTES) * 8 // 5
 """Five bits each."""
 OWN_KEYS_MAX = 8
-"""Each is tried on every call of a stranger; two are enough to change keys."""
+"""Each is tried on every connection attempt of a stranger; two are enough to change keys."""
 PUBLIC_KEYS_KEPT = FILE_BYTES_MAX // TEXT_LETTERS
-"""Public keys of which it is known whether they are of use, more than any list of peers has: it is read as a whole
-after each change, in the same order, and of one key more than are kept none would be found again."""
+"""Public keys whose check is cached, more than any list of peers has. The list is read as a whole after each change, in
+the same order, so with one key more than the cache holds no key would be found again."""
 
 _HEADING = b"""\
 # The private keys of a Triack node: whoever reads them can speak in its name.
 # It calls with the first one, and answers with each. `triack keygen` changes them.
 """
-"""For whoever finds the file."""
+"""For people who find the file."""
 _LETTERS = re.compile(r"[a-z2-7]*")
 _ANY_PRIVATE_KEY = X25519PrivateKey.from_private_bytes(bytes(range(KEY_BYTES)))
 
 
 class KeyKind(StrEnum):
-    """What a key is for, as its text says it."""
+    """The purpose of a key, as in its text."""
 
     PUBLIC = "public"
-    """Says who a node is; everyone may know it."""
+    """Identifies a node; it is no secret."""
     PRIVATE = "private"
-    """Proves it; nobody else may."""
+    """Proves that identity; it is the node's secret."""
     SHARED = "shared"
     """A secret that two peers have agreed on besides their keys (the psk of Noise, revision 34, section 9)."""
 
@@ -67,7 +67,7 @@ def decode_key(kind: KeyKind, text: object) -> bytes:
     """Read a key of that kind.
 
     Raises:
-        KeyUnreadable: says what is wrong without repeating any of it.
+        KeyUnreadable: the error names the mistake without repeating any of the text.
     """
     if not isinstance(text, str):
         raise KeyUnreadable(f"a {kind} key is text")
@@ -111,7 +111,7 @@ class Identity:
     """A node's own keys. Nothing that prints or logs it shows them.
 
     Args:
-        keys: the private ones; the first is the one to call with.
+        keys: the private ones; the node connects with the first.
 
     Attributes:
         keys: the private ones.
@@ -126,10 +126,10 @@ class Identity:
 
     @classmethod
     def make(cls, entropy: Callable[[int], bytes]) -> Self:
-        """One with a new key.
+        """An identity with a new key.
 
         Args:
-            entropy: gives so many random bytes that nobody can guess.
+            entropy: gives the wanted number of random bytes, which must be unpredictable.
         """
         return cls((X25519PrivateKey.from_private_bytes(entropy(KEY_BYTES)),))
 
@@ -142,7 +142,7 @@ class Identity:
             where: the name of the file, for errors.
 
         Raises:
-            IdentityError: with the file, the line, and what is wrong; never with what the line says.
+            IdentityError: with the file, the line, and the mistake; never with the content of the line.
         """
         keys: list[X25519PrivateKey] = []
         for number, line in enumerate(content.split(b"\n"), 1):
@@ -173,7 +173,7 @@ class Identity:
         return type(self)((*self.keys, *self.make(entropy).keys))
 
     def with_first(self, public: bytes) -> Self:
-        """The same, calling with another one of its keys. Raises IdentityError if it has no such key."""
+        """The same, with another one of its keys first. Raises IdentityError if it has no such key."""
         chosen = self._index(public)
         others = tuple(key for index, key in enumerate(self.keys) if index != chosen)
         return type(self)((self.keys[chosen], *others))
@@ -199,7 +199,7 @@ def open_identity(files: Files, entropy: Callable[[int], bytes]) -> Identity:
 
     Args:
         files: of its data directory.
-        entropy: gives so many random bytes that nobody can guess.
+        entropy: gives the wanted number of random bytes, which must be unpredictable.
 
     Raises:
         IdentityError: the file is damaged, not private to its owner, or cannot be read or written.

@@ -1,4 +1,4 @@
-"""Whom a node trusts: the file with its peers, their keys, their addresses and what they may do.
+"""The trust file of a node: its peers, their keys, their addresses and their permissions.
 
 The file ``trust.json`` in a data directory holds, for people and programs to read and change:
 
@@ -15,8 +15,8 @@ The file ``trust.json`` in a data directory holds, for people and programs to re
       }
     }
 
-Every field of a peer may be left out. What cannot be understood is refused as a whole, with its place, so that a
-mistake neither trusts nor distrusts anyone by accident.
+Every field of a peer may be left out. A file with any mistake is rejected as a whole, with the place of the mistake, so
+that no peer is trusted or distrusted by accident.
 """
 
 import json
@@ -37,16 +37,16 @@ __all__ = ["TRUST_FILE", "TrustFile", "decode_trust", "encode_trust"]
 TRUST_FILE = "trust.json"
 """Its ending tells editors what it is."""
 VERSION = 1
-"""Of what the file looks like; another one is refused."""
+"""Of the file's format; another one is rejected."""
 KEEP_ALIVE_MIN_S, KEEP_ALIVE_MAX_S = 1, 86_400
-"""No middle box forgets a flow within a second (RFC 4787, section 4.3, says two minutes at least), and what is
-kept open by a ping a day needs none."""
+"""No middle box forgets a flow within a second (RFC 4787, section 4.3, says two minutes at least), and a flow that a
+ping a day keeps open needs none."""
 PATTERN_LETTERS_MAX = 256
-"""Twice what a queue's name may have."""
+"""Twice as many as in a queue's name."""
 
 
 class TrustFile:
-    """The peers of a node, as its data directory has them.
+    """The peers of a node, in its data directory.
 
     Args:
         files: of the data directory.
@@ -64,7 +64,7 @@ class TrustFile:
         return self.decode(self.files.read(TRUST_FILE))
 
     def decode(self, content: bytes | None) -> list[Peer]:
-        """All peers of a content of the file; none, if there is no file. Raises IdentityError."""
+        """All peers in a content of the file; none if there is no file. Raises IdentityError."""
         return [] if content is None else decode_trust(content, self.files.where(TRUST_FILE))
 
     def add(
@@ -78,23 +78,23 @@ class TrustFile:
         keep_alive_s: float | None = None,
         own: Iterable[bytes] = (),
     ) -> Peer:
-        """Trust a peer, or add to what is known of it; durable when this returns.
+        """Trust a peer, or add to its entry; durable when this returns.
 
         Args:
-            name: what this node calls it.
-            keys: more public keys of it, behind those that it has.
-            addresses: more addresses of it, behind those that it has.
+            name: this node's name for it.
+            keys: more public keys, added behind those that it has.
+            addresses: more addresses, added behind those that it has.
             may_send: the patterns of all queues that it may send to; None leaves that as it is.
             psk: the secret that both sides have agreed on; None leaves that as it is.
             keep_alive_s: see ``Peer``; None leaves that as it is.
-            own: the node's own public keys, which are nobody else's.
+            own: the node's own public keys, which no peer may have.
 
         Returns:
-            All that is known of the peer now.
+            The peer's new entry.
 
         Raises:
-            AddressError, UsageError: an argument that cannot be, or that is another peer's; or neither a key nor an
-                address is known of the peer.
+            AddressError, UsageError: an argument is not valid, or belongs to another peer; or the peer would have
+                neither a key nor an address.
             IdentityError, StoreError: the file cannot be read or written.
         """
         check_name(name)
@@ -123,20 +123,20 @@ class TrustFile:
         may_send: Iterable[str] | None = None,
         own: Iterable[bytes] = (),
     ) -> Peer:
-        """Trust whoever has proved to know a one-time code; durable when this returns.
+        """Trust a node that has proved to know a one-time code; durable when this returns.
 
-        A peer that is written down gets no other key in this way; one that has this key is told of new addresses.
+        A peer in the file gets no other key in this way; the peer with this key gets the new addresses.
 
         Args:
-            claimed: what it calls itself, which is its name if there is no better one.
+            claimed: its own name for itself, used if there is no better one.
             key: its public key.
-            addresses: where it says that it is.
-            name: what this node's operator calls it.
+            addresses: the addresses that it claims.
+            name: the name that this node's operator gave it.
             may_send: the patterns of all queues that it may send to; None for all, or as it was.
             own: the node's own public keys.
 
         Returns:
-            All that is known of the peer now.
+            The peer's new entry.
 
         Raises:
             AddressError, UsageError: its name, its key or an address is another peer's, or the node's own.
@@ -158,7 +158,7 @@ class TrustFile:
         return self._change(change)[enrolled[0]]
 
     def remove(self, name: str, *, keys: Iterable[bytes] = (), addresses: Iterable[str] = ()) -> None:
-        """Trust a peer no longer; or, if keys or addresses are given, take only these from it.
+        """Trust a peer no longer; or, if keys or addresses are given, remove only these from it.
 
         Raises:
             UsageError: there is no such peer, or it has no such key or address.
@@ -241,20 +241,20 @@ def decode_trust(content: bytes, where: str) -> list[Peer]:
         peers = [_read_peer(f"peers.{name}", name, entry) for name, entry in entries.items()]
         _check_owners(peers)
     except json.JSONDecodeError as error:
-        # Not with the error as its cause: that has the whole file in it.
+        # Without the error as its cause, which has the whole file in it.
         raise IdentityError(f"read {where}, line {error.lineno}, column {error.colno}: {error.msg}") from None
     except UnicodeDecodeError as error:
         raise IdentityError(f"read {where}, byte {error.start}: not UTF-8") from None
     except RecursionError:
         raise IdentityError(f"read {where}: too deeply nested") from None
     except ValueError as error:
-        # A secret in the wrong place must not be shown either.
+        # A secret in the wrong place must not be shown.
         raise IdentityError(printable(f"read {where}: {error}")) from None
     return peers
 
 
 class _Wrong(ValueError):
-    """What is wrong, and in which field."""
+    """A mistake, with its field."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}" if field else why)
@@ -303,7 +303,7 @@ def _read(place: str, read: Callable[[str], Any], value: object) -> Any:
     try:
         return read(value)
     except (TriackError, ValueError) as error:
-        # What is no key may be a secret in the wrong place: keep the rest of the exception out of sight, too.
+        # A wrong text may be a secret in the wrong place: do not show the rest of the exception either.
         raise _Wrong(place, str(error)) from None
 
 
@@ -314,7 +314,7 @@ def _extended(
     may_send: tuple[str, ...] | None,
     psk: bytes | None,
 ) -> Peer:
-    """A peer of which more is known; None leaves what there is."""
+    """A peer with more in its entry; None leaves a field as it is."""
     return replace(
         peer,
         keys=_united(peer.keys, keys),
@@ -325,7 +325,7 @@ def _extended(
 
 
 def _check_foreign(name: str, keys: Iterable[bytes], own: Iterable[bytes]) -> None:
-    """Raises UsageError if a peer was to have a key of the node itself."""
+    """Raises UsageError if a peer would get a key of the node itself."""
     if set(own) & set(keys):
         raise UsageError(f"trust {name}: this is the node's own key")
 
@@ -356,7 +356,7 @@ def _read_keep_alive(place: str, seconds: Any) -> float:
 
 
 def _check_owners(peers: Iterable[Peer]) -> None:
-    """Raises ValueError if two peers have a key or an address in common: it could not be told who is meant."""
+    """Raises ValueError if two peers share a key or an address: it would be ambiguous which of them is meant."""
     owners: dict[bytes | str, str] = {}
     for peer in peers:
         fields: dict[str, tuple[bytes | str, ...]] = {"keys": peer.keys, "addresses": peer.addresses}

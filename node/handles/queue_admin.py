@@ -1,7 +1,7 @@
-"""Looking into the queues of a running node, and steering what waits in them.
+"""Browsing the queues of a running node, and moving or removing the messages that wait in them.
 
-Promise: looking changes nothing. What is moved is in the other queue with the same commit that takes it out of the one
-it was in: it is never lost, and never twice. What a reader has in hand is not touched.
+Promise: browsing changes nothing. One commit takes a message out of its queue and puts it into the other one: it is
+never lost, and never there twice. Messages in the hands of a reader are not touched.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ PAGE_MESSAGES = 256
 """Messages looked at, or moved in one commit, at a time: a few milliseconds of work."""
 
 Route = Callable[[BrowsedMessage], tuple[OutgoingStream, Outgoing] | None]
-"""Where a message goes, and as what; None for one that stays."""
+"""Gives the outgoing queue for a message, and its new form; None for one that stays."""
 
 
 class QueueAdmin:
-    """What an operator does with queues.
+    """An operator's work with queues.
 
     Args:
         port: of the running node.
@@ -71,11 +71,11 @@ class QueueAdmin:
             last = page[-1].position
 
     async def page(self, queue: str, after: Position) -> list[BrowsedMessage]:
-        """The next messages of a queue behind a position; none at its end. Others have their turn before it."""
+        """The next messages of a queue behind a position; none at its end. Lets other tasks run before that."""
         if after:
             await asyncio.sleep(0)
         else:
-            await self._port.commit()  # what was sent to it before waits in it from here on
+            await self._port.commit()  # messages that were sent to it before wait in it from here on
         while True:
             self._port.check_alive()
             page = self._sights(queue, after)
@@ -83,7 +83,7 @@ class QueueAdmin:
             found = list(see(page, bodies))
             if found or not page:
                 return found
-            # All of it has left meanwhile.
+            # All these messages have left meanwhile.
             after = page[-1].position
 
     def _sights(self, queue: str, after: Position) -> list[Sight]:
@@ -130,7 +130,7 @@ class QueueAdmin:
         raise QueueNotFound(f"there is no queue {queue}; {what_else(queue, known)}")
 
     def _own(self, queue: object) -> Mailbox:
-        """A queue of this node. Raises QueueNotFound; UsageError for what is on its way to another."""
+        """A queue of this node. Raises QueueNotFound; UsageError for an outgoing queue."""
         mailbox = self._find(queue)
         if not isinstance(mailbox, Mailbox):
             raise UsageError(
@@ -141,7 +141,7 @@ class QueueAdmin:
         return mailbox
 
     def _canonical(self, queue: str) -> str:
-        """A destination as outgoing queues have it: with the name of a peer that is reached by an address."""
+        """A destination in the form of outgoing queues: an address of a known peer becomes its name."""
         try:
             parsed = Destination.parse(queue)
         except UsageError:
@@ -159,7 +159,7 @@ class QueueAdmin:
                 if ids is None:
                     return None
                 raise UsageError(f"requeue {message.id}: it is no dead letter of a node, and has no destination")
-            # Times to live were for the first way.
+            # Times to live were for the first delivery.
             kept = {
                 name: value
                 for name, value in self._properties_of(message).items()
@@ -172,7 +172,7 @@ class QueueAdmin:
     async def move(self, queue: str, destination: str, ids: Collection[str] | None) -> int:
         """See ``Node.move``."""
         self._port.check_way(destination, Delivery.TRANSACTIONAL)
-        # Made for the first message, and for none it is not.
+        # Made with the first message, if there is any.
         way = cache(partial(self._port.outgoing_stream, destination, Delivery.TRANSACTIONAL))
 
         def route(message: BrowsedMessage) -> tuple[OutgoingStream, Outgoing]:
@@ -183,13 +183,13 @@ class QueueAdmin:
         return await self._move(queue, ids, route)
 
     def _properties_of(self, message: BrowsedMessage) -> dict[str, Any]:
-        """What its sender set; the copy is this node's own message, and so says whose queue replies go to."""
+        """The sender's properties; the copy is this node's own message, so ``reply_to`` names the first sender."""
         sender = self._port.name_of(bytes.fromhex(message.id.partition("-")[0]))
         reply_to = absolute(message.properties.get("reply_to"), sender)
         return {**message.properties, **({"reply_to": reply_to} if reply_to else {})}
 
     def _way_to(self, destination: str) -> OutgoingStream:
-        # It went there before, by whatever name, and need not be among the peers that are known now.
+        # It went there before; the peer need not be known by that name now.
         for known in self._engine.outbox.streams:
             if known.peer and known.destination == destination:
                 return self._engine.outgoing_stream(known.peer, known.queue, Delivery.TRANSACTIONAL)
@@ -235,7 +235,7 @@ class QueueAdmin:
     async def _pages(
         self, queue: str, ids: Collection[str] | None
     ) -> AsyncIterator[tuple[Mailbox, list[BrowsedMessage]]]:
-        """What waits in a queue now, by the page; what comes meanwhile is not part of it."""
+        """The messages that wait in a queue now, by the page, without those that come meanwhile."""
         await self._port.commit()
         mailbox = self._own(queue)
         end = mailbox.last_place
@@ -259,5 +259,5 @@ class QueueAdmin:
 
 
 def as_ids(ids: Collection[str] | None) -> frozenset[str] | None:
-    """Ids of messages, each once; None for all. Raises UsageError for what is no list of texts."""
+    """Ids of messages, each once; None for all. Raises UsageError unless they are a list of texts."""
     return None if ids is None else frozenset(check_texts("ids of messages", ids))

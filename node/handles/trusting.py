@@ -1,4 +1,4 @@
-"""The verbs of a node about its peers: who it is, whom it trusts, and how two nodes come to know each other."""
+"""The verbs of a node about its own key, the peers that it trusts, and the enrolment of nodes at each other."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ __all__ = ["Trusting"]
 
 
 class Trusting(ABC):
-    """What a ``Node`` can be told about its peers."""
+    """The verbs of a ``Node`` about its peers."""
 
     @property
     @abstractmethod
@@ -22,7 +22,7 @@ class Trusting(ABC):
 
     @property
     def key(self) -> str:
-        """The public key by which others know this node, as text; it says nothing that has to be hidden.
+        """The public key by which others know this node, as text; it is no secret.
 
         Raises:
             UsageError: the node runs without keys.
@@ -39,24 +39,24 @@ class Trusting(ABC):
         psk: str | None = None,
         keep_alive_s: float | None = None,
     ) -> None:
-        """Trust a peer from now on, in later lives of the node, too, or add to what is known of it.
+        """Trust a peer from now on, also after a restart of the node, or add to its entry.
 
         Args:
-            name: what this node calls it, in destinations and logs.
-            key: its public key, as its ``node.key`` or ``triack keygen`` say; one more, if it has one.
-            *addresses: where it may be; none for a peer that calls.
+            name: this node's name for it, in destinations and logs.
+            key: its public key, from its ``node.key`` or ``triack keygen``; one more, if it has one.
+            *addresses: where it may be; none for a peer that connects itself.
             send: patterns of the only queues that it may send to, such as ``["orders", "in-*"]``; None for all, or as
                 it was.
-            psk: a secret that both have agreed on besides (``triack trust psk`` makes one).
-            keep_alive_s: the peer cannot call this node, which is behind a firewall or an address translator: keep a
-                session with it open, and let it send something over UDP at least every so many seconds, so that what is
-                in between does not forget it. 0 for none; None as it was, which is ``NodeSettings.keep_alive_s`` for a
-                node that listens nowhere, and none for others.
+            psk: an additional secret that both nodes share (``triack trust psk`` makes one).
+            keep_alive_s: for a node that the peer cannot reach, as it is behind a firewall or an address translator:
+                keep a session with the peer open, and over UDP send something in it at least once in this many seconds,
+                so that those in between do not forget it. 0 for none; None as it was, which is
+                ``NodeSettings.keep_alive_s`` for a node that listens nowhere, and none for others.
 
         Raises:
-            KeyUnreadable: a text that is no key of its kind.
-            AddressError: a name or address that cannot be read.
-            UsageError: a key or address that is another peer's; ``send`` is no list; or the node runs without keys.
+            KeyUnreadable: a text is no key of its kind.
+            AddressError: a name or address cannot be read.
+            UsageError: a key or address is another peer's; ``send`` is no list; or the node runs without keys.
             IdentityError: the trust file cannot be read or written.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
@@ -72,7 +72,7 @@ class Trusting(ABC):
         )
 
     async def revoke(self, name: str) -> None:
-        """Trust a peer no longer: its sessions end now. What was to be sent to it stays queued.
+        """Trust a peer no longer: its sessions end now. Messages to it stay queued.
 
         Raises:
             UsageError: there is no such peer, or the node runs without keys.
@@ -82,29 +82,29 @@ class Trusting(ABC):
         await self._port.change_trust(lambda file: file.remove(name))
 
     async def _reread(self) -> None:
-        """Act by the node's keys and peers as they are written down now: another process has changed them.
+        """Read the files of keys and peers again, and use them: another process has changed them.
 
         Raises:
-            IdentityError: a file cannot be used; what was in force is so still.
+            IdentityError: a file cannot be used; its former content stays in force.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         await self._port.reread()
 
     async def invite(self, name: str | None = None, *, send: Iterable[str] | None = None) -> OpenInvitation:
-        """Make a one-time code, with which another node can come and be trusted.
+        """Make a one-time code, with which another node can enrol here and be trusted.
 
-        Both learn each other's keys and addresses, and that they are the right ones: nobody can stand between them who
-        does not know the code. Codes are kept in memory: they end with the node.
+        Both nodes learn each other's authentic keys and addresses: an attacker between them would have to know the
+        code. Codes are kept in memory: they end with the node.
 
         Args:
-            name: what this node calls whoever comes; None takes what it calls itself, unless a peer is called so.
+            name: this node's name for the one that comes; None takes that node's own name, unless a peer has it.
             send: patterns of the only queues that it may send to; None for all.
 
         Returns:
-            The code, good for one hour, and a way to wait for whoever comes.
+            The code, good for one hour, with a wait for the node that comes.
 
         Raises:
-            AddressError: a name that no peer can have.
+            AddressError: no peer can have that name.
             UsageError: 16 codes are open; ``send`` is no list; the node does not listen, or it runs without keys.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
@@ -123,19 +123,19 @@ class Trusting(ABC):
         send: Iterable[str] | None = None,
         timeout: float | None = None,
     ) -> EnrolledPeer:
-        """Come to a node with a code that it has given out; when this returns, each of the two trusts the other.
+        """Enrol at a node with a code that it has given out; when this returns, each of the two trusts the other.
 
         Args:
-            code: as the other node's ``invite`` has it.
+            code: the code from the other node's ``invite``.
             url: where that node listens.
-            name: what this node calls the other; None takes what it calls itself, unless a peer is called so.
+            name: this node's name for the other; None takes that node's own name, unless a peer has it.
             send: patterns of the only queues that the other may send to; None for all.
-            timeout: seconds to ask again and again, None for half a minute.
+            timeout: seconds to go on asking, None for half a minute.
 
         Raises:
-            UsageError, AddressError: a code that was mistyped, a name or an address that cannot be; or the node runs
+            UsageError, AddressError: the code was mistyped, a name or an address is not valid; or the node runs
                 without keys.
-            EnrolmentFailed: no answer in that time, for whatever reason; or this node cannot trust the other.
+            EnrolmentFailed: no answer in that time, for any reason; or this node cannot trust the other.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port

@@ -1,8 +1,8 @@
 """The thin shell around the engine: it owns clock, sockets, log and the store's thread, and has no rules of its own.
 
-One task polls the engine and does what it says, in that order, until something arrives or the next deadline comes. The
-store does one job at a time, in a thread of its own or, when one is brief, in between (``worker``); while that
-syncs, the next commit fills.
+One task polls the engine and carries out its effects in order, until something arrives or the next deadline comes. The
+store does one job at a time, in a thread of its own or, if the job is brief, in the loop (``worker``); while it syncs,
+the next commit fills.
 """
 
 import asyncio
@@ -51,22 +51,23 @@ __all__ = ["Driver"]
 T = TypeVar("T")
 
 PATIENCE_NS = 1_500 * MS
-"""How long nothing that leaves may come nearer before a node that closes stops waiting: some round trips of the longest
+"""A node that closes stops waiting after this time without progress of its messages: some round trips of the longest
 paths there are, and longer than the wait between two attempts to connect."""
 LOOK_NS = 100 * MS
-"""How often the free room of the disk is looked at while commits are made. A tenth of the default reserve is written
-meanwhile by the fastest disks."""
+"""Time between checks of the disk's free room while commits are made. The fastest disks write a tenth of the default
+reserve meanwhile."""
 LOW_LOOK_S = 1.0
-"""How often it is looked at while there is too little, and no commits are made."""
+"""Time between these checks while there is too little room, and no commits are made."""
 LONGEST_SLEEP_S = 60.0
 """A timer of the event loop does not count the time for which the machine was suspended, and would be late by that. So
-deadlines that are farther away are looked at once a minute."""
+deadlines that are farther away are checked once a minute."""
 OWNER_LOOK_S = 1.0
-"""How often a node looks whether its store is still its own when it commits nothing: so long another process and this
-one may answer peers under the same name, and neither says of anything new that it is durable."""
+"""Time between a node's checks that its store is still its own, when it commits nothing. For that long another process
+and this one may both answer peers under the same name; neither reports anything new as durable."""
 CATCH_UP_S = 0.02
-"""How long what arrived waits for a store that is behind: longer than a disk takes for what makes it so, and short
-beside what peers wait for acknowledgements. A disk that hangs stops nobody: then so much is taken each time."""
+"""The longest that arrived datagrams wait for a store that is behind: longer than a disk needs to catch up, and short
+beside the time that peers wait for acknowledgements. A disk that hangs does not stop reception: each burst waits this
+long, and is taken."""
 _SENDER_OF = attrgetter("sender")
 _ENROL = int(Kind.ENROL)  # compared with the first byte of each datagram
 
@@ -76,13 +77,13 @@ class Driver:
 
     Args:
         name: of the node, for the operator.
-        engine: what to run.
-        platform: what it runs on.
+        engine: the engine to run.
+        platform: the machine.
         worker: does the store's jobs.
         store: its store; used by the worker only from now on.
         log: where its records go, or None.
         endpoint: where the node listens, or None.
-        open_endpoint: opens one that only calls others, of a scheme.
+        open_endpoint: opens an endpoint of a scheme that only connects to others.
     """
 
     def __init__(
@@ -125,13 +126,13 @@ class Driver:
             self.start_task(self._watch_store(), "triack-owner")
 
     def start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Do something beside, until the node is closed; what ends it by an error ends the node."""
+        """Start a task that runs until the node is closed; an error that ends the task ends the node."""
         task = self._loop.create_task(work, name=name)
         task.add_done_callback(self._check_task)
         self._tasks.append(task)
 
     def _check_task(self, task: "asyncio.Task[None]") -> None:
-        """A task that dies of a bug of ours must not leave everyone waiting."""
+        """A task that dies of a bug of ours must not leave calls waiting."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._fail_by_bug(None, error)
@@ -142,18 +143,18 @@ class Driver:
         self._fail(job, TriackError(f"node {self._name}: {type(error).__name__}: {error}"))
 
     def wake(self) -> None:
-        """Something was given to the engine."""
+        """The engine has got something to do."""
         self._wakeup.set()
 
     async def work(self, job: Callable[[], T]) -> T:
-        """Let the store's thread do something that blocks. Returns and raises what it does."""
+        """Run a blocking job in the store's thread. Returns and raises as the job does."""
         return await self._worker.start(job)
 
     async def progress(self) -> None:
-        """Let the engine be drained once more, and wait for that."""
+        """Wait until the engine has been drained once more."""
         self.wake()
         if self._closed or self._tasks[0].done():
-            await asyncio.sleep(0)  # who asks again and again must let the end happen
+            await asyncio.sleep(0)  # a caller that asks again and again must let the end happen
             return
         future = self._loop.create_future()
         self._progress.append(future)
@@ -181,7 +182,7 @@ class Driver:
             job = await self._drain()
             self._end_progress()
             if self._worker.is_about_to_work_here:
-                # What comes of the job leaves in the turn that does it; after its readers have had theirs.
+                # The output of the job leaves in the turn that does it, after the turn of its readers.
                 await asyncio.sleep(0)
                 if isinstance(job, GroupCommit) and job.local.queued:
                     await asyncio.sleep(0)
@@ -197,7 +198,7 @@ class Driver:
                 future.set_result(None)
 
     async def _drain(self) -> Job | None:
-        """Do what the engine says. Returns the job that has begun, or is about to."""
+        """Carry out the engine's effects. Returns the job that has begun, or is about to."""
         begun: Job | None = None
         for effect in self.engine.poll(self._now_ns()):
             await self._do(effect)
@@ -224,7 +225,7 @@ class Driver:
                 self._tell(PeerHalted(error.peer, error.rolled_back, str(error)))
 
     async def send(self, address: str, datagrams: list[bytes]) -> None:
-        """Send datagrams to an address, best effort; trouble is counted, and told."""
+        """Send datagrams to an address, best effort; trouble is counted and reported."""
         try:
             endpoint = self._endpoints.get(address.partition(":")[0]) or await self._endpoint_for(address)
             await endpoint.send(datagrams, address)
@@ -275,7 +276,7 @@ class Driver:
         self.events.put(event)
 
     def _tell_held(self, event: StreamHeld) -> None:
-        """What waits is a warning, unless it is over with the disk's next turn."""
+        """A wait is a warning, unless it ends with the disk's next job."""
         is_minor = event.reason == HoldReason.STORE_BUSY or not event.is_held
         log = operator_log.info if is_minor else operator_log.warning
         of_queue = event.reason == HoldReason.QUEUE_FULL
@@ -296,7 +297,7 @@ class Driver:
         deadline_ns = self.engine.next_deadline()
         if self._timer is not None:
             if deadline_ns is not None and self._timer_ns <= deadline_ns:
-                return  # it comes in time, and is armed again then: most deadlines only move away
+                return  # it fires in time, and is armed again then: most deadlines only move away
             self._timer.cancel()
             self._timer = None
         if deadline_ns is not None:
@@ -310,7 +311,7 @@ class Driver:
         if deadline_ns is not None and deadline_ns <= self._now_ns():
             self.wake()
         else:
-            self._arm_timer()  # it has moved away meanwhile, which is nothing to look at everything for
+            self._arm_timer()  # it has moved away meanwhile: no need to poll the engine
 
     # ---- the network
 
@@ -341,7 +342,7 @@ class Driver:
             self.wake()
 
     async def _take_turn(self, turn: Iterable[Received], now_ns: int) -> None:
-        """Take what one source has sent."""
+        """Take the datagrams of one source."""
         engine = self.engine
         for sender, group in groupby(turn, key=_SENDER_OF):
             datagrams: list[bytes] = []
@@ -357,9 +358,9 @@ class Driver:
             engine.handle_datagrams(datagrams, sender, now_ns)
 
     async def _let_store_catch_up(self) -> None:
-        """Let what arrived wait while much of what came before it waits for the disk.
+        """Let arrived datagrams wait while many packets before them wait for the disk.
 
-        What is taken beyond what the disk takes is refused in the end, and comes again. In Python there is one more
+        Packets beyond the disk's capacity would be refused in the end, and come again. In Python there is one more
         reason: the thread of the store gets its turns when the loop has nothing to do.
         """
         if not self.engine.is_behind:
@@ -385,7 +386,7 @@ class Driver:
         )
 
     def _work(self, job: Job) -> int | None:
-        """In the worker. Returns how much more the disk takes, if it was time to look."""
+        """In the worker. Returns the bytes that the disk still takes, if it was time to check."""
         if isinstance(job, GroupCommit):
             if job.commit:
                 job.commit.clock = self._platform.read_clock(self._now_ns() + self.engine.wall.offset_ns).pack()
@@ -407,7 +408,7 @@ class Driver:
     def _finish_look(self, done: "asyncio.Future[int | None]") -> None:
         self._looking = None
         if done.exception() is not None:
-            # The next commit fails in the same way, and says so.
+            # The next commit fails in the same way, and reports it.
             return
         self._handle_room(done.result())
         if self.engine.inbox.admission.store_low:
@@ -434,7 +435,7 @@ class Driver:
             try:
                 self._handle_room(room_bytes)
                 self.engine.handle_done(job, self._now_ns())
-            except Exception as bug:  # noqa: BLE001 - the event loop would only write it down, and everyone wait on
+            except Exception as bug:  # noqa: BLE001 - the event loop would only log it, and calls would wait on
                 self._fail_by_bug(job, bug)
         else:
             known = error if isinstance(error, TriackError) else StoreError(f"store: {type(error).__name__}: {error}")
@@ -452,9 +453,9 @@ class Driver:
     # ---- the end
 
     async def close(self, timeout_ns: int) -> None:
-        """Let go what is on its way as long as it comes nearer, for at most ``timeout_ns``, then close everything.
+        """Wait for messages on their way while they make progress, at most ``timeout_ns``, then close everything.
 
-        Who is cancelled meanwhile waits no more, and closes everything all the same.
+        A call that is cancelled meanwhile waits no more, but still closes everything.
         """
         if self.enrolling is not None:
             self.enrolling.end(NodeClosed(f"node {self._name} was closed"))
@@ -464,7 +465,7 @@ class Driver:
         finally:
             await self._close_all()
         if not rested:
-            # Only now is it known what the last commit has stored.
+            # Only now it is known which messages the last commit has stored.
             self._tell_left_behind()
 
     async def _let_go(self, end_ns: int, *, rested: bool) -> None:
@@ -509,7 +510,7 @@ class Driver:
                 before, since_ns = now, self._now_ns()
 
     def _tell_left_behind(self) -> None:
-        """What does not leave any more in this life of the process."""
+        """Log the messages that have not arrived: those on disk, and those lost."""
         stored, lost = (left_behind(self.engine, stored=there) for there in (True, False))
         if self._store.in_memory:
             stored, lost = Counter(), stored + lost
@@ -521,7 +522,7 @@ class Driver:
         operator_log.warning(why, node=self._name, stored=dict(stored), lost=dict(lost))
 
     def _volatile(self) -> bool:
-        """Whether closing now would lose what only memory holds."""
+        """Whether closing now would lose messages that only memory holds."""
         return self.engine.outbox.volatile(all_classes=self._store.in_memory)
 
     async def _soon(self) -> None:

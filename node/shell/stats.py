@@ -1,6 +1,6 @@
-"""What a node knows of itself, as typed values: queues, links, sessions, and counters by reason.
+"""A node's statistics as typed values: queues, links, sessions, and counters by reason.
 
-The names are documented in docs/operations.md and are there to stay: what measures a node may rely on them.
+The names are documented in docs/operations.md and do not change: monitoring programs may rely on them.
 """
 
 from collections import Counter
@@ -42,9 +42,9 @@ class HolderStats:
 
     Attributes:
         name: the task, thread or program that reads.
-        pid: its process, when that is another one than the node's; None when it is not, or nobody can tell.
-        messages: how many it has.
-        since_s: seconds since it was handed the one that it has had for longest.
+        pid: its process, if that is not the node's; None if it is the node's, or unknown.
+        messages: the number of messages that it has.
+        since_s: seconds since the first of them was handed over.
     """
 
     name: str
@@ -58,13 +58,13 @@ class QueueStats:
     """One queue of this node.
 
     Attributes:
-        messages: how many are not acknowledged, those in the hands of readers included.
-        bytes: of the packets that hold them.
+        messages: unacknowledged messages, including those in the hands of readers.
+        bytes: size of the packets that hold them.
         oldest_s: seconds since the oldest of them was sent, by the clocks of its sender and of this node; None when
             there are none.
         is_full: whether it has reached its quota, so that senders wait or are refused.
-        arrived: how many messages have come into it since the node started.
-        left: how many have gone from it since: acknowledged, expired, moved or purged.
+        arrived: messages that have come into it since the node started.
+        left: messages that have gone from it since: acknowledged, expired, moved or purged.
         holders: the readers that have messages in hand.
     """
 
@@ -84,16 +84,16 @@ class QueueStats:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingStats:
-    """One outgoing queue: what is on its way to one queue elsewhere, in one class.
+    """One outgoing queue: the messages on their way to one queue elsewhere, in one class.
 
     Attributes:
-        peer: whose it is, by name, or by address when it has no name.
+        peer: the peer's name, or its address when it has no name.
         queue: the queue there.
         delivery: the class.
-        messages: how many have not arrived yet, as far as is known.
-        packets: how many are not freed yet by the ack of their class; what is still to be packed counts as one.
-        bytes: of their bodies.
-        accepted: how many messages were accepted since the node started.
+        messages: messages that have not arrived yet, as far as is known.
+        packets: packets that the ack of their class has not freed yet; messages still to be packed count as one.
+        bytes: size of their bodies.
+        accepted: messages that were accepted since the node started.
         held: why the destination has no room for them now, by the names of docs/reasons.md; None when it has.
     """
 
@@ -109,13 +109,13 @@ class OutgoingStats:
 
 @dataclass(frozen=True, slots=True)
 class HoldStats:
-    """Messages of a peer to one queue of this node, in one class, for which there is no room now: they wait there.
+    """Messages of a peer to one queue of this node, in one class, that wait at the peer for room here.
 
     Attributes:
-        peer: whose they are, by name.
+        peer: the peer's name.
         queue: the queue.
         delivery: the class.
-        reason: why, by the names of docs/reasons.md.
+        reason: why there is no room, by the names of docs/reasons.md.
     """
 
     peer: str
@@ -126,13 +126,13 @@ class HoldStats:
 
 @dataclass(frozen=True, slots=True)
 class AckStats:
-    """When this end of a session acknowledges, as both ends agreed when it opened; the first condition that holds.
+    """When this end of a session acknowledges, as agreed at its opening: as soon as one of these conditions holds.
 
     Attributes:
-        packets: after so many; None: no number of them.
-        bytes: after so many bytes of packets; None: no number of them.
-        delay_s: so long after the first packet that is not acknowledged.
-        piggyback_s: along with other packets when so much of the delay has passed; None: never.
+        packets: after this many packets; None: no such condition.
+        bytes: after this many bytes of packets; None: no such condition.
+        delay_s: this many seconds after the first packet that is not acknowledged.
+        piggyback_s: along with other packets when this much of the delay has passed; None: never.
     """
 
     packets: int | None
@@ -149,16 +149,16 @@ class SessionStats:
         address: where its datagrams go.
         peer: the other node's name.
         node_id: its id, 32 hex digits.
-        window: packets that may be unacknowledged.
-        unacknowledged: packets that are.
+        window: the most packets that may be unacknowledged.
+        unacknowledged: packets that are unacknowledged now.
         round_trip_s: smoothed, in seconds; None before the first sample.
-        resends: packets that left again in this session.
-        congestion: ``newreno`` or ``bbr``; ``stream`` over TCP, which shares the network itself; ``none`` in memory.
-        congestion_window_bytes: how much may be on its way; None in memory.
-        datagram_bytes: the largest datagram; over UDP it grows to what the path carries.
-        session_acks: when this end acknowledges what arrived.
-        store_acks: when it acknowledges what is on its disk.
-        survives: what the other node's store survives, as it says: what ``stored`` of a message to it is worth.
+        resends: packets retransmitted in this session.
+        congestion: ``newreno`` or ``bbr``; ``stream`` over TCP, which has its own control; ``none`` in memory.
+        congestion_window_bytes: bytes that may be in flight; None in memory.
+        datagram_bytes: the largest datagram; over UDP it grows to the limit of the path.
+        session_acks: when this end acknowledges packets that arrived.
+        store_acks: when it acknowledges packets on its disk.
+        survives: the kind of failure that the other node's store survives, as it reports; ``stored`` means that much.
     """
 
     address: str
@@ -178,18 +178,18 @@ class SessionStats:
 
 @dataclass(frozen=True, slots=True)
 class LinkStats:
-    """The way to one peer to which this node sends.
+    """The link to one peer to which this node sends.
 
     Attributes:
         is_up: whether a session is open.
-        sessions: how many were opened since the node started.
-        resends: packets that left again, in all of them.
+        sessions: sessions opened since the node started.
+        resends: packets retransmitted in all of them.
         suspended: why nothing is sent there any more, or None.
-        waits_for: what is missing for the peer to get what there is for it: ``key`` when this node does not trust it,
-            ``address`` when it has to call, as nobody knows where it is, ``answer`` while it has answered no call,
-            ``restart`` when it is suspended. None when nothing is missing, or there is nothing for it.
-        session: the open one, or None.
-        gaps: how often another node answered than the one that had acknowledged what was sent.
+        waits_for: why messages to the peer cannot leave: ``key`` when this node does not trust it, ``address`` when the
+            peer has to connect, as its address is unknown, ``answer`` while it has not answered an attempt to connect,
+            ``restart`` when it is suspended. None when nothing is missing, or there are no messages for it.
+        session: the open session, or None.
+        gaps: how often another node answered than the one that had acknowledged earlier messages.
     """
 
     is_up: bool
@@ -207,18 +207,18 @@ class NodeStats:
 
     Attributes:
         queues: its queues by name.
-        outgoing: its outgoing queues, those to queues of its own left out.
+        outgoing: its outgoing queues, without those to its own queues.
         links: the peers to which it sends, by name, or by address when they have no names.
         sessions: every open session.
-        drops: what was dropped, by the reasons of docs/reasons.md.
+        drops: counts of drops, by the reasons of docs/reasons.md.
         closes: sessions that ended, by reason.
         rollbacks: suspended peers by node id, with whose store it is: ``own``, ``peer`` or ``unknown``.
         dead_letters: messages that went to the dead-letter queue since the node started, by reason.
         store_low: whether nothing new is accepted for the disk, as it has less room than the reserve.
-        room_bytes: how much more the disk takes, as it was looked at last; None when nobody could tell.
-        survives: what the node's store survives: ``power loss``, unless a setting or the lack of a data directory says
-            something else.
-        holds: what peers have for this node, and there is no room for.
+        room_bytes: bytes that the disk still takes, at the last check; None if unknown.
+        survives: the kind of failure that the node's store survives: ``power loss``, unless a setting or the lack of a
+            data directory makes it less.
+        holds: messages that wait at peers for room at this node.
     """
 
     queues: dict[str, QueueStats]
@@ -236,11 +236,11 @@ class NodeStats:
 
 
 def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: int) -> NodeStats:
-    """Look at an engine.
+    """Gather the statistics of an engine.
 
     Args:
         engine: the node's.
-        drops: what its endpoints dropped.
+        drops: drops of its endpoints.
         holding: the readers that have messages in hand.
         now_ns: the monotonic clock.
     """
@@ -282,7 +282,7 @@ def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: i
 
 
 def describe_stats(stats: NodeStats) -> dict[str, Any]:
-    """A node's stats as JSON has them: ``dataclasses.asdict``, but for thousands of queues while others wait."""
+    """A node's stats for JSON: as ``dataclasses.asdict``, but fast enough for thousands of queues."""
     found = _fields(stats)
     found["queues"] = {
         name: _fields(queue) | {"holders": [_fields(holder) for holder in queue.holders]}
@@ -308,7 +308,7 @@ def _fields(it: Any) -> dict[str, Any]:
 
 
 def read_stats(found: dict[str, Any]) -> NodeStats:
-    """What ``describe_stats`` and JSON made of a node's stats, as it was."""
+    """A node's stats from the output of ``describe_stats``, after JSON."""
 
     def session(it: dict[str, Any] | None) -> SessionStats | None:
         if it is None:

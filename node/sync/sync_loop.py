@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class _Exits(Protocol):
-    """What is left at the end of a block."""
+    """An async context manager, of which only the exit is used."""
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -26,30 +26,30 @@ class _Exits(Protocol):
 C = TypeVar("C", bound=_Exits)
 
 Wrap = Callable[["LoopThread", Any], Any]
-"""Makes what the caller gets of what came of a call."""
+"""Makes the caller's result from that of a call."""
 
 CLOSED = "the node is closed"
-"""What every caller is told that comes too late."""
+"""The error for every caller that comes too late."""
 OWN_THREAD = (
     "this thread runs the node, and would wait for itself: what the node calls, such as a handler of its log or an "
     "iterable of bodies, cannot use it; hand that over to another thread"
 )
-"""What a caller is told that would never get an answer."""
+"""The error for a caller that would wait for itself."""
 
 
 def _drop(_: object) -> None:
-    """Of most work nobody misses what came of it."""
+    """Ignore a result: that of most calls needs no undoing."""
 
 
 class _Call(Generic[T]):
     """Work for which a thread waits.
 
     Args:
-        work: it is carried out in the loop.
-        unseen: gets, in the loop, what came of it when the thread waits no more.
+        work: runs in the loop.
+        unseen: gets the result, in the loop, when the thread waits no more.
 
     Attributes:
-        outcome: what the thread waits for.
+        outcome: the result for which the thread waits.
     """
 
     def __init__(self, work: Coroutine[Any, Any, T], unseen: Callable[[T], object]) -> None:
@@ -59,7 +59,7 @@ class _Call(Generic[T]):
         self._task: asyncio.Task[T] | None = None
 
     def begin(self) -> None:
-        """Carry it out."""
+        """Run it."""
         self._task = asyncio.create_task(self._work)
         self._task.add_done_callback(self._end)
 
@@ -72,7 +72,7 @@ class _Call(Generic[T]):
             self.outcome.set_result(task.result())
 
     def give_up(self) -> None:
-        """Nobody waits any more: cancel it, or take back what has come of it."""
+        """The thread waits no more: cancel the work, or hand its result to ``unseen``."""
         if self._task is None:
             self._work.close()
         elif not self._task.done():
@@ -113,11 +113,11 @@ class LoopThread:
         return self._thread.is_alive()
 
     def wait(self, work: Coroutine[Any, Any, T], unseen: Callable[[T], object] = _drop) -> T:
-        """Carry it out, and wait for its end.
+        """Run work in the loop, and wait for its end.
 
-        An exception may reach the waiting thread at any moment: Ctrl-C, or what the handler of another signal raises.
-        The work is cancelled then, or, when it had just ended, ``unseen`` gets what came of it, in the loop and before
-        anything that is asked for later. So the last thing a caller does is to return what this returns.
+        An exception may reach the waiting thread at any moment: Ctrl-C, or one from the handler of another signal. Then
+        the work is cancelled; if it had just ended, ``unseen`` gets its result, in the loop and before any later call.
+        So a caller does nothing after this but return its result.
 
         Raises:
             NodeClosed: the loop has ended, or ends before that.
@@ -155,7 +155,7 @@ class LoopThread:
             raise UsageError(OWN_THREAD)
 
     def tell(self, work: Callable[[], None]) -> None:
-        """Carry it out, and raise what it raises; at once in the loop's own thread, as it waits for nothing."""
+        """Run something that does not wait, and raise what it raises; at once in the loop's own thread."""
         if running_loop() is self._loop:
             work()
             return
@@ -179,7 +179,7 @@ class LoopThread:
 
 
 class OverLoop(Generic[T]):
-    """What callers in other threads use of an object that lives in the loop."""
+    """The face for other threads of an object that lives in the loop."""
 
     def __init__(self, loop: LoopThread, inner: T) -> None:
         self._loop = loop
@@ -189,7 +189,7 @@ class OverLoop(Generic[T]):
         return f"<{type(self).__name__}: {self._inner!r}>"
 
     def _perform(self, begin: Callable[[T], Coroutine[Any, Any, Any]], wrap: Wrap | None) -> Any:
-        """Have the object do something, and wait for the end of it; see ``waited``."""
+        """Have the object do something, and wait until it is done; see ``waited``."""
         given = self._loop.wait(begin(self._inner))
         return given if wrap is None else wrap(self._loop, given)
 
@@ -207,7 +207,7 @@ class OverLoopUntilExit(OverLoop[C]):
 
 
 async def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
-    """End what an interrupted caller has left behind, so that it lets go of its files, and whoever waits for it."""
+    """End tasks that an interrupted caller has left, so that they let go of their files, and of tasks that wait."""
     tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
     for task in tasks:
         task.cancel()
