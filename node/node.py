@@ -64,20 +64,21 @@ def open_node(
         listen: ``udp://host:port``, ``tcp://host:port`` or ``memory://name``; port 0 takes a free one. None: it only
             connects.
         log: directory for the session log; None records nothing.
-        insecure: True runs it without keys, and on loopback addresses only: it cannot tell who speaks to it.
+        insecure: True runs it without keys, and on loopback addresses only: it cannot authenticate peers.
         queues: the only queues it has; None makes a queue when the first message for it arrives.
-        peers: addresses by name, for destinations like ``plant-b/orders``, besides what ``triack trust`` and
-            ``node.trust`` have written down; a node with keys needs the key from there.
-        announce: where peers that were called before may find it, when that is not where it listens; empty for nowhere.
-            Without it, one that listens on all addresses of its machine announces none.
+        peers: addresses by name, for destinations like ``plant-b/orders``, besides the entries of ``triack trust`` and
+            ``node.trust``; a node with keys needs the key from there.
+        announce: the address at which peers that it has connected to may find it, if it is not the one at which it
+            listens; empty for none. Without it, a node that listens on all addresses of its machine announces none.
         suite: cipher and hash: ``25519_AESGCM_SHA256`` or ``25519_ChaChaPoly_BLAKE2s``; the same at all peers.
-        tls: what ``tcp`` is wrapped in besides, to pass where nothing else is let through.
+        tls: TLS around ``tcp``, for networks that let nothing else through.
         settings: limits and timeouts.
 
     Raises:
-        AddressError: a name or address that cannot be read.
-        NotLoopback: an insecure node was to listen beyond loopback, or to know a peer there.
-        UsageError: there is no such suite, an argument of a wrong type, or a TLS for servers where none is.
+        AddressError: a name or address cannot be read.
+        NotLoopback: an insecure node would listen beyond loopback, or know a peer there.
+        UsageError: there is no such suite, an argument is of a wrong type, or ``tls.server`` is set without listening
+            on ``tcp``.
     """
     check_name(name)
     check_kind(f"open {name}: peers", peers, dict | None)
@@ -156,8 +157,8 @@ class Node(Verbs):
             StoreInUse: another process has the data directory. A command such as ``triack send`` that has it while
                 no node runs gives way, and goes on through this node.
             StoreDamaged, StoreError, StoreFailed: the store cannot be used; the message names path and cause.
-            IdentityError: its key or its peers cannot be read, or others than their owner may.
-            TransportError: the address cannot be listened on.
+            IdentityError: its key or its peers cannot be read, or other users may read or write them.
+            TransportError: it cannot listen on the address.
         """
         self._life.handle(LifeEvent.START)
         try:
@@ -171,7 +172,7 @@ class Node(Verbs):
         return self
 
     async def _open_at_last(self) -> EngineHandle:
-        """Open, when a command that has the directory has given way."""
+        """Open the node, after a command that has the directory has given way."""
         data, is_here_to_stay = self._data, not self._at_rest and handover.PASSING.get() is None
         if data is None or not is_here_to_stay or not self._platform.control_sockets:
             return await self._open()
@@ -194,7 +195,7 @@ class Node(Verbs):
                 engine = self._make_engine(content, channels, endpoint, settings, recording=log is not None)
             except (KeyError, ValueError) as cause:
                 raise StoreDamaged(f"open store {store.path}: {type(cause).__name__}: {cause}") from cause
-            # The last that waits: who calls finds a node that is open.
+            # The last await: a process that connects finds a node that is open.
             self._control = await self._open_control(endpoint)
             opened.pop_all()
         driver = Driver(self.name, engine, platform, worker, store, log, endpoint, open_endpoint=self._open_endpoint)
@@ -219,7 +220,7 @@ class Node(Verbs):
         return port
 
     def _make_requests(self, port: EngineHandle, driver: Driver, engine: Engine, endpoint: Endpoint | None) -> Requests:
-        # Without keys nobody can tell who has asked, but for the address that a node says it has.
+        # Without keys, the answering node knows the asking one only by the address in the request.
         address = self._announced(endpoint) if self._access.loopback_only else ""
         return Requests(port, driver, self._platform.entropy, engine.drops, address)
 
@@ -262,7 +263,7 @@ class Node(Verbs):
             for store in stores:
                 store.close()
 
-        # Whoever is cancelled here must still close what the worker opens meanwhile.
+        # A call that is cancelled here must still close the store that the worker opens meanwhile.
         opened.callback(close)
         opened.callback(worker.close)
         content = await worker.start(open_and_load)
@@ -323,7 +324,7 @@ class Node(Verbs):
         return engine
 
     def _tell_clock(self, reading: ClockReading, jump: ClockJump | None) -> None:
-        """Say that the clock was set since the last start, or that nobody has set it."""
+        """Log that the clock was set since the last start, or that it was never set."""
         if jump is not None:
             how = f"set {'forward' if jump.by_ms > 0 else 'back'} by {in_words(abs(jump.by_ms))}"
             why = f"node {self.name}: the clock of this machine was {how} since the last start"
@@ -336,24 +337,24 @@ class Node(Verbs):
             operator_log.warning(f"{why}; {then}", node=self.name)
 
     def _announced(self, endpoint: Endpoint | None) -> str:
-        """Where others are told to find it; empty for nowhere."""
+        """The address that it announces to others; empty for none."""
         if self._announce is not None:
             return self._announce
         return "" if endpoint is None or self._listen is None or self._listen.is_wildcard else endpoint.address
 
     async def close(self) -> None:
-        """Make everything accepted durable, let go what is on its way, close.
+        """Make everything accepted durable, send messages on their way, close.
 
-        The disk is waited for, and messages as long as they come nearer to their destinations, at most
-        ``close_timeout_s``. What is not acknowledged then stays on the disk and goes out when the node is opened again;
-        what the disk has not taken by then is lost. One line of the log for operators says how much it is, and for
-        whom. Every further call waits for the first one; a call that is cancelled leaves it to end by itself.
+        This waits for the disk, and for messages as long as they make progress, at most ``close_timeout_s``.
+        Unacknowledged messages stay on the disk and go out when the node is opened again; messages that the disk has
+        not taken by then are lost. One line of the log for operators gives their numbers and destinations. Every
+        further call waits for the first one; if a call is cancelled, closing goes on by itself.
         """
         if self._running is None:
             return
         if self._closing is None:
             if self._life.is_alive:
-                self._life.check_alive()  # in whose event loop this is
+                self._life.check_alive()  # in the right event loop
                 self._life.handle(LifeEvent.CLOSE)
             self._closing = asyncio.create_task(self._close(self._running), name="triack-close")
         await asyncio.shield(self._closing)

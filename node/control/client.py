@@ -1,8 +1,8 @@
 """A node that runs in another process of this machine: ``triack.connect``.
 
-What it gives are the verbs of ``triack.Node``, with the same names, promises and errors, carried out there: see
-``triack.node.control.calls``. When that process ends, every call raises NodeClosed; readers and transactions that were
-open are given back and rolled back by then.
+It has the verbs of ``triack.Node``, with the same names, promises and errors; the node carries them out: see
+``triack.node.control.calls``. When that process ends, every call raises NodeClosed; by then the messages of open
+readers are given back, and open transactions are rolled back.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from triack.store.folder import as_folder
 __all__ = ["Client", "ClientInvitation", "client_on", "connect_to"]
 
 GOODBYE_S = 2.0
-"""How long a client that closes waits for the node to see it: one that runs does in milliseconds."""
+"""How long a client that closes waits for the node to notice: a running node does in milliseconds."""
 
 
 def connect_to(data: str | Path) -> "Client":
@@ -80,13 +80,13 @@ class Client(Asking):
         self._hearing: asyncio.Task[None] | None = None
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[tuple[Header, bytes]]] = {}
-        self._parts: dict[int, list[bytes]] = {}  # of answers of which there is more to come
+        self._parts: dict[int, list[bytes]] = {}  # of answers that are not complete
         self._free = asyncio.Semaphore(CALLS_MAX)
         self._welcome: Header = {}
         self._handlers: set[asyncio.Task[None]] = set()
-        # Why what was handed to it is not in its hands any more, by number.
+        # Why messages in its hands were taken back, by number.
         self._taken_back: dict[int, str] = {}
-        # What an acknowledgement that came too late is answered with, for the next call.
+        # The error of an acknowledgement that came too late, for the next call to raise.
         self._late: HandOverEnded | None = None
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ class Client(Asking):
 
         Raises:
             NodeClosed: no process runs a node there.
-            UsageError: it was started before, and has not ended; or no node can be reached like that here.
+            UsageError: it was started before, and has not ended; or this platform has no control sockets.
         """
         if self._link is not None:
             raise UsageError(f"start the client of {self._data}: it is connected already")
@@ -136,12 +136,12 @@ class Client(Asking):
         """End the connection; the node goes on. A second call does nothing."""
         if self._hearing is not None:
             if self._link is not None and not self._hearing.done():
-                self._link.post("bye")  # the node then closes, and takes nobody for dead
+                self._link.post("bye")  # the node then closes, and takes no reader for dead
                 await asyncio.wait([self._hearing], timeout=GOODBYE_S)
             self._hearing.cancel()
             await asyncio.gather(self._hearing, return_exceptions=True)
         link, self._link = self._link, None
-        if link is not None:  # whoever was to hear it had no turn yet, and has not closed it
+        if link is not None:  # the task that hears it had no turn yet, and has not closed it
             await link.close()
 
     async def __aenter__(self) -> Self:
@@ -164,7 +164,7 @@ class Client(Asking):
 
     @property
     def node_id(self) -> str:
-        """32 hex digits that name the node for ever."""
+        """32 hex digits that name the node permanently."""
         return str(self._welcome.get("node_id", ""))
 
     # ---- calls
@@ -196,10 +196,10 @@ class Client(Asking):
             for future in waiting_now.values():
                 if not future.done():
                     future.set_exception(ended)
-                    future.exception()  # nobody may be left to look
+                    future.exception()  # there may be no waiter left
 
     def _is_aside(self, header: Header, body: bytes) -> bool:
-        """Whether a frame is not the end of an answer; it is taken then."""
+        """Take a frame that does not end an answer. Returns whether it is such a frame."""
         if header["op"] == "taken_back":
             self._taken_back.update(zip(header["messages"], header["why"], strict=True))
         elif header["op"] == "late":
@@ -215,12 +215,12 @@ class Client(Asking):
         return self._link
 
     async def call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
-        """Let the node do something, and wait for the end of it; for the parts of a client.
+        """Have the node do something, and wait until it is done; for the parts of a client.
 
         Raises:
             NodeClosed: the process, or this client, has ended.
-            HandOverEnded: something was acknowledged before, and too late; nothing is done.
-            TriackError: what the call raised there, by its own class.
+            HandOverEnded: an earlier acknowledgement came too late; this call does nothing.
+            TriackError: the error of the call at the node, in its own class.
         """
         self._connected()
         if self._late is not None:
@@ -256,10 +256,10 @@ class Client(Asking):
         return header, content
 
     def post(self, op: str, **fields: Any) -> None:
-        """Tell the node something, for the parts of a client; nothing when it has ended, as that gives all back.
+        """Send the node a notice, for the parts of a client; does nothing after the end, which gives all back.
 
         Raises:
-            HandOverEnded: of messages that are acknowledged, one was taken back; the others are done.
+            HandOverEnded: a message in an acknowledgement was taken back; the others are done.
         """
         if self._link is None:
             return
@@ -314,19 +314,19 @@ class Client(Asking):
 
     @as_on(Verbs.reply)
     async def reply(self, said: Said) -> ClientReceipt:
-        """Send to where the message wants its answer."""
+        """Send to the ``reply_to`` of the message."""
         destination, answering = way_back(said["message"], said["properties"])
         return await self.send(destination, said["body"], delivery=said["delivery"], **answering)
 
     @as_on(Verbs.drain)
     async def drain(self, said: Said) -> None:
-        """Refuse what is no timeout before anything is asked."""
+        """Check the timeout before the call."""
         check_timeout("drain", said["timeout"])
         await ask(self, Verbs.drain, said)
 
     @as_on(Verbs.enrol)
     async def enrol(self, said: Said) -> EnrolledPeer:
-        """Refuse what is no timeout before anything is asked."""
+        """Check the timeout before the call."""
         check_timeout("enrol", said["timeout"])
         return read_peer(*await ask(self, Verbs.enrol, said))
 
@@ -346,13 +346,13 @@ class Client(Asking):
 
     @as_on(Verbs.transaction)
     def transaction(self, _said: Said) -> ClientTransaction:
-        """Begin it with the first call that is part of it."""
+        """It begins with its first call."""
         self._connected()
         return ClientTransaction(self)
 
     @as_on(Verbs.receive)
     def receive(self, said: Said) -> ClientConsumer:
-        """Begin to read with the first message that is asked for."""
+        """Reading begins with the first request for a message."""
         queue, ack, redelivery = said["queue"], said["ack"], said["redelivery"]
         if ack not in ("auto", "manual"):
             raise UsageError(f"receive from {queue}: ack must be 'auto' or 'manual', not {ack!r}")
@@ -395,13 +395,13 @@ class ClientInvitation(Asking):
 
     @as_on(OpenInvitation.enrolled)
     async def enrolled(self, said: Said) -> EnrolledPeer:
-        """Refuse what is no timeout before anything is asked."""
+        """Check the timeout before the call."""
         check_timeout("wait for an enrolment", said["timeout"])
         return read_peer(*await ask(self, OpenInvitation.enrolled, said))
 
     @as_on(OpenInvitation.withdraw)
     def withdraw(self, said: Said) -> Awaitable[None]:
-        """It is done also if nobody waits."""
+        """It happens even if the caller does not wait."""
         return begin_now(self._withdraw(said))
 
     async def _withdraw(self, said: Said) -> None:
@@ -409,7 +409,7 @@ class ClientInvitation(Asking):
 
 
 def _refuse(link: Link, header: Header) -> None:
-    """Give back messages in an answer for which nobody waits any more."""
+    """Give back the messages in an answer for which no call waits any more."""
     if "message" in header and "reader" in header:
         count = header.get("count", 1)
         link.post("reject", message=header["message"], count=count, failed=False, delay_ms=None)

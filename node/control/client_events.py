@@ -1,6 +1,6 @@
-"""What happens at a node in another process, told as events; and how a client fetches whatever is told.
+"""Events of a node in another process, and how a client fetches events of any kind.
 
-Promise: nothing comes before it is asked for, so that what a slow reader leaves is kept, and bounded, by the node.
+Promise: the client fetches events only when its reader asks, so the node keeps, and bounds, those of a slow reader.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ E = TypeVar("E")
 
 
 class Feed(ABC, Generic[E]):
-    """An async iterator over what the node tells under a number, until it is closed or the node ends.
+    """An async iterator over the events that the node has under a number, until it is closed or the node ends.
 
     Args:
         client: the way to the node.
@@ -39,7 +39,7 @@ class Feed(ABC, Generic[E]):
 
     @abstractmethod
     def _read(self, header: Header) -> list[E]:
-        """What an answer tells; nothing when there will be no more."""
+        """The events in an answer; empty when there will be no more."""
 
     def __aiter__(self) -> Self:
         return self
@@ -52,13 +52,13 @@ class Feed(ABC, Generic[E]):
         return self._unread.popleft()
 
     async def _fetch(self) -> None:
-        """Wait for more. Who is cancelled takes nothing along: what then comes is for the next one who asks."""
+        """Wait for more. A cancelled call takes nothing along: its answer goes to the next call."""
         if self._coming is None:
             self._coming = asyncio.create_task(self._client.call("told", watch=self._watch), name="triack-told")
             self._coming.add_done_callback(_look_at)
         coming = self._coming
         await asyncio.wait([coming])
-        if self._coming is coming:  # and not another one's, who waited for the same
+        if self._coming is coming:  # no other caller that waited for the same has taken it
             self._coming = None
             header, _ = coming.result()
             told = self._read(header)
@@ -66,7 +66,7 @@ class Feed(ABC, Generic[E]):
             self._ended = not told
 
     def close(self) -> None:
-        """Gather no more; what is unread can still be read. A second call does nothing."""
+        """Gather no more; unread events can still be read. A second call does nothing."""
         self._client.post("unwatch", watch=self._watch, forget=False)
 
 
@@ -76,7 +76,7 @@ class ClientEvents(Feed[NodeEvent]):
     It ends when it is closed; when the node ends, or its process is gone, it raises NodeClosed.
 
     Attributes:
-        missed: how many of the oldest the node had dropped, because nobody took them, when it was asked last.
+        missed: the number of oldest events that the node had dropped, unread, at its last answer.
     """
 
     missed = 0
@@ -87,6 +87,6 @@ class ClientEvents(Feed[NodeEvent]):
 
 
 def _look_at(task: asyncio.Task[Any]) -> None:
-    """Whoever waited may have gone: then nobody else looks at what it raised."""
+    """Take the error of a task: its waiter may have gone, and asyncio would report it."""
     if not task.cancelled():
         task.exception()

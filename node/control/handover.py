@@ -1,8 +1,8 @@
 """Finding the process that serves a data directory.
 
 A served directory holds a note, ``node.json``: the control socket of its process, the pid, and where it listens. The
-socket lies in a fresh folder of its owner alone. After ``kill -9`` both stay behind, and after a reboot the note alone;
-a socket that nobody answers means that the directory is not served, and so does one that is another user's by now
+socket lies in a fresh folder of its owner alone. After ``kill -9`` both stay behind, and after a reboot the note alone.
+If no process answers at the socket, or it belongs to another user by now, the directory is not served
 (``socket_file.py``).
 """
 
@@ -34,15 +34,15 @@ __all__ = [
 ]
 
 RETRY_S = 0.05
-"""Between looks for a serving process: people do not notice it, nor does the processor."""
+"""Time between looks for a serving process: people do not notice it, nor does the processor."""
 SOON_S = 1.0
 """How long a process that holds the store may take to publish its socket, or a restarted one to begin."""
 CLAIM_S = 10.0
 """How long a node that gives way may take to close: its ``close_timeout_s``, and as much again."""
 PASSING: ContextVar[Callable[[], None] | None] = ContextVar("triack_passing", default=None)
-"""Set where a node is opened that has a directory only until a command has done its work, to what is called when
-another node, which is here to stay, claims the directory. Nobody starts it again, so whoever works through it opens the
-directory next."""
+"""Set where a command opens a node that has a directory only until the command's work is done. It is called when a
+permanent node claims the directory. The command's node is not started again, so a process that works through it opens
+the directory next."""
 
 _Opened = TypeVar("_Opened")
 Told = Callable[[str], object]
@@ -50,12 +50,12 @@ Told = Callable[[str], object]
 
 
 def _tell_nobody(_why: str) -> None:
-    """Of what was told before: it is looked for again and again."""
+    """Drop a sentence that was told before: the search is repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served(Note):
-    """Who serves a directory.
+    """The process that serves a directory.
 
     Attributes:
         control: path of the control socket.
@@ -70,16 +70,16 @@ class Served(Note):
     listen: str
 
     def is_ours(self) -> bool:
-        """Whether ``make_socket_path`` may have made the socket. Raises ValueError for what no system takes."""
+        """Whether ``make_socket_path`` may have made the socket. Raises ValueError for a path that no system takes."""
         path = Path(self.control)
         ours = path.name == socket_file.SOCKET_FILE and path.parent.name.startswith(socket_file.SOCKET_FOLDER_PREFIX)
         return ours and b"\0" not in os.fsencode(self.control)
 
 
 def publish(data: Path, served: Served) -> None:
-    """Say who serves the directory; the caller holds its store. Clears away what a killed process left."""
+    """Publish who serves the directory; the caller holds its store. Removes the socket of a killed process."""
     stale = read_note(data, Served)
-    # What is served is another node's: the process that had this directory has ended.
+    # A socket that is served is another node's: the process that had this directory has ended.
     if stale is not None and not socket_file.is_served(Path(stale.control)):
         socket_file.remove(Path(stale.control))
     write_note(data, served)
@@ -98,11 +98,11 @@ async def find(data: Path, told: Told = operator_log.warning) -> Link | None:
 
     Args:
         data: the directory.
-        told: called with a sentence when there is something that is not to be spoken to, as it is another user's.
+        told: called with a sentence when a socket is not used because it is another user's.
 
-    A process that was killed leaves its file behind; whoever restarts it is given a moment, as opening the directory
-    ourselves would keep it out. The file stays for the next one to clear away: a process that lives may be out of our
-    sight, with a ``/tmp`` of its own.
+    A process that was killed leaves its file behind. This waits a moment for a restart of it, as opening the directory
+    here would keep it out. The file stays for the next process to remove: a live process may be out of our sight, with
+    a ``/tmp`` of its own.
     """
     if read_note(data, Served, told) is None:
         return None
@@ -141,10 +141,10 @@ async def find_soon(data: Path) -> Link | None:
 
 
 async def open_claiming(data: Path, open_node: Callable[[], Awaitable[_Opened]]) -> _Opened:
-    """Open a node that is here to stay: a command that has its directory meanwhile gives way.
+    """Open a permanent node: a command that has its directory meanwhile gives way.
 
     Raises:
-        StoreInUse: a process has it that is here to stay as well, or that does not let go.
+        StoreInUse: the process that has it is permanent as well, or does not let go.
     """
     loop = asyncio.get_running_loop()
     end, claimed = loop.time() + SOON_S, False
@@ -161,7 +161,7 @@ async def open_claiming(data: Path, open_node: Callable[[], Awaitable[_Opened]])
 
 
 async def _claim(data: Path) -> bool | None:
-    """Whether the process that has a directory gives way; None when it says nothing, as one that only looks into it."""
+    """Whether the process that has a directory gives way; None without an answer, as from one that only looks in it."""
     try:
         async with asyncio.timeout(SOON_S):
             link = await _dial(data)

@@ -1,6 +1,6 @@
-"""The verbs of the control socket, one row each: what a call says, on which object it is carried out, what it gives.
+"""The verbs of the control socket, one row each: the arguments of a call, the object that does it, and the result.
 
-A row of a method of the node, or of something that the node has given out, has its arguments from the signature of that
+A row of a method of the node, or of an object that the node has given out, has its arguments from the signature of that
 method. The client writes a call by its row (``asked``), the node checks and reads it by the same one. The other rows
 are steps of a conversation that have no method of their own; ``calls.py`` has a handler for each of them.
 """
@@ -71,7 +71,7 @@ def _is_duration(value: object) -> bool:
 
 
 class Kind(Enum):
-    """What a value may be on the way: in words, and by a test."""
+    """The type of a value on the way: in words, and as a test."""
 
     TEXT = "text", _is_text
     NUMBER = "a number from 0 on", _is_number
@@ -95,10 +95,10 @@ class Argument:
     """One argument on its way.
 
     Attributes:
-        kind: what it is on the way.
+        kind: its type on the way.
         nullable: null may stand in its place.
-        write: makes what goes on the way of a value, the name of the parameter and all arguments. Raises UsageError.
-        read: makes a value of what came.
+        write: encodes a value, given the name of the parameter and all arguments. Raises UsageError.
+        read: decodes it.
     """
 
     kind: Kind
@@ -125,7 +125,7 @@ OBJECT_OR_NULL = Argument(Kind.OBJECT, nullable=True)
 TRUTH = Argument(Kind.TRUTH)
 SIZES = Argument(Kind.NUMBERS)
 MOST = Argument(Kind.NUMBER, read=lambda most: min(most, BATCH_MESSAGES))
-"""How many messages at the most: their list is one frame."""
+"""The most messages: their list is one frame."""
 
 _ARGUMENTS: Mapping[Any, Argument] = {
     str: TEXT,
@@ -140,18 +140,18 @@ _ARGUMENTS: Mapping[Any, Argument] = {
     Every: Argument(Kind.OBJECT, True, lambda every, *_: describe_every(every), read_every),
     Unpack[MessageProperties]: Argument(Kind.OBJECT),
 }
-"""By what a signature says of a parameter."""
+"""By the annotation of a parameter."""
 
 
 _BODY_OR_NONE = bytes | None
-"""The type of a body that may be missing, which an argument tells."""
+"""The type of a body that may be missing; an argument says whether it is."""
 
 
 # ---- verbs
 
 
 class On(Enum):
-    """On what a call is carried out, by the argument that has its number."""
+    """The object that carries out a call, by the argument that has its number."""
 
     NODE = ""
     TRANSACTION = "transaction"
@@ -165,13 +165,13 @@ class Verb:
 
     Attributes:
         name: of the verb, in a call.
-        arguments: what a call says beside its body, by name.
-        on: what carries it out; None for a step of the conversation, which ``calls.py`` takes by its name.
+        arguments: the arguments of a call beside its body, by name.
+        on: the object that carries it out; None for a step of the conversation, which ``calls.py`` takes by its name.
         declared: the method that does it, as its class declares it.
         parameters: those of its parameters that come from the caller.
-        result: how what it gives looks.
+        result: the form of its result.
         may_wait: whether it may have to wait for a long answer; None for a verb whose answers are short. Verbs with
-            long answers are carried out when it is their turn to be answered, so that one at a time takes memory.
+            long answers are carried out when it is their turn to be answered, so that only one at a time takes memory.
     """
 
     name: str
@@ -188,7 +188,7 @@ class Verb:
         return "" if self.declared is None else self.declared.__name__
 
     def write(self, said: Said) -> tuple[bytes, dict[str, Any]]:
-        """Body and header of a call. Raises UsageError for arguments that cannot be."""
+        """Body and header of a call. Raises UsageError for arguments that are not valid."""
         fields: dict[str, Any] = {}
         body = b""
         for parameter in self.parameters:
@@ -205,10 +205,10 @@ class Verb:
         return body, fields
 
     def read(self, header: Header, body: bytes) -> tuple[list[Any], dict[str, Any]]:
-        """What the method gets of a call that was checked: by place, and by name.
+        """The method's arguments from a call that was checked: by place, and by name.
 
         Raises:
-            ProtocolError, LookupError, TypeError, UsageError: the call says what cannot be.
+            ProtocolError, LookupError, TypeError, UsageError: an argument is not valid.
         """
         placed: list[Any] = []
         named: dict[str, Any] = {}
@@ -234,7 +234,7 @@ class Verb:
 
 
 def _merge(named: dict[str, Any], properties: Mapping[str, Any]) -> None:
-    """Add the properties of a message to the arguments. Raises TypeError when one is called as an argument is."""
+    """Add the properties of a message to the arguments. Raises TypeError when one has the name of an argument."""
     both = named.keys() & properties.keys()
     if both:
         raise TypeError(f"properties have {min(both)}")
@@ -242,7 +242,7 @@ def _merge(named: dict[str, Any], properties: Mapping[str, Any]) -> None:
 
 
 def _argument_of(parameter: Parameter) -> tuple[str, Argument] | None:
-    """The argument in the header that a parameter is; None for a body."""
+    """The argument in the header for a parameter; None for a body."""
     if parameter.annotation is bytes:
         return None
     if parameter.annotation == _BODY_OR_NONE:
@@ -263,15 +263,15 @@ def _row(
     may_wait: bool | None = None,
     leave_out: Collection[str] = (),
 ) -> Verb:
-    """A method that is called from afar.
+    """The row of a method.
 
     Args:
         declared: the method, or property.
-        result: how what it gives looks.
-        on: whose method it is.
+        result: the form of its result.
+        on: the object that has the method.
         name: the verb, where that is not the name of the method.
         may_wait: see ``Verb``.
-        leave_out: parameters that the client minds itself.
+        leave_out: parameters that the client handles itself.
     """
     function = plain_function(declared)
     parameters = tuple(it for it in signature_of(function).parameters.values() if it.name not in leave_out)
@@ -287,7 +287,7 @@ def _step(name: str, /, *, may_wait: bool | None = None, **arguments: Argument) 
 
 
 _MINDED_BY_CLIENT = ("until", "timeout")
-"""It waits by the receipt, so that the node does not keep the body meanwhile."""
+"""The client waits by the receipt, so that the node does not keep the body meanwhile."""
 
 VERBS: Mapping[str, Verb] = {
     verb.name: verb
@@ -368,7 +368,7 @@ def row_of(declared: Any) -> Verb:
 
 
 def check_call(header: Mapping[str, Any]) -> Verb:
-    """Check a call: each argument of its row is there, and of its kind; what is beside them is of no account.
+    """Check a call: each argument of its row is there, and of its kind; other fields are ignored.
 
     Returns:
         The row.
@@ -384,7 +384,7 @@ def check_call(header: Mapping[str, Any]) -> Verb:
             raise ProtocolError(DropReason.BAD_FRAME, f"{verb.name}: {name} is missing")
         value = header[name]
         if not argument.kind.fits(value) and not (value is None and argument.nullable):
-            # Not what it is: it may be a secret.
+            # Without the value: it may be a secret.
             raise ProtocolError(
                 DropReason.BAD_FRAME, f"{verb.name}: {name} must be {argument.kind.words}, not {type(value).__name__}"
             )

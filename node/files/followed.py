@@ -1,8 +1,8 @@
-"""A file of a node that it acts by: read in a thread, acted by in the event loop, and again whenever it has changed.
+"""A file that a node follows: read in a thread, used in the event loop, and again whenever it has changed.
 
-Promise: what the node acts by was in the file when that had the stamp kept with it, or later; so nobody's change is
-missed, and one that the node has made itself is not read twice. What cannot be read is tried again as often as the
-file is looked at; what cannot be understood waits for the next change. Until then the one before is in force.
+Promise: the content in use was in the file when the file had the stamp kept with it, or later; so no change is missed,
+and the node does not read its own change twice. A file that cannot be read is tried again at each check; one with a
+mistake in it waits for the next change. Until then the former content is in force.
 """
 
 import asyncio
@@ -20,20 +20,20 @@ R = TypeVar("R")
 
 
 class Work(Protocol):
-    """Lets a thread do something that blocks."""
+    """Runs a blocking job in a thread."""
 
     async def __call__(self, job: Callable[[], T], /) -> T:
-        """Returns and raises what the job does."""
+        """Returns and raises as the job does."""
 
 
 class Followed(Generic[T]):
     """One file.
 
     Args:
-        files: where it is.
+        files: the place of the file.
         name: of the file.
-        decode: makes of its content, or of None if there is none, what to act by. In any thread; raises IdentityError.
-        use: acts by that, in the event loop.
+        decode: decodes its content, or None if there is no file. In any thread; raises IdentityError.
+        use: puts the decoded content in force, in the event loop.
     """
 
     def __init__(self, files: Files, name: str, decode: Callable[[bytes | None], T], use: Callable[[T], None]) -> None:
@@ -45,21 +45,21 @@ class Followed(Generic[T]):
         self._loading = asyncio.Lock()
 
     def open(self) -> None:
-        """Act by the file for the first time, before the event loop has it. Blocks; raises IdentityError."""
+        """Use the file for the first time, before the event loop does. Blocks; raises IdentityError."""
         self._act(self._read())
 
     async def load(self, work: Work, change: Callable[[], R]) -> R:
-        """Make a change, and act by the file as it is then. Returns and raises what ``change`` does; IdentityError."""
+        """Make a change, and use the file as it is then. Returns and raises as ``change`` does; IdentityError."""
         async with self._loading:
             changed, reading = await work(lambda: (change(), self._read()))
             self._act(reading)
         return changed
 
     async def watch(self, work: Work) -> None:
-        """Act by the file again whenever it has changed, until cancelled.
+        """Use the file again whenever it has changed, until cancelled.
 
-        One that cannot be used changes nothing but the log: whoever edits it by hand must not lose all peers by a
-        comma.
+        A file that cannot be used only leads to a line in the log: an operator who edits it must not lose all peers by
+        a comma.
         """
         stamp = self._stamp
         told: tuple[object, str] | None = None
@@ -80,8 +80,8 @@ class Followed(Generic[T]):
                 await asyncio.sleep(private_files.POLL_SECONDS)
 
     def _read(self) -> tuple[object, T | IdentityError]:
-        """What is in the file, or why that cannot be understood. Blocks; raises IdentityError if it cannot be read."""
-        stamp = self._files.stamp(self._name)  # before the content: a change in between is a change
+        """The decoded file, or the error of decoding it. Blocks; raises IdentityError if it cannot be read."""
+        stamp = self._files.stamp(self._name)  # before the content: a change in between is then read again
         content = self._files.read(self._name)
         try:
             return stamp, self._decode(content)

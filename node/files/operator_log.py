@@ -1,11 +1,11 @@
 """The log for operators: the logger ``triack`` of the standard ``logging``, silent until the application asks for it.
 
 Each line is a sentence that names the node, what happened and the cause; its parts are attributes of the record, for
-whoever renders it otherwise. A line that cannot be written must not stop a node: standard error may be closed.
+other renderings. A line that cannot be written must not stop a node: standard error may be closed.
 
-Nothing that others say gets through as it is: a line stays one line, without control characters and without secrets.
-Nor can they fill a disk: each place in the code that logs has so many lines a second, of which the last one says that
-more may be left out, and the next one after that how many were.
+Text from outside never gets through unchanged: a line stays one line, without control characters and without secrets.
+Nor can others fill a disk: each place in the code that logs has a limit of lines a second. The last line says that more
+may be left out, and the next one after that how many were.
 """
 
 import logging
@@ -17,31 +17,31 @@ from triack.base.printable import printable
 __all__ = ["NAME", "debug", "error", "info", "warning"]
 
 NAME = "triack"
-"""The root of our loggers: what an application configures to see, or not to see, what Triack says."""
+"""The root of our loggers: an application configures it to see, or not to see, the lines of Triack."""
 
 _log = logging.getLogger(NAME)
 # Without it Python prints warnings of a logger that nobody configured.
 _log.addHandler(logging.NullHandler())
 LINES_PER_SECOND = 10
-"""Of one place in the code, that is of one cause: more than a person reads."""
+"""For one place in the code, and so for one cause: more than a person reads."""
 
 _CANNOT_WRITE = (OSError, ValueError)
 """ValueError is what Python raises for a file that is closed."""
 
 
 _CALLER = 3
-"""Whoever calls ``warning`` and the like is that far from ``Logger.log``: it is what the line tells as its place."""
+"""The caller of ``warning`` and the like is that far from ``Logger.log``: the line shows it as its place."""
 
 
 class _Limit(logging.Filter):
-    """Lets so many lines a second through, for each place in the code."""
+    """Lets ``LINES_PER_SECOND`` through, for each place in the code."""
 
     def __init__(self) -> None:
         super().__init__()
         self._windows: dict[tuple[str, int], list[float]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line is to be written; it then tells of those before it that were not."""
+        """Whether to write the line; if so, it says how many lines before it were left out."""
         now_s = time.monotonic()
         window = self._windows.setdefault((record.pathname, record.lineno), [now_s, 0])
         if now_s >= window[0] + 1:
@@ -59,12 +59,12 @@ _log.addFilter(_Limit())
 
 
 def debug(event: str, **fields: object) -> None:
-    """Something that only who looks for a mistake wants to see."""
+    """Something that matters only to a person who looks for a mistake."""
     _write(logging.DEBUG, event, fields)
 
 
 def info(event: str, **fields: object) -> None:
-    """Something that happens in good order."""
+    """Something that happens in normal operation."""
     _write(logging.INFO, event, fields)
 
 

@@ -1,8 +1,8 @@
-"""Small files that are their owner's alone: keys, and whom a node trusts.
+"""Small files for their owner alone: keys, and the peers that a node trusts.
 
-Promise: what is read came from a regular file that nobody else can read or write, by whatever name it was put there.
-A change is there as a whole or not at all, is durable when ``change`` returns, and is made to what the one before has
-left, also by other processes. Nothing of a content is in any error.
+Promise: a content comes from a regular file that no other user can read or write, by whatever name it was put there. A
+change happens as a whole or not at all, is durable when ``change`` returns, and builds on the change before it, also
+of another process. No error repeats any of the content.
 """
 
 import asyncio
@@ -26,20 +26,20 @@ if sys.platform != "win32":
 __all__ = ["FILE_BYTES_MAX", "Edit", "Files", "MemoryFiles", "PrivateFiles"]
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
-"""Tens of thousands of peers; whatever is larger was not written by us."""
+"""Tens of thousands of peers; Triack did not write a larger file."""
 POLL_SECONDS = 0.25
-"""A file is looked at so often: a peer whose trust is withdrawn has to be gone within a second."""
+"""Time between checks of a file: a peer whose trust is withdrawn has to be gone within a second."""
 LOCK_SECONDS = 5.0
-"""A change takes milliseconds: whoever has the directory for so long has something else in mind with it."""
+"""A change takes milliseconds: a process that locks the directory for so long does something else with it."""
 LOCK_POLL_SECONDS = 0.02
-"""Short beside what a person who waits for a command notices."""
+"""Too short for a person who waits for a command to notice."""
 
 Edit = Callable[[bytes | None], bytes]
-"""Makes a new content of the present one; of None, if there is none."""
+"""Makes a new content from the present one; from None if there is none."""
 
 
 class Files(Protocol):
-    """Where a node keeps what is its own."""
+    """The place of a node's own files."""
 
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if there is none."""
@@ -48,13 +48,13 @@ class Files(Protocol):
         """Replace a content by what ``edit`` makes of it; ``edit`` may raise, and nothing is changed then."""
 
     def stamp(self, name: str) -> object:
-        """Equal as long as nobody has changed the file; None if there is none."""
+        """Equal as long as the file is unchanged; None if there is none."""
 
     async def changed(self, name: str, stamp: object) -> object:
         """Wait until the stamp is another one, and return that."""
 
     def where(self, name: str) -> str:
-        """What a file is called in messages for people."""
+        """The name of a file in messages for people."""
 
 
 class PrivateFiles:
@@ -68,7 +68,7 @@ class PrivateFiles:
         self._folder = folder
 
     def where(self, name: str) -> str:
-        """What a file is called in messages for people."""
+        """The name of a file in messages for people."""
         return str(self._folder / name)
 
     def read(self, name: str) -> bytes | None:
@@ -120,7 +120,7 @@ class PrivateFiles:
     def _replace(self, name: str, content: bytes) -> None:
         fresh = self._folder / f"{name}.new"
         with suppress(FileNotFoundError):
-            fresh.unlink()  # of a process that was killed: nobody else has the lock
+            fresh.unlink()  # of a process that was killed: this one has the lock
         try:
             with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFELY, 0o600), "wb") as file:
                 if os.name == "posix" and os.geteuid() == 0:  # an operator must not lock the node's own user out
@@ -138,7 +138,7 @@ class PrivateFiles:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep other processes from changing what is here, by a lock on the directory; it ends with the process."""
+        """Keep other processes from changing the files, by a lock on the directory; it ends with the process."""
         if sys.platform == "win32":
             yield
             return
@@ -154,7 +154,7 @@ class PrivateFiles:
             os.close(opened)
 
     def stamp(self, name: str) -> object:
-        """Equal as long as nobody has changed the file; None if there is none."""
+        """Equal as long as the file is unchanged; None if there is none."""
         try:
             found = (self._folder / name).lstat()
         except OSError:
@@ -163,7 +163,7 @@ class PrivateFiles:
 
     async def changed(self, name: str, stamp: object) -> object:
         """Wait until the stamp is another one, and return that."""
-        while (now := self.stamp(name)) == stamp:  # noqa: ASYNC110 - nothing tells of it on every file system
+        while (now := self.stamp(name)) == stamp:  # noqa: ASYNC110 - no notification works on every file system
             await asyncio.sleep(POLL_SECONDS)
         return now
 
@@ -178,7 +178,7 @@ class MemoryFiles:
         self._waiting: list[tuple[asyncio.Future[None], Context]] = []
 
     def where(self, name: str) -> str:
-        """What a file is called in messages for people."""
+        """The name of a file in messages for people."""
         return f"{name} in memory"
 
     def read(self, name: str) -> bytes | None:
@@ -197,7 +197,7 @@ class MemoryFiles:
         return content
 
     def stamp(self, name: str) -> object:
-        """Equal as long as nobody has changed it; None if there is none."""
+        """Equal as long as it is unchanged; None if there is none."""
         return self._versions.get(name)
 
     async def changed(self, name: str, stamp: object) -> object:
