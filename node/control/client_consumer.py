@@ -1,4 +1,4 @@
-"""Who reads a queue of a node in another process."""
+"""Reading a queue of a node in another process."""
 
 import asyncio
 import contextlib
@@ -74,13 +74,13 @@ class ClientConsumer:
         check_timeout(f"receive from {self._queue}", timeout)
         if self._closed:
             raise NodeClosed(f"receive from {self._queue}: the consumer is closed")
-        if self._number is None:  # whoever is cancelled leaves no reader behind that nobody knows
+        if self._number is None:  # a cancelled call leaves no unknown reader behind
             await asyncio.shield(self._begin(self._name or task_name()))
         self._acknowledge_last()
         return await self._client.call(do, reader=self._number, timeout=timeout, **fields)
 
     async def _begin(self, name: str) -> None:
-        async with self._beginning:  # whoever asks twice at once is one reader, too
+        async with self._beginning:  # concurrent first calls share one reader
             if self._number is None:
                 begun, _ = await self._client.call(
                     "read",
@@ -94,7 +94,7 @@ class ClientConsumer:
                 self._leave_when_forgotten(asyncio.get_running_loop(), begun["reader"])
 
     def _leave_when_forgotten(self, home: asyncio.AbstractEventLoop, number: int) -> None:
-        """As a consumer of the node itself ends with its last reference."""
+        """End the reader with its last reference, as for a consumer of the node itself."""
         leave = partial(self._client.post, "leave", reader=number)
         self._finalizer = weakref.finalize(self._keeper or self, run_at_home, home, leave)
         self._finalizer.atexit = False
@@ -114,9 +114,9 @@ class ClientConsumer:
             self._client.post("ack", message=self._first_of_last, count=len(last))
 
     def close(self) -> Awaitable[None]:
-        """Give back what is unacknowledged and take no more. A second call does nothing.
+        """Give back unacknowledged messages, and take no more. A second call does nothing.
 
-        It is done also if nobody waits: to await it is to know that the node has heard of it.
+        It happens even if the caller does not wait; awaiting it means that the node has heard of it.
         """
         self._closed = True
         number, self._number = self._number, None

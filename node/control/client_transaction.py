@@ -48,9 +48,9 @@ class ClientTransaction(Asking):
         self._beginning = asyncio.Lock()
         self._classes: set[Delivery] = set()
         self._listed_bytes = 0
-        # What the commit is to remember.
+        # Values to remember with the commit.
         self._state: dict[str, bytes | None] = {}
-        # The calls by which something was sent or received last.
+        # The calls of the last step that sent or received.
         self._last: list[int] = []
         self._ended = False
 
@@ -58,7 +58,7 @@ class ClientTransaction(Asking):
         return f"<ClientTransaction, {'ended' if self._ended else 'open'}>"
 
     async def _call(self, do: str, body: bytes = b"", *, ends: bool = False, **fields: Any) -> tuple[Header, bytes]:
-        if self._number is None:  # whoever is cancelled leaves no transaction behind that nobody knows
+        if self._number is None:  # a cancelled call leaves no unknown transaction behind
             await asyncio.shield(self._begin(task_name()))
         self._check_open()
         self._ended = ends
@@ -73,7 +73,7 @@ class ClientTransaction(Asking):
             raise NodeClosed("this transaction has ended")
 
     def undo_last(self) -> Callable[[], None]:
-        """What takes back, at any later time, what was sent or received last; see ``Transaction.undo``."""
+        """A call that takes back the last step, at any later time; see ``Transaction.undo``."""
         return partial(self._undo, self._last)
 
     def _undo(self, calls: list[int]) -> None:
@@ -81,7 +81,7 @@ class ClientTransaction(Asking):
             self._client.post("cancel", n=number)
 
     async def _begin(self, name: str) -> None:
-        async with self._beginning:  # several calls at once are of one transaction, too
+        async with self._beginning:  # concurrent first calls share one transaction
             if self._number is None and not self._ended:
                 self._number = (await self._client.call("begin", name=name))[0]["transaction"]
                 leave = partial(self._client.post, "leave", transaction=self._number)
@@ -90,7 +90,7 @@ class ClientTransaction(Asking):
 
     @as_on(Transaction.send)
     async def send(self, said: Said) -> None:
-        """Let the node send it with the commit."""
+        """Have the node send it with the commit."""
         name_of(said["destination"], said["delivery"])
         check_durable(said["destination"], said["delivery"])
         await ask(self, Transaction.send, said)
@@ -98,7 +98,7 @@ class ClientTransaction(Asking):
 
     @as_on(Transaction.send_many)
     async def send_many(self, said: Said) -> None:
-        """Let the node send them with the commit, by the frame: all of them or none."""
+        """Have the node send them with the commit, by the frame: all of them or none."""
         destination = said["destination"]
         name_of(destination, said["delivery"])
         check_durable(destination, said["delivery"])
@@ -118,13 +118,13 @@ class ClientTransaction(Asking):
 
     @as_on(Transaction.reply)
     async def reply(self, said: Said) -> None:
-        """Send to where the message wants its answer."""
+        """Send to the ``reply_to`` of the message."""
         destination, answering = way_back(said["message"], said["properties"])
         await self.send(destination, said["body"], delivery=said["delivery"], **answering)
 
     @as_on(Transaction.receive_many)
     async def receive_many(self, said: Said) -> list[Message]:
-        """Refuse what is no number and no timeout before anything is asked."""
+        """Check the number and the timeout before the call."""
         check_most(said["queue"], said["most"])
         check_timeout(f"receive from {said['queue']}", said["timeout"])
         header, content = await ask(self, Transaction.receive_many, said)
@@ -133,13 +133,13 @@ class ClientTransaction(Asking):
 
     @as_on(Transaction.receive)
     async def receive(self, said: Said) -> Message:
-        """Refuse what is no timeout before anything is asked."""
+        """Check the timeout before the call."""
         check_timeout(f"receive from {said['queue']}", said["timeout"])
         return message_of(*await ask(self, Transaction.receive, said), ONLY_THE_TRANSACTION)
 
     @as_on(Transaction.remember)
     def remember(self, said: Said) -> Done:
-        """Keep it until the commit, which tells the node."""
+        """Keep it until the commit, which sends it to the node."""
         key, value = said["key"], said["value"]
         self._check_open()
         check_state(key, value)
@@ -149,7 +149,7 @@ class ClientTransaction(Asking):
 
     @as_on(Transaction.commit)
     async def commit(self, said: Said) -> list[ClientReceipt]:
-        """Tell the node what is to be remembered, commit, and wait by the receipts."""
+        """Send the node the values to remember, commit, and wait by the receipts."""
         until, timeout = said["until"], said["timeout"]
         for delivery in self._classes:
             check_until(until, delivery, timeout)
@@ -167,14 +167,14 @@ class ClientTransaction(Asking):
 
     @as_on(Transaction.rollback)
     def rollback(self, said: Said) -> Awaitable[None]:
-        """End it from here on, also if nobody waits: to await it is to know that the node has heard of it."""
+        """End it at once, even if the caller does not wait; awaiting it means that the node has heard of it."""
         if self._ended:
             return DONE
         self._ended = True
         return begin_now(self._rollback(failed=said["failed"]))
 
     async def _rollback(self, *, failed: bool) -> None:
-        async with self._beginning:  # perhaps for one who was cancelled
+        async with self._beginning:  # perhaps begun by a call that was cancelled
             begun = self._number is not None
         if begun:
             await self._client.call("rollback", transaction=self._number, failed=failed)
@@ -188,7 +188,7 @@ class ClientTransaction(Asking):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            with contextlib.suppress(NodeClosed):  # whose end has rolled it back
+            with contextlib.suppress(NodeClosed):  # the node's end has rolled it back
                 await self.rollback(failed=issubclass(kind, Exception))
         elif not self._ended:
             await self.commit()

@@ -41,22 +41,22 @@ __all__ = [
 ]
 
 VERSION = 8
-"""Of the frames and the verbs: both ends must say the same, as neither knows another."""
+"""Of the frames and the verbs: both ends must have the same, as neither knows another."""
 FRAME_BYTES_MAX = 8 * 1024 * 1024
-"""The largest message, 4 MiB, and then some."""
+"""The largest message, 4 MiB, and as much again."""
 CALLS_MAX = 16_384
 """Calls of one connection at a time, most of which wait for messages: some kilobytes each. A caller with more waits."""
 CALL_BYTES = 256
-"""Of the header of a call beside what is its own: numbers and names."""
+"""Of the header of a call beside its arguments: numbers and names."""
 ERROR_CHARS_MAX = 65_536
-"""Of what an error says: more than anybody reads."""
+"""Of an error's text: more than anybody reads."""
 CLOSE_S = 2.0
-"""How long the other end may take to read what was said last: one that runs does in milliseconds, but one that was
+"""How long the other end may take to read the last frames: a running process does in milliseconds, but one that was
 stopped, or whose own reader has stopped, never does."""
 BUSY_S = 0.02
-"""Between attempts to connect to a process that many others want: a few turns of its loop."""
+"""Time between attempts to connect to a process with many waiting connections: a few turns of its loop."""
 BUSY_TRIES = 500
-"""Ten seconds of them: a process that runs comes to it sooner."""
+"""Ten seconds of attempts: a running process accepts sooner."""
 _LENGTH = Struct("!I")
 _PEER = Struct("3i")  # of SO_PEERCRED: pid, uid, gid
 
@@ -69,10 +69,10 @@ class Caller(Protocol):
     """The client."""
 
     async def call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
-        """Let the node do something, and wait for the end of it."""
+        """Have the node do something, and wait until it is done."""
 
     def post(self, op: str, **fields: Any) -> None:
-        """Tell the node something."""
+        """Send the node a notice, without an answer."""
 
 
 class Link:
@@ -90,7 +90,7 @@ class Link:
 
     @property
     def unsent_bytes(self) -> int:
-        """What the other end has not taken yet."""
+        """Bytes that the other end has not taken yet."""
         return self._writer.transport.get_write_buffer_size()
 
     async def drained(self) -> None:
@@ -98,12 +98,12 @@ class Link:
         await self._writer.drain()
 
     def abort(self) -> None:
-        """End the connection at once; what was not sent is lost to the other end."""
+        """End the connection at once; unsent frames are lost."""
         self._writer.transport.abort()
 
     @property
     def peer_pid(self) -> int | None:
-        """The process at the other end; None when that is this one, or the system does not tell."""
+        """The process at the other end; None when that is this one, or unknown."""
         end = self._writer.get_extra_info("socket")
         try:
             pid, _, _ = _PEER.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
@@ -120,7 +120,7 @@ class Link:
         """Send one frame, without waiting. Does nothing on a connection that has ended: ``receive`` reports that.
 
         Raises:
-            UsageError: the other end would take it for no frame, as it is too long; nothing was sent.
+            UsageError: the frame is longer than the other end takes; nothing was sent.
         """
         header = json.dumps({"op": op, **fields}, separators=(",", ":")).encode()
         length = len(header) + 1 + len(body)
@@ -133,8 +133,8 @@ class Link:
 
         Raises:
             ConnectionError: the connection has ended.
-            ProtocolError: what came is no frame.
-            TriackError: the other end reports an error; UsageError when it was asked for what cannot be.
+            ProtocolError: the bytes that came are no frame.
+            TriackError: the other end reports an error; UsageError when it was a wrong request.
         """
         try:
             if self._coming_bytes is None:
@@ -158,11 +158,11 @@ class Link:
         return header, body
 
     async def close(self) -> None:
-        """Close the connection, whatever state it is in; what the other end does not read in time is lost to it."""
+        """Close the connection, in any state; frames that the other end does not read in time are lost."""
         self._writer.close()
         try:
             async with asyncio.timeout(CLOSE_S):
-                await asyncio.shield(self._writer.wait_closed())  # which whoever closes again waits for, too
+                await asyncio.shield(self._writer.wait_closed())  # a second call of close waits for it, too
         except TimeoutError:
             self._writer.transport.abort()
         except OSError:
@@ -174,12 +174,12 @@ async def dial(path: Path, users: Collection[int] | None = None) -> Link:
 
     Args:
         path: of the socket.
-        users: as whom the process that serves it may run; None for ``trusted_users``.
+        users: the users that the process that serves it may run as; None for ``trusted_users``.
 
     Raises:
-        PermissionError: the socket, or the process that serves it, is another user's; nothing was said to it.
-        OSError: nobody is there.
-        TriackError: nobody accepts.
+        PermissionError: the socket, or the process that serves it, is another user's; nothing was sent to it.
+        OSError: no process listens there.
+        TriackError: the process does not accept.
     """
     users = trusted_users() if users is None else users
     end = socket.socket(socket.AF_UNIX)
@@ -211,7 +211,7 @@ async def greet(link: Link) -> Header:
 
 
 async def call_once(link: Link, do: str) -> Header:
-    """The answer to one call without arguments, on a connection that is for nothing else. Raises as ``greet``."""
+    """The answer to one call without arguments, the only one on its connection. Raises as ``greet``."""
     await greet(link)
     await link.send("call", n=1, do=do)
     answer, _ = await link.receive()
@@ -227,7 +227,7 @@ async def pair() -> tuple[Link, Link]:
 
 
 async def _connect(end: socket.socket, path: Path, users: Collection[int]) -> None:
-    """As ``loop.sock_connect``, which takes it for a connection that too many wait to be accepted."""
+    """As ``loop.sock_connect``, which would take a full queue of waiting connections for success."""
     end.setblocking(False)
     for _ in range(BUSY_TRIES):
         with socket_file.opened(path, users) as name, contextlib.suppress(BlockingIOError):
@@ -247,7 +247,7 @@ def _check_length(what: str, length: int) -> None:
 
 
 def check_sayable(what: str, fields: Mapping[str, object]) -> None:
-    """Raises UsageError, by its name, for a field that JSON has no words for."""
+    """Raises UsageError, with its name, for a field that JSON cannot express."""
     for name, value in fields.items():
         try:
             json.dumps(value)
@@ -258,7 +258,7 @@ def check_sayable(what: str, fields: Mapping[str, object]) -> None:
 
 
 def words_of(error: Exception) -> str:
-    """What an error says, cut to what a frame takes: it may repeat an argument as long as a frame."""
+    """The text of an error, cut to fit into a frame: it may repeat an argument as long as a frame."""
     return str(error)[:ERROR_CHARS_MAX]
 
 

@@ -1,8 +1,8 @@
 """Lines of one producer on their way through a node, whether it is in the same process or asks over the control socket.
 
 Promise: a chunk of lines enters the node once and whole, together with the number of its last line, however often it is
-offered and whenever the process is killed. How far the lines have come is told in order: ``finished`` is the last line
-up to which all are decided, each either at the stage that was asked for or among the failures.
+offered and whenever the process is killed. Progress is reported in order: ``finished`` is the last line up to which all
+are decided, each either at the wanted stage or among the failures.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from triack.queues.stages import Stage
 __all__ = ["Chunk", "Failure", "Intake", "Producer", "Progress", "add_failure"]
 
 POLL_S = 0.05
-"""How often packets of an earlier life of the process are looked at: nothing tells of them."""
+"""Time between checks of packets from before a restart of the process: nothing reports their progress."""
 BACKLOG_CHUNKS = 256
-"""Chunks of one producer that are not finished; at that many it waits, as their receipts are kept in memory."""
+"""The most unfinished chunks of one producer before it waits, as their receipts are kept in memory."""
 
 # First and last line, and why they will not arrive.
 Failure = tuple[int, int, str]
@@ -48,7 +48,7 @@ class Chunk:
 
 @dataclass(slots=True)
 class _Recovered:
-    """Lines of an earlier life of the process: they have no receipts, but packets with numbers below ``end``."""
+    """Lines from before a restart of the process: they have no receipts, but packets with numbers below ``end``."""
 
     first: int
     last: int
@@ -59,12 +59,12 @@ class Intake:
     """Takes lines and follows them.
 
     Args:
-        node: where they enter.
+        node: the node that they enter.
         destination: where they go.
         delivery: their class.
-        until: the stage that counts.
-        properties: what each of the messages has beside its body; to a key the number of the line is added.
-        producer: names the producer for ever.
+        until: the stage at which they are finished.
+        properties: the properties of each message; the number of the line is added to a key.
+        producer: the permanent name of the producer.
         on_finished: called when ``finished`` has grown, with the new failures.
     """
 
@@ -104,7 +104,7 @@ class Intake:
         self._dead_letters = self._count_dead_letters()
         if self._key is None:
             return 0
-        await self._node.flush()  # what is remembered is safe from here on
+        await self._node.flush()  # the remembered values are safe from here on
         known = self._node.recall(self._key)
         if known is not None:
             self.accepted, self._dead_letters = json.loads(known)
@@ -113,7 +113,7 @@ class Intake:
         return self.accepted
 
     async def accept(self, chunk: Chunk) -> None:
-        """Take a chunk; when this returns it is safe. One that was taken before is passed over.
+        """Take a chunk; when this returns it is safe. A chunk that was taken before is skipped.
 
         Waits while too many chunks are not finished.
 
@@ -151,7 +151,7 @@ class Intake:
             await transaction.send(destination, line, delivery=delivery, **properties)
 
     async def follow(self) -> None:
-        """Tell how far the lines have come, until cancelled."""
+        """Report the progress of the lines, until cancelled."""
         while True:
             item = await self._following.get()
             if isinstance(item, _Recovered):
@@ -168,7 +168,7 @@ class Intake:
 
     @property
     def waits_for(self) -> str:
-        """What is missing for the lines to arrive, as far as is known; see ``Port.waits_for``."""
+        """Why the lines do not arrive yet, as far as is known; see ``EngineHandle.waits_for``."""
         return self._port.waits_for(self._outgoing)
 
     def _known(self) -> int:
@@ -177,7 +177,7 @@ class Intake:
 
     async def _finish(self, chunk: Chunk, receipts: Sequence[Receipt]) -> list[Failure]:
         failures: list[Failure] = []
-        # The last one first: in a sequence the others are finished before it, so that they are only looked at.
+        # The last one first: in a sequence the others are finished before it, and need no wait.
         with contextlib.suppress(DeliveryFailed):
             await receipts[-1].reached(self._until)
         for line, receipt in enumerate(receipts, chunk.first):
@@ -202,15 +202,15 @@ class Intake:
         return self._port.queue_length(DEAD_LETTER_QUEUE)
 
 
-# How far: the last line up to which all are decided, and the failures since this was asked last.
+# The last line up to which all are decided, and the failures since the last call.
 Progress = tuple[int, list[Failure]]
 
 
 class Producer:
-    """A process that sends lines through the node, as the node sees it: what its calls do.
+    """A process that sends lines through the node, seen from the node: its calls.
 
     Args:
-        make_intake: makes what takes its lines, of ``on_finished``.
+        make_intake: makes the intake of its lines, given ``on_finished``.
         finished: the last line that the process knows to be finished.
     """
 
@@ -225,7 +225,7 @@ class Producer:
         self._refused: BaseException | None = None
 
     async def begin(self) -> int:
-        """Find out what was accepted before, and follow what comes. Returns the last line that is safe here."""
+        """Find out what was accepted before, and follow new lines. Returns the last line that is safe here."""
         accepted = await self._intake.recover(self._finished)
         self._following = asyncio.create_task(self._intake.follow(), name="triack-producer")
         self._following.add_done_callback(self._handle_followed)
@@ -257,7 +257,7 @@ class Producer:
         return self._finished, failures
 
     async def forget(self) -> str:
-        """The producer has ended: remember nothing of it. Returns what is missing for its lines to arrive."""
+        """The producer has ended: remember nothing of it. Returns why its lines do not arrive yet."""
         await self._intake.forget()
         return self._intake.waits_for
 
@@ -267,7 +267,7 @@ class Producer:
             self._following.cancel()
 
     def _handle_followed(self, task: "asyncio.Task[None]") -> None:
-        """It has failed, which the next call of ``progress`` says, or was cancelled."""
+        """Following has failed, which the next call of ``progress`` raises, or was cancelled."""
         if not task.cancelled():
             task.exception()
         self._news.set()

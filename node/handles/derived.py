@@ -1,4 +1,4 @@
-"""Methods that take over the signature and the description of another one, which is the only place that states them.
+"""Methods that take over the signature and the description of another one, the only place that states them.
 
 A verb of a node is written out once. Its counterpart on a client, or in ``triack.sync``, is derived from it: type
 checkers see the same parameters, and ``help`` shows the same text.
@@ -38,9 +38,9 @@ def signature_of(declared: Callable[..., Any]) -> Signature:
 
 @cache
 def _plan_of(declared: Callable[..., Any]) -> tuple[tuple[str, ...], dict[str, Any], str]:
-    """Of a method: parameters by place, all by name with their defaults, and what takes any others by name.
+    """A method's parameters by place, all by name with their defaults, and the one that takes any others by name.
 
-    A method that takes any number of arguments by place has a plan that fits no call.
+    For a method that takes any number of arguments by place, the plan fits no call.
     """
     parameters = signature_of(declared).parameters.values()
     if any(it.kind is Parameter.VAR_POSITIONAL for it in parameters):
@@ -53,8 +53,8 @@ def _plan_of(declared: Callable[..., Any]) -> tuple[tuple[str, ...], dict[str, A
 
 
 def bind(declared: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Said:
-    """What a call of a method says. Raises TypeError as the call itself would."""
-    # What ``Signature.bind`` does, ten times as fast; it has the last word on what does not fit.
+    """The arguments of a call of a method. Raises TypeError as the call itself would."""
+    # As ``Signature.bind``, but ten times as fast; ``bind`` decides on calls that do not fit.
     by_place, defaults, others = _plan_of(declared)
     said: dict[str, Any] = {**defaults, **dict(zip(by_place, args, strict=False))}
     more: dict[str, Any] = {}
@@ -94,7 +94,7 @@ def as_on(
 
 
 def as_called(declared: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R]]:
-    """Decorates a function that takes what another one takes. Its description is its own."""
+    """Decorates a function that takes the arguments of another one. Its description is its own."""
 
     def derive(work: Callable[..., R]) -> Callable[P, R]:
         return update_wrapper(work, declared, assigned=(), updated=())
@@ -125,7 +125,7 @@ def waited(declared: Any, wrap: Any = None, perform: str = "_perform") -> Any:
 
     Args:
         declared: the method that states signature and description.
-        wrap: makes what the caller gets: of the event loop's thread, and of what came of the call.
+        wrap: makes the caller's result from the event loop's thread and the result of the call.
         perform: the name of the method that does it; it gets a function of the other object, and ``wrap``.
     """
     function = plain_function(declared)
@@ -138,7 +138,7 @@ def waited(declared: Any, wrap: Any = None, perform: str = "_perform") -> Any:
 
 
 async def settled(other: object, name: str, args: Sequence[Any], kwargs: Said) -> Any:
-    """What a method of an object gives, or a property; waits for it where it has to be waited for."""
+    """The result of a method of an object, or a property; waits for an awaitable."""
     found = getattr(other, name)
     given = found(*args, **kwargs) if callable(found) else found
     return await given if isawaitable(given) else given

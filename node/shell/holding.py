@@ -1,4 +1,4 @@
-"""The readers that have messages of this node's queues in hand: what stats show, and ``release`` takes back."""
+"""The readers that have messages of this node's queues in hand: stats show them, and ``release`` takes them back."""
 
 import asyncio
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ class Reader:
     """A reader of queues.
 
     Attributes:
-        name: what people know it by: of a task, a thread or a program.
-        pid: the process, when that is another one.
+        name: its name for people: of a task, a thread or a program.
+        pid: its process, if that is another one.
         is_here: whether it dies with the process of the node.
     """
 
@@ -32,19 +32,19 @@ class Reader:
 
 
 def reader_of(queue: str, name: object) -> Reader:
-    """A reader of this process by a name of its own, or by its task's with None. Raises UsageError for what is none."""
+    """A reader of this process with this name, or its task's for None. Raises UsageError unless the name is text."""
     check_kind(f"receive from {queue}: name", name, str | None)
     return Reader(str(name or ""))
 
 
 def task_name() -> str:
-    """What the task is called that runs now; empty when none does."""
+    """The name of the task that runs now; empty when none does."""
     task = asyncio.current_task()
     return "" if task is None else task.get_name()
 
 
 class HeldPacket(NamedTuple):
-    """Messages of one packet that one reader has: those whose bits are set, the oldest hand-over since ``since_ns``."""
+    """Messages of one packet that one reader has: those whose bits are set, the first of them since ``since_ns``."""
 
     packet: QueuedPacket
     bits: int
@@ -56,13 +56,13 @@ class Holder(Protocol):
 
     @property
     def reader(self) -> Reader:
-        """Whose hands these are."""
+        """The reader with these hands."""
 
     def held(self, queue: str) -> list[HeldPacket]:
-        """What it has of a queue."""
+        """The messages of a queue in hand."""
 
     def take_back(self, queue: str) -> int:
-        """Take all that it has of a queue out of its hands. Returns how many messages that is."""
+        """Take back the messages of a queue in hand. Returns their number."""
 
 
 class Holding:
@@ -78,24 +78,24 @@ class Holding:
         self._by_queue.setdefault(queue, {})[holder] = None
 
     def leave(self, queue: str, holder: Holder) -> None:
-        """It reads it no more."""
+        """A holder stops reading a queue."""
         holders = self._by_queue.get(queue, {})
         holders.pop(holder, None)
         if not holders:
             self._by_queue.pop(queue, None)
 
     def of(self, queue: str) -> list[tuple[Reader, list[HeldPacket]]]:
-        """Those that have something of a queue in hand."""
+        """The readers that have messages of a queue in hand."""
         held = [(holder.reader, holder.held(queue)) for holder in self._by_queue.get(queue, ())]
         return [(reader, packets) for reader, packets in held if packets]
 
     def take_back(self, queue: str) -> int:
-        """Take all messages of a queue out of all hands. Returns how many they were."""
+        """Take back all messages of a queue from all holders. Returns their number."""
         return sum([holder.take_back(queue) for holder in list(self._by_queue.get(queue, ()))])
 
 
 def taken_back(queue: str, lease: Lease, why: str) -> HandOverEnded:
-    """The error for a reader that acknowledges a message which it has no more."""
+    """The error for a reader that acknowledges a message that was taken back."""
     packet = lease.packet
     name = f"{packet.origin.hex()}-{packet.open().first_ordinal + lease.index}"
     return HandOverEnded(

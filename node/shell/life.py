@@ -4,9 +4,9 @@
      ^         |          |          |
      +---------+          +--------> FAILED
 
-Promise: whoever asks gets the same answer at the same moment: a node works while it is OPEN or CLOSING, and else says
-why not. A start that fails or is cancelled leaves a node that can be started. FAILED is for ever: the store is
-finished, and closing such a node only lets go of what it holds.
+Promise: all callers get the same answer at the same moment: a node works while it is OPEN or CLOSING, and else says why
+not. A start that fails or is cancelled leaves a node that can be started. FAILED is permanent: the store is finished,
+and closing such a node only releases its resources.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ __all__ = ["TRANSITIONS", "Life", "LifeEvent", "LifeState"]
 
 
 class LifeState(Enum):
-    """Where a node is in its life."""
+    """The states of a node."""
 
     NEW = "new"
     """Made, and not started."""
@@ -29,15 +29,15 @@ class LifeState(Enum):
     OPEN = "open"
     """Running."""
     CLOSING = "closing"
-    """Finishing what it has; it still takes what it is given, and makes it durable."""
+    """Finishing its work; it still accepts messages, and makes them durable."""
     CLOSED = "closed"
-    """Over, as it was asked to."""
+    """Over, after a call of ``close``."""
     FAILED = "failed"
-    """Over, as its store failed."""
+    """Over, as its store failed or a task died of a bug."""
 
 
 class LifeEvent(Enum):
-    """What happens to a node."""
+    """The events in the life of a node."""
 
     START = "start"
     """It begins to open its store and its endpoint."""
@@ -48,7 +48,7 @@ class LifeEvent(Enum):
     CLOSE = "close"
     """It begins to close."""
     CLOSED = "closed"
-    """All that it had is finished."""
+    """All its work is finished."""
     FAILED = "failed"
     """Its store failed, or a task died of a bug."""
 
@@ -64,19 +64,19 @@ TRANSITIONS: dict[LifeState, dict[LifeEvent, LifeState]] = {
     LifeState.CLOSED: {},
     LifeState.FAILED: {},
 }
-"""State, then what happens, then the next state. Only what runs can fail."""
+"""State, then event, then the next state. Only a running node can fail."""
 
 _ALIVE = frozenset({LifeState.OPEN, LifeState.CLOSING})
 
 
 class Life:
-    """Where one node is in its life.
+    """The life of one node.
 
     Args:
-        name: the node's name, for what is said to people.
+        name: the node's name, for messages to people.
 
     Attributes:
-        state: where it is; only ``handle`` changes it.
+        state: its state; only ``handle`` changes it.
         is_alive: whether it works in that state.
     """
 
@@ -95,7 +95,7 @@ class Life:
 
         Raises:
             UsageError: the node is started again.
-            IllegalTransition: anything else that cannot happen now.
+            IllegalTransition: another event that cannot happen now.
         """
         if event is LifeEvent.START and self.state is not LifeState.NEW:
             raise UsageError(f"start {self._whose}: it was started before, and is {self.state.value}")
@@ -105,7 +105,7 @@ class Life:
             self._home = asyncio.get_running_loop()
 
     def fail(self, error: TriackError) -> None:
-        """The store is finished, or a task died of a bug. The first error is the one that everybody gets."""
+        """The store is finished, or a task died of a bug. All callers get the first error."""
         if self.is_alive:
             self._error = error
             self.handle(LifeEvent.FAILED)
@@ -114,7 +114,7 @@ class Life:
     def check_alive(self) -> None:
         """Raises NodeClosed before the start and after the end, StoreFailed after the store failed.
 
-        And UsageError in another event loop than the node's, or in none: what it does there may never be seen.
+        And UsageError in another event loop than the node's, or in none: the node might never notice such a call.
         """
         if self.is_alive:
             if running_loop() is not self._home:

@@ -1,4 +1,4 @@
-"""What happens to a node's links, for the program that it is part of."""
+"""Events of a node and its links, for the program that it is part of."""
 
 import asyncio
 import weakref
@@ -13,18 +13,18 @@ __all__ = ["EVENTS_MAX", "EventFeed", "Events", "Reader"]
 E = TypeVar("E")
 
 EVENTS_MAX = 1_000
-"""Events that wait for one reader: minutes of a bad network; a slower reader loses the oldest, and sees that."""
+"""The most events that wait for one reader: minutes of a bad network. A slower reader loses the oldest and sees it."""
 
 
 class Reader(ABC, Generic[E]):
-    """An async iterator over what is told, until it is closed or the node ends."""
+    """An async iterator over events, until it is closed or the node ends."""
 
     def __init__(self) -> None:
         self._arrived = asyncio.Event()
 
     @abstractmethod
     def _take(self, most: int) -> list[E]:
-        """What is here, and is not any more."""
+        """Take the events that are here."""
 
     @property
     @abstractmethod
@@ -33,7 +33,7 @@ class Reader(ABC, Generic[E]):
 
     @abstractmethod
     def close(self) -> None:
-        """Gather no more; what is unread can still be read. A second call does nothing."""
+        """Gather no more; unread events can still be read. A second call does nothing."""
 
     def __aiter__(self) -> Self:
         return self
@@ -48,10 +48,10 @@ class Reader(ABC, Generic[E]):
         """The next events, in order.
 
         Args:
-            most: how many at most, from 1.
+            most: the most events, from 1.
 
         Returns:
-            As many as there are, as soon as there is one; none when there will be no more.
+            All that are here, as soon as there is one; empty when there will be no more.
         """
         while not (told := self._take(most)) and not self._has_ended:
             self._arrived.clear()
@@ -63,7 +63,7 @@ class Events(Reader[NodeEvent]):
     """An async iterator over the events of a node, from the moment it was made to the end of the node.
 
     Attributes:
-        missed: how many of the oldest were dropped because nobody took them.
+        missed: the number of oldest events that were dropped unread.
     """
 
     def __init__(self, *, ended: bool) -> None:
@@ -80,7 +80,7 @@ class Events(Reader[NodeEvent]):
         return self._ended
 
     def close(self) -> None:
-        """Gather no more; what is unread can still be read. A second call does nothing."""
+        """Gather no more; unread events can still be read. A second call does nothing."""
         self._end()
 
     def _put(self, event: NodeEvent) -> None:
@@ -98,14 +98,14 @@ class Events(Reader[NodeEvent]):
 
 
 class EventFeed:
-    """Hands each event to everyone who reads; who reads no more is forgotten with the reader."""
+    """Hands each event to every reader; a reader that is dropped gets no more."""
 
     def __init__(self) -> None:
         self._readers: weakref.WeakSet[Events] = weakref.WeakSet()
         self._ended = False
 
     def read(self) -> Events:
-        """A new reader, who gets what comes from now on."""
+        """A new reader, which gets the events from now on."""
         reader = Events(ended=self._ended)
         self._readers.add(reader)
         return reader

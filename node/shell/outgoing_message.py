@@ -1,4 +1,4 @@
-"""What an application may send: its arguments checked, and turned into what goes into a packet."""
+"""Messages that an application sends: checks of the arguments, and their form in a packet."""
 
 from collections.abc import Mapping
 from typing import Any, TypedDict
@@ -15,7 +15,7 @@ DEADLINE_GRAIN_MS = 100
 
 
 class MessageProperties(TypedDict, total=False):
-    """What a sender may set beside a message's body, all of it by keyword. None is the same as leaving it out.
+    """The properties that a sender may set beside a message's body, by keyword. None is the same as leaving one out.
 
     Attributes:
         correlation_id: matches a reply with its request.
@@ -24,10 +24,10 @@ class MessageProperties(TypedDict, total=False):
         headers: names and values of the application's own, both text.
         time_to_reach_queue: seconds until it must be on the destination's disk.
         time_to_be_received: seconds until it must have been received.
-        key: names the message for this node: what is sent again to the same queue with the key of a message that was
-            accepted, within ``KeySettings.lifetime_s``, is that message, and is not sent again. At most 255 bytes;
-            it stays here.
-        ack_now: ask for every acknowledgement of it at once, and tell of it at once (Solace's Ack Immediately).
+        key: names the message for this node: if a message to the same queue with this key was accepted within
+            ``KeySettings.lifetime_s``, a new one counts as that message, and is not sent. At most 255 bytes; it
+            stays here.
+        ack_now: ask for every acknowledgement of it at once, and report it at once (Solace's Ack Immediately).
     """
 
     correlation_id: str | None
@@ -56,10 +56,10 @@ def check_size(destination: str, body: bytes) -> None:
 
 
 def with_properties(destination: str, body: bytes, properties: MessageProperties, now_ms: int) -> Outgoing:
-    """A message with what the sender set beside its body.
+    """A message with its properties.
 
     Args:
-        destination: for what is said to people.
+        destination: for messages to people.
         body: the message's body.
         properties: as given to ``Node.send``; times in seconds from now.
         now_ms: the wall clock, from which deadlines count.
