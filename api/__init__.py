@@ -182,13 +182,13 @@ _HOMES = {
     "policies": "triack.policies",
     "sync": "triack.sync",
 }
-"""Where the other names are from. Each is loaded when it is first used: `import triack` takes no longer than a script
-or a command of one line can bear, and nobody waits for the parts that he does not use."""
+"""The places of the other names. Each is loaded at its first use, so that `import triack` is quick enough for a script
+or a command of one line, and loads no part that is not used."""
 
-if not TYPE_CHECKING:  # a type checker would take it that there is every name
+if not TYPE_CHECKING:  # a type checker would assume that every name exists
 
     def __getattr__(name: str) -> object:
-        """Load what has that name."""
+        """Load the object with that name."""
         if name not in _HOMES:
             message = f"module {__name__!r} has no attribute {name!r}"
             raise AttributeError(message, name=name, obj=sys.modules[__name__])

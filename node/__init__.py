@@ -1,1 +1,1 @@
-"""A queue manager for asyncio: the shell around the pure engine, and what applications hold."""
+"""A queue manager for asyncio: the shell around the pure engine, and the objects that applications hold."""

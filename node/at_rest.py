@@ -1,4 +1,4 @@
-"""The node of a data directory that no process runs, for looking and for steering its queues."""
+"""The node of a data directory that no process runs, for browsing and changing its queues."""
 
 from pathlib import Path
 
@@ -15,14 +15,14 @@ from triack.store.folder import STORE_FILE, as_folder
 __all__ = ["open_at_rest"]
 
 UNKNOWN = "node"
-"""What a node is called of which nothing says its name."""
+"""The name of a node whose name is unknown."""
 
 
 def open_at_rest(data: str | Path) -> Node:
-    """The node of a data directory that no process runs, begun as any other.
+    """The node of a data directory that no process runs, started as any other.
 
-    It neither listens nor sends: what is put into an outgoing queue goes out when the node runs again. It goes on with
-    the session log of the start before, if that is where it was, so that a replay misses none of its starts.
+    It neither listens nor sends: messages in an outgoing queue go out when the node runs again. It goes on with the
+    session log of the last start, if that is still in its place, so that a replay misses none of its starts.
 
     Args:
         data: its data directory.

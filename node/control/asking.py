@@ -17,11 +17,11 @@ R = TypeVar("R")
 
 
 class Asking(ABC):
-    """What calls methods of the node, or of something that the node has given out."""
+    """An object that calls methods of the node, or of an object that the node has given out."""
 
     @abstractmethod
     async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
-        """Let the node do something, and wait for the end of it."""
+        """Have the node do something, and wait until it is done."""
 
 
 async def ask(asking: Asking, declared: Callable[..., Any], said: Said) -> tuple[Header, bytes]:
@@ -31,8 +31,8 @@ async def ask(asking: Asking, declared: Callable[..., Any], said: Said) -> tuple
         Header and body of the answer.
 
     Raises:
-        UsageError: an argument of a wrong type.
-        TriackError: what the call raised at the node, by its own class.
+        UsageError: an argument is of a wrong type.
+        TriackError: the error of the call at the node, in its own class.
     """
     row = row_of(declared)
     body, fields = row.write(said)
@@ -62,7 +62,7 @@ def asked(declared: Any, read: Any = None) -> Any:
 
     Args:
         declared: the method, or property, of the node.
-        read: makes what the caller gets, of the client and of header and body of the answer; None: as the row says.
+        read: makes the caller's result from the client and from header and body of the answer; None: as the row says.
     """
     function = plain_function(declared)
     make = read or (lambda _self, *answer: row_of(function).result.read(*answer))

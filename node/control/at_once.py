@@ -1,7 +1,7 @@
-"""Calls of a client that are begun when they are made, whether anybody waits for them or not.
+"""Calls of a client that begin at once, whether their callers wait or not.
 
-A coroutine that is never awaited does nothing, and says so too late. What must not be lost by a forgotten ``await`` -
-the end of a transaction, of a reader, of an invitation - is begun at once.
+A coroutine that is never awaited does nothing, and the warning comes too late. Calls that must not be lost by a
+forgotten ``await`` - the end of a transaction, of a reader, of an invitation - begin at once.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from triack.base.errors import TriackError
 __all__ = ["Begun", "begin_now"]
 
 _begun: set["asyncio.Task[None]"] = set()
-"""The event loop keeps no task that nobody else does."""
+"""The event loop has only weak references to tasks."""
 
 
 class Begun:
-    """Something that goes on, whether anybody waits for it or not."""
+    """A call that goes on, whether its caller waits or not."""
 
     __slots__ = ("_task",)
 
@@ -30,7 +30,7 @@ class Begun:
 
 
 def begin_now(work: Coroutine[Any, Any, None]) -> Begun:
-    """Begin something."""
+    """Begin a call."""
     task = asyncio.create_task(work, name="triack-client")
     _begun.add(task)
     task.add_done_callback(_end)

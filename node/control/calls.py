@@ -121,7 +121,7 @@ class Calls:
         self._invitations: dict[int, OpenInvitation] = {}
         self._watches: dict[int, Acknowledgements | Events] = {}
         self._producers: dict[int, Producer] = {}
-        # Why messages were taken back of which the caller may not have heard, by number.
+        # Why messages were taken back, by number, while the caller may not have heard of it.
         self._taken_back: dict[int, str] = {}
 
     async def run(self) -> None:
@@ -232,7 +232,7 @@ class Calls:
             return  # the connection has ended, and its reader notices
 
     async def _work(self, number: int, header: Header, body: bytes) -> None:
-        """Do what a call asks for, and answer it."""
+        """Carry out a call, and answer it."""
         verb = check_call(header)
         if verb.may_wait is not None:
             async with self._in_turn():

@@ -1,4 +1,4 @@
-"""What becomes of the messages of one outgoing queue of a node in another process, told as events."""
+"""Events that tell of the outcomes of messages of one outgoing queue of a node in another process."""
 
 import contextlib
 from collections.abc import Callable
@@ -21,7 +21,7 @@ __all__ = ["ClientAcknowledgements", "check_acknowledgements", "handle"]
 class ClientAcknowledgements(Feed[AckEvent]):
     """An async iterator over the events of one outgoing queue of the node; see ``Acknowledgements``.
 
-    It ends when the node is closed; when its process is gone without a word, it raises NodeClosed.
+    It ends when the node is closed; when its process has died, it raises NodeClosed.
     """
 
     def _read(self, header: Header) -> list[AckEvent]:

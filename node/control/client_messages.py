@@ -1,7 +1,7 @@
-"""Messages on their way between a node and a process that uses it: what is said of them, and what they are made of.
+"""Messages on their way between a node and a process that uses it: their fields and their contents.
 
-A body goes in a frame, as it is; several share one up to a limit. What came from the node is a message like any other,
-but for who answers for it: the process at the other end.
+A body goes in a frame, as it is; several share one up to a limit. A message from the node is like any other, but its
+holder is at the other end.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ class ClientHolder:
 
     Args:
         client: the way to the node.
-        number: what the message is called there; None when it is done already.
+        number: the message's number there; None when it is already done.
         keeper: keeps the message's reader until the message is settled.
     """
 
@@ -37,11 +37,11 @@ class ClientHolder:
         self._keeper = keeper
 
     def acknowledge(self, _lease: Lease) -> None:
-        """It is done. Raises HandOverEnded if it was taken back."""
+        """The message is done. Raises HandOverEnded if it was taken back."""
         self._settle("ack")
 
     def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
-        """It comes again."""
+        """The message comes again."""
         self._settle("reject", failed=failed, delay_ms=delay_ms)
 
     def _settle(self, op: str, **fields: Any) -> None:
@@ -56,7 +56,7 @@ class ClientHolder:
 
 
 def name_of(destination: object, delivery: object) -> str:
-    """What a delivery class is called on the way. Raises UsageError when one of the two is of a wrong type."""
+    """The name of a delivery class on the way. Raises UsageError when one of the two is of a wrong type."""
     if not isinstance(destination, str) or not isinstance(delivery, Delivery):
         raise UsageError(
             f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
@@ -65,7 +65,7 @@ def name_of(destination: object, delivery: object) -> str:
 
 
 def frames_of(destination: str, bodies: Iterable[bytes]) -> list[list[bytes]]:
-    """A list of bodies, cut into what goes into one frame each; at least one. Raises as ``as_bytes``."""
+    """A list of bodies, cut into lists for one frame each; at least one. Raises as ``as_bytes``."""
     check_kind(f"send to {destination}: bodies", bodies, Iterable)
     frames: list[list[bytes]] = [[]]
     size_bytes = 0
@@ -80,7 +80,7 @@ def frames_of(destination: str, bodies: Iterable[bytes]) -> list[list[bytes]]:
 
 
 def content_of(message: Message) -> Answer:
-    """A message as ``message_of`` makes it again: as the body of a packet of its own, and what is not in it."""
+    """A message for ``message_of``: the fields that are not in a packet, and the body of a packet of its own."""
     origin, _, ordinal = message.id.partition("-")
     outgoing = Outgoing(message.body, message.properties, receive_by_ms=round((message.receive_by or 0) * 1_000))
     content = pack_one(outgoing, int(ordinal), round(message.sent_at * 1_000))
@@ -95,13 +95,13 @@ def content_of(message: Message) -> Answer:
 
 
 def contents_of(messages: Iterable[Message]) -> Answer:
-    """The same of several."""
+    """The same for several messages."""
     about, contents = zip(*map(content_of, messages), strict=True)
     return {"about": about, "sizes": [len(content) for content in contents]}, b"".join(contents)
 
 
 def message_of(header: Header, content: bytes, holder: Holder) -> Message:
-    """A message as if it had come out of a queue of this process."""
+    """A message from the output of ``content_of``, as if it had come out of a queue of this process."""
     packet = QueuedPacket(
         keys=(),
         origin=bytes.fromhex(header["origin"]),

@@ -39,7 +39,7 @@ class ClientReceipt(MessageWaits):
 
     @property
     def id(self) -> str:
-        """Names the message for ever, as ``Message.id`` does where it arrives."""
+        """The message's permanent name, which ``Message.id`` has where it arrives."""
         return str(self._id)
 
     async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
@@ -78,14 +78,14 @@ class ClientReceipts(Waits, Listed[ClientReceipt]):
 
 
 def check_until(until: Stage | str | None, delivery: Delivery, timeout: float | None) -> None:
-    """What a call that sends is to wait for. Raises UsageError when its messages have no such stage, or it is none."""
+    """Check the stage for which a call that sends waits. Raises UsageError when its messages have no such stage."""
     check_bounded(until, timeout)
     if until is not None:
         check_stage(until, delivery, timeout)
 
 
 async def when_reached(receipt: _R, until: Stage | str | None, timeout: float | None) -> _R:
-    """The same, as soon as its messages have come that far; None: at once."""
+    """The same receipt, as soon as its messages have reached the stage; None: at once."""
     if until is not None:
         await receipt.reached(until, timeout)
     return receipt

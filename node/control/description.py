@@ -1,4 +1,4 @@
-"""What is said of messages to a process, or a person at a command line, that reads them."""
+"""Descriptions of messages for a process, or a person at a command line, that reads them."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ __all__ = ["describe"]
 
 
 def describe(message: Message) -> dict[str, Any]:
-    """What there is to know of a message beside its body, as JSON has it."""
+    """The fields of a message beside its body, for JSON."""
     return {
         "id": message.id,
         "queue": message.queue,

@@ -93,7 +93,7 @@ class Intake:
         self._outgoing = self._port.outgoing_stream(destination, delivery)
 
     async def recover(self, finished: int) -> int:
-        """Find out what was accepted before.
+        """Find out which lines were accepted before.
 
         Args:
             finished: the last line that the producer knows to be finished.
@@ -225,7 +225,7 @@ class Producer:
         self._refused: BaseException | None = None
 
     async def begin(self) -> int:
-        """Find out what was accepted before, and follow new lines. Returns the last line that is safe here."""
+        """Find out which lines were accepted before, and follow new ones. Returns the last line that is safe here."""
         accepted = await self._intake.recover(self._finished)
         self._following = asyncio.create_task(self._intake.follow(), name="triack-producer")
         self._following.add_done_callback(self._handle_followed)

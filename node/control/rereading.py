@@ -1,6 +1,6 @@
 """Telling the process that serves a data directory that its keys, or its peers, have changed.
 
-The node sees that by itself within half a second; whoever has taken away trust wants to know that it has.
+The node notices by itself within half a second; an operator who has withdrawn trust wants to know that it has.
 """
 
 import asyncio
@@ -13,23 +13,23 @@ from triack.node.control.control_frames import Link, call_once
 __all__ = ["REREAD_S", "reread"]
 
 REREAD_S = 10.0
-"""A node that runs answers within milliseconds; one that does not for so long is stopped, or stuck."""
+"""A running node answers within milliseconds; one that does not answer for this long is stopped, or stuck."""
 
 
 async def reread(data: Path) -> bool:
-    """Have the node that runs on a directory act by its files, and wait until it does.
+    """Have the node that runs on a directory read its files again, and wait until they are in force.
 
-    When this returns, sessions of those who are trusted no more have ended.
+    When this returns, sessions of peers that are trusted no more have ended.
 
     Args:
         data: the node's data directory.
 
     Returns:
-        Whether a node runs there; if not, the next one begins with what is written down.
+        Whether a node runs there; if not, the next one starts with the files.
 
     Raises:
         WaitTimeout: it runs, and has not answered for ``REREAD_S`` seconds.
-        TriackError: it cannot use what is written down.
+        TriackError: it cannot use the files.
     """
     link = await handover.find(data)
     if link is None:

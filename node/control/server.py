@@ -3,8 +3,8 @@
 A connection is one conversation of calls, see ``calls.py``. It begins with ``hello`` and ``welcome``, which name the
 version that each side speaks; an error of the conversation itself ends it with an ``error`` frame.
 
-Only processes of the node's own user, and of root, are served (``socket_file.py``). A socket that somebody has removed
-is made again.
+Only processes of the node's own user, and of root, are served (``socket_file.py``). A socket that was removed is made
+again.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ OUT_BYTES = 4 * 1024 * 1024
 """Messages in the hands of one consumer: a few batches, so that it works while the next is under way."""
 
 HELLO_S = 10.0
-"""How long a process may take to say what it wants: ours do so at once, and one that does not takes others' place."""
+"""How long a process may take to send its ``hello``: ours do so at once, and others would take up a connection."""
 CONNECTIONS_MAX = 512
 """Each takes a descriptor; or half of all that the process may have, if that is less."""
 LOOK_S = 5.0
-"""How often the node looks whether its socket is still there: a runtime directory goes when its user logs out."""
+"""Time between checks that the socket is still there: a runtime directory goes when its user logs out."""
 
 
 class ControlServer:
@@ -57,7 +57,7 @@ class ControlServer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Listen, and say where. Raises TriackError or OSError when that cannot be."""
+        """Listen, and publish where. Raises TriackError or OSError on failure."""
         try:
             await self._listen()
             self._watch = asyncio.create_task(self._watch_over(), name="triack-control")
@@ -66,11 +66,11 @@ class ControlServer:
             raise
 
     async def _listen(self) -> None:
-        """Listen at a new socket, and say where it is."""
+        """Listen at a new socket, and publish where it is."""
         path = make_socket_path()
         server = None
         try:
-            # It begins to listen below: a cancellation in here would leave it listening, with nobody to close it.
+            # It begins to listen below: a cancellation in this call would leave it listening, without an owner.
             server = await asyncio.start_unix_server(self._accept, path, start_serving=False)
             path.chmod(0o600)
             await server.start_serving()
@@ -84,14 +84,14 @@ class ControlServer:
         self._served, self._server = served, server
 
     async def close(self) -> None:
-        """Be found no more, and end every conversation."""
+        """Retract the socket, and end every conversation."""
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
         await self._close()
 
     async def _watch_over(self) -> None:
-        """Be found as long as the node lives, and no longer: nobody is to wait for one that has nothing to say."""
+        """Keep the socket there as long as the node works, and no longer: no process is to wait for a failed node."""
         failed = asyncio.create_task(self._node.failed())
         try:
             while not (await asyncio.wait((failed,), timeout=LOOK_S))[0]:
@@ -101,7 +101,7 @@ class ControlServer:
         await self._close()
 
     async def _listen_again(self) -> None:
-        """Make another socket where somebody has removed the one that there was."""
+        """Make another socket if the former one was removed."""
         if self._served is None or is_there(Path(self._served.control)):
             return
         gone, before = self._served, self._server
@@ -172,7 +172,7 @@ async def converse(node: Verbs, link: Link, give_way: Callable[[], None] | None,
         node: the node; it is running.
         link: the connection; it is closed in the end.
         give_way: see ``handover.PASSING``.
-        hello_s: how long the other end may take to say what it wants; None for any time.
+        hello_s: how long the other end may take to send its ``hello``; None for no limit.
     """
     try:
         hello = await _hello(link, hello_s)
@@ -189,7 +189,7 @@ async def converse(node: Verbs, link: Link, give_way: Callable[[], None] | None,
             await link.send("error", message=words_of(error), usage=isinstance(error, UsageError))
     except OSError as error:
         operator_log.info(f"control socket: a conversation ended: {error}")
-    except (ArithmeticError, LookupError, TypeError, ValueError) as cause:  # what a frame holds
+    except (ArithmeticError, LookupError, TypeError, ValueError) as cause:  # a wrong field of a frame
         refusal = ProtocolError(DropReason.BAD_FRAME, f"{type(cause).__name__} {cause}")
         with contextlib.suppress(OSError):
             await link.send("error", message=words_of(refusal), usage=False)

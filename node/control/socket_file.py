@@ -1,10 +1,10 @@
-"""The file of a control socket: where it lies, whose it is, and who is at its other end.
+"""The file of a control socket: its place, its owner, and the process at its other end.
 
 Promise: not a byte goes to a process, and none is taken from one, that runs as another user of the machine. A socket is
 made in a fresh folder of mode 0700, below a directory in which no other user can replace it. A process
 that dials it checks the owner and the mode of the folder and of the socket, follows no link to either, and asks the
-system as whom the process at the other end runs (SO_PEERCRED, unix(7)). A socket that was left behind is removed only
-if it is our own.
+system for the user of the process at the other end (SO_PEERCRED, unix(7)). A socket that was left behind is removed
+only if it is our own.
 
 The one exception is root: it may use the node of every user, and every node serves root.
 """
@@ -35,14 +35,14 @@ __all__ = [
 SOCKET_FILE = "control"
 """The one file in its folder."""
 SOCKET_FOLDER_PREFIX = "triack-"
-"""So that a folder that was left behind says whose it was."""
+"""So that a folder that was left behind shows which program made it."""
 SOCKET_PATH_BYTES_MAX = 103
-"""What every system takes for the path of a socket: macOS 104 bytes with the zero at its end, Linux 108 (unix(7))."""
+"""Every system takes a path of a socket this long: macOS 104 bytes with the zero at its end, Linux 108 (unix(7))."""
 _CREDENTIALS = Struct("3i")
 """The process, user and group at the other end of a connection (``struct ucred``, unix(7))."""
 
 _IN_PLACE = sum(getattr(os, name, 0) for name in ("O_PATH", "O_NOFOLLOW", "O_CLOEXEC"))
-"""Opens the thing of a name itself, be it a socket or a link, and does nothing with it."""
+"""Opens the file of a name itself, be it a socket or a link, and does nothing with it."""
 
 
 # ---- the side that serves
@@ -87,7 +87,7 @@ def _bases(temporary: str) -> Iterator[Path]:
 
 
 def is_there(path: Path) -> bool:
-    """Whether the socket is still where it was made: a logout, or a program that cleans up, may have removed it."""
+    """Whether the socket is still in its place: a logout, or a program that cleans up, may have removed it."""
     try:
         return stat.S_ISSOCK(path.lstat().st_mode)
     except OSError:
@@ -117,7 +117,7 @@ def remove(path: Path) -> None:
             if not stat.S_ISSOCK(found.st_mode) or found.st_uid not in own:
                 return
             os.unlink(path.name, dir_fd=folder)
-        path.parent.rmdir()  # no link, as was seen; and what is in use is not empty
+        path.parent.rmdir()  # no link, as was checked; and a folder in use is not empty
 
 
 # ---- the side that dials
@@ -125,11 +125,11 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def opened(path: Path, users: Collection[int]) -> Iterator[str]:
-    """A control socket under a name that is certain to mean the file that was looked at, as long as the block lasts.
+    """A control socket under a name that certainly means the file that was checked, as long as the block lasts.
 
     Args:
         path: of the socket.
-        users: whose it may be.
+        users: the users that may own it.
 
     Raises:
         PermissionError: it, or its folder, is not theirs alone; with a sentence that says why.
@@ -167,16 +167,16 @@ def _check_socket(path: Path, found: os.stat_result, users: Collection[int]) -> 
 
 
 def check_peer(end: socket.socket, users: Collection[int]) -> None:
-    """Make sure as whom the process at the other end of a connection runs.
+    """Check the user of the process at the other end of a connection.
 
-    Where the system does not say it, the folder of mode 0700 has to do.
+    Where the system does not tell it, the folder of mode 0700 has to do.
 
     Args:
         end: connected.
-        users: as whom it may run.
+        users: the users that it may run as.
 
     Raises:
-        PermissionError: as another user; with a sentence that says so.
+        PermissionError: it runs as another user; with a sentence that says so.
     """
     if sys.platform != "linux":
         return

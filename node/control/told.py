@@ -1,4 +1,4 @@
-"""How what a node gives looks on the control socket: results of verbs, events, receipts, and when events are wanted."""
+"""The form of a node's output on the control socket: results of verbs, events, receipts, and triggers of events."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -50,12 +50,12 @@ _SINGLE = "single"
 
 
 def describe_every(every: Every) -> dict[str, Any] | None:
-    """When events are wanted; None: as the node's settings say."""
+    """The trigger of events; None: as the node's settings say."""
     if every is None:
         return None
     if not isinstance(every, AckTrigger):
         return {_SINGLE: True}
-    # A share is a fraction of small numbers, which the nearest number tells exactly.
+    # A share is a fraction of small numbers, which the nearest float identifies exactly.
     share = every.window_share
     return {**asdict(every), "window_share": None if share is None else float(Fraction(share))}
 
@@ -90,9 +90,9 @@ def read_news(said: list[Any]) -> NodeEvent:
 
 
 def describe_receipts(receipts: Iterable[MessageWaits]) -> list[list[Any]]:
-    """Whose receipts they are, by the run: how many messages, and the ordinal and the number of the first.
+    """Receipts by the run: the number of messages, and the ordinal and the number of the first.
 
-    What went to one queue is one run, so that an answer about thousands of messages is short.
+    Messages to one queue are one run, so that an answer about thousands of messages is short.
     """
     runs: list[list[Any]] = []
     for receipt in receipts:
@@ -123,11 +123,11 @@ def _unread(header: Header, _content: bytes) -> Header:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """How what a verb gives looks.
+    """The form of a verb's result.
 
     Attributes:
-        describe: header and body of an answer, of what was given and of what keeps it under a number.
-        read: what was given, of the same. The caller reads what stays at the node.
+        describe: makes header and body of the answer from the result, and from the call that keeps it under a number.
+        read: makes the result from header and body. The caller reads a result that stays at the node.
     """
 
     describe: Callable[[Any, Callable[[Any], int]], Answer]
@@ -135,7 +135,7 @@ class Result:
 
 
 def read_peer(header: Header, _content: bytes) -> EnrolledPeer:
-    """A peer that has come by a code, of an answer."""
+    """A peer that has enrolled by a code, from an answer."""
     peer = header["peer"]
     return EnrolledPeer(peer["name"], peer["key"], tuple(peer["addresses"]))
 

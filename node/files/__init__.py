@@ -1,1 +1,1 @@
-"""Files of a node's directory, and what is trusted by them: keys, peers, TLS, logs."""
+"""Files of a node's directory, and their ownership: keys, peers, TLS, logs."""

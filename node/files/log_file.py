@@ -1,7 +1,7 @@
 """The files of the session log (docs/session-log.md).
 
-Segments grow by whole records and are renamed when the next one begins. Where they are is noted in the data directory,
-so that a start on which nobody gave a log, as the node was only looked at, goes on with it.
+Segments grow by whole records and are renamed when the next one begins. The data directory has a note of their folder,
+so that a start without the argument for a log, as for browsing a node at rest, goes on with it.
 """
 
 import contextlib
@@ -19,19 +19,19 @@ from triack.store.folder import make_missing
 __all__ = ["LogFile", "Recorded", "note_log"]
 
 OPEN_SUFFIX = ".open"
-"""Marks the segment that is being written, for readers and for whoever cleans up."""
+"""Marks the segment that is being written, for readers and for cleaning up."""
 
 
 class LogFile:
     """Appends records to the current segment.
 
-    What was appended is with the operating system when ``append`` returns, so a killed process loses none of it. A
-    disk that takes no more ends the recording, with a warning; messages go on.
+    Records are with the operating system when ``append`` returns, so a killed process loses none of them. A full disk
+    ends the recording, with a warning; messages go on.
 
     Args:
         folder: made, readable to its owner alone, when it does not exist.
         name: name of the node.
-        incarnation: which start of it.
+        incarnation: the number of its start.
 
     Raises:
         StoreError: the folder or the first segment cannot be made.
@@ -50,7 +50,7 @@ class LogFile:
             raise StoreError(f"open session log in {folder}: {cause.strerror}") from cause
 
     def append(self, records: bytes) -> None:
-        """Append whole records; those that begin a segment begin a file."""
+        """Append whole records; a record that begins a segment begins a file."""
         if self._fd is None or not records:
             return
         try:
@@ -103,7 +103,7 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded(Note):
-    """Where the last start that a program made of a node has recorded.
+    """The place of the session log of a node's last start by a program.
 
     Attributes:
         name: of the node.
@@ -116,13 +116,13 @@ class Recorded(Note):
     log: str
 
     def is_ours(self) -> bool:
-        """Whether the folder is a path from everywhere. Raises ValueError for what is no name, or no path."""
+        """Whether the folder is an absolute path. Raises ValueError for a wrong name or path."""
         check_name(self.name)
         return Path(self.log).is_absolute() and b"\0" not in os.fsencode(self.log)
 
 
 def note_log(data: Path, log: Path | None, name: str) -> None:
-    """Note where a start records, or that it does not. A disk that takes no note keeps no node from its work."""
+    """Note where a start records, or that it does not. A disk that takes no note does not stop a node."""
     with contextlib.suppress(OSError):
         if log is None:
             (data / Recorded.FILE).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""What a node writes into its data directory about itself, for processes that come later.
+"""Notes of a node about itself in its data directory, for later processes.
 
-Each note is a small JSON file of its owner alone and says which directory it is of: one that was copied with its
-directory speaks of another, and counts as none.
+Each note is a small JSON file of its owner alone and names its directory: a note that was copied with its directory
+names another one, and is ignored.
 """
 
 import json
@@ -16,7 +16,7 @@ from triack.node.files.ownership import open_plain, users_by, users_of, why_refu
 __all__ = ["Note", "decode_note", "folder_of", "read_note", "read_signed_note", "write_note"]
 
 NOTE_BYTES_MAX = 65_536
-"""The longest paths and names take a tenth of it; of what is longer, the beginning is no note."""
+"""The longest paths and names take a tenth of it; the beginning of a longer file is no note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Note:
     folder: str
 
     def is_ours(self) -> bool:
-        """Whether a node may have written it. May raise ValueError instead of saying no."""
+        """Whether a node may have written it. May raise ValueError instead of returning False."""
         return True
 
 
@@ -41,13 +41,13 @@ N = TypeVar("N", bound=Note)
 
 
 def folder_of(data: Path) -> str:
-    """A directory, by whatever path, and however often it was renamed; a copy is another one. Raises OSError."""
+    """An id of a directory, for any path and after renames; a copy has another one. Raises OSError."""
     found = data.stat()
     return f"{found.st_dev}:{found.st_ino}"
 
 
 def read_note(data: Path, kind: type[N], told: Callable[[str], object] | None = None) -> N | None:
-    """What the directory says of itself, be it stale or not; see ``read_signed_note``."""
+    """The note in a directory, stale or not; see ``read_signed_note``."""
     found = read_signed_note(data, kind, told)
     return None if found is None else found[0]
 
@@ -55,12 +55,12 @@ def read_note(data: Path, kind: type[N], told: Callable[[str], object] | None = 
 def read_signed_note(
     data: Path, kind: type[N], told: Callable[[str], object] | None = None
 ) -> tuple[N, frozenset[int] | None] | None:
-    """What the directory says of itself, be it stale or not, and whose things it may name.
+    """The note in a directory, stale or not, and the users whose files it may name.
 
     Args:
         data: the directory.
         kind: of the note.
-        told: called with a sentence when there is a file that is not acted by, as another user may have written it.
+        told: called with a sentence when a file is ignored because another user may have written it.
 
     Returns:
         The note, and the users of ``users_by``; None if there is none.
@@ -81,7 +81,7 @@ def read_signed_note(
 
 
 def decode_note(kind: type[N], content: bytes) -> N | None:
-    """Read a note; None for what ``write_note`` has not written: nothing is touched by it."""
+    """Read a note; None for a content that ``write_note`` has not written."""
     try:
         found = json.loads(content)
         values = {field.name: found[field.name] for field in fields(kind)}
@@ -94,7 +94,7 @@ def decode_note(kind: type[N], content: bytes) -> N | None:
 
 
 def write_note(data: Path, note: Note) -> None:
-    """Put a note into the directory, in the place of an older one; the caller holds its store. Raises OSError."""
+    """Put a note into the directory, replacing an older one; the caller holds its store. Raises OSError."""
     temporary = data / f"{note.FILE}.new"
     temporary.unlink(missing_ok=True)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

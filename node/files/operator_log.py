@@ -26,7 +26,7 @@ LINES_PER_SECOND = 10
 """For one place in the code, and so for one cause: more than a person reads."""
 
 _CANNOT_WRITE = (OSError, ValueError)
-"""ValueError is what Python raises for a file that is closed."""
+"""Python raises ValueError for a file that is closed."""
 
 
 _CALLER = 3

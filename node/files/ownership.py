@@ -1,8 +1,8 @@
-"""Whose files and processes a node acts by, on a machine that several users share.
+"""The users whose files and processes a node trusts, on a machine that several users share.
 
-Promise: what another user of the machine has put somewhere is never taken for our own. Ours is what belongs to the user
-of this process or to root, who can do everything anyway. One exception: for a process of root, what belongs to the
-owner of the data directory that it was given counts as that directory's own.
+Promise: a file of another user of the machine is never taken for our own. Our own are files of the user of this process
+and of root, who can do everything anyway. One exception: for a process of root, files of the owner of the data
+directory that it was given count as that directory's own.
 """
 
 import errno
@@ -29,9 +29,9 @@ __all__ = [
 ROOT = 0
 """The user who can do everything."""
 UNKNOWN_FILE = Path("/proc/sys/kernel/overflowuid")
-"""Which user stands for all that a user namespace, as of a container, does not know (user_namespaces(7))."""
+"""Has the user that stands for all unknown ones in a user namespace, as of a container (user_namespaces(7))."""
 UNKNOWN = 65_534
-"""That user where nothing says who it is."""
+"""That user where this file is missing."""
 
 
 def trusted_users(data: Path | None = None) -> frozenset[int]:
@@ -41,13 +41,13 @@ def trusted_users(data: Path | None = None) -> frozenset[int]:
         data: a data directory; its owner is one of them for a process of root.
 
     Raises:
-        OSError: the directory cannot be looked at.
+        OSError: the directory cannot be examined.
     """
     own = os.geteuid()
     users = {ROOT, own}
     if own == ROOT and data is not None:
         owner = data.stat().st_uid
-        # Several users may look like this one.
+        # Several users may appear as this one.
         if owner != _unknown_user():
             users.add(owner)
     return frozenset(users)
@@ -59,9 +59,9 @@ def users_of(data: Path) -> frozenset[int] | None:
 
 
 def users_by(writer: int | None, data: Path) -> frozenset[int] | None:
-    """The users whose things a note in a directory may name.
+    """The users whose files and processes a note in a directory may name.
 
-    Nobody can have root use what is root's own, by a note in a directory of theirs.
+    No user can make root use root's own files by a note in that user's directory.
 
     Args:
         writer: the user that has written the note, and counts as ours; None where the system has no users.
@@ -80,12 +80,12 @@ def _unknown_user() -> int:
 
 
 def check_private(what: str, found: os.stat_result, users: Collection[int]) -> None:
-    """Make sure that nobody but these users can use a file, or a folder.
+    """Make sure that only these users can use a file, or a folder.
 
     Args:
-        what: names it in the error.
-        found: what the system says of it.
-        users: whose it may be.
+        what: its name in the error.
+        found: its status.
+        users: the users that may own it.
 
     Raises:
         PermissionError: with a sentence that says why.
@@ -98,7 +98,7 @@ def check_private(what: str, found: os.stat_result, users: Collection[int]) -> N
 
 
 def check_private_folder(folder: Path, found: os.stat_result, users: Collection[int]) -> None:
-    """Make sure that nobody but these users can replace what they have made in a folder.
+    """Make sure that only these users can replace their files in a folder.
 
     Raises:
         PermissionError: with a sentence that says why.
@@ -115,7 +115,7 @@ def is_folder_of(folder: Path, users: Collection[int] | None) -> bool:
 
     Args:
         folder: its path.
-        users: whose it may be; None where the system has no such users.
+        users: the users that may own it; None where the system has no such users.
     """
     try:
         found = folder.stat()
@@ -125,17 +125,17 @@ def is_folder_of(folder: Path, users: Collection[int] | None) -> bool:
 
 
 def open_plain(path: Path, users: Collection[int] | None) -> int:
-    """Open a regular file for reading, if none but these users can have written it.
+    """Open a regular file for reading, if only these users can have written it.
 
     Args:
         path: of the file.
-        users: whose it may be; None where the system has no such users.
+        users: the users that may own it; None where the system has no such users.
 
     Returns:
         A descriptor. The caller closes it.
 
     Raises:
-        PermissionError: it is something else, another user's, or others may write to it; with a sentence that says why.
+        PermissionError: it is no regular file, another user's, or others may write to it; with a sentence on that.
         OSError: it cannot be opened.
     """
     try:
@@ -165,11 +165,11 @@ def _check_written_by(path: Path, found: os.stat_result, users: Collection[int] 
 
 
 def why_exposed(found: os.stat_result, *, secret: bool) -> str | None:
-    """What other users may do with a file that people have made for a node, as a sentence; None for nothing.
+    """A sentence on the access of other users to a file that people have made for a node; None without access.
 
     Args:
-        found: what the system says of it.
-        secret: whether nobody else may read it. A group of root's own, as Debian's ``ssl-cert``, is meant to.
+        found: its status.
+        secret: whether only its owner may read it. A group of a file of root, as Debian's ``ssl-cert``, may as well.
     """
     if os.name != "posix" or not stat.S_ISREG(found.st_mode):
         return None
@@ -188,5 +188,5 @@ def why_refused(error: PermissionError) -> str:
 
 
 def refused(why: str) -> PermissionError:
-    """The error that says why something is not touched; the sentence is its ``strerror``."""
+    """The error for a file that is not used; the sentence that says why is its ``strerror``."""
     return PermissionError(errno.EPERM, why)

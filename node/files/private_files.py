@@ -45,7 +45,7 @@ class Files(Protocol):
         """The content of a file; None if there is none."""
 
     def change(self, name: str, edit: Edit) -> bytes:
-        """Replace a content by what ``edit`` makes of it; ``edit`` may raise, and nothing is changed then."""
+        """Replace a content by the result of ``edit``; if ``edit`` raises, nothing is changed."""
 
     def stamp(self, name: str) -> object:
         """Equal as long as the file is unchanged; None if there is none."""
@@ -102,7 +102,7 @@ class PrivateFiles:
             raise IdentityError(f"read {path}: {problem}")
 
     def change(self, name: str, edit: Edit) -> bytes:
-        """Replace a content by what ``edit`` makes of it. Returns the new content.
+        """Replace a content by the result of ``edit``. Returns the new content.
 
         Raises:
             IdentityError: as ``read``; or it cannot be written.
@@ -186,7 +186,7 @@ class MemoryFiles:
         return self._contents.get(name)
 
     def change(self, name: str, edit: Edit) -> bytes:
-        """Replace a content by what ``edit`` makes of it. Returns the new content."""
+        """Replace a content by the result of ``edit``. Returns the new content."""
         with self._lock:
             content = self._contents[name] = edit(self._contents.get(name))
             self._versions[name] = self._versions.get(name, 0) + 1

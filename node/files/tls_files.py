@@ -1,8 +1,8 @@
 """The files of TLS that a node was given, read again whenever they have changed.
 
-Promise: connections that begin take the certificate and the authority that the files had a moment ago; those that are
-open keep what they began with. Files that cannot be used, as a certificate whose key is not there yet, change nothing
-but the log: what was read before stays in force.
+Promise: new connections use the certificate and the authority that the files had a moment ago; open connections keep
+theirs. Files that cannot be used, as a certificate whose key is not there yet, only lead to a line in the log: the
+former content stays in force.
 """
 
 import asyncio
@@ -19,18 +19,18 @@ from triack.transport.endpoint import Tls
 __all__ = ["TlsFiles"]
 
 POLL_S = 1.0
-"""How often the files are looked at. A certificate is renewed days before the old one ends."""
+"""Time between checks of the files. A certificate is renewed days before the old one ends."""
 
 _Stamp = tuple[int, int, int, int, int]
 
 
 class TlsFiles(Tls):
-    """What TCP is wrapped in, from files.
+    """TLS for TCP, from files.
 
     Args:
         certificate: of the node, and those between it and its authority; PEM. None accepts connections without TLS.
         key: the private key that belongs to it, if it is in a file of its own; PEM.
-        authority: whose certificates others must have; PEM. None opens connections without TLS.
+        authority: the authority of the certificates of others; PEM. None opens connections without TLS.
 
     Raises:
         IdentityError: a file cannot be used; with its name and the cause.
@@ -48,16 +48,16 @@ class TlsFiles(Tls):
         self._warn_of_modes()
 
     def read_now(self) -> None:
-        """Have the files read again at once, changed or not; what came of it is in the log."""
+        """Have the files read again at once, changed or not; the log has the result."""
         self._wanted.set()
 
     async def watch(self) -> None:
-        """Act by the files again whenever they have changed, until cancelled."""
+        """Use the files again whenever they have changed, until cancelled."""
         before = self._stamps
         while True:
             asked = await self._is_asked()
             now = await asyncio.to_thread(self._look)
-            # A certificate and its key are two files: what has changed is read when no more of it changes.
+            # A certificate and its key are two files: read them when no change has come since the last check.
             if asked or now == before != self._stamps:
                 await self._read_again(now)
             before = now
@@ -84,7 +84,7 @@ class TlsFiles(Tls):
         self._warn_of_modes()
 
     def _look(self) -> list[_Stamp | None]:
-        """Equal as long as nobody has changed a file; None for one that is not there."""
+        """Equal as long as the files are unchanged; None for one that is not there."""
         return [_stamp_of(path) for path in self._paths]
 
     def _read(self, *, asking: bool = True) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
@@ -103,12 +103,12 @@ class TlsFiles(Tls):
                 server.load_cert_chain(self._certificate, self._key, None if asking else _no_password)
             if self._authority is not None:
                 client = ssl.create_default_context(cafile=self._authority)
-        except OSError as error:  # those of TLS are such
+        except OSError as error:  # errors of TLS are such
             raise IdentityError(f"read {path}: {error.strerror or error}") from error
         return server, client
 
     def _check_regular(self) -> None:
-        """A pipe gives its content once, and reading it again never ends. Raises IdentityError."""
+        """Raises IdentityError for a pipe: it gives its content once, and reading it again never ends."""
         for path in self._paths:
             if not stat.S_ISREG(path.stat().st_mode):
                 raise IdentityError(f"read {path}: it is no regular file")

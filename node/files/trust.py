@@ -35,7 +35,7 @@ from triack.transport.address import Address
 __all__ = ["TRUST_FILE", "TrustFile", "decode_trust", "encode_trust"]
 
 TRUST_FILE = "trust.json"
-"""Its ending tells editors what it is."""
+"""The ending is for editors."""
 VERSION = 1
 """Of the file's format; another one is rejected."""
 KEEP_ALIVE_MIN_S, KEEP_ALIVE_MAX_S = 1, 86_400
@@ -230,7 +230,7 @@ def decode_trust(content: bytes, where: str) -> list[Peer]:
         where: the name of the file, for errors.
 
     Raises:
-        IdentityError: with the file, the line or the field, and what is wrong; never with a key.
+        IdentityError: with the file, the line or the field, and the mistake; never with a key.
     """
     try:
         document = json.loads(content.decode(), object_pairs_hook=_without_twins)

@@ -1,1 +1,1 @@
-"""What applications hold of a node: consumers, messages, receipts, transactions, verbs."""
+"""The objects of a node that applications hold: consumers, messages, receipts, transactions, verbs."""

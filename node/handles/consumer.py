@@ -88,7 +88,7 @@ class Consumer:
         """The next message.
 
         Args:
-            timeout: seconds to wait for it, None for no limit; 0 takes what is there already.
+            timeout: seconds to wait for it, None for no limit; 0 takes only messages at hand.
 
         Returns:
             The message; with ``ack="auto"`` the one before it is acknowledged.
@@ -111,7 +111,7 @@ class Consumer:
 
         Args:
             most: the most messages to take. A list also ends with about a mebibyte of bodies and properties.
-            timeout: seconds to wait for the first, None for no limit; 0 takes what is there already.
+            timeout: seconds to wait for the first, None for no limit; 0 takes only messages at hand.
 
         Returns:
             At least one message. With ``ack="auto"`` all messages received before are acknowledged together; an

@@ -1,12 +1,12 @@
-"""The acknowledgements of other systems as settings of a node: how much is held back, how long, and who waits for it.
+"""The acknowledgements of other systems as settings of a node: how many are held back, how long, and which calls wait.
 
 Each preset is a ``NodeSettings``, and each function makes one with other numbers, which have the names and the ranges
-of their source; whatever else is to differ goes through ``dataclasses.replace``. They decide when acknowledgements
-leave and when senders lose patience, and nothing of what they mean: in every one of them a store ack is about a disk,
-and a transactional message arrives once, in order.
+of their source; use ``dataclasses.replace`` for other changes. Presets decide when acknowledgements leave and when
+senders give up, but not what they mean: in each of them a store ack is about a disk, and a transactional message
+arrives once, in order.
 
-A window, a share and a count are packets. MSMQ and Solace count messages, so each has a packet of its own there; in the
-others small messages that are sent together share one.
+A window, a share and a count are packets. MSMQ and Solace count messages, so each message has a packet of its own
+there; in the others small messages that are sent together share one.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _NEVER = 0x7FFFFFFF
-"""Packets after which a sender asks for an order ack, where the source knows no such question."""
+"""Packets after which a sender asks for an order ack, for sources without such a request."""
 
 
 def msmq(
@@ -53,7 +53,7 @@ def msmq(
     Args:
         max_unacked_packet: 1 to 65535 (``MaxUnackedPacket``).
         idle_ack_delay_s: 0 to 60 (``IdleAckDelay``).
-        ack_timeout_s: 20 to 120 (``AckTimeout``, [MS-MQQB] 2.2.2.1). It counts twice for a peer that is called by its
+        ack_timeout_s: 20 to 120 (``AckTimeout``, [MS-MQQB] 2.2.2.1). It counts twice for a peer that is reached by its
             address, as for direct names there.
         seq_max_ack_delay_s: at most a day (``SeqMaxAckDelay``).
         try_connect_interval_s: 0.001 to 3600 (``TryConnectInterval``).
@@ -93,11 +93,11 @@ def msmq(
 
 
 def solace(*, window: int = 50, publish_ack_timer_s: float = 2.0) -> NodeSettings:
-    """Solace guaranteed messages: acks at a third of the window, rounded down, or after a second; resends for ever.
+    """Solace guaranteed messages: acks at a third of the window, rounded down, or after a second; resends without end.
 
     Args:
         window: 1 to 255 (``PubWindowSize``).
-        publish_ack_timer_s: 0.02 to 60 (``PubAckTimer``): what has no order ack by then is sent again, each time.
+        publish_ack_timer_s: 0.02 to 60 (``PubAckTimer``): packets without an order ack by then are resent, each time.
 
     Raises:
         UsageError: a value is out of its range.
@@ -131,7 +131,7 @@ def hornetq(
     block_on_non_durable_send: bool = False,
     block_on_acknowledge: bool = False,
 ) -> NodeSettings:
-    """HornetQ between servers: acks after so many bytes, or at the flush every two seconds; no window in packets.
+    """HornetQ between servers: acks after a number of bytes, or at the flush every two seconds; no window in packets.
 
     Args:
         confirmation_window_bytes: 1 to 2^31 - 1 (``confirmation-window-size`` of a bridge).
@@ -139,8 +139,8 @@ def hornetq(
             than twice the flush.
         retry_interval_s: 0.001 to 3600, between attempts to connect (``retry-interval``, multiplier 1).
         block_on_durable_send: whether ``send`` of a message on disk returns only when the next node has stored it
-            (``BlockOnDurableSend``, which is true for HornetQ's clients; its bridges hear of it later).
-        block_on_non_durable_send: whether ``send`` of an express one returns only when it has arrived there.
+            (``BlockOnDurableSend``, which is true for HornetQ's clients; its bridges do not wait).
+        block_on_non_durable_send: whether ``send`` of an express message returns only when it has arrived there.
         block_on_acknowledge: whether a consumer's acknowledgement is on the disk before it gets the next message.
 
     Raises:
@@ -170,17 +170,17 @@ def hornetq(
 def amps(
     *, ack_conflation_s: float = 1.0, logon_ack_conflation_s: float = 1.0, error_on_publish_gap: bool = False
 ) -> NodeSettings:
-    """AMPS: acks once an interval, which name the highest number that they cover; no window in packets.
+    """AMPS: one ack an interval, with the highest number that it covers; no window in packets.
 
-    A publisher hears of a message after both intervals at the latest: they add up, so that to lower one may do nothing.
+    A publisher hears of a message after both intervals at the latest: they add up, so lowering one may have no effect.
 
     Args:
-        ack_conflation_s: 0.001 to 50 (``AckConflationInterval`` of a destination): the longest that the first one
-            waits on a link.
-        logon_ack_conflation_s: 0.001 to 50 (``ack_conflation`` of a client's logon): the same of what the application
-            is told (``Node.acknowledgements``).
-        error_on_publish_gap: whether nothing is sent to a node that lacks what another one has acknowledged in its
-            place (the publish store's option of that name); else that is told, and passed over.
+        ack_conflation_s: 0.001 to 50 (``AckConflationInterval`` of a destination): the longest that the first ack waits
+            on a link.
+        logon_ack_conflation_s: 0.001 to 50 (``ack_conflation`` of a client's logon): the same for the events of the
+            application (``Node.acknowledgements``).
+        error_on_publish_gap: whether to stop sending to a node that lacks messages which another node acknowledged in
+            its place (the publish store's option of that name); otherwise the gap is reported, and sending goes on.
 
     Raises:
         UsageError: a value is out of its range.
@@ -211,7 +211,7 @@ PRESETS = {"DEFAULT": DEFAULT, "MSMQ": MSMQ, "SOLACE": SOLACE, "HORNETQ": HORNET
 """All of them, by name."""
 
 _OURS = "Triack; the source documents none"
-"""Where documents are silent. The others that follow are their titles, each named several times."""
+"""For values that no document states. The others that follow are titles of documents, each named several times."""
 _BLOG = "John Breakwell, MSMQ and Session Acks"
 """Corrects the registry page of MaxUnackedPacket."""
 _AMPS_ACKS = "60East, Acknowledgment Conflation and Publish Acknowledgements"
@@ -299,7 +299,7 @@ SOURCES: dict[str, dict[str, str]] = {
         "ack_events.delay_s": _AMPS_ACKS,
     },
 }
-"""Where each value of a preset is from; what is not here is the default."""
+"""The source of each value of a preset; a setting that is not here has its default."""
 
 
 class Value(NamedTuple):
@@ -311,7 +311,7 @@ class Value(NamedTuple):
 
 
 def values(name: str) -> list[Value]:
-    """What the preset of that name sets, in the order of its settings. Raises UsageError when there is none."""
+    """The values of the preset with that name, in the order of its settings. Raises UsageError when there is none."""
     if name not in PRESETS:
         raise UsageError(f"no policy {name}; there are {', '.join(PRESETS)}")
     sources = SOURCES[name] or dict.fromkeys(path for source in SOURCES.values() for path in source)

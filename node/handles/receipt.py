@@ -71,7 +71,7 @@ class Receipt(MessageWaits):
     - RollbackDetected: not as long as this process runs; the message stays queued;
     - GapDetected: the same, as another node answers for the peer, and ``Reconnect(gap="error")`` is set;
     - UsageError: the delivery class has no such stage;
-    - NodeClosed, StoreFailed: this node ended before. What was queued is sent when it is opened again.
+    - NodeClosed, StoreFailed: this node ended before. Queued messages are sent when it is opened again.
     """
 
     __slots__ = ("_accepted", "_ordinal", "_outgoing", "_port", "_ticket")

@@ -1,4 +1,4 @@
-"""What ``send_many`` returns: a handle on how far a list of messages has come."""
+"""The receipts that ``send_many`` returns: a handle on how far a list of messages has come."""
 
 import asyncio
 from abc import abstractmethod
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class Listed(Sequence[R]):
-    """A sequence of receipts, each of which is made when it is asked for."""
+    """A sequence of receipts, each made on access."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class Listed(Sequence[R]):
 class Receipts(Waits, Listed[Receipt]):
     """Messages that were accepted for sending as a list. Each wait is for all of them; see ``Receipt``.
 
-    A sequence of receipts besides, one for each message, which are made when they are asked for: ``receipts[3].id``.
+    It is also a sequence of receipts, one for each message, made on access: ``receipts[3].id``.
     """
 
     __slots__ = ("_count", "_outgoing", "_port", "_rows")
@@ -71,7 +71,7 @@ class Receipts(Waits, Listed[Receipt]):
     async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
         """Wait until every message has reached a stage given as a value; see ``Receipt``.
 
-        When some will never, DeliveryFailed is about the first of them, and ``receipts[i]`` tells for each.
+        If some never will, DeliveryFailed is about the first of them; ``receipts[i]`` has the outcome of each.
         """
         outgoing = self._outgoing
         stage = check_stage(stage, outgoing.delivery, timeout)
@@ -91,7 +91,7 @@ class Receipts(Waits, Listed[Receipt]):
             await self._row_reached(row, stage)
 
     async def _row_reached(self, row: Row, stage: Stage) -> None:
-        # The last one first: the others are there before it, most of them, so that they are only looked at.
+        # The last one first: most of the others are there before it, and need no wait.
         with suppress(DeliveryFailed):
             await self._of(row, row.messages - 1).reached(stage)
         end = row.ticket + row.messages

@@ -1,8 +1,8 @@
-"""Questions and answers: a request waits for the message that answers it, which a queue of the node's own takes.
+"""Requests and answers: a request waits for the message that answers it, which comes into a queue of the node's own.
 
-Promise: a request ends with its answer, with a named error, or with its time, and leaves nothing behind: what was not
-delivered by then is delivered no more and is no dead letter, and an answer for which nobody waits is taken out of the
-queue and counted. Answers go to the node, by whatever session there is with it, so that it need not listen.
+Promise: a request ends with its answer, with a named error, or with its time, and leaves nothing behind: a request that
+is not delivered by then is never delivered and is no dead letter, and an answer for which no call waits is taken out of
+the queue and counted. Answers go to the node by any session with it, so that it need not listen.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from triack.queues.stages import STAGES
 __all__ = ["REQUEST_TIMEOUT_S", "Requesting", "Requests"]
 
 REQUEST_TIMEOUT_S = 60.0
-"""How long a request waits when nothing else is said: longer than a peer takes to be started again."""
+"""How long a request waits by default: longer than a peer takes to restart."""
 NUMBER_BYTES = 16
-"""Names a request: as many as of a UUID, so that no peer guesses that of a request to another."""
+"""Length of a request's name: as of a UUID, so that no peer guesses the name of a request to another."""
 _OWN = ("correlation_id", "reply_to", "key", "time_to_reach_queue")
 
 
@@ -41,9 +41,9 @@ class Requests:
     Args:
         port: the running node.
         driver: runs its engine.
-        entropy: gives so many random bytes.
-        drops: counts what is dropped, by reason.
-        address: where the node says in its requests that it is; empty if those who answer know it.
+        entropy: gives the wanted number of random bytes.
+        drops: counts drops, by reason.
+        address: the node's own address in its requests; empty if the peers that answer know it.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Requests:
         self._started = False
 
     def resume(self) -> None:
-        """Take answers to what earlier lives of the node have asked, if they asked for anything."""
+        """Take answers to requests from before a restart of the node, if there were any."""
         if REPLY_QUEUE in self._port.queue_lengths():
             self.start()
 
@@ -71,7 +71,7 @@ class Requests:
         """Take answers from now on. A second call does nothing."""
         if not self._started:
             self._started = True
-            # Nobody handles an answer here, so that no death of the process is its fault.
+            # No application handles an answer here, so no death of the process is its fault.
             reader = Reader("answers", is_here=False)
             answers = Consumer(self._port, self._port.system_queue(REPLY_QUEUE), "auto", None, reader=reader)
             self._driver.start_task(self._take(answers), "triack-answers")
@@ -128,7 +128,7 @@ class Requests:
 
 
 async def _answer(waiting: "asyncio.Future[Message]", receipt: Receipt, delivery: Delivery) -> Message:
-    """The answer, or the error that says why there will be none."""
+    """The answer; or raises the error that says why there will be none."""
 
     async def follow() -> None:
         try:
@@ -149,7 +149,7 @@ def _fail(waiting: "asyncio.Future[Message]", error: TriackError) -> None:
 
 
 class Requesting(ABC):
-    """The verbs of a ``Node`` to ask and to answer."""
+    """The verbs of a ``Node`` for requests and replies."""
 
     @property
     @abstractmethod
@@ -176,29 +176,29 @@ class Requesting(ABC):
         delivery: Delivery = Delivery.TRANSACTIONAL,
         **properties: Unpack[MessageProperties],
     ) -> Message:
-        """Send a message and wait for the one that answers it; whoever has it calls ``reply``.
+        """Send a message and wait for the answer, which its receiver sends with ``reply``.
 
-        This node need not listen: the answer comes by a session that it has opened itself. A request of which nobody
-        wants an answer any more, because its time ran out, or because the call was cancelled or its process died, is
-        sent no more when its time is over, and is no dead letter; but it may have arrived, and an answer that comes yet
-        is dropped (``late-answer`` in ``stats().drops``). Ask nothing that must not be done twice by asking again.
+        This node need not listen: the answer comes by a session that it has opened itself. When the time of a request
+        is over, it is sent no more, also after the call was cancelled or its process died, and is no dead letter; but
+        it may have arrived, and a later answer is dropped (``late-answer`` in ``stats().drops``). Do not repeat a
+        request for something that must not be done twice.
 
         Args:
             destination: as for ``send``.
             body: at most 4 MiB.
             timeout: seconds until there must be an answer.
             delivery: of the request; the answer has its own.
-            **properties: ``label``, ``headers`` and ``time_to_be_received``, as for ``send``; the others are the
-                request's own.
+            **properties: ``label``, ``headers`` and ``time_to_be_received``, as for ``send``; the request sets the
+                others itself.
 
         Returns:
-            The answer. It is acknowledged already.
+            The answer, already acknowledged.
 
         Raises:
             RequestTimeout: no answer came in time.
-            DeliveryFailed: the destination refuses the request, for the reason it names.
+            DeliveryFailed: the destination rejects the request, for the reason in the error.
             RollbackDetected: nothing is exchanged with that peer as long as this process runs.
-            UsageError: a timeout that is none, or a property that the request sets itself.
+            UsageError: a timeout that is not valid, or a property that the request sets itself.
             AddressError, NotLoopback, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, NodeClosed, StoreFailed: as
                 for ``send``.
         """
@@ -212,18 +212,18 @@ class Requesting(ABC):
         delivery: Delivery = Delivery.TRANSACTIONAL,
         **properties: Unpack[MessageProperties],
     ) -> Receipt:
-        """Answer a message: send to where it wants its answer, so that its sender knows what is answered.
+        """Answer a message: send to its ``reply_to``, so that its sender can match the answer.
 
         To answer exactly once, receive and answer in one transaction (``Transaction.reply``).
 
         Args:
-            message: what is answered.
+            message: the message to answer.
             body: at most 4 MiB.
             delivery: as for ``send``.
             **properties: as for ``send``; ``correlation_id`` is the request's, or its id when it has none.
 
         Returns:
-            A receipt, as of ``send``.
+            A receipt, as from ``send``.
 
         Raises:
             UsageError: the message wants no answer (``reply_to``).

@@ -18,7 +18,7 @@ __all__ = ["Sending"]
 
 
 class Sending(ABC):
-    """What a ``Node`` sends by the list."""
+    """The verb of a ``Node`` to send a list."""
 
     @property
     @abstractmethod
@@ -37,9 +37,10 @@ class Sending(ABC):
     ) -> Receipts:
         """Accept messages for sending, in order; waits while the outgoing queue is full.
 
-        It is what ``send`` is for one after the other, for less work: other senders may come between, and a process
-        that dies, a call that is cancelled or an error while it waits leave a beginning of the list accepted. A note on
-        the error tells how many; who was cancelled is not told. ``Transaction.send_many`` sends all of it or nothing.
+        It is like ``send`` for one after the other, with less work: messages of other senders may come in between. If
+        the process dies, the call is cancelled or an error comes while it waits, the beginning of the list stays
+        accepted. A note on the error, but not on a cancellation, has the number. ``Transaction.send_many`` sends all of
+        the list or nothing.
 
         Args:
             destination: as for ``send``.
@@ -50,7 +51,7 @@ class Sending(ABC):
             **properties: as for ``send``, the same for all of them; no key, which names one message.
 
         Returns:
-            How far they have come: each wait is for all of them, and ``receipts[i]`` is the receipt of one.
+            Their receipts: each wait is for all of them, and ``receipts[i]`` is the receipt of one.
 
         Raises:
             AddressError, NotLoopback, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, WaitTimeout,

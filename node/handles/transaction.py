@@ -307,7 +307,7 @@ class Transaction:
         return receipts
 
     def rollback(self, *, failed: bool = True) -> "Done":
-        """Send nothing, and put back what was received. A second call does nothing.
+        """Send nothing, and put back the received messages. A second call does nothing.
 
         Args:
             failed: count this as a failure of each message received, which then waits, see ``Message.reject``.

@@ -50,7 +50,7 @@ class Trusting(ABC):
             psk: an additional secret that both nodes share (``triack trust psk`` makes one).
             keep_alive_s: for a node that the peer cannot reach, as it is behind a firewall or an address translator:
                 keep a session with the peer open, and over UDP send something in it at least once in this many seconds,
-                so that those in between do not forget it. 0 for none; None as it was, which is
+                so that the devices in between keep it. 0 for none; None as it was, which is
                 ``NodeSettings.keep_alive_s`` for a node that listens nowhere, and none for others.
 
         Raises:

@@ -31,10 +31,10 @@ __all__ = ["Verbs"]
 
 
 class Verbs(Sending, Acknowledging, Trusting, Requesting):
-    """What users do with a node.
+    """The public methods of a node.
 
     Attributes:
-        name: what people call the node.
+        name: the node's name, for people.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
         return await self._life.failed()
 
     def events(self) -> Events:
-        """What happens from now on to the links of this node, until it ends: ``async for event in node.events()``.
+        """The events of this node from now on, until it ends: ``async for event in node.events()``.
 
         Returns:
             An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerUnknown``, ``PeerHalted``,
@@ -88,7 +88,7 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
         timeout: float | None = None,
         **properties: Unpack[MessageProperties],
     ) -> Receipt:
-        """Accept a message for sending; waits while the outgoing queue is full, and then for what ``until`` says.
+        """Accept a message for sending; waits while the outgoing queue is full, and then for the stage ``until``.
 
         The message is safe when ``receipt.queued()`` returns; a crash before that may lose it. For "safe when the call
         returns" say ``until="queued"``, or use a transaction.
@@ -110,8 +110,8 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
             A receipt, whose stages can be awaited.
 
         Raises:
-            AddressError: a destination that cannot be read, an unknown peer, or one of which no key is known.
-            NotLoopback: an insecure node was to send beyond loopback.
+            AddressError: the destination cannot be read, or names an unknown peer, or one without a known key.
+            NotLoopback: an insecure node would send beyond loopback.
             MessageTooLarge: the body is over 4 MiB ([MS-MQMQ] 2.2.19.1), or the properties over 12 KiB.
             QueueNotFound: the destination is a queue of this node that is not in its fixed set.
             UsageError: an argument of a wrong type, a property that does not exist, or a timeout without a stage.
@@ -276,7 +276,7 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
         return await self._steering.move(queue, destination, as_ids(ids))
 
     async def purge(self, queue: str, ids: Collection[str] | None = None) -> int:
-        """Remove messages that wait in a queue. Those on their way elsewhere become dead letters (``purged``).
+        """Remove messages that wait in a queue. Only those on their way elsewhere become dead letters (``purged``).
 
         Args:
             queue: as for ``browse``.
@@ -315,7 +315,7 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
 
         Returns:
             Queues with depth, bytes and age, outgoing queues, links and sessions with window, round trip and resends,
-            and what was dropped and closed by reason (the names of docs/reasons.md).
+            and drops and closed sessions by reason (the names of docs/reasons.md).
 
         Raises:
             NodeClosed: the node was not started.

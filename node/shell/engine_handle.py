@@ -99,7 +99,7 @@ class EngineHandle:
         life: says whether the node still works.
         engine: its engine.
         driver: runs the engine.
-        platform: what the node runs on.
+        platform: the machine.
         access: the peers that it may speak to.
         announced: the address at which others find the node; empty for none.
         fixed_queues: whether it has only the queues that it was opened with.
@@ -183,7 +183,7 @@ class EngineHandle:
         return found
 
     def check_way(self, destination: object, delivery: object) -> Target:
-        """What a destination means. Makes nothing; raises as ``outgoing_stream``."""
+        """The target of a destination. Makes nothing; raises as ``outgoing_stream``."""
         if not isinstance(destination, str) or not isinstance(delivery, Delivery):
             raise UsageError(
                 f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
@@ -204,7 +204,7 @@ class EngineHandle:
         return target
 
     def resolve(self, destination: Destination) -> Target:
-        """What a destination means on this node."""
+        """The target of a destination on this node."""
         where = destination.peer or (str(destination.address) if destination.address is not None else "")
         return self._engine.resolver.resolve(where, destination.queue)
 

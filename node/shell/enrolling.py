@@ -1,8 +1,8 @@
-"""Both sides of enrolments, as a node carries them out: see ``triack.transport.enrolment`` for what is said.
+"""Both sides of enrolments at a node: see ``triack.transport.enrolment`` for the protocol.
 
-Promise: who has proved to know a code is written down as a peer, durably, before it is welcomed. What the operator
-calls it goes before what it calls itself, and no enrolment adds a key to a peer that is known. What fails is answered
-with nothing, and each wait ends: with the hour of the code, with the time that a call may take, or with the node.
+Promise: a node that has proved to know a code is in the trust file, durably, before it is welcomed. The operator's name
+for it takes precedence over its own, and no enrolment adds a key to a known peer. A failed attempt gets no answer. Each
+wait ends: with the hour of the code, with the time that a call may take, or with the node.
 """
 
 import asyncio
@@ -135,7 +135,7 @@ class Enrolling:
         name: its own name.
         addresses: where it can be reached.
         access: its keys and its peers.
-        platform: what it runs on.
+        platform: its machine.
         send: sends datagrams to an address, best effort.
         change_trust: changes the trust file, and lets the node use it.
     """

@@ -1,7 +1,7 @@
-"""The event loop of what has none of its own: the command line, and ``triack.sync``.
+"""The event loop for callers without one: the command line, and ``triack.sync``.
 
-uvloop's where it is installed (the extra ``triack[uvloop]``), and asyncio's otherwise. Whoever awaits Triack brings a
-loop, which may be uvloop's as well: nothing depends on which it is.
+uvloop's where it is installed (the extra ``triack[uvloop]``), and asyncio's otherwise. A program that awaits Triack has
+its own loop, which may be uvloop's as well: nothing depends on its kind.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ T = TypeVar("T")
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """A loop that is not yet the current one."""
     try:
-        uvloop = import_module("uvloop")  # which a plain installation does without
+        uvloop = import_module("uvloop")  # a plain installation has none
     except ImportError:
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
@@ -32,12 +32,12 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-running_loop = asyncio._get_running_loop  # noqa: SLF001 - asyncio has it for whoever asks often
+running_loop = asyncio._get_running_loop  # noqa: SLF001 - the fast way, for frequent calls
 """The loop that runs in this thread, or None."""
 
 
 def check_home(what: str, home: asyncio.AbstractEventLoop | None) -> None:
-    """Raises UsageError anywhere but in its own loop, for what belongs to one."""
+    """Raises UsageError outside the event loop to which an object belongs."""
     if running_loop() is home:
         return
     raise UsageError(
@@ -47,7 +47,7 @@ def check_home(what: str, home: asyncio.AbstractEventLoop | None) -> None:
 
 
 def run_at_home(home: asyncio.AbstractEventLoop, work: Callable[[], object]) -> None:
-    """Do something in its own loop, wherever the garbage collector runs; nothing when that loop is closed."""
+    """Do something in its own loop, from any thread of the garbage collector; nothing when that loop is closed."""
     if running_loop() is home:
         work()
     elif not home.is_closed():

@@ -1,7 +1,7 @@
-"""What a node needs from the machine it runs on: clocks, chance, a disk, a network and a thread for the disk.
+"""The machine that a node runs on: clocks, randomness, a disk, a network and a thread for the disk.
 
-``Platform`` is the real one. A simulation derives from it and says so in the context in which nodes are made: code that
-opens nodes through the public API then runs, unchanged, on simulated machines.
+``Platform`` is the real one. A simulation derives from it and sets ``PLATFORM`` in the context in which nodes are made:
+code that opens nodes through the public API then runs, unchanged, on simulated machines.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ __all__ = ["PLATFORM", "Log", "Platform"]
 
 
 class Log(Protocol):
-    """Where the records of a session log go."""
+    """Takes the records of a session log."""
 
     def append(self, records: bytes) -> None:
         """Append whole records; never raises."""
@@ -41,24 +41,24 @@ class Platform:
     monotonic_ns = staticmethod(
         partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic_ns
     )
-    """It goes on while the machine is suspended, as the time of day does, which a node reads at its start and knows by
-    this clock from then on. Linux's CLOCK_MONOTONIC stands still, and next morning it would be yesterday evening."""
+    """It goes on while the machine is suspended, as the time of day does: a node reads that at its start, and later
+    computes it from this clock. Linux's CLOCK_MONOTONIC stands still: next morning it would be yesterday evening."""
     wall_ns = staticmethod(time.time_ns)
     entropy = staticmethod(os.urandom)
     control_sockets = hasattr(asyncio, "start_unix_server")
     """Whether other processes of the machine can reach a node: by sockets of the file system, which Windows lacks."""
 
     def uptime(self) -> tuple[bytes, int]:
-        """Which start of the machine this is, 16 bytes, zeros when nobody tells; and nanoseconds since then."""
+        """An id of the machine's boot, 16 bytes, zeros when unknown; and nanoseconds since then."""
         boot = boot_id() if hasattr(time, "CLOCK_BOOTTIME") else b""
         return boot.ljust(BOOT_BYTES, b"\0"), self.monotonic_ns()
 
     def boot(self) -> str:
-        """What names this boot of the machine, and no other one; empty where the system does not tell."""
+        """A unique name of this boot of the machine; empty when unknown."""
         return boot_id().hex()
 
     def read_clock(self, node_ns: int | None = None) -> ClockReading:
-        """What the clocks show; ``node_ns`` is the node's time of day, the system's when it begins."""
+        """Read the clocks; ``node_ns`` is the node's time of day, by default the system's, as at its start."""
         system_ns = sane_wall_ns(self.wall_ns())
         return ClockReading(*self.uptime(), system_ns, system_ns if node_ns is None else node_ns)
 
@@ -73,18 +73,18 @@ class Platform:
         return await open_endpoint(scheme, listen, loopback_only=loopback_only, tls=tls)
 
     def open_files(self, data: Path | None, name: str) -> Files:  # noqa: ARG002 - a simulation knows nodes by their names
-        """Where a node keeps its keys and its peers."""
+        """The files with a node's keys and peers."""
         return MemoryFiles() if data is None else PrivateFiles(data)
 
     def introduce(self, files: Files, name: str, address: str) -> None:
-        """A node with keys opens, and listens at that address, if anywhere: a simulation tells others of it."""
+        """A node with keys opens, and listens at that address, if any: a simulation tells others of it."""
 
     def open_store(self, data: Path | None) -> Store:
         """Open the store in a data directory, or one in memory. Blocks; raises what ``Store`` raises."""
         return Store(data)
 
     def open_log(self, folder: Path | None, name: str, incarnation: int, note_in: Path | None) -> Log | None:
-        """Open the session log of a node, or None if it keeps none, and note in a data directory where it is.
+        """Open the session log of a node, or None if it has none, and note its place in a data directory.
 
         Raises:
             StoreError: the log cannot be written.
@@ -95,7 +95,7 @@ class Platform:
         return log
 
     def note_node(self, name: str, look: Callable[[], NodeStats]) -> None:
-        """A node was opened; ``look`` gives its counters. A platform that tells of its nodes keeps it."""
+        """A node was opened; ``look`` gives its counters. A platform that reports on its nodes keeps it."""
 
 
 PLATFORM: ContextVar[Platform] = ContextVar("triack_platform", default=Platform())  # noqa: B039 - it has no state

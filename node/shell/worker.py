@@ -36,7 +36,7 @@ _SHARE = 8
 """A new job counts for an eighth of the average, as a round trip does in RFC 6298: two dozen show a quick disk."""
 
 Then = Callable[[T | None, BaseException | None], None]
-"""Takes what a job returned, or the error that it raised."""
+"""Takes the result of a job, or the error that it raised."""
 
 
 class Worker(Protocol):
@@ -53,7 +53,7 @@ class Worker(Protocol):
         """Begin a job, or queue it, and call ``then`` in the event loop when it is done.
 
         Args:
-            job: what to do.
+            job: the work.
             then: gets the result, never before this call has returned.
             is_brief: whether it takes no longer than a disk takes to sync a few pages.
         """

@@ -188,14 +188,14 @@ class _Face(Generic[N]):
         return found
 
     def events(self) -> Iterator[NodeEvent]:
-        """What happens from now on to the links of the node, until it ends; see ``Node.events``."""
+        """The events of the node from now on, until it ends; see ``Node.events``."""
         found: Iterator[NodeEvent] = self._perform(lambda node: settled(node, "events", (), {}), _iterate)
         return found
 
     def acknowledgements(
         self, destination: str, *, delivery: Delivery = Delivery.TRANSACTIONAL, every: Every = None
     ) -> Iterator[AckEvent]:
-        """What becomes of the messages to a queue, until the node ends; see ``Node.acknowledgements``."""
+        """Outcomes of the messages to a queue, until the node ends; see ``Node.acknowledgements``."""
         wanted = {"delivery": delivery, "every": every}
         found: Iterator[AckEvent] = self._perform(
             lambda node: settled(node, "acknowledgements", (destination,), wanted), _iterate

@@ -1,4 +1,4 @@
-"""Who reads a queue, and messages that any thread may settle, for callers that wait."""
+"""Reading a queue, with messages that any thread may settle, for callers that wait."""
 
 from typing import Self
 
@@ -19,11 +19,11 @@ class _ThreadSafe:
         self._holder = holder
 
     def acknowledge(self, lease: Lease) -> None:
-        """It is done."""
+        """The message is done."""
         self._loop.tell(lambda: self._holder.acknowledge(lease))
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None) -> None:
-        """It comes again."""
+        """The message comes again."""
         self._loop.tell(lambda: self._holder.give_back(lease, failed=failed, delay_ms=delay_ms))
 
 
@@ -59,11 +59,11 @@ class SyncConsumer(OverLoopUntilExit[Consumer | ClientConsumer]):
         return self._loop.wait(draw(), lambda batch: _put_back(*batch))
 
     def close(self) -> None:
-        """Give back what is unacknowledged and take no more."""
+        """Give back unacknowledged messages, and take no more."""
         self.__exit__(GeneratorExit, None, None)
 
 
 def _put_back(*unseen: Message) -> None:
-    """They come again, as who asked for them was interrupted: the next call would acknowledge what nobody has seen."""
+    """Give back messages of an interrupted call: the next call would acknowledge them unseen."""
     for message in unseen:
         message.reject(failed=False)

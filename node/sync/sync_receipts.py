@@ -28,7 +28,7 @@ class SyncReceipt(_SyncWaits[MessageWaits]):
 
     @property
     def id(self) -> str:
-        """Names the message for ever, as ``Message.id`` does where it arrives."""
+        """The message's permanent name, which ``Message.id`` has where it arrives."""
         return self._inner.id
 
     @property

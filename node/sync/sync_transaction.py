@@ -16,7 +16,7 @@ Begin = Callable[[Transaction | ClientTransaction], Coroutine[Any, Any, Any]]
 
 
 def _nothing(_loop: LoopThread, _given: object) -> None:
-    """There is nothing to wait for any more."""
+    """Nothing is left to wait for."""
 
 
 class SyncTransaction(OverLoopUntilExit[Transaction | ClientTransaction]):
@@ -32,7 +32,7 @@ class SyncTransaction(OverLoopUntilExit[Transaction | ClientTransaction]):
     rollback = waited(Transaction.rollback, _nothing)
 
     def _step(self, begin: Begin, _wrap: None) -> Any:
-        """Send or receive. A call that is interrupted has done neither, as one that is cancelled."""
+        """Send or receive. An interrupted call has done neither, like a cancelled one."""
         undo: list[Callable[[], None]] = []
 
         async def step() -> Any:
