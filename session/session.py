@@ -93,13 +93,13 @@ class Session:
 
     Args:
         settings: limits and timeouts; what the peer must know of them goes into our hello.
-        codec: turns what this end says into bytes, and back what the peer says.
+        codec: encodes the frames of this end, and decodes those of the peer.
         session_id: the initiator's choice, the same at both ends.
         connection_id: where this end wants to get its datagrams.
         introduction: what the owner says to the peer's owner before the session is open.
         peer: the initiator's hello when this end accepts, None when it initiates.
-        overhead_bytes: by how much the channel makes a datagram longer than what the session gives it.
-        traits: of the path to the peer; they say who looks after losses, the order and the network.
+        overhead_bytes: the bytes that the channel adds to each datagram.
+        traits: of the path to the peer: whether it is reliable, and whether the session must control congestion.
         now_ns: the caller's monotonic clock.
         spacing_ns: how long an initiator waits for each answer to its hello, at least.
         keep_alive_ns: how long an open session sends nothing before it sends a ping; 0: it sends none.
@@ -344,11 +344,11 @@ class Session:
             rtt_ns = max(1, now_ns - peer.sent_at_ns)
             self.rtt.update(rtt_ns)
             self._open(SessionEvent.ACCEPTED, now_ns, rtt_ns)
-            # The acceptor waits for our first datagram, so anything must go, and go again until it is answered.
+            # The acceptor waits for our first datagram, so one must leave, and again until it is answered.
             self._opening.handle_measured(rtt_ns, tells=self.policy.reckons_by_rtt)
             self.ack_sender.session_ack.debt.handle_request()
             self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
-            # It is open here, so that nobody gives it up sooner than any open session.
+            # It is open here, so it is not given up sooner than any open session.
             limit_ns = max(in_ns(self._settings.connect_timeout_s), self._awaiting.timeout_ns)
             self._timers.start(Timer.CONNECT_LIMIT, now_ns + limit_ns)
         elif self.state is SessionState.ACCEPTING:

@@ -203,12 +203,12 @@ class Bbr:
     # ---- inputs
 
     def handle_size(self, datagram_bytes: int) -> None:
-        """Never less than the least window of such datagrams; nothing else is known of the path by that."""
+        """Raise the window to the minimum for such datagrams; their size says nothing else about the path."""
         self._datagram_bytes = datagram_bytes
         self.window_bytes = max(self.window_bytes, self._minimum_bytes)
 
     def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> Sending:
-        """Packets leave together, on top of what is in flight. What is returned comes back with the fate of each."""
+        """Packets leave together, on top of ``in_flight_bytes``. The result comes back with the fate of each packet."""
         if not in_flight_bytes and self._delivery.app_limited_until:
             self._idle = True
         if self._is_late:
@@ -222,14 +222,14 @@ class Bbr:
             self._delivery.handle_app_limited(in_flight_bytes)
 
     def handle_late(self) -> None:
-        """What is delivered next shows what this process could send, and not that the path takes no more.
+        """The next samples show how much this process could send, and not that the path takes no more.
 
-        In STARTUP for so many rounds: who is always late would look for a full path for ever.
+        In STARTUP only for ``STARTUP_ROUNDS``: a process that is always late would never find the path full.
         """
         self._is_late = self.state is not BbrState.STARTUP or self._rounds < STARTUP_ROUNDS
 
     def handle_acked(self, packets: int, size_bytes: int, sending: Sending) -> None:
-        """Packets that left together are acknowledged; ``handle_ack`` follows when all of an ack are told."""
+        """Packets that left together are acknowledged; ``handle_ack`` follows after the last of an ack."""
         self._delivery.handle_acked(sending, size_bytes)
         self.floor.handle_acked(packets, spared=sending.spares and self._is_clear)
 

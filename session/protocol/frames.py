@@ -196,7 +196,7 @@ class Hello:
     Attributes:
         session_id: chosen by the initiator, the same at both ends.
         connection_id: where the sender of this hello wants to get the session's datagrams.
-        sent_at_ns: the initiator's clock, echoed by the acceptor, who cannot read it ([MS-MQQB] 2.2.3.1 TimeStamp).
+        sent_at_ns: the initiator's clock; the acceptor echoes it ([MS-MQQB] 2.2.3.1 TimeStamp).
         max_datagram_bytes: largest datagram it takes.
         policy: the initiator's proposal; from an acceptor, the policy in force.
         introduction: what the session's owner says to the peer's; it means nothing to a session.
