@@ -168,7 +168,7 @@ class StoreInUse(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """The store's content is not what was written."""
+    """The store's content differs from what was written."""
 
 
 class StoreFailed(StoreError):
@@ -194,7 +194,7 @@ class EnrolmentFailed(TriackError):
 class RollbackDetected(TriackError):
     """The store of this node or of a peer is an older copy of itself, or two processes run on copies of one.
 
-    The two nodes exchange nothing any more until their processes start again; messages stay queued.
+    The two nodes exchange nothing until their processes start again; messages stay queued.
 
     Attributes:
         peer: id of the other node, 32 hex digits.
@@ -208,7 +208,7 @@ class RollbackDetected(TriackError):
 
 
 class GapDetected(RollbackDetected):
-    """Another node answers for a peer, and has nothing of what the one before it acknowledged.
+    """Another node answers for a peer, without the messages that the one before it acknowledged.
 
     Raised with ``Reconnect(gap="error")``. Nothing is sent there, and messages stay queued, until the node before it
     answers again, or this one is started with ``gap="warn"``. ``rolled_back`` is ``peer``.

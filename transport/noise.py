@@ -1,7 +1,7 @@
 """Noise handshakes, as the Noise Protocol Framework has them, revision 34 (noiseprotocol.org): IK, IKpsk2 and XX.
 
 A handshake is two or three messages. Each side writes and reads them in turn, and has afterwards the same hash of all
-messages and two keys, one for each direction, that nobody else can know.
+messages and two keys, one for each direction, that no third party can know.
 
 Pure: the ephemeral keys are arguments. An unreadable message changes nothing, and raises a ``ProtocolError`` for each
 cause: a tag, a point of low order (the shared secret would be zero, RFC 7748 section 6.1), or a static key that the

@@ -1,4 +1,4 @@
-"""Whose datagrams are taken next, when many wait: each source has its turn of processor time.
+"""Which source's datagrams are taken next, when many wait: each source has its turn of processor time.
 
 Promise: while others wait, a source that has had ``AHEAD_NS`` more of the processor than the one with least is not
 served; and each burst has only one turn of a source. So a source whose datagrams cost much, or come without end, waits
@@ -157,8 +157,7 @@ class Turns:
                 break
             self._take_turn(burst, source, its, most, most_bytes)
             its.served_ns = now_ns
-        # The source with least gets the room that is left: many cheap datagrams may cost no more than few expensive
-        # ones.
+        # The source with least gets the remaining room: many cheap datagrams may cost as little as few expensive ones.
         for source, its in list(waiting.items()):
             if its.spent_ns == floor_ns and len(burst) < BURST_MAX and burst.size_bytes < BURST_BYTES_MAX:
                 self._take_turn(burst, source, its, BURST_MAX - len(burst), BURST_BYTES_MAX - burst.size_bytes)
