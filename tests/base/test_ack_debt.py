@@ -1,4 +1,4 @@
-"""When an acknowledgement is due: the one machine that all three own."""
+"""When an acknowledgement is due: the machine that all three acknowledgements use."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Row keys, and when a transaction has anything to say."""
+"""Row keys, and when a transaction holds anything."""
 
 from dataclasses import fields
 

@@ -1,4 +1,4 @@
-"""A stream from one node to another, with bad sessions, a slow disk and crashes in its way."""
+"""A stream from one node to another, over bad sessions, a slow disk and crashes."""
 
 from collections import Counter
 

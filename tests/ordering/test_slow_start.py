@@ -1,4 +1,4 @@
-"""How fast a stream goes on after its destination had no room."""
+"""How fast a stream resumes after its destination had no room."""
 
 from triack.ordering.slow_start import FULL_SPEED, SlowStart
 

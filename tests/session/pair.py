@@ -1,4 +1,4 @@
-"""Two sessions and a bad network between them, under a clock that jumps straight to whatever happens next."""
+"""Two sessions and a bad network between them, under a clock that jumps straight to the next event."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ KIND_AND_COUNTER_BYTES = 9
 
 
 OVERHEAD_BYTES = 36
-"""What the channel takes of a datagram; a session believes whatever it is told."""
+"""The overhead of the channel in a datagram; a session takes any value."""
 
 
 def unprobed(settings: SessionSettings) -> SessionSettings:

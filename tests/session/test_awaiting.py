@@ -1,4 +1,4 @@
-"""What is awaited of a peer: when it is asked again, and when its silence, or its disk's, closes the session."""
+"""What a peer owes: when it is asked again, and when its silence, or that of its disk, closes the session."""
 
 from itertools import pairwise
 
@@ -159,7 +159,7 @@ def test_a_disk_that_never_answers_closes_by_its_own_timeout() -> None:
 
 
 def test_what_leaves_later_puts_the_disks_timeout_off_no_further() -> None:
-    """A sender that always has more would wait for ever."""
+    """A sender that always has more would wait without end."""
     pair = Pair.opened(store_ns=None)
     for _ in range(10):
         assert reasons(pair) == []

@@ -164,7 +164,7 @@ def test_a_late_copy_of_a_connect_opens_nothing() -> None:
 
 
 def test_an_acceptor_that_ends_before_its_accept_has_left_says_nothing() -> None:
-    """The accept makes the keys: whoever waits for it could open nothing else. The same when it was to leave again."""
+    """The accept makes the keys: before it the peer can open nothing else. The same when it must leave again."""
     pair = Pair.opened()
     connect = BINARY.decode_hello(pair.sent["a"][0][1].payload)
     new, known = (make_session(3, peer=connect, now_ns=pair.now_ns) for _ in range(2))

@@ -117,7 +117,7 @@ def refusal(channels: SecureChannels, channel: Channel, datagram: bytes, now_ns:
 
 
 def load(ends: Ends, now_ns: int = NOW_NS) -> None:
-    """So many connects that b asks everybody for a cookie."""
+    """Enough connects for b to ask every initiator for a cookie."""
     connect = node([A_KEY], [B], seed=3).dial("b", "udp").seal(Kind.CONNECT, 1, 1, b"", now_ns)
     taken = 0
     while ends.answer(connect, now_ns).channel is not None:

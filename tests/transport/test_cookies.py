@@ -1,4 +1,4 @@
-"""A cookie is known again for its address, for two to four minutes, and nothing is kept for it."""
+"""A cookie is recognised for its address, for two to four minutes, and nothing is kept for it."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""A datagram is opened exactly as it was sealed, or not at all; a conversation gets its channel where it begins."""
+"""A datagram is opened exactly as it was sealed, or not at all; a conversation gets its channel when it begins."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_every_byte_counts() -> None:
 
 
 def test_damage_and_shortness_have_reasons() -> None:
-    """A wrong digest and a stub are told apart."""
+    """A wrong digest and a stub have different reasons."""
     with pytest.raises(ProtocolError, match="bad-tag"):
         unseal(SAMPLE[:-1] + b"\0")
     with pytest.raises(ProtocolError, match="too-short"):

@@ -1,4 +1,4 @@
-"""The inbox is bounded, and loses nothing that it has not counted."""
+"""The inbox is bounded, and counts every datagram that it drops."""
 
 import asyncio
 from collections import Counter
@@ -100,7 +100,7 @@ async def test_a_stream_that_brings_much_makes_nobody_wait_but_itself() -> None:
 
 @pytest.mark.asyncio
 async def test_others_in_the_loop_have_their_turn_before_each_burst() -> None:
-    """However much there is: whoever takes burst after burst works through no backlog in one go."""
+    """However much there is: a node that takes burst after burst works through no backlog in one go."""
     inbox, turns = Inbox("memory://a", Counter()), 0
 
     async def other() -> None:

@@ -184,7 +184,7 @@ def test_what_cannot_be_sealed_now_is_our_own_mistake() -> None:
 
 
 def test_data_that_comes_together_is_opened_as_one_by_one() -> None:
-    """What was damaged, cut short or came before is told of, and keeps nobody from what is behind it."""
+    """Damaged, truncated and repeated datagrams are reported, and those behind them are still opened."""
     ends = Ends()
     caller, answerer = ends.open()
     sealed = caller.seal_run(B_ID, ends.counter("a"), [b"%d" % number for number in range(6)], NOW_NS)
@@ -337,7 +337,7 @@ def test_kinds_that_belong_elsewhere_are_dropped(kind: Kind) -> None:
 
 
 def test_who_knows_our_key_cannot_change_an_accepts_header() -> None:
-    """Whoever has our public key can make the mac; the epoch must be 0 still, and the counter that of a connect."""
+    """Any holder of our public key can make the mac; the epoch must be 0 still, and the counter that of a connect."""
     ends = Ends()
     connect = ends.connect()
     accept = ends.accept(ends.answer(connect), connect)

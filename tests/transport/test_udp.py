@@ -1,7 +1,4 @@
-"""A UDP endpoint outlives everything that may happen to a datagram, and both families of addresses.
-
-Whichever kind of socket it stands on.
-"""
+"""A UDP endpoint survives every fault of a datagram, with both families of addresses and both kinds of socket."""
 
 import asyncio
 import errno

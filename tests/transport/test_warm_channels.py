@@ -1,4 +1,4 @@
-"""Of many channels a few have ciphers, and nobody notices which."""
+"""Of many channels only a few have ciphers, which makes no visible difference."""
 
 from weakref import WeakSet
 

@@ -1,4 +1,4 @@
-"""Asking for acks that do not come: which packets go again, how patiently, and when a ping does."""
+"""Asking for acks that do not come: which packets are resent, after which waits, and when a ping leaves."""
 
 from collections.abc import Callable
 
@@ -107,7 +107,7 @@ def test_a_ping_asks_for_store_acks_alone() -> None:
 
 
 def test_three_unanswered_in_a_row_are_persistent() -> None:
-    """RFC 9002 7.6.1. That is told once, and again only after something was acknowledged."""
+    """RFC 9002 7.6.1. It is reported once, and again only after something was acknowledged."""
     probing, packets = Probing(), flying(1)
     for _ in range(2):
         seen = []

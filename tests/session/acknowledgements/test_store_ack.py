@@ -1,4 +1,4 @@
-"""A store ack speaks of what is on the disk, and of nothing else."""
+"""A store ack covers packets on the disk, and no others."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -179,9 +179,9 @@ PING = st.tuples(st.just("ping"), st.just(0), st.just(Delivery.EXPRESS))
 
 @given(st.lists(st.one_of(ARRIVAL, COMMIT, PING), max_size=60))
 def test_never_before_the_commit(steps: list[tuple[str, int, Delivery]]) -> None:
-    """Arrivals, duplicates, requests and commits in any interleaving: a durable number is told only once committed.
+    """Arrivals, duplicates, requests and commits in any interleaving: a durable number is acked only once committed.
 
-    After the last commit everything that arrived has been told.
+    After the last commit everything that arrived has been acked.
     """
     pair = Pair.opened(SessionSettings(cleanup_interval_s=1000.0), store_ns=None)
     # The packets are of the test's own making: their sender must not hear that they have come.

@@ -1,4 +1,4 @@
-"""Which of our packets the peer has yet to put on its disk, and for how long we wait."""
+"""Which of our packets are not yet on the peer's disk, and how long we wait for them."""
 
 from proof.search import stillness
 from triack.base.delivery import Delivery

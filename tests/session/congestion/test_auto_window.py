@@ -1,4 +1,4 @@
-"""A window that follows its path: when it grows, and when it lets go."""
+"""A window that follows its path: when it grows, and when it shrinks."""
 
 from dataclasses import replace
 

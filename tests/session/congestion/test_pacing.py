@@ -15,7 +15,7 @@ TERMS = AckTerms(count=64, bytes_=None, delay_ns=MS)
 
 
 def flow(packets: int, rtt_ns: int) -> int:
-    """Bytes a second of 5/4 of so many datagrams in a round trip."""
+    """Bytes a second of 5/4 of a number of datagrams in a round trip."""
     return 5 * packets * DATAGRAM * SECOND // (4 * rtt_ns)
 
 

@@ -299,9 +299,9 @@ def test_what_is_left_of_the_congestion_window_is_spare_when_nothing_waits() -> 
 @pytest.mark.parametrize("waiting", [1, 7, 30])
 @pytest.mark.plain
 def test_a_run_ends_with_the_credit(waiting: int) -> None:
-    """And what is known of its packets afterwards is what it would be had they left one by one.
+    """And the state of its packets afterwards is the same as if they had left one by one.
 
-    The controller is told of a run at once: its packets share what it remembers, and leave under the same limit.
+    The controller gets a run at once: its packets share one record, and leave under the same limit.
     """
     single, by_run = make(64, NewReno(100)), make(64, NewReno(100))
     singly, together = push(single, waiting), push(by_run, waiting)

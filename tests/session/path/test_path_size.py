@@ -1,4 +1,4 @@
-"""Who is told how large datagrams are."""
+"""The machines that get the size of datagrams in force."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from triack.session.protocol.timers import Timer, Timers
 
 
 class Told:
-    """The machine for the size, and what it has told everybody."""
+    """The machine for the size, and all its notifications."""
 
     def __init__(self, traits: PathTraits = UDP, most: int = 9_000, window: int = 64) -> None:
         self.events: list[Event] = []

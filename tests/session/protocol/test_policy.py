@@ -1,4 +1,4 @@
-"""What two ends that are configured apart agree on."""
+"""The policy that two ends agree on although they are configured apart."""
 
 from dataclasses import replace
 
@@ -110,7 +110,7 @@ def test_the_timeouts_of_either_end_bound_the_delays() -> None:
 )
 @pytest.mark.parametrize("end", ["a", "b"])
 def test_a_healthy_link_stays_up(sender: SessionSettings, receiver: SessionSettings, delay_ns: int, end: str) -> None:
-    """However the two ends disagree, and whoever sends: one packet every two seconds, each acknowledged in time."""
+    """However the two ends disagree, and whichever end sends: a packet every two seconds, each acknowledged in time."""
     pair = Pair.opened(sender, peer_settings=receiver)
     for _ in range(50):
         pair.send(end, 1)

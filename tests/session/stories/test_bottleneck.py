@@ -1,4 +1,4 @@
-"""Sessions over a narrow link: what they get through it, and how they share it."""
+"""Sessions over a narrow link: their throughput, and how they share it."""
 
 from dataclasses import replace
 
@@ -58,8 +58,8 @@ def test_who_is_late_for_the_turn_makes_up_for_it(late_ns: int, least: float) ->
 def test_two_flows_share_a_link() -> None:
     """Within a factor of two, and fill it, behind a queue of one round trip, with losses.
 
-    Whoever took the other's queue for a part of the path learns better when it looks for the shortest round trip, which
-    is after five seconds.
+    A flow that took the other's queue for a part of the path corrects that when it probes for the shortest round trip,
+    which is after five seconds.
     """
     shares = goodput(replace(LINK, loss=0.05), "bbr", "bbr", warm=8, seconds=6)
     assert max(shares) < 2 * min(shares)

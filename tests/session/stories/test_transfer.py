@@ -1,4 +1,4 @@
-"""Whole transfers through a network that loses, repeats and reorders, in both directions at once."""
+"""Whole transfers through a network that loses, duplicates and reorders, in both directions at once."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A stranger gets silence and costs little; one that comes with too many others proves its address first."""
+"""A stranger gets no answer and costs little; under load it must prove its address first."""
 
 from collections.abc import Callable
 from random import Random
@@ -54,7 +54,7 @@ def test_who_is_not_exactly_what_was_agreed_gets_silence(stranger: Callable[[], 
 
 
 def test_two_nodes_with_different_psks_do_not_talk() -> None:
-    """Whoever calls notices, in the accept; who is called never hears any data."""
+    """The initiator notices, in the accept; the responder never gets any data."""
     ends = Ends(a_at_b=Peer("a", (public(A_KEY),), psk=b"p" * 32))
     connect = ends.connect()
     answer = ends.answer(connect)
@@ -162,7 +162,7 @@ def test_under_load_a_caller_proves_where_it_is() -> None:
 
 
 def test_a_cookie_is_of_use_at_its_address_alone() -> None:
-    """Whoever has seen one elsewhere is asked again."""
+    """A sender that has seen one elsewhere is asked again."""
     ends = Ends()
     load(ends)
     take(ends.caller, ends.answer(ends.connect()).retry)
@@ -219,7 +219,7 @@ def test_a_retry_is_believed_from_who_saw_the_connect() -> None:
 
 
 def test_under_load_each_host_has_its_share() -> None:
-    """Whoever is where it says may still ask too often; another host is taken meanwhile."""
+    """A host that has proved its address may still connect too often; another host is taken meanwhile."""
     ends = Ends()
     load(ends)
     take(ends.caller, ends.answer(ends.connect()).retry)
