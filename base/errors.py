@@ -13,7 +13,7 @@ TriackError
 ├── TooManyKeys               this node keeps no more keys of messages at a time
 ├── NoRoom                    the disk of this node has less room than its reserve
 ├── QueueFull                 a queue of this node has reached its quota, and is set to refuse
-├── WaitTimeout the time of a wait ran out; also a TimeoutError
+├── WaitTimeout               the time of a wait ran out; also a TimeoutError
 │   └── RequestTimeout        no answer to a request in time
 ├── DeliveryFailed            a message will not reach its destination; it is in the dead-letter queue
 ├── ProtocolError             the peer's fault: bytes that no correct node sends
@@ -24,9 +24,9 @@ TriackError
 │       ├── StoreMoved        its files were deleted, renamed or replaced while it was open
 │       └── StoreLost         another process has taken it while it was open
 ├── IdentityError             a key file or trust file that cannot be used
-├── EnrolmentFailed           a one-time code that came to nothing
+├── EnrolmentFailed           an enrolment by one-time code that failed
 ├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
-│ └── GapDetected another node answers for a peer, without the messages acknowledged before
+│   └── GapDetected           another node answers for a peer, without the messages acknowledged before
 ├── TransportError            an endpoint that cannot be opened
 ├── ReplayError               a session log that cannot be read
 └── ChaosError                a chaos run that cannot be set up
@@ -188,7 +188,7 @@ class IdentityError(TriackError):
 
 
 class EnrolmentFailed(TriackError):
-    """An enrolment failed: nobody answered, the code ended unused, or the node that came with it cannot be trusted."""
+    """An enrolment failed: no node answered, the code ended unused, or the node that came with it cannot be trusted."""
 
 
 class RollbackDetected(TriackError):

@@ -27,7 +27,7 @@ class Awaiting:
 
     Args:
         policy: has the timeouts.
-        window: has what waits for session acks.
+        window: has the packets that wait for session acks.
         departing: knows what the peer acknowledges without being asked.
         probing: asks.
         ack_sender: knows how long the peer may hold acks back.
@@ -158,7 +158,7 @@ class Awaiting:
         return max(limit_ns, min(asked_ns + self.timeout_ns, now_ns + self.policy.ack_timeout_max_ns))
 
     def handle_all_acked(self, now_ns: int) -> None:
-        """Nothing waits for a session ack any more."""
+        """No packet waits for a session ack."""
         self._timers.stop(Timer.ACK_LIMIT)
         self.await_quiet(now_ns)
 

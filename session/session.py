@@ -3,22 +3,22 @@
 Drive it with three kinds of input, then drain its outputs until each returns None:
 
 - ``handle_*``: a hello, a datagram, a commit, the clock;
-- ``poll_event``: what happened, for the owner;
+- ``poll_event``: the events for the owner;
 - ``poll_run`` until it returns None, and then ``poll_transmit``: the next datagrams to send. A packet that is longer
   than a datagram leaves by ``poll_run`` alone, in pieces: an owner that does not call it must hand over none;
 - ``next_deadline``: when to call ``handle_timer`` if nothing happens before. An early call does nothing.
 
 It promises that every packet handed to ``send_packet`` is delivered and reported acknowledged, or that the session
-closes with a named reason. It does not know queues, sequences, addresses, keys or disks; what it carries for its owner,
-the introductions and the marks, means nothing to it. It is put together from machines, each with a file of its own:
+closes with a named reason. It does not know queues, sequences, addresses, keys or disks. It carries introductions and
+marks for its owner without reading them. It consists of machines, each with a file of its own:
 
-    states            the life of the session, and why it ends   opening           what is said before it is open
-    policy            what both ends agree on                    ack_sender        which acks leave with which datagram
-    send_window       the window, and what counts as lost        session_ack       what arrived
-    departing         which packets leave now                    store_ack         what is on our disk
-    datagram_builder  in which datagrams, with what              store_ack_waiter  what is not yet on the peer's
-    awaiting          what the peer owes, and until when         idle              when there was nothing for too long
-    probing           asking for acks that do not come           pieces            packets that are larger
+    states            the states, and why the session ends       opening           the hellos before it is open
+    policy            the policy that both ends agree on         ack_sender        which acks leave with which datagram
+    send_window       the window, and loss detection             session_ack       the packets that arrived
+    departing         which packets leave now                    store_ack         the packets on our disk
+    datagram_builder  in which datagrams, with which frames      store_ack_waiter  those not yet on the peer's disk
+    awaiting          what the peer owes, and until when         idle              when it had no packet for too long
+    probing           asking for acks that do not come           pieces            packets longer than a datagram
     bbr               how much the network takes, and how fast   path_mtu          the largest datagram of the path
     pacing            how fast packets leave                     timers            every timer, by name
     path_size         the size of datagrams in force             keep_alive        when a ping keeps the path open
@@ -92,11 +92,11 @@ class Session:
     """One end of a session.
 
     Args:
-        settings: limits and timeouts; what the peer must know of them goes into our hello.
+        settings: limits and timeouts; our hello carries those that the peer must know.
         codec: encodes the frames of this end, and decodes those of the peer.
         session_id: the initiator's choice, the same at both ends.
         connection_id: where this end wants to get its datagrams.
-        introduction: what the owner says to the peer's owner before the session is open.
+        introduction: the owner's bytes for the peer's owner, sent before the session is open.
         peer: the initiator's hello when this end accepts, None when it initiates.
         overhead_bytes: the bytes that the channel adds to each datagram.
         traits: of the path to the peer: whether it is reliable, and whether the session must control congestion.
@@ -107,12 +107,12 @@ class Session:
     Attributes:
         peer: the peer's hello, without its introduction; None for an initiator that has not been answered.
         state: where the session is; see ``states``.
-        mark: a number of the owner's that only grows; it goes out with packets and store acks. The owner keeps it
+        commit_serial: the owner's mark, a number that only grows; packets and store acks carry it. The owner keeps it
             current.
         peer_commit_serial: the greatest mark that came from the peer.
         policy: the policy in force; until the peer has answered, the one that this end proposes.
         ack_sender: the acks that this end owes, and when they are due.
-        idle: how long there has been nothing to do.
+        idle: how long the session has had nothing to do.
         path_size: how large its datagrams are.
     """
 
@@ -374,7 +374,7 @@ class Session:
                 self.close(CloseReason.PROTOCOL_ERROR)
             raise
         if self.state is SessionState.ACCEPTING:
-            # A connect alone opens nothing: it may be a late copy. Whoever sends this has got our accept.
+            # A connect alone opens nothing: it may be a late copy. The sender of this datagram has got our accept.
             self._open(SessionEvent.CONFIRMED, now_ns, self._told_rtt_ns(frames))
         if self._opening.unconfirmed:
             self._confirm()

@@ -41,7 +41,7 @@ class Framer(Protocol):
         """For a connection that begins."""
 
     def frame(self, datagrams: Iterable[bytes]) -> bytes:
-        """Return all datagrams as they stand in the stream, ready for one write."""
+        """Return all datagrams as framed in the stream, ready for one write."""
 
     @property
     def is_partial(self) -> bool:

@@ -26,7 +26,7 @@ class MemoryNetwork:
         filter: called for every datagram in flight; without one everything arrives.
     """
 
-    def __init__(self, filter: Filter | None = None) -> None:  # noqa: A002 - what it is
+    def __init__(self, filter: Filter | None = None) -> None:  # noqa: A002 - the plain name
         self.filter = filter
         self._endpoints: dict[str, MemoryEndpoint] = {}
         self._unnamed = count(1)

@@ -59,7 +59,7 @@ class Suite(NamedTuple):
     """A cipher and a hash; the curve is X25519 always. Both hashes have 32 bytes.
 
     Attributes:
-        name: as it stands in a protocol's name.
+        name: as in a protocol's name.
         aead: makes a cipher of a key.
         hash: its name in ``hashlib``.
         nonce: makes the cipher's nonce of a number (section 12: the two disagree about its byte order).

@@ -192,7 +192,7 @@ class TcpEndpoint:
         self._doubt(connection)
         await self._read(connection, reader)
 
-    # ---- who is vouched for
+    # ---- accepting and vouching
 
     async def _accept_all(self, listening: socket.socket) -> None:
         while True:

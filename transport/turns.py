@@ -29,7 +29,7 @@ TURN_DATAGRAMS = 64
 TURN_BYTES = 128 * 1024
 """The same in bytes: a few of the largest datagrams, so that large ones are not handed out one by one."""
 AHEAD_NS = 1 * MS
-"""By how much a source may be ahead of the one with least: about what a turn of small datagrams costs."""
+"""By how much a source may be ahead of the one with least: about the cost of a turn of small datagrams."""
 IDLE_NS = MS // 5
 """A round of the event loop that takes no longer had nothing else to do."""
 LATELY_NS = 100 * MS

@@ -9,12 +9,12 @@ would soon do nothing but wait. So it doubles only when more probes in a row wen
 the rows that ended with an answer. With a peer that never answered, or on a path without losses, the usual number is 1.
 
 A probe resends the oldest packets and asks for acks with them. When every packet has arrived it is a ping: for missing
-store acks, or because the owner asked. Over a stream it is a ping too, as an unacknowledged packet is usually still on
-its way and a copy would queue behind it: packets are resent only if the peer answers and acknowledges nothing.
+store acks, or because the owner asked. Over a stream it is a ping too, as an unacknowledged packet is usually still in
+flight and a copy would queue behind it: packets are resent only if the peer answers and acknowledges nothing.
 
 The owner may wait for acks that no session knows of, such as order acks. So it is notified of a quiet peer: first after
 half of the silence that closes a session, then after waits that double. A peer that is gone is noticed soon, and one
-that has nothing to say is left alone.
+that has nothing to send is left alone.
 """
 
 from triack.session.protocol.frames import Ask

@@ -11,7 +11,7 @@ instead:
     less than a quarter was used for a second: halved
 
 between a small window and the largest that both ends have room for. Receive buffers of TCP grow in this way ("dynamic
-right-path_size", Fisk and Feng 2001), there by what arrives in a round trip.
+right-sizing", Fisk and Feng 2001), there by the amount that arrives in a round trip.
 """
 
 from triack.base.units import SECOND
@@ -46,7 +46,7 @@ class AutoWindow:
         """An ack has come.
 
         Args:
-            in_flight: packets that were on their way until then.
+            in_flight: the number of packets that were in flight until then.
             highest: the greatest number that it covers.
             highest_sent: the greatest that was sent.
             now_ns: the clock.

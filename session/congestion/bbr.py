@@ -165,7 +165,7 @@ class Bbr:
         self._is_late = False
         self._is_clear = False
 
-    # ---- what the sender asks
+    # ---- for the sender
 
     def rate(self, smoothed_ns: int) -> int:
         """Bytes a second; before anything was delivered, from the window and the round trip."""
@@ -184,7 +184,7 @@ class Bbr:
 
     @property
     def _path_bytes(self) -> int:
-        """What fits on the path without a queue: the bandwidth-delay product."""
+        """The bandwidth-delay product: the bytes that the path holds without a queue."""
         return self._sending_rate * self.trip.min_ns // SECOND
 
     @property

@@ -247,7 +247,7 @@ class SendWindow:
         return sent if self.has_credit(sent) else None
 
     def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int) -> None:
-        """The packet that ``peek`` returned, or a probe, is on its way in the datagram with that counter."""
+        """The packet that ``peek`` returned, or a probe, has left in the datagram with that counter."""
         before_bytes = self.in_flight_bytes
         if sent.state is PacketState.QUEUED:
             self.highest_sent = sent.number
@@ -289,7 +289,7 @@ class SendWindow:
         return run
 
     def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> None:
-        """The packets of ``next_run`` are on their way, in the datagrams from that counter on."""
+        """The packets of ``next_run`` have left, in the datagrams from that counter on."""
         order, run_bytes = self._next_order, sum([sent.size_bytes for sent in run])
         state = TRANSITIONS[PacketState.QUEUED][PacketEvent.SENT]
         sending = None

@@ -1,4 +1,4 @@
-"""How large the datagrams of a session are, and what follows from that for its packets.
+"""The size of the datagrams of a session, and its effect on packets.
 
 Promise: the owner, which cuts packets, and the congestion control are notified of the size in force; the path is probed
 while there is something to send (``path_mtu``). Streams and memory carry what both ends want, and are not probed.

@@ -144,7 +144,7 @@ class AcksRequested:
 
 @dataclass(slots=True)
 class PeerQuiet:
-    """Nothing came for a while, and no packet waits for an ack: an owner that waits for more of the peer pings."""
+    """Nothing came for a while, and no packet waits for an ack: an owner that expects other acks pings."""
 
 
 @dataclass(slots=True)
@@ -154,7 +154,7 @@ class SessionIdle:
 
 @dataclass(slots=True)
 class SizeChanged:
-    """Datagrams of that size are in force from now on: packets are to be cut for them."""
+    """Datagrams of that size are in force from now on: the owner cuts packets for them."""
 
     size_bytes: int
 

@@ -199,7 +199,7 @@ class Hello:
         sent_at_ns: the initiator's clock; the acceptor echoes it ([MS-MQQB] 2.2.3.1 TimeStamp).
         max_datagram_bytes: largest datagram it takes.
         policy: the initiator's proposal; from an acceptor, the policy in force.
-        introduction: what the session's owner says to the peer's; it means nothing to a session.
+        introduction: the owner's bytes for the peer's owner; a session does not read them.
     """
 
     session_id: int

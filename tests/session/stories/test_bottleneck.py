@@ -18,12 +18,12 @@ LINK = LinkPlan(rate_bps=RATE_BPS, round_trip_ns=20 * MS, queue_bytes=25_000)
 
 
 def speaking(*controllers: str) -> list[SessionSettings]:
-    """Senders whose window of packets is not what holds them back."""
+    """Senders that their window of packets does not limit."""
     return [SessionSettings(max_unacked_packet=1_024, congestion=name) for name in controllers]
 
 
 def goodput(plan: LinkPlan, *controllers: str, warm: int = 2, seconds: int = 3, late_ns: int = 0) -> list[float]:
-    """What each gets of all that passes, headers counted, after so many seconds to find out."""
+    """The share of each flow in all that passes, headers counted, after ``warm`` seconds to adapt."""
     link = Bottleneck(plan, *speaking(*controllers))
     for flow in link.flows:
         flow.late_ns = late_ns
