@@ -33,7 +33,7 @@ class Departing:
 
     Args:
         window: has the packets.
-        share: what the network allows; None on a network that controls congestion itself.
+        share: what the network allows; None where no network is shared.
         probing: may resend packets.
         ack_sender: has the acks that leave with packets, and knows when the peer acknowledges.
         rtt: of the session.

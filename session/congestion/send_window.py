@@ -80,7 +80,7 @@ class SendWindow:
     Args:
         window: in packets.
         rtt: of the session.
-        congestion: the congestion controller; None where the network needs none.
+        congestion: the congestion controller; None where no network is shared.
         follows: whether the window follows the path, up to ``window`` (``auto_window``).
 
     Attributes:

@@ -32,7 +32,7 @@ class PathSize:
         most_bytes: the largest that this end wants to send.
         overhead_bytes: of the channel, in each datagram.
         packet_header_bytes: of the codec, beside the content of a packet.
-        share: gets the size; None on a network that controls congestion itself.
+        share: gets the size; None where no network is shared.
         window: gets the limit of bytes in flight.
         rtt: of the session.
         timers: of the session.

@@ -15,7 +15,7 @@ from triack.session.session import Session
 from triack.tools.bench.pipe import BITS, LinkPlan, Pipe
 
 IP_BYTES = 28
-"""What IPv4 and UDP take of a packet."""
+"""The headers of IPv4 and UDP."""
 
 
 class Flow:

@@ -292,12 +292,12 @@ def reasons(pair: Pair, end: str = "a") -> list[CloseReason]:
 
 
 def goodbyes(pair: Pair, end: str) -> list[CloseReason]:
-    """What an end said when it closed."""
+    """The goodbyes of an end."""
     told = [sent for _, sent in pair.sent[end] if sent.kind is TransmitKind.DATA]
     frames = [frame for sent in told for frame in BINARY.decode(sent.payload)]
     return [frame.reason for frame in frames if isinstance(frame, CloseFrame)]
 
 
 def cut(pair: Pair) -> None:
-    """Nothing arrives any more."""
+    """No datagram arrives from now on."""
     pair.lose = lambda _end, _sent: True

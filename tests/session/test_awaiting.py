@@ -33,7 +33,7 @@ def test_a_packet_that_asked_is_probed_without_the_peers_delay() -> None:
 
 
 def test_what_may_wait_for_the_store_is_not_probed_before_it_has() -> None:
-    """The peer keeps its session ack back for so long."""
+    """The peer delays its session ack for that time."""
     waits = {}
     for ask in (Ask.AT_ONCE, Ask.WITH_STORE, Ask.NO):
         pair = Pair.opened(SessionSettings(max_unacked_packet=8), udp=False)

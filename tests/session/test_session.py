@@ -77,7 +77,7 @@ def test_an_initiator_without_packets_asks_until_it_is_heard() -> None:
 
 
 def test_a_session_that_opens_at_one_end_alone_is_over_in_time() -> None:
-    """The initiator hears nothing of its acceptor any more: it gives up when the connection should be complete."""
+    """The initiator no longer hears its acceptor: it gives up when the connection should be complete."""
     pair = Pair(lose=lambda _end, sent: sent.kind is TransmitKind.DATA)
     pair.run(10 * SECOND)
     assert pair.a.state is SessionState.OPEN

@@ -55,7 +55,7 @@ class Ends:
         return self.caller.seal(Kind.CONNECT, A_ID, self.counter("a"), hello, now_ns)
 
     def answer(self, datagram: bytes, now_ns: int = NOW_NS, sender: str = A_ADDRESS) -> Answer:
-        """What b says to a datagram that is to be a connect."""
+        """The answer of b to a datagram that claims to be a connect."""
         return self.b.answer(datagram, read_header(datagram), sender, now_ns)
 
     def accept(self, answer: Answer, connect: bytes, hello: bytes = b"hello yourself", now_ns: int = NOW_NS) -> bytes:
@@ -99,7 +99,7 @@ def dialled(
 
 
 def take(channel: Channel, datagram: bytes, now_ns: int = NOW_NS) -> bytes:
-    """What a channel reads in a datagram."""
+    """The payload that a channel reads in a datagram."""
     return channel.open(datagram, read_header(datagram), now_ns)
 
 

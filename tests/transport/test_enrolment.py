@@ -46,13 +46,13 @@ def ask(to: EnrolmentServer, datagram: bytes | None, sender: str = A_ADDRESS, no
 
 
 def tell(to: EnrolmentClient, datagram: bytes, now_ns: int = NOW_NS) -> bytes | None:
-    """What a client says to that."""
+    """The client's answer to a datagram."""
     to.handle_datagram(datagram, read_header(datagram), now_ns)
     return to.poll_transmit()
 
 
 def why_not(of: EnrolmentServer | EnrolmentClient, datagram: bytes | None, sender: str = A_ADDRESS) -> str:
-    """Why somebody drops a datagram; empty when it does not."""
+    """Why a side drops a datagram; empty when it does not."""
     assert datagram is not None
     try:
         if isinstance(of, EnrolmentServer):
@@ -477,7 +477,7 @@ def test_what_is_too_much_to_say_is_refused_at_once() -> None:
     ],
 )
 def test_what_cannot_be_a_name_or_an_address_is_refused(who: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also from somebody who knows the code; and it uses up nothing."""
+    """Also from a sender that knows the code; and it uses up nothing."""
     b, a, answer = until("ANSWER")
     monkeypatch.setattr(a, "_who", who)
     assert why_not(b, tell(a, answer)) == "bad-hello"

@@ -19,7 +19,7 @@ def unseal(datagram: bytes) -> bytes:
 @pytest.mark.parametrize("kind", list(Kind))
 @pytest.mark.parametrize("payload", [b"", b"x", bytes(1200), bytes(65_000)])
 def test_round_trip(kind: Kind, payload: bytes) -> None:
-    """What was sealed comes out, and costs 36 bytes."""
+    """The sealed payload comes out, and costs 36 bytes."""
     datagram = CHANNEL.seal(kind, ID_MAX, 0, payload, 0)
     assert len(datagram) == len(payload) + CHANNEL.overhead_bytes == len(payload) + 36
     assert read_header(datagram) == Header(kind, ID_MAX, 0)

@@ -49,7 +49,7 @@ async def test_connects_again(opened: Opener) -> None:
 
 
 async def test_connection_refused(opened: Opener) -> None:
-    """An address where nobody listens is a path that is gone."""
+    """An address without a listener is a path that is gone."""
     here, there = await opened("tcp"), await opened("tcp")
     await there.close()
     await here.send([b"1", b"2"], there.address)
@@ -342,7 +342,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
 
 
 async def test_peer_that_does_not_read(opened: Opener) -> None:
-    """What a peer does not read is kept up to a cap; beyond it, drops are counted and close does not hang."""
+    """Datagrams that a peer does not read are kept up to a cap, then counted as drops; close does not hang."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = await opened("tcp", None)
         datagrams = [bytes(65_536)] * 64

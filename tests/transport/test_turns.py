@@ -95,7 +95,7 @@ def test_sources_that_rest_take_little_room() -> None:
 
 
 def test_who_is_alone_for_a_moment_has_no_more_than_a_share() -> None:
-    """While the process is busy with what others have just sent; when it has nothing else to do, nobody waits."""
+    """While the process is busy with datagrams of others; when it has nothing else to do, no source waits."""
     turns = waiting(evil=10**6, honest=1, other=1)
     turns.take(0)
     turns.charge("evil", 10 * MS)

@@ -51,7 +51,7 @@ def test_due_at_a_share_of_the_window_or_at_bytes() -> None:
 
 
 def test_who_asks_is_answered_when_it_is_on_the_disk() -> None:
-    """With the packets before it, and those that a ping finds on their way; not those after them."""
+    """With the packets before it, and those whose write a ping finds pending; not those after them."""
     ack = make_ack()
     for number in (1, 2, 3):
         ack.handle_packet(number, 100, asks=number == 2)
@@ -108,7 +108,7 @@ def test_it_leaves_with_the_commit() -> None:
 
 
 def test_express_brings_no_store_ack() -> None:
-    """Nobody waits for one."""
+    """The peer awaits none."""
     pair = Pair.opened()
     pair.send("a", 5)
     pair.run(2 * SECOND)

@@ -209,7 +209,7 @@ def test_an_unknown_close_reason_is_a_goodbye_all_the_same() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_malformed_frames_are_refused(data: bytes, why: str) -> None:
-    """What no correct peer sends is a ProtocolError with its name."""
+    """Bytes that no correct peer sends raise a ProtocolError with the reason."""
     with pytest.raises(ProtocolError) as caught:
         BINARY.decode(data)
     assert caught.value.reason == "bad-frame"

@@ -88,7 +88,7 @@ def test_acks_are_told_with_what_they_newly_cover() -> None:
 
 
 def test_a_ping_and_the_end_are_told() -> None:
-    """The end with the number of packets that nobody has acknowledged."""
+    """The end with the number of unacknowledged packets."""
     pair = full_life()
     assert pair.events["b"].count(AcksRequested()) == 1
     assert pair.events["a"][-1] == SessionClosed(CloseReason.LOCAL_STOP, unacked=3)

@@ -12,7 +12,7 @@ from triack.tools.bench.pipe import LinkPlan
 
 RATE_BPS = 10_000_000
 HEADERS = 0.92
-"""What is left of a datagram of 1,200 bytes without the headers of IP, UDP, Triack and its channel."""
+"""The share of a datagram of 1,200 bytes without the headers of IP, UDP, Triack and its channel."""
 LINK = LinkPlan(rate_bps=RATE_BPS, round_trip_ns=20 * MS, queue_bytes=25_000)
 """One round trip's worth fits into the queue."""
 

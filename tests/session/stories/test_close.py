@@ -58,7 +58,7 @@ def test_a_drained_session_waits_for_both_acks() -> None:
 
 
 def test_draining_sends_what_is_queued() -> None:
-    """What was handed over is not forgotten because the congestion window is full."""
+    """Packets handed over are not forgotten because the congestion window is full."""
     pair = Pair.opened()
     for _ in range(40):
         pair.a.send_packet(Delivery.EXPRESS, bytes(1_000), None)
@@ -132,7 +132,7 @@ def test_a_goodbye_while_an_ack_is_owed_leaves_no_timer() -> None:
 
 
 def test_nothing_follows_a_goodbye_in_its_datagram() -> None:
-    """Frames after the close are not for us any more."""
+    """Frames after the close are ignored."""
     pair = Pair.opened()
     pair.inject("b", b"\x05\x01" + BINARY.encode(PacketFrame(1, Delivery.EXPRESS, False, b"late")))
     pair.drain()

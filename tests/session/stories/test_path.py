@@ -119,7 +119,7 @@ def test_a_path_that_loses_by_chance_is_found_all_the_same(seed: int) -> None:
 
 
 def test_a_path_that_carries_less_all_at_once_still_brings_everything() -> None:
-    """What was handed over in larger packets arrives, under its numbers, in pieces of the base's size."""
+    """Larger packets handed over before arrive, under their numbers, in pieces of the base's size."""
     pair = on_path(0)
     assert settle(pair) == WANTED
     pair.network.faults = path(1_300)

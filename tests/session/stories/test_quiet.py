@@ -52,7 +52,7 @@ def test_an_acceptor_that_says_little_gives_a_dead_peer_up_as_soon() -> None:
 
 
 def asked() -> Pair:
-    """The same when the owner has been told and asked, and nothing can be answered any more."""
+    """The same when the owner was notified and has asked, and no answer can come."""
     pair = acknowledged()
     pair.run_until(lambda: told(pair) == 1)
     cut(pair)
@@ -113,7 +113,7 @@ def test_a_ping_that_nobody_answers_ends_the_session() -> None:
 
 
 def test_the_loss_of_a_few_pings_does_no_harm() -> None:
-    """One that is answered is as good as the first; nothing is repeated any more."""
+    """One that is answered is as good as the first; nothing is repeated afterwards."""
     pair = asked()
     pair.run(TIMEOUT_NS - 300 * MS)
     pair.lose = None

@@ -73,7 +73,7 @@ def test_two_nodes_with_the_same_psk_talk() -> None:
 
 @pytest.mark.parametrize("keys", [(), (LOW_ORDER,), (b"\1" * 31,), (public(A_KEY),)])
 def test_who_has_no_key_that_can_be_called_is_not_dialled(keys: tuple[bytes, ...]) -> None:
-    """None at all, one that would share a secret with everybody, one of a wrong length, our own."""
+    """None at all, one that shares a secret with any key, one of a wrong length, our own."""
     channels = node([A_KEY], [Peer("b", keys)])
     assert not channels.knows("b")
     with pytest.raises(ProtocolError, match="no-key: b"):
@@ -172,7 +172,7 @@ def test_a_cookie_is_of_use_at_its_address_alone() -> None:
 
 
 def test_a_cookie_is_sent_for_two_minutes() -> None:
-    """Then its node would not know it any more."""
+    """After that its node would no longer recognise it."""
     ends = Ends()
     load(ends)
     take(ends.caller, ends.answer(ends.connect()).retry)
