@@ -66,7 +66,7 @@ class AckDebt:
     Attributes:
         terms: the same; replaced when other terms are agreed with the peer.
         state: see ``TRANSITIONS``.
-        cause: why it is due, or what happened last.
+        cause: why it is due; if it is not, the last event.
         pending: packets that no acknowledgement has covered yet.
     """
 

@@ -29,7 +29,7 @@ SHARE_PARTS_MAX = 1_000
 DELAY_MAX_S = 1_000_000
 """Eleven days: longer than any session, and a float of it is exact to the nanosecond on the way to a peer and back."""
 _BYTES_MAX = 1 << 40
-"""More than any window holds, and a whole number for every peer."""
+"""More than any window holds, and still a whole number for every peer."""
 _KEPT = 256
 """Terms that are shared: there are few, and ten thousand sessions have two each."""
 

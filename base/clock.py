@@ -1,6 +1,6 @@
 """The clocks of a node, and whether the time of day was set between two starts.
 
-A node reads the system's time of day once, when it starts, and counts from then on by a clock that nobody sets. Each
+A node reads the system's time of day once, when it starts, and counts from then on by the monotonic clock. Each
 commit records both clocks. So the next start knows the time that has passed: exactly, if the machine was not restarted;
 otherwise by the time of day, if that was set at both times. If neither is known, it assumes the least that is possible,
 so that nothing ends too early.

@@ -122,8 +122,8 @@ class Commit:
 
     Attributes:
         addresses: where peers say that they listen, by their names, when no other source says so.
-        serial: which commit of the store's life it is; 0 leaves the store's number as it was.
-        clock: the clocks when it began (``ClockReading.pack``); empty leaves what the store has.
+        serial: its number among all commits of the store; 0 leaves the store's number as it was.
+        clock: the clocks when it began (``ClockReading.pack``); empty leaves the store's value.
         records: how many records the session log of this start had when it was begun; 0 without a log.
     """
 

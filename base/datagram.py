@@ -14,7 +14,7 @@ Each conversation has a channel of its own. The initiator makes one with ``Chann
 the acceptor makes its own from that datagram, with ``Channels.answer``, and seals the ACCEPT with it:
 
     CONNECT   dial(peer).seal        --->   answer(datagram): a channel, and what the connect says
-    RETRY     the same channel.open  <---   or, under load: prove first that you are where you say
+    RETRY     the same channel.open  <---   or, under load: prove your address first
     ACCEPT    the same channel.open  <---   the channel.seal
     DATA, CHALLENGE, RESPONSE        <-->   both
 
@@ -88,7 +88,7 @@ class Header:
     Attributes:
         kind: the purpose of the datagram.
         connection_id: the receiver's, 64 bits; in a connect the sender's.
-        counter: 64 bits; nobody uses one twice in a direction of a connection.
+        counter: 64 bits; never used twice in a direction of a connection.
         epoch: 16 bits: which key of its direction; 0 in any other kind than data.
     """
 
@@ -256,7 +256,7 @@ class Channels(Protocol):
             scheme: of the address that is dialled: ``udp``, ``tcp`` or ``memory``.
 
         Raises:
-            ProtocolError: ``no-key``: the directory has no key of that peer that can be used, or no such peer any more.
+            ProtocolError: ``no-key``: the directory has no usable key of that peer, or no longer has the peer.
         """
 
     def answer(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> Answer:
@@ -266,7 +266,7 @@ class Channels(Protocol):
 
         Args:
             datagram: a connect, by its header.
-            header: what ``read_header`` has read.
+            header: the result of ``read_header``.
             sender: the address that it came from.
             now_ns: the monotonic clock.
 

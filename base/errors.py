@@ -13,7 +13,7 @@ TriackError
 ├── TooManyKeys               this node keeps no more keys of messages at a time
 ├── NoRoom                    the disk of this node has less room than its reserve
 ├── QueueFull                 a queue of this node has reached its quota, and is set to refuse
-├── WaitTimeout the time of a wait ran out; also a TimeoutError
+├── WaitTimeout               the time of a wait ran out; also a TimeoutError
 │   └── RequestTimeout        no answer to a request in time
 ├── DeliveryFailed            a message will not reach its destination; it is in the dead-letter queue
 ├── ProtocolError             the peer's fault: bytes that no correct node sends
@@ -24,9 +24,9 @@ TriackError
 │       ├── StoreMoved        its files were deleted, renamed or replaced while it was open
 │       └── StoreLost         another process has taken it while it was open
 ├── IdentityError             a key file or trust file that cannot be used
-├── EnrolmentFailed           a one-time code that came to nothing
+├── EnrolmentFailed           an enrolment by one-time code that failed
 ├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
-│ └── GapDetected another node answers for a peer, without the messages acknowledged before
+│   └── GapDetected           another node answers for a peer, without the messages acknowledged before
 ├── TransportError            an endpoint that cannot be opened
 ├── ReplayError               a session log that cannot be read
 └── ChaosError                a chaos run that cannot be set up
@@ -168,7 +168,7 @@ class StoreInUse(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """The store's content is not what was written."""
+    """The store's content differs from what was written."""
 
 
 class StoreFailed(StoreError):
@@ -188,13 +188,13 @@ class IdentityError(TriackError):
 
 
 class EnrolmentFailed(TriackError):
-    """An enrolment failed: nobody answered, the code ended unused, or the node that came with it cannot be trusted."""
+    """An enrolment failed: no node answered, the code ended unused, or the node that came with it cannot be trusted."""
 
 
 class RollbackDetected(TriackError):
     """The store of this node or of a peer is an older copy of itself, or two processes run on copies of one.
 
-    The two nodes exchange nothing any more until their processes start again; messages stay queued.
+    The two nodes exchange nothing until their processes start again; messages stay queued.
 
     Attributes:
         peer: id of the other node, 32 hex digits.
@@ -208,7 +208,7 @@ class RollbackDetected(TriackError):
 
 
 class GapDetected(RollbackDetected):
-    """Another node answers for a peer, and has nothing of what the one before it acknowledged.
+    """Another node answers for a peer, without the messages that the one before it acknowledged.
 
     Raised with ``Reconnect(gap="error")``. Nothing is sent there, and messages stay queued, until the node before it
     answers again, or this one is started with ``gap="warn"``. ``rolled_back`` is ``peer``.

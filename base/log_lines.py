@@ -21,8 +21,8 @@ SEGMENT_BEGIN: Final = b'{"v":'
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
 """A segment is read and moved as one: large enough that there are few, small enough to handle."""
 GROUPS_MAX: Final = 4096
-"""Groups of shared fields that are known at a time; then numbers are given anew. A few for each session and stream that
-is busy, and no more memory than that."""
+"""Groups of shared fields that are known at a time; beyond that, numbering starts anew. Enough for a few for each busy
+session and stream, and it bounds the memory."""
 
 NS_MAX: Final = 1 << 62
 """Nanoseconds that no clock reaches within a century; with them times are sums that tables have room for."""
@@ -69,7 +69,7 @@ class LineWriter:
         """Add a record.
 
         Args:
-            event: what it is about.
+            event: the name of its event.
             at_ns: the monotonic clock.
             fields: all its other fields.
         """

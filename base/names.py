@@ -45,8 +45,8 @@ def check_name(name: object) -> str:
 
 
 def nearest(name: str, known: Collection[str]) -> str | None:
-    """The known name that somebody who wrote ``name`` most likely meant; None when none is near, or there are many."""
-    from difflib import get_close_matches  # noqa: PLC0415 - for what was mistyped
+    """The known name that the writer of ``name`` most likely meant; None when none is near, or there are many."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for mistyped names
 
     if len(known) > COMPARED_MAX:
         return None

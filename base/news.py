@@ -52,7 +52,7 @@ class LinkDown:
 
 @dataclass(frozen=True, slots=True)
 class PeerSilent:
-    """Nobody answers at an address for which there are messages. Reported once until somebody does; the node tries on.
+    """No node answers at an address for which there are messages. Reported once until one does; the node tries on.
 
     Attributes:
         address: where it tries.
@@ -69,7 +69,7 @@ class PeerUnknown:
 
     Attributes:
         peer: the peer, as the destination of the messages names it.
-        cause: what is missing.
+        cause: the reason.
     """
 
     peer: str
@@ -83,7 +83,7 @@ class PeerHalted:
     Attributes:
         peer: the other node's id, 32 hex digits.
         rolled_back: whose store it is: ``own``, ``peer`` or ``unknown``.
-        cause: what was found.
+        cause: the evidence.
     """
 
     peer: str
@@ -100,7 +100,7 @@ class GapFound:
         node_id: the node that answers, 32 hex digits.
         before: the one that has the acknowledged messages, as far as they are unread.
         queues: those of the peer of which messages were acknowledged, or given up.
-        halts: whether nothing is sent there any more, as ``Reconnect(gap=)`` says.
+        halts: whether the node has stopped sending there, as ``Reconnect(gap=)`` says.
         cause: all of that in a sentence.
     """
 
@@ -142,7 +142,7 @@ class StoreLow:
 
 @dataclass(frozen=True, slots=True)
 class StreamHeld:
-    """Messages to a queue wait at their sender, as their destination has no room; or wait no more.
+    """Messages to a queue wait at their sender, as their destination has no room; or the wait is over.
 
     Reported once for all queues of a peer that wait for one reason, and for each queue where the queue is the reason.
 

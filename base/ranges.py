@@ -9,7 +9,7 @@ __all__ = ["NumberSet", "Range", "as_ranges", "without"]
 Range = tuple[int, int]
 """An inclusive range ``(first, last)``."""
 _NONE: list[int] = []
-"""Shared by all sets without a gap, which are nearly all sets of a node; nobody adds to it."""
+"""Shared by all sets without a gap, which are nearly all sets of a node; never changed."""
 
 
 class NumberSet:
@@ -108,7 +108,7 @@ class NumberSet:
         return fresh
 
     def forget_below(self, floor: int) -> None:
-        """Count every number up to ``floor`` as seen: it is not wanted any more."""
+        """Count every number up to ``floor`` as seen: they are no longer wanted."""
         if floor <= self.cumulative:
             return
         self.cumulative = floor

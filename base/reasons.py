@@ -93,7 +93,7 @@ class DropReason(Reason):
     DEAD_LETTERS_FULL = "dead-letters-full", "A message found the quota of dead letters full, and is gone."
     DEAD_LETTER_REPLACED = "dead-letter-replaced", "A dead letter that nobody read gave way to newer ones, and is gone."
     EXPIRED_DISCARDED = "expired-discarded", "A message expired, and is gone, as its node keeps no such letters."
-    # Not awaited any more.
+    # No longer awaited.
     LATE_ANSWER = "late-answer", "An answer came to a request that nobody waits for any more."
     REQUEST_ENDED = "request-ended", "A request ran out of time on its way, or was refused; its caller got the error."
 

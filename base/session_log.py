@@ -1,8 +1,8 @@
-"""The session log's schema, version 3: every event, the fields of its records, and what each of them means.
+"""The session log's schema, version 3: every event, the fields of its records, and their meanings.
 
 Pure data. ``queues/manager/recorder.py`` writes such records, ``tools/replay`` reads them, and ``make docs`` writes the
-tables of docs/session-log.md from here. All names are part of the file format: they stay as they are. How records
-become lines, and lines records again, ``base/log_lines.py`` says.
+tables of docs/session-log.md from here. All names are part of the file format: they stay as they are.
+``base/log_lines.py`` turns records into lines, and lines into records.
 """
 
 from typing import Final, NamedTuple
@@ -174,7 +174,7 @@ SETTINGS: Final = (
     "seq_resend_79_ns",
     "seq_resend_10_ns",
 )
-"""What a node says of its settings when it starts."""
+"""The settings that a node records when it starts."""
 
 POLICY: Final = (
     "ack_share",
@@ -193,7 +193,7 @@ POLICY: Final = (
 """Also in force in a session, by agreement of both ends."""
 
 TERMS: Final = ("ack_at_once", "cleanup_interval_ns")
-"""What a session keeps to besides."""
+"""Other terms of a session."""
 
 _STREAM: Final = ("class", "origin", "stream", "sequence")
 _PACKETS: Final = (*_STREAM, "first", "last", "count")

@@ -1,9 +1,9 @@
 """The duplicate filter of express and recoverable streams: each packet once, in any order.
 
-Promise: a number is fresh once. The sender's ``previous`` field is the number below which it sends nothing any more, so
-the sender's unacknowledged packets bound the memory of the filter, and no time limit is needed. Recoverable filters are
-kept on disk by the caller, in the commit of the packet; express ones live as long as the process. [MS-MQQB] 3.1.2.8
-keeps message ids for half an hour instead, and takes a later copy for new.
+Promise: a number is fresh once. The sender no longer sends numbers up to its ``previous`` field, so the sender's
+unacknowledged packets bound the memory of the filter, and no time limit is needed. The caller keeps recoverable filters
+on disk, in the commit of the packet; express ones live as long as the process. [MS-MQQB] 3.1.2.8 keeps message ids for
+half an hour instead, and takes a later copy for new.
 """
 
 from struct import Struct
@@ -19,9 +19,9 @@ _RANGE = Struct("!QQ")
 MAX_RANGES = 8_192
 """Gaps remembered for one stream; a sender that leaves more is not ours. A row of the store has 16 bytes for each."""
 SKIPS_MAX = 256
-"""Runs of numbers that were given up unseen and are remembered: a copy of one may still be under way.
+"""Runs of numbers that were given up unseen and are remembered: a copy of one may still be in flight.
 
-A forgotten one counts as seen; its origin, which gave it up, does not ask any more.
+A forgotten one counts as seen; its origin, which gave it up, no longer asks.
 """
 
 
@@ -108,7 +108,7 @@ class DuplicateFilter:
 
     @property
     def ranges(self) -> list[Range]:
-        """The numbers that were seen, or that are not sent any more."""
+        """The numbers that were seen, or that the origin no longer sends."""
         first = [(1, self._seen.cumulative)] if self._seen.cumulative else []
         return first + self._seen.ranges
 
@@ -119,7 +119,7 @@ class DuplicateFilter:
 
     @classmethod
     def decode(cls, data: bytes) -> "DuplicateFilter":
-        """Read what ``encode`` wrote. Raises StoreDamaged."""
+        """Read the result of ``encode``. Raises StoreDamaged."""
         if len(data) < _HEAD.size or (len(data) - _HEAD.size) % _RANGE.size:
             raise StoreDamaged("duplicate filter: wrong length")
         found = cls()

@@ -63,7 +63,7 @@ TRANSITIONS: dict[HoldState, dict[HoldEvent, HoldState]] = {
         HoldEvent.PROGRESS: HoldState.PROBING,
     },
 }
-"""State, then what happens, then the next state."""
+"""The next state by state and event."""
 
 
 class Hold:

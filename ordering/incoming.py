@@ -29,9 +29,9 @@ Position = tuple[int, int]
 """A sequence id and the number of the last packet of it; (0, 0) before the first."""
 
 SKIPS_MAX = 256
-"""Runs of numbers that were passed over and are remembered: a copy of one may still be under way.
+"""Runs of numbers that were passed over and are remembered: a copy of one may still be in flight.
 
-A forgotten one counts as accepted; its origin, which gave it up, does not ask any more.
+A forgotten one counts as accepted; its origin, which gave it up, no longer asks.
 """
 
 
@@ -141,7 +141,7 @@ class IncomingSequence(Generic[Context]):
     def has_accepted(self, header: SequenceHeader) -> bool:
         """Whether a duplicate was accepted, and not only held, or given up by its origin and passed over here.
 
-        Only copies that were under way can be of the last kind, so it need not be known after a restart.
+        Only copies that were in flight can be of the last kind, so it need not be known after a restart.
         """
         passed = any(first <= header.number <= last for first, last in self._skips)
         return (header.sequence, header.number) <= self.position and not passed

@@ -1,4 +1,4 @@
-"""The sending end of a stream: which packets are still wanted, and what frees them.
+"""The sending end of a stream: which packets are still wanted, and which acks free them.
 
 Promise: a packet that was appended is offered for sending, in order, until the acknowledgement that frees its class
 arrives (``base.delivery.FREED_BY``) or it is removed. Its number never changes and is never used twice.
@@ -46,7 +46,7 @@ class StreamPacketState(IntEnum):
     KEPT = 4
     """The ack that frees its class covers it; it stays, unsent, until all of its message is covered."""
     GIVEN_UP = 5
-    """It is not sent any more, and removed as soon as its end is on disk, unless it is freed before."""
+    """It is no longer sent, and is removed as soon as its end is on disk, unless it is freed before."""
     REJECTED = 6
     """The same, and nothing frees it: its destination has refused its message for good."""
     DONE = 7
@@ -67,7 +67,7 @@ class StreamPacketEvent(IntEnum):
     ACKED = 4
     """The ack that frees its class covers it."""
     GIVEN_UP = 5
-    """Its message will not be sent any more."""
+    """Its message will no longer be sent."""
     REJECTED = 6
     """Its destination will not take its message."""
     FREED = 7
@@ -110,7 +110,7 @@ TRANSITIONS: dict[StreamPacketState, dict[StreamPacketEvent, StreamPacketState]]
     | {StreamPacketEvent.FREED: StreamPacketState.DONE},
     StreamPacketState.DONE: dict.fromkeys(_LATE, StreamPacketState.DONE),
 }
-"""State, then event, then the next state."""
+"""The next state by state and event."""
 
 AFTER_SESSION_ACK: dict[Ack, StreamPacketEvent] = {
     Ack.STORE: StreamPacketEvent.RECEIVED_NOT_STORED,
@@ -188,7 +188,7 @@ class OutgoingSequence:
         sequence: id of the sequence; only grows.
         next_number: number of the next packet.
         settings: tiers and how often to ask for an order ack.
-        role: what this node is for the packets.
+        role: the role of this node for the packets.
 
     Attributes:
         freed_by: the ack that lets this node forget a packet.
@@ -323,7 +323,7 @@ class OutgoingSequence:
             crowded: whether the reason is that the destination does not know the stream, and has no place for one more.
 
         Returns:
-            The session's numbers of the packets that go out again: acks of those sendings count no more.
+            The session's numbers of the packets that go out again: acks of those sendings no longer count.
         """
         stopped = self.hold.stops
         self.hold.handle_flow_control(turn, now_ns, stop=stop)
@@ -390,7 +390,7 @@ class OutgoingSequence:
         return [entry] if entry.whole is None else list(entry.whole.entries)
 
     def give_up(self, entries: list[StreamPacket]) -> None:
-        """Send these packets no more; ``remove`` follows, unless they are freed before."""
+        """Stop sending these packets; ``remove`` follows, unless they are freed before."""
         self._end(entries, StreamPacketEvent.GIVEN_UP)
 
     def reject(self, entries: list[StreamPacket]) -> None:
@@ -500,7 +500,7 @@ class OutgoingSequence:
         """The ack that frees their class covers packets. Returns the freed ones: all packets of a message, or none."""
         taken, freed = 0, []
         for entry in entries:
-            # One ack covers a packet twice that has left twice in one session.
+            # A packet that was sent twice in one session may be covered twice by one ack.
             if entry.state in _COVERED:
                 continue
             taken += 1

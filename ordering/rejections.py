@@ -51,7 +51,7 @@ class Rejections:
 
     @property
     def full(self) -> bool:
-        """Whether no more can be refused before the origin has confirmed some."""
+        """Whether the origin must confirm some rejections before more packets can be refused."""
         return len(self._spans) >= SPANS_MAX
 
     @property
@@ -116,7 +116,7 @@ class Rejections:
 
     @classmethod
     def decode(cls, data: bytes) -> "Rejections":
-        """Read what ``encode`` wrote. Raises StoreDamaged."""
+        """Read the result of ``encode``. Raises StoreDamaged."""
         found = cls()
         if not data:
             return found

@@ -12,7 +12,7 @@ stream 0, which nodes give their dead letters. END comes from the origin: no str
 sequence from ``since`` to ``sequence`` is live, or ever will be. The answer says that the destination has forgotten
 that of the stream (``queues.streams.retirement``). ``previous`` is the number before this one that is still wanted:
 packets that expired leave no false gap ([MS-MQMQ] 2.2.20.5). For express and recoverable streams ``previous`` says that
-no number up to it is wanted any more.
+numbers up to it are no longer wanted.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
-"""What is awaited of the peer: session acks, store acks, answers to pings. When to ask for them again, and until when.
+"""What the peer owes: session acks, store acks, answers to pings. When to ask for them again, and for how long.
 
-Promise: whatever is awaited, the peer is asked for it several times before its silence closes the session, and any sign
-of life puts that off; store acks have a limit of their own, as a disk may hang in a peer that answers. What is asked,
-and how often, is ``probing``.
+Promise: this end asks several times for whatever the peer owes before the peer's silence closes the session, and any
+datagram from the peer puts that off. Store acks have a limit of their own, as the disk may hang in a peer that answers.
+``probing`` decides how to ask, and how often.
 """
 
 from triack.base.ranges import Range
@@ -23,11 +23,11 @@ __all__ = ["Awaiting"]
 
 
 class Awaiting:
-    """The waits of one end of a session, but for its opening.
+    """The waits of one end of a session, except those of its opening.
 
     Args:
         policy: has the timeouts.
-        window: has what waits for session acks.
+        window: has the packets that wait for session acks.
         departing: knows what the peer acknowledges without being asked.
         probing: asks.
         ack_sender: knows how long the peer may hold acks back.
@@ -36,8 +36,8 @@ class Awaiting:
         idle: knows how long the session lasts with nothing to do.
 
     Attributes:
-        policy: what is in force. Whoever agrees on another says so here.
-        store_ack_waiter: what is not on the peer's disk.
+        policy: the policy in force. The session replaces it when both ends agree on another.
+        store_ack_waiter: the packets that are not yet on the peer's disk.
     """
 
     __slots__ = (
@@ -76,7 +76,7 @@ class Awaiting:
 
     @property
     def timeout_ns(self) -> int:
-        """How long a peer may be silent that owes something: the ack timeout."""
+        """The ack timeout: how long a peer that owes something may be silent."""
         return self.policy.ack_timeout_ns(self._rtt.probe_ns)
 
     @property
@@ -86,7 +86,7 @@ class Awaiting:
 
     @property
     def _quiet_ns(self) -> int:
-        """How long nothing may come until the owner is told; it must have time to ask before the session is idle."""
+        """After how long without a datagram the owner is notified: early enough to ask before the session is idle."""
         return self._probing.quiet_ns(min(self.timeout_ns, self._idle.interval_ns))
 
     # ---- what begins a wait
@@ -108,7 +108,7 @@ class Awaiting:
         self.arm_probe(now_ns)
 
     def arm_probe(self, now_ns: int) -> None:
-        """Say when to ask again for what is awaited; several times before the ack timeout."""
+        """Schedule the next request for what the peer owes; several fit before the ack timeout."""
         if self._window.in_flight:
             first_ns = self._rtt.probe_ns
             if not self._probing.last_asked and not self._departing.peer_acks:
@@ -124,20 +124,20 @@ class Awaiting:
         else:
             self._timers.stop(Timer.PROBE)
             return
-        # Several probes must fit into the silence that closes the session, and all of it into the longest there may be.
+        # Several probes must fit into the ack timeout, and a patient wait and the timeout into the longest timeout.
         timeout_ns = self.timeout_ns
         patient_ns = self.policy.ack_timeout_max_ns - timeout_ns
         wait_ns = self._probing.wait_ns(first_ns, timeout_ns // TIMEOUT_PROBES, patient_ns)
         self._timers.start(Timer.PROBE, now_ns + wait_ns)
 
     def await_quiet(self, since_ns: int) -> None:
-        """Something came then, or asked: see again whether the peer is quiet."""
+        """Something arrived or a ping left at ``since_ns``: check again later whether the peer is quiet."""
         self._timers.start(Timer.QUIET, since_ns + self._quiet_ns)
 
     # ---- what ends one
 
     def handle_heard(self, now_ns: int) -> None:
-        """Anything has come. Any sign of life counts: only a peer that is silent is given up."""
+        """A datagram of any kind has come. All count: only a silent peer is given up."""
         put_off = self._probing.handle_heard(now_ns)
         if self.is_asking:
             self._timers.stop(Timer.ACK_LIMIT)
@@ -150,7 +150,7 @@ class Awaiting:
             self._timers.start(Timer.ACK_LIMIT, self._silent_at_ns(now_ns))
 
     def _silent_at_ns(self, now_ns: int) -> int:
-        """When a peer that was heard now has been silent for too long: whoever is asked rarely must be asked first."""
+        """When a peer that was heard now has been silent for too long; not before the next probe, if those are rare."""
         limit_ns = now_ns + self.timeout_ns
         if not self._probing.is_patient:
             return limit_ns
@@ -158,7 +158,7 @@ class Awaiting:
         return max(limit_ns, min(asked_ns + self.timeout_ns, now_ns + self.policy.ack_timeout_max_ns))
 
     def handle_all_acked(self, now_ns: int) -> None:
-        """Nothing waits for a session ack any more."""
+        """No packet waits for a session ack."""
         self._timers.stop(Timer.ACK_LIMIT)
         self.await_quiet(now_ns)
 
@@ -176,21 +176,21 @@ class Awaiting:
     def _await_store(self, now_ns: int) -> None:
         """Begin the wait for the next store ack.
 
-        It is for a peer that answers, and stores nothing. How long one may be silent says the ack timeout alone, so
-        this one ends no sooner, as far as its own limits let it.
+        Its limit is for a peer that answers but stores nothing. Silence is a matter of the ack timeout alone, so this
+        limit ends no sooner than that, as far as its own maximum allows.
         """
         silence_ns = min(self.timeout_ns, self.policy.store_ack_timeout_max_ns)
         self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + max(self.store_ack_waiter.timeout_ns, silence_ns))
 
     def handle_freed(self, numbers: list[int]) -> None:
-        """Nobody wants store acks any more for these packets."""
+        """Store acks for these packets are no longer needed."""
         self.store_ack_waiter.forget(numbers)
         if not self.store_ack_waiter:
             self._timers.stop(Timer.STORE_ACK_LIMIT)
 
     def handle_quiet(self, now_ns: int) -> bool:
-        """It is time to see whether the peer is quiet. Returns whether it is, and the owner is to be told."""
-        # Who waits for an ack asks for it already.
+        """Check whether the peer is quiet. Returns whether it is, so that the owner must be notified."""
+        # While an ack is awaited, probes already ask for it.
         waits = self._timers.runs(Timer.ACK_LIMIT) or self.store_ack_waiter
         since_ns = now_ns if waits else self._probing.heard_at_ns
         if now_ns < since_ns + self._quiet_ns:

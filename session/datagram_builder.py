@@ -1,10 +1,9 @@
-"""Datagrams of a session that is open, or says goodbye: which frames stand in each.
+"""Datagrams of a session that is open, or says goodbye: which frames are in each.
 
-Promise: no datagram is longer than the size in force (``path_size``), and none is empty. What is owed goes along with
-the packet that leaves, or by itself; a probe of the path has a datagram for itself, as each piece of a packet has.
+Promise: no datagram is longer than the size in force (``path_size``), and none is empty. Acks leave with a packet or
+alone. A probe of the path has a datagram of its own, as has each piece of a packet.
 
-The other machines say what they want to send as typed frames. This one decides which of them share a datagram, and
-asks the codec for their bytes.
+The other machines provide typed frames. This one decides which of them share a datagram, and the codec encodes them.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ class _Draft:
     """A datagram that is being made.
 
     Args:
-        transmit: it, without its payload.
+        transmit: the datagram, without its payload.
         head: the frame that it begins with; empty for none.
         room_bytes: for more frames beside that one and the packet.
     """
@@ -56,7 +55,7 @@ class _Draft:
 
 
 class DatagramBuilder:
-    """Makes datagrams of what the machines of a session want to say.
+    """Makes datagrams of the frames that the machines of a session want to send.
 
     Args:
         codec: encodes frames.
@@ -64,8 +63,8 @@ class DatagramBuilder:
         ack_sender: has the acks.
         probing: has pings.
         path_size: has probes of the path, and says how long a datagram may be.
-        opening: has what stands in each datagram until the peer is known to be open; nothing leaves alone until then.
-        take_counter: gives the connection id, and the first of so many counters.
+        opening: has the frame that begins each datagram until the peer is known to be open.
+        take_counter: reserves counters; gives the connection id and the first of them.
     """
 
     __slots__ = ("_ack_sender", "_codec", "_departing", "_opening", "_path_size", "_probing", "_take_counter")
@@ -89,12 +88,12 @@ class DatagramBuilder:
         self._take_counter = take_counter
 
     def goodbye(self, reason: CloseReason, mark: int, now_ns: int) -> Transmit:
-        """The last datagram of a session, and why it is the last."""
+        """The last datagram of a session, with the reason for closing."""
         close = self._codec.encode(CloseFrame(reason))
         transmit = Transmit(TransmitKind.DATA, *self._take_counter(1), b"")
         draft = _Draft(transmit, b"", self._path_size.room_bytes - len(close))
         if reason not in WITHOUT_ACKS:
-            # What arrived here is said with the goodbye, so that the peer need not send it again.
+            # The goodbye acknowledges what arrived here, so that the peer need not resend it.
             if self._ack_sender.session_ack.debt.owed:
                 ack = self._ack_sender.ack(now_ns)
                 self._put_ack(draft, ack, self._codec.encode(ack))
@@ -143,7 +142,7 @@ class DatagramBuilder:
         store_ack_data = b"" if store_ack is None else encode(store_ack)
         room_bytes = (sizes.room_bytes if sent is None else sizes.size_bytes - sent.size_bytes) - len(head)
         if sent is not None and room_bytes < acks.due_bytes(len(ack_data), len(store_ack_data)):
-            # Owed acks with many ranges need a datagram of their own; the packet follows in the next.
+            # Acks with many ranges need a datagram of their own; the packet follows in the next.
             sent, room_bytes = None, sizes.room_bytes - len(head)
         transmit = Transmit(TransmitKind.DATA, *self._take_counter(1), b"", sent)
         draft = _Draft(transmit, head, room_bytes)

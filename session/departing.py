@@ -1,10 +1,10 @@
 """Which packets of a session leave now, and which of them ask for an ack.
 
-Promise: probes leave at once, everything else as the congestion window and the pacer allow; and nobody stands still
-waiting for an ack that the peer need not send yet.
+Promise: probes leave at once, everything else as the congestion window and the pacer allow; and the sender never stands
+still waiting for an ack that the peer need not send yet.
 
-Packets that leave for the first time, with nothing else in their datagrams, go by the run: as many as would leave one
-by one at the same moment, and in the same way.
+Packets that leave for the first time, with nothing else in their datagrams, leave in runs: the same packets, in the
+same way, as would leave one by one at that moment.
 """
 
 from itertools import takewhile
@@ -22,19 +22,20 @@ from triack.session.protocol.timers import Timer, Timers
 __all__ = ["Departing"]
 
 EARLY_ASKS = 2
-"""Of a window, until as many packets are acknowledged as the peer acknowledges by itself at once."""
+"""Acks per window, until the peer has acknowledged as many packets as its ack threshold."""
 EARLY_PACKETS = 128
-"""Or so many: some windows that have only begun to grow. What a path takes that carries more is to be known soon."""
+"""Or this number: a few windows that have only begun to grow. The bandwidth of a path that carries more must be known
+soon."""
 
 
 class Departing:
-    """The way out of a session.
+    """Chooses the packets that leave a session.
 
     Args:
         window: has the packets.
-        share: what the network allows; None on a network that looks after itself.
-        probing: may send packets again.
-        ack_sender: has the acks that packets take along, and knows when the peer acknowledges.
+        share: what the network allows; None where no network is shared.
+        probing: may resend packets.
+        ack_sender: has the acks that leave with packets, and knows when the peer acknowledges.
         rtt: of the session.
         timers: of the session.
         path_size: says what fits a datagram.
@@ -61,7 +62,7 @@ class Departing:
         self._path_size = path_size
 
     def next_packet(self, now_ns: int) -> SessionPacket | None:
-        """The packet that leaves now, or None; the timer tells when to look again if it is the pacer that says no."""
+        """The packet that leaves now, or None; if the pacer holds it back, a timer is set."""
         probe = self._probing.peek()
         if probe is not None:
             # Neither congestion window nor pacer hold back a probe (RFC 9002 6.2.4, 7.5).
@@ -75,12 +76,12 @@ class Departing:
         return sent
 
     def next_larger(self, now_ns: int) -> SessionPacket | None:
-        """The packet that leaves now, if no datagram holds it: it goes in pieces."""
+        """The packet that leaves now, if no datagram holds it, so that it must leave in pieces."""
         sent = self.next_packet(now_ns) if self._path_size.has_larger else None
         return None if sent is None or self._path_size.fits(sent) else sent
 
     def next_run(self, now_ns: int) -> list[SessionPacket]:
-        """The packets that leave now by the run; none when ``next_packet`` is to be asked."""
+        """The packets that leave now in a run; empty: ask ``next_packet``."""
         probing, window, share = self._probing, self._window, self._share
         first = window.peek()
         if first is None or first.state is not PacketState.QUEUED or not window.has_credit(first):
@@ -94,7 +95,7 @@ class Departing:
     def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int, *, pieces: int = 1) -> int:
         """A packet leaves in the datagram with that counter. Returns the ``Ask`` that goes with it.
 
-        One that is longer than a datagram leaves in ``pieces`` datagrams, whose counters follow that one.
+        A packet that is longer than a datagram leaves in ``pieces`` datagrams, with that counter and those after it.
         """
         probes = self._probing.handle_sent(sent)
         self._window.handle_sent(sent, counter, now_ns)
@@ -103,16 +104,16 @@ class Departing:
         return self._asks(sent, 0, probes=probes)
 
     def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> int:
-        """Those of ``next_run`` leave, in datagrams from that counter on. Returns the ``Ask`` of the last.
+        """The packets of ``next_run`` leave, in datagrams from that counter on. Returns the ``Ask`` of the last.
 
-        Of the others those ask whose owner wants it: behind each there is one that may leave.
+        The others ask only if their owner wants it: another packet may leave behind each of them.
         """
         self._window.handle_run_sent(run, counter, now_ns)
         return self._asks(run[-1], sum([sent.size_bytes for sent in run[:-1]]), probes=False)
 
     def _asks(self, last: SessionPacket, before_bytes: int, *, probes: bool) -> int:
         share, terms, spare_bytes = self._share, self._ack_sender.terms, self._window.spare_bytes
-        # What the pacer did not hold back holds nothing back: many probes are more than a slow flow earns for seconds.
+        # Probes bypass the pacer and cost no credit: many of them would use up that of a slow flow for seconds.
         spent = (not probes and share is not None) and share.handle_sent(
             last.size_bytes,
             terms,
@@ -128,10 +129,10 @@ class Departing:
 
     @property
     def _asks_of_window(self) -> int:
-        """How often a window's worth is to be acknowledged, whatever the peer's terms are.
+        """Acks per window that this end wants, whatever the peer's terms are.
 
-        A window that is still small is spent before the peer has as much as it acknowledges by itself. It need not
-        hear of each part of that: the first ack shows that the path lives, and each after it doubles the window.
+        A window that is still small is spent before the peer's ack threshold is reached. A few acks are enough then:
+        the first shows that the path works, and each after it doubles the window.
         """
         if not self._window.acked_order:
             return 1
@@ -140,18 +141,18 @@ class Departing:
 
     @property
     def stands_still(self) -> bool:
-        """Whether no packet may leave before something is acknowledged: a window is closed."""
+        """Whether no packet may leave before another is acknowledged: a window is full."""
         following = self._window.peek()
         return not self._window.room if following is None else not self._window.has_credit(following)
 
     @property
     def is_stuck(self) -> bool:
-        """Whether it stands still, and the peer need not acknowledge anything yet."""
+        """Whether the sender stands still and the peer need not acknowledge anything yet."""
         return self.stands_still and not self.peer_acks
 
     @property
     def peer_acks(self) -> bool:
-        """Whether so much is on its way that the peer acknowledges some of it at once, without being asked."""
+        """Whether enough is in flight for the peer to acknowledge some of it at once, without being asked."""
         window = self._window
         content_bytes = window.in_flight_bytes - window.in_flight * self._path_size.packet_overhead_bytes
         return self._ack_sender.terms.reached(window.in_flight, content_bytes)

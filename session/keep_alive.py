@@ -1,9 +1,9 @@
-"""When an end of a session sends something only to keep its path open.
+"""When an end of a session sends a ping only to keep its path open.
 
-Firewalls and address translators forget a UDP flow when nothing leaves by it for a while, many of them after half a
-minute (RFC 4787, section 4.3; RFC 8085, section 3.5). A peer behind one cannot be called, so what it is sent afterwards
-is lost. Such a peer sends a ping whenever it has sent nothing for its interval. The ping is answered, so a middle box
-that wants to see both directions sees them, and a peer that is gone is noticed.
+Firewalls and address translators forget a UDP flow without outbound traffic, many of them after half a minute
+(RFC 4787, section 4.3; RFC 8085, section 3.5). A peer behind one cannot be called, so datagrams to it are lost from
+then on. Such a peer sends a ping whenever it has sent nothing for its interval. The ping is answered, so a middlebox
+that wants traffic in both directions sees it, and a peer that is gone is noticed.
 
 A ping is no packet: a session with nothing but keep-alives is idle, and ends as one ([MS-MQQB] 3.1.6.2).
 """
@@ -15,7 +15,7 @@ class KeepAlive:
     """The keep-alives of one end.
 
     Args:
-        interval_ns: how long it may send nothing; 0: for as long as it likes.
+        interval_ns: how long it may send nothing; 0: no limit.
 
     Attributes:
         interval_ns: the same; the session sets another one.
@@ -33,5 +33,5 @@ class KeepAlive:
         return now_ns >= self.sent_at_ns + self.interval_ns
 
     def look_again_ns(self, now_ns: int) -> int:
-        """When to ask again; if it is time now, something leaves now."""
+        """When to check again; if a ping is due now, it leaves now."""
         return (now_ns if self.is_due(now_ns) else self.sent_at_ns) + self.interval_ns

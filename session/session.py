@@ -3,26 +3,26 @@
 Drive it with three kinds of input, then drain its outputs until each returns None:
 
 - ``handle_*``: a hello, a datagram, a commit, the clock;
-- ``poll_event``: what happened, for the owner;
+- ``poll_event``: the events for the owner;
 - ``poll_run`` until it returns None, and then ``poll_transmit``: the next datagrams to send. A packet that is longer
   than a datagram leaves by ``poll_run`` alone, in pieces: an owner that does not call it must hand over none;
 - ``next_deadline``: when to call ``handle_timer`` if nothing happens before. An early call does nothing.
 
 It promises that every packet handed to ``send_packet`` is delivered and reported acknowledged, or that the session
-closes with a named reason. It does not know queues, sequences, addresses, keys or disks; what it carries for its owner,
-the introductions and the marks, means nothing to it. It is put together from machines, each with a file of its own:
+closes with a named reason. It does not know queues, sequences, addresses, keys or disks. It carries introductions and
+marks for its owner without reading them. It consists of machines, each with a file of its own:
 
-    states            the life of the session, and why it ends   opening           what is said before it is open
-    policy            what both ends agree on                    ack_sender        which acks leave with which datagram
-    send_window       the window, and what counts as lost        session_ack       what arrived
-    departing         which packets leave now                    store_ack         what is on our disk
-    datagram_builder  in which datagrams, with what              store_ack_waiter  what is not yet on the peer's
-    awaiting          what the peer owes, and until when         idle              when there was nothing for too long
-    probing           asking for acks that do not come           pieces            packets that are larger
-    bbr               how much the network takes, and how fast   path_mtu          what the path carries
-    pacing            how fast it takes it                       timers            every timer, by name
-    path_size         how large datagrams are, and for that      keep_alive        when the path is to be kept open
-    rtt               how long it takes                          codec             how what is said becomes bytes
+    states            the states, and why the session ends       opening           the hellos before it is open
+    policy            the policy that both ends agree on         ack_sender        which acks leave with which datagram
+    send_window       the window, and loss detection             session_ack       the packets that arrived
+    departing         which packets leave now                    store_ack         the packets on our disk
+    datagram_builder  in which datagrams, with which frames      store_ack_waiter  those not yet on the peer's disk
+    awaiting          what the peer owes, and until when         idle              when it had no packet for too long
+    probing           asking for acks that do not come           pieces            packets longer than a datagram
+    bbr               how much the network takes, and how fast   path_mtu          the largest datagram of the path
+    pacing            how fast packets leave                     timers            every timer, by name
+    path_size         the size of datagrams in force             keep_alive        when a ping keeps the path open
+    rtt               the round trip time                        codec             how frames become bytes
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -92,27 +92,27 @@ class Session:
     """One end of a session.
 
     Args:
-        settings: limits and timeouts; what the peer must know of them goes into our hello.
-        codec: turns what this end says into bytes, and back what the peer says.
+        settings: limits and timeouts; our hello carries those that the peer must know.
+        codec: encodes the frames of this end, and decodes those of the peer.
         session_id: the initiator's choice, the same at both ends.
         connection_id: where this end wants to get its datagrams.
-        introduction: what the owner says to the peer's owner before the session is open.
+        introduction: the owner's bytes for the peer's owner, sent before the session is open.
         peer: the initiator's hello when this end accepts, None when it initiates.
-        overhead_bytes: by how much the channel makes a datagram longer than what the session gives it.
-        traits: of the path to the peer; they say who looks after losses, the order and the network.
+        overhead_bytes: the bytes that the channel adds to each datagram.
+        traits: of the path to the peer: whether it is reliable, and whether the session must control congestion.
         now_ns: the caller's monotonic clock.
         spacing_ns: how long an initiator waits for each answer to its hello, at least.
-        keep_alive_ns: how long an open session sends nothing before it sends a ping; 0 for as long as it likes.
+        keep_alive_ns: how long an open session sends nothing before it sends a ping; 0: it sends none.
 
     Attributes:
-        peer: the peer's hello, but for what its owner reads; None for an initiator that has not been answered.
+        peer: the peer's hello, without its introduction; None for an initiator that has not been answered.
         state: where the session is; see ``states``.
-        mark: a number of the owner's that only grows; it goes out with packets and store acks. The owner keeps it
+        commit_serial: the owner's mark, a number that only grows; packets and store acks carry it. The owner keeps it
             current.
         peer_commit_serial: the greatest mark that came from the peer.
-        policy: what is in force; before the peer has spoken, what this end would like.
+        policy: the policy in force; until the peer has answered, the one that this end proposes.
         ack_sender: the acks that this end owes, and when they are due.
-        idle: how long there has been nothing to do.
+        idle: how long the session has had nothing to do.
         path_size: how large its datagrams are.
     """
 
@@ -189,7 +189,7 @@ class Session:
 
     @property
     def hello(self) -> Hello:
-        """What this end says of itself."""
+        """The hello of this end."""
         return self._opening.hello
 
     @property
@@ -209,7 +209,7 @@ class Session:
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether this end tries to connect, and has done so for a while."""
+        """Whether this end has tried to connect for a while without an answer."""
         return self.state is SessionState.CONNECTING and self._opening.is_unanswered
 
     @property
@@ -233,7 +233,7 @@ class Session:
         return self.window.room if self.state is SessionState.OPEN else 0
 
     def stats(self) -> SessionSnapshot:
-        """What it shows of itself now."""
+        """A snapshot of the session."""
         window, rtt, congestion = self.window, self.rtt, self.window.congestion
         return SessionSnapshot(
             is_answered=self.peer is not None,
@@ -288,7 +288,7 @@ class Session:
         if self.state is SessionState.OPEN:
             self._move(SessionEvent.DRAIN)
             self._timers.start(Timer.DRAIN_LIMIT, now_ns + in_ns(self._settings.drain_timeout_s))
-            # What is missing is not to wait for the receiver's delays.
+            # Missing acks must not wait for the receiver's delays.
             self._probing.ping_due = True
             self._close_if_drained()
         elif self.state in (SessionState.CONNECTING, SessionState.ACCEPTING):
@@ -298,7 +298,7 @@ class Session:
         """Close now and tell the peer, if there is one yet; a second call does nothing."""
         if self.state is SessionState.CLOSED:
             return
-        # Whom our accept has not reached yet, nothing else of ours does: it makes the keys.
+        # The accept makes the keys: until it is sent, the peer can read nothing else from us.
         if self.peer is not None and not self._opening.due and reason not in UNTOLD:
             self._goodbye = reason
         self._move(reason)
@@ -306,19 +306,23 @@ class Session:
         self._events.append(SessionClosed(reason, self.window.unacked))
 
     def take_counter(self, count: int = 1) -> tuple[int, int]:
-        """Whose connection id datagrams have, and the first of so many counters: the owner may have some, too."""
+        """Reserve ``count`` counters; the owner may take some, too.
+
+        Returns:
+            The connection id that datagrams carry, and the first counter.
+        """
         first = self._counter + 1
         self._counter += count
-        # A connect says where the answer is to go.
+        # Only a connect carries our own id: it tells the peer where to send the answer.
         return (self.peer or self.hello).connection_id, first
 
     def introduce(self, introduction: bytes) -> None:
-        """The owner has something else to say to the peer's, if the session is not open yet; see ``Opening``."""
+        """Replace the introduction, as long as the session is not open; see ``Opening``."""
         if self.state in (SessionState.CONNECTING, SessionState.ACCEPTING):
             self._opening.introduce(introduction)
 
     def keep_alive(self, interval_ns: int, now_ns: int) -> None:
-        """From now on send a ping when nothing was sent for so long; 0: send none."""
+        """From now on send a ping when nothing was sent for ``interval_ns``; 0: send none."""
         if interval_ns == self._keep_alive.interval_ns:
             return
         self._keep_alive.interval_ns = interval_ns
@@ -327,7 +331,7 @@ class Session:
             self._timers.start(Timer.KEEP_ALIVE, self._keep_alive.look_again_ns(now_ns))
 
     def hasten(self, wait_ns: int, now_ns: int) -> None:
-        """The peer may be there again: an initiator whose hello was not answered repeats it after that wait at most."""
+        """The peer may be reachable again: an initiator without an answer repeats its hello within ``wait_ns``."""
         if self.state is SessionState.CONNECTING and self._opening.hasten(wait_ns):
             self._timers.start(Timer.CONNECT_RESEND, now_ns + wait_ns)
 
@@ -340,11 +344,11 @@ class Session:
             rtt_ns = max(1, now_ns - peer.sent_at_ns)
             self.rtt.update(rtt_ns)
             self._open(SessionEvent.ACCEPTED, now_ns, rtt_ns)
-            # The acceptor waits for our first datagram, so anything must go, and go again until it is answered.
+            # The acceptor waits for our first datagram, so one must leave, and again until it is answered.
             self._opening.handle_measured(rtt_ns, tells=self.policy.reckons_by_rtt)
             self.ack_sender.session_ack.debt.handle_request()
             self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
-            # It is open here, so that nobody gives it up sooner than any open session.
+            # It is open here, so it is not given up sooner than any open session.
             limit_ns = max(in_ns(self._settings.connect_timeout_s), self._awaiting.timeout_ns)
             self._timers.start(Timer.CONNECT_LIMIT, now_ns + limit_ns)
         elif self.state is SessionState.ACCEPTING:
@@ -370,7 +374,7 @@ class Session:
                 self.close(CloseReason.PROTOCOL_ERROR)
             raise
         if self.state is SessionState.ACCEPTING:
-            # A connect alone opens nothing: it may be a late copy. Whoever sends this has got our accept.
+            # A connect alone opens nothing: it may be a late copy. The sender of this datagram has got our accept.
             self._open(SessionEvent.CONFIRMED, now_ns, self._told_rtt_ns(frames))
         if self._opening.unconfirmed:
             self._confirm()
@@ -404,31 +408,31 @@ class Session:
             self.ack_sender.arm(self._timers)
 
     def withhold(self, number: int) -> None:
-        """A received packet is refused, and its rejection follows: session acks name it until the peer has that."""
+        """A received packet is refused and its rejection follows: until the peer has that, session acks name it."""
         self.ack_sender.session_ack.handle_refused(number)
 
     def handle_unanswered(self, number: int) -> None:
-        """There will be no rejection of a packet that was withheld: acks name it no more."""
+        """No rejection of a withheld packet will follow: acks no longer name it."""
         self.ack_sender.session_ack.handle_unanswered(number)
 
     def handle_moved(self) -> None:
-        """The peer is at another address, and what was proved of the path is proved no more."""
+        """The peer is at another address: what was learned about the path no longer holds."""
         self.path_size.handle_moved()
 
     def handle_rejections_known(self, numbers: Collection[int]) -> None:
-        """The peer has the rejections of these received packets, and no commit will ever hold them: acks may pass."""
+        """The peer has the rejections of these received packets, which no commit will hold: acks may pass them."""
         for number in numbers:
             self.ack_sender.store_ack.handle_not_durable(number)
         self.ack_sender.session_ack.handle_rejections_known(numbers)
 
     def handle_freed(self, numbers: list[int]) -> None:
-        """The owner needs no store acks any more for these packets, sent or not. A session that drains may close."""
+        """The owner no longer needs store acks for these packets, sent or not. A draining session may close."""
         self._awaiting.handle_freed(numbers)
         self.window.handle_freed(numbers)
         self._close_if_drained()
 
     def handle_timer(self, now_ns: int) -> None:
-        """Let every timer that has run out do its work."""
+        """Handle every expired timer."""
         while self.state is not SessionState.CLOSED:
             timer = self._timers.poll_expired(now_ns)
             if timer is None:
@@ -460,7 +464,7 @@ class Session:
         return self._transmit_hello(now_ns)
 
     def poll_run(self, now_ns: int) -> TransmitRun | None:
-        """The next datagrams to send with packets and nothing else; None: ``poll_transmit`` says what.
+        """The next datagrams to send that hold only packets; None: ask ``poll_transmit``.
 
         Packets that are longer than a datagram leave here alone, in pieces; without this call they wait until the
         session ends.
@@ -511,7 +515,7 @@ class Session:
         self.path_size.agree(peer.max_datagram_bytes)
 
     def _told_rtt_ns(self, frames: Sequence[Frame]) -> int:
-        """The round trip that the initiator says it has measured; no opening takes longer. 0 when it says nothing."""
+        """The round trip that the initiator reports, capped by the connect timeout; 0 when it reports none."""
         told_ns = next((frame.rtt_ns for frame in frames if isinstance(frame, RoundTripFrame)), 0)
         return min(told_ns, in_ns(self._settings.connect_timeout_s))
 
@@ -574,7 +578,7 @@ class Session:
         except ProtocolError:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
-        window.peer_window = max(1, frame.window)  # one of 0 would never open again
+        window.peer_window = max(1, frame.window)  # a window of 0 would never open again
         if acked:
             self._probing.handle_progress()
             self._timers.stop(Timer.PROBE)
@@ -584,7 +588,7 @@ class Session:
         if acked or not self._timers.runs(Timer.PROBE):
             self._awaiting.arm_probe(now_ns)
         if acked and window.in_flight and not self._probing.last_asked and self._departing.is_stuck:
-            # A window that has become smaller is closed by what the peer need not acknowledge yet.
+            # The window has shrunk, and packets that the peer need not acknowledge yet fill it.
             self._probing.ping_due = True
         if acked and not window.awaits_ack:
             self._awaiting.handle_all_acked(now_ns)
@@ -600,7 +604,7 @@ class Session:
         self._events.append(PacketsStored(self._awaiting.handle_store_ack(frame.cumulative, frame.ranges, now_ns)))
 
     def _on_round_trip(self, _frame: RoundTripFrame, _counter: int, _now_ns: int) -> None:
-        """It counts when the session opens, and never again."""
+        """Ignored: the reported round trip counts only when the session opens."""
 
     def _on_ping(self, _frame: PingFrame, _counter: int, _now_ns: int) -> None:
         self.ack_sender.session_ack.debt.handle_request()
@@ -609,7 +613,7 @@ class Session:
 
     def _on_close(self, frame: CloseFrame, _counter: int, _now_ns: int) -> None:
         self.close(AS_HEARD[frame.reason])
-        # Whoever said goodbye needs no answer.
+        # A peer that has said goodbye needs no answer.
         self._goodbye = None
 
     def _detect_losses(self, now_ns: int, acked: Sequence[SessionPacket] = ()) -> None:
@@ -626,7 +630,7 @@ class Session:
         if self.state is SessionState.CONNECTING:
             self._opening.repeat()
         else:
-            # What is in flight is asked for already.
+            # Packets in flight already ask for an ack.
             self._probing.ping_due = not self.window.in_flight
             self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
 

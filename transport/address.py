@@ -76,7 +76,7 @@ class Address:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it stands for all addresses of a machine, so that nobody can call it: 0.0.0.0 or ::."""
+        """Whether it stands for all addresses of a machine, so that no peer can call it: 0.0.0.0 or ::."""
         return self.host in ("0.0.0.0", "::")  # noqa: S104 - nothing is bound here
 
     @property

@@ -2,11 +2,11 @@
 
 Datagrams of equal size to one address leave in one ``sendmsg`` with UDP_SEGMENT; one ``recvmsg`` with UDP_GRO brings
 datagrams that came together from one (udp(7)). The bytes on the network are the same as without. Nothing is queued
-here: when the system takes no more, the sender waits for a moment, and the next one behind it; a datagram that finds no
-room then is lost.
+here: when the system takes no more datagrams, the sender waits for a moment, and the next one behind it; a datagram
+that finds no room then is lost.
 
-A socket that is bound to all addresses says where each datagram arrived, and sends from a given address (``called``).
-Where a system offers that and no batches, this class serves such a socket as well, with runs of one.
+A socket that is bound to all addresses reports where each datagram arrived, and sends from a given address
+(``called``). Where a system offers that and no batches, this class serves such a socket as well, with runs of one.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ Arrived = Callable[[list[bytes], SocketAddress, bytes], None]
 SOL_UDP = 17
 """The level of the two options, from Linux's ``udp.h``; the ``socket`` module has no names for these three."""
 UDP_SEGMENT = 103
-"""Linux's ``udp.h``, since 4.18: the size of each datagram but the last in what ``sendmsg`` is given."""
+"""Linux's ``udp.h``, since 4.18: the size of each datagram but the last in the data for ``sendmsg``."""
 UDP_GRO = 104
 """Linux's ``udp.h``, since 5.0: ``recvmsg`` may bring several datagrams, and says the size of each but the last."""
 SEGMENTS_MAX = 64
@@ -41,10 +41,10 @@ RUN_BYTES_MAX = 65_000
 RECEIVE_BYTES = 64 * 1024
 """Room for any run, and for any datagram."""
 ROOM_SECONDS = 0.05
-"""How long a sender waits for a system that takes no more.
+"""How long a sender waits while the system takes no more datagrams.
 
-A link of 100 Mbit/s sends Linux's buffer of a socket in less; one of 200 kbit/s needs seven seconds, and nothing else
-of the node goes on meanwhile.
+A link of 100 Mbit/s sends Linux's buffer of a socket in less. One of 200 kbit/s needs seven seconds, in which the rest
+of the node would stand still.
 """
 READS_MAX = 64
 """Calls to receive in a round of the loop. Where nothing gathers datagrams into runs, as in a tunnel, each brings one,
@@ -52,9 +52,9 @@ and a round of the node costs as much as several of them."""
 BURST_MAX = 512
 """Datagrams that are enough for a round: as many as are handed to the node at once."""
 
-_SIZE = struct.Struct("@H")  # what UDP_SEGMENT takes
-_GRO_SIZE = struct.Struct("@i")  # what UDP_GRO gives
-_GRO_BYTES = socket.CMSG_SPACE(_GRO_SIZE.size) if sys.platform != "win32" else 0  # what Windows does not have
+_SIZE = struct.Struct("@H")  # the value of UDP_SEGMENT
+_GRO_SIZE = struct.Struct("@i")  # the value of UDP_GRO
+_GRO_BYTES = socket.CMSG_SPACE(_GRO_SIZE.size) if sys.platform != "win32" else 0  # not on Windows
 _CUT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)  # as a number: a flag of Python's is added up for each call
 _TOO_LONG = (errno.EINVAL, errno.EMSGSIZE)
 """A datagram of a run is longer than the path carries in one piece. Alone the system sends it in fragments, if it

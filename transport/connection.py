@@ -1,4 +1,4 @@
-"""One connection of the TCP endpoint: what is to be written, bounded, and written as the peer takes it."""
+"""One connection of the TCP endpoint: a bounded backlog of datagrams, written as the peer takes them."""
 
 import asyncio
 import contextlib
@@ -20,19 +20,19 @@ KEEPALIVE_IDLE_SECONDS = 60
 
 
 class Connection:
-    """One connection, from the wish to have it to its end. Writes; the reading is the endpoint's.
+    """One connection, from before it is open to its end. It writes; the endpoint reads.
 
     Args:
         address: of the peer.
         framer: for its byte streams, both ways.
-        host: what counts as the peer's host, if the connection was accepted.
+        host: the key of the peer's host, if the connection was accepted.
 
     Attributes:
-        deadline: when it ends unless someone vouches for it, or it is not to be ended.
+        deadline: the timer that ends it unless a session vouches for it; None once one has.
         framer: see above.
-        opened: done when it is open, or failed to be.
+        opened: done when it is open, or could not be opened.
         task: opens and reads it.
-        writer: what it is written to, as long as it is open.
+        writer: its stream, as long as it is open.
     """
 
     __slots__ = (
@@ -68,7 +68,7 @@ class Connection:
     def attach(self, writer: asyncio.StreamWriter) -> None:
         """Start writing."""
         transport = writer.transport
-        # No write-behind in the transport: it is this class that counts what is not sent.
+        # No buffering in the transport: this class counts the datagrams that are not sent.
         transport.set_write_buffer_limits(high=0)
         _set_options(transport.get_extra_info("socket"))
         self.writer = writer
@@ -111,7 +111,7 @@ class Connection:
                 self._flusher = asyncio.create_task(self._flush_slowly(self.writer, written_bytes))
 
     async def _flush_slowly(self, writer: asyncio.StreamWriter, written_bytes: int) -> None:
-        """Write what has gathered, each time the transport is empty."""
+        """Write the gathered datagrams, each time the transport is empty."""
         with contextlib.suppress(OSError):  # the reader sees the end of the connection too
             await writer.drain()
             self._unsent_bytes -= written_bytes
@@ -129,7 +129,7 @@ class Connection:
 
 
 def _set_options(sock: TransportSocket) -> None:
-    """No waiting for more to send, and no waiting for a host that is gone; best effort where the system differs."""
+    """Send at once, and notice soon that a host is gone; best effort where the system differs."""
     options = [
         (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
         (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", USER_TIMEOUT_MS),

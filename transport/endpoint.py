@@ -59,7 +59,7 @@ class Endpoint(Protocol):
         """There is a session with the peer at that address: its connection may stay."""
 
     def release(self, address: str) -> None:
-        """There is none any more: its connection may go."""
+        """The session with the peer at that address is gone: its connection may end."""
 
     async def close(self) -> None:
         """Free the address, and wake a caller that waits in :meth:`receive`. Closing twice is allowed."""

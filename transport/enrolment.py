@@ -12,11 +12,11 @@ of the step. ``who`` is a count, then a name and addresses, each after its lengt
 A stranger gets no answer: the macs of steps 1 to 3 are keyed by the code, and those of the answers cover the mac of the
 hello that they answer. Nothing is kept, and no shared secret computed, before a cookie has shown that the client
 receives at its address (``cookies``). An HMAC (RFC 2104), keyed by the code, over the handshake's hash (Noise, revision
-34, section 11.2) and the prover's own static key proves that nobody stands between the two. Wrong codes use up nothing.
+34, section 11.2) and the prover's own static key proves that no third party is in between. Wrong codes use up nothing.
 No answer is longer than what it answers, and each datagram has one at most.
 
     client  CALLING --answer--> PROVING --welcome--> ENROLLED
-            CALLING, PROVING --30 s, or what its host says--> FAILED; until then it repeats what it said last,
+            CALLING, PROVING --30 s, or its host's limit--> FAILED; until then it repeats its last datagram,
             twice a second
     server  (nothing) --hello with a good cookie--> ASKED --proof--> PROVED --confirmed by its host--> WELCOMED
             ASKED --the invitation ends, or 16 newer ones--> (nothing); hellos and proofs that come again get the same
@@ -196,7 +196,7 @@ class EnrolmentServer:
         self._invitations[invitation] = _MacKeys.of(invitation.secret)
 
     def withdraw(self, invitation: Invitation) -> None:
-        """Let nobody use it any more; does nothing when it has been used or has expired."""
+        """End the invitation; does nothing when it has been used or has expired."""
         self._close(invitation)
 
     def open_invitations(self, now_ns: int) -> list[Invitation]:
@@ -211,7 +211,7 @@ class EnrolmentServer:
 
         Args:
             datagram: all of it; an ENROL by its header.
-            header: what ``read_header`` has read.
+            header: the result of ``read_header``.
             sender: the address that it came from.
             now_ns: the monotonic clock.
 
@@ -355,7 +355,7 @@ class EnrolmentClient:
     Args:
         secret: of the code, as ``decode_code`` has read it.
         key: this node's private key, 32 bytes: the one that it calls others with.
-        name: what this node calls itself.
+        name: the name of this node.
         addresses: where it can be reached; none, when it only calls.
         scheme: of the address that is called: ``udp``, ``tcp`` or ``memory``.
         entropy: gives random bytes for ephemeral keys and the connection id.
@@ -453,7 +453,7 @@ class EnrolmentClient:
 
         Args:
             datagram: all of it; an ENROL by its header.
-            header: what ``read_header`` has read.
+            header: the result of ``read_header``.
             now_ns: the monotonic clock.
 
         Raises:

@@ -13,7 +13,7 @@ from triack.base.reasons import DropReason
 __all__ = ["FRAME_BYTES_MAX", "Framer", "LengthFramer", "frame"]
 
 FRAME_BYTES_MAX = 65_536 + 1_024
-"""64 KiB of payload, and the headers of every layer: nobody can announce more, and make us wait for it."""
+"""64 KiB of payload, and the headers of every layer: a peer that announces more is cut off."""
 
 _LENGTH = Struct("!I")
 _LENGTH_BYTES = _LENGTH.size
@@ -41,7 +41,7 @@ class Framer(Protocol):
         """For a connection that begins."""
 
     def frame(self, datagrams: Iterable[bytes]) -> bytes:
-        """Return all datagrams as they stand in the stream, ready for one write."""
+        """Return all datagrams as framed in the stream, ready for one write."""
 
     @property
     def is_partial(self) -> bool:

@@ -1,6 +1,6 @@
 """How many handshakes a node takes on: all, as long as few come; under load a share for each host.
 
-A stranger who knows a node's public key can make it compute shared secrets. Below ``CONNECTS_PER_SECOND`` that costs
+A stranger that knows a node's public key can make it compute shared secrets. Below ``CONNECTS_PER_SECOND`` that costs
 little, and no proof is asked for. Above it, a connect must prove that its sender receives at its address
 (``cookies``), and then each host has its own share, in a table whose size never changes: hosts that fall on the same
 place share one.
@@ -35,7 +35,7 @@ class Admission:
     """Counts connects. A count is the moment at which it is back at zero (ITU-T I.371, virtual scheduling).
 
     Args:
-        secret: random, so that nobody can know which hosts fall on the same place.
+        secret: random, so that no attacker can know which hosts fall on the same place.
     """
 
     __slots__ = ("_all_ns", "_hosts_ns", "_secret")

@@ -16,7 +16,7 @@ from triack.transport.cookies import Entropy
 __all__ = ["LIFE_NS", "SECRET_BYTES", "Invitation", "decode_code"]
 
 SECRET_BYTES = 16
-"""128 bits: nobody guesses it, even with a recorded enrolment and unlimited time."""
+"""128 bits: infeasible to guess, even with a recorded enrolment and unlimited time."""
 LIFE_NS = 3_600 * SECOND
 """Long enough to walk over to the other machine, short enough that a forgotten code opens nothing tomorrow."""
 _CHECKSUM_BYTES = 4

@@ -13,7 +13,7 @@ from triack.transport.turns import Burst
 __all__ = ["DEFAULT_NETWORK", "Filter", "MemoryEndpoint", "MemoryNetwork"]
 
 MAX_DATAGRAM_BYTES = 65_536
-"""As much as sockets carry, so that nothing works in memory only."""
+"""As much as sockets carry, so that nothing works only in memory."""
 
 Filter = Callable[[bytes, str, str], Iterable[bytes]]
 """Given a datagram, its sender's address and its receiver's, returns what arrives: nothing, itself, it twice, ..."""
@@ -23,10 +23,10 @@ class MemoryNetwork:
     """Named endpoints that reach each other, and a hook to disturb the path between them.
 
     Args:
-        filter: called for every datagram on its way; without one everything arrives.
+        filter: called for every datagram in flight; without one everything arrives.
     """
 
-    def __init__(self, filter: Filter | None = None) -> None:  # noqa: A002 - what it is
+    def __init__(self, filter: Filter | None = None) -> None:  # noqa: A002 - the plain name
         self.filter = filter
         self._endpoints: dict[str, MemoryEndpoint] = {}
         self._unnamed = count(1)
@@ -91,7 +91,7 @@ class MemoryEndpoint:
         """There is a session with the peer at that address, which has nothing here that could be kept."""
 
     def release(self, address: str) -> None:
-        """There is none any more."""
+        """The session with the peer at that address is gone."""
 
     async def receive(self) -> Burst:
         """Wait for datagrams and return the burst that is there.

@@ -1,7 +1,7 @@
 """Noise handshakes, as the Noise Protocol Framework has them, revision 34 (noiseprotocol.org): IK, IKpsk2 and XX.
 
 A handshake is two or three messages. Each side writes and reads them in turn, and has afterwards the same hash of all
-messages and two keys, one for each direction, that nobody else can know.
+messages and two keys, one for each direction, that no third party can know.
 
 Pure: the ephemeral keys are arguments. An unreadable message changes nothing, and raises a ``ProtocolError`` for each
 cause: a tag, a point of low order (the shared secret would be zero, RFC 7748 section 6.1), or a static key that the
@@ -59,7 +59,7 @@ class Suite(NamedTuple):
     """A cipher and a hash; the curve is X25519 always. Both hashes have 32 bytes.
 
     Attributes:
-        name: as it stands in a protocol's name.
+        name: as in a protocol's name.
         aead: makes a cipher of a key.
         hash: its name in ``hashlib``.
         nonce: makes the cipher's nonce of a number (section 12: the two disagree about its byte order).

@@ -1,7 +1,7 @@
-"""Datagrams that an endpoint has received and nobody has taken yet: bounded in number and bytes, shared by sources.
+"""Received datagrams that the node has not taken yet: bounded in number and bytes, shared by sources.
 
-``Inbox.source_of``, which its owner sets, says whose a datagram is: an address may be anybody's. When there is no room
-for another datagram, the source with most of them loses one.
+``Inbox.source_of``, which its owner sets, finds the source of a datagram, as anyone may send from an address. When
+there is no room for another datagram, the source with most of them loses one.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ STREAM_BYTES_MAX = 4 * 1024 * 1024
 Trouble = Callable[[str, str], None]
 """Takes an address that cannot be reached for now, and why."""
 SourceOf = Callable[[bytes], Hashable]
-"""Returns whose a datagram is, as far as that is visible; None is nobody's."""
+"""Returns the source of a datagram, as far as that is visible; None: unknown."""
 
 
 def tell_nobody(_address: str, _cause: str) -> None:
@@ -50,7 +50,7 @@ class Inbox:
     A datagram transport offers and lets the excess be dropped; a TCP connection offers and then waits for room.
 
     Attributes:
-        source_of: whose a datagram is.
+        source_of: finds the source of a datagram.
     """
 
     __slots__ = ("_address", "_arrived", "_closed", "_drops", "_room", "_turns", "source_of")

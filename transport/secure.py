@@ -15,12 +15,11 @@ knows our public key, under load the mac that proves its address; only then is a
 ``answer`` may ask for the second mac at any time. A connect is never shorter than its answer, and it has one answer at
 most.
 
-    who dials    CALLING --accept opened--> CALLED --data sealed--> TALKING
-                 a later accept takes the place of an earlier one until data is sealed; none does afterwards
-    who answers  ASKED --accept sealed--> TALKING
+    initiator    CALLING --accept opened--> CALLED --data sealed--> TALKING
+                 a later accept replaces an earlier one until data is sealed; none does afterwards
+    responder    ASKED --accept sealed--> TALKING
 
-Of a channel that rests only the keys are kept, and in a child that the process forks no channel can be used:
-``warm_channels``.
+An idle channel keeps only its keys, and in a child that the process forks no channel can be used: ``warm_channels``.
 
 Pure, but for ``entropy``: the clock is an argument.
 """
@@ -129,10 +128,10 @@ class SecureChannels:
         self.use_keys(keys)
 
     def use_keys(self, keys: Iterable[bytes]) -> None:
-        """Have these private keys from now on; conversations that have begun keep what they agreed on.
+        """Use these private keys from now on; conversations that have begun keep theirs.
 
         Raises:
-            UsageError: there is none.
+            UsageError: the list is empty.
         """
         pairs = [KeyPair.of(key) for key in keys]
         if not pairs:
@@ -165,7 +164,7 @@ class SecureChannels:
         return _Caller(self._suite, self._entropy, self._warm, scheme, known, choices)
 
     def _can_call(self, key: bytes) -> bool:
-        """Whether a key is somebody else's, and a point that secrets can be shared with."""
+        """Whether a key is another node's, and a point that secrets can be shared with."""
         own = next(iter(self._own.values()))
         try:
             own.pair.exchange(key)
@@ -259,7 +258,7 @@ class _Secured:
         return OVERHEAD_BYTES
 
     def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
-        """Return whole datagrams of data. Raises UsageError when there are no keys yet, or none any more."""
+        """Return whole datagrams of data. Raises UsageError when there are no keys yet, or no longer any."""
         if self._sealing is None or not (self._is_warm or self._warm_up()):
             raise self._refuse(_DATA.name, "the handshake is not over")
         return self._sealing.seal(_DATA, connection_id, counter, payloads, now_ns)

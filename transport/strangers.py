@@ -1,4 +1,4 @@
-"""Accepted connections that nobody has vouched for: limited for one host and in all, and the newest stay.
+"""Accepted connections that no session has vouched for: limited for one host and in all, and the newest stay.
 
 A stranger keeps a place only until others need it: a new connection is always accepted, and stays until as many newer
 ones have come as there are places. If a host's share is full, its own oldest goes; if all places are full, the oldest

@@ -1,14 +1,14 @@
-"""The TCP endpoint: datagrams as frames over asyncio streams, inside TLS if it is told to.
+"""The TCP endpoint: datagrams as frames over asyncio streams, with or without TLS.
 
 A connection is opened by the first datagram to an address and carries both directions; an accepted one is known by
-the ephemeral address of its peer. When it ends, for whatever reason, the receiver is told once that the path is gone,
-after all that came over it; the next datagram to a listening address opens a new connection.
+the ephemeral address of its peer. When a connection ends, for whatever reason, the receiver is notified once that the
+path is gone, after all datagrams that came over it. The next datagram to a listening address opens a new connection.
 
-Each has to be vouched for in time. One that was opened here may lead nowhere although the system takes what is written
-to it, as a forwarder between the two does that has lost its other side: a new one may arrive.
+A session must vouch for each connection in time. A connection that was opened here may lead nowhere although the system
+accepts writes, for example when a forwarder in between has lost its other side: a new one may arrive.
 
-Nothing grows without bound: what cannot be written is kept up to a cap, a full inbox stops the reading, and whoever was
-let in and is not vouched for goes when others need the place (``strangers.py``).
+Nothing grows without bound: unwritten datagrams are kept up to a cap, a full inbox stops the reading, and an accepted
+connection without a session ends when others need its place (``strangers.py``).
 """
 
 import asyncio
@@ -34,35 +34,35 @@ __all__ = ["TcpEndpoint", "Tls"]
 READ_BYTES = 256 * 1024
 """Read at once: four of the largest datagrams."""
 BUFFER_BYTES = 64 * 1024
-"""Read ahead, or twice that, of a connection whose datagrams nobody takes: there may be hundreds of them."""
+"""Read ahead (at most twice this) of a connection whose datagrams are not taken: there may be hundreds of them."""
 CONNECT_TIMEOUT_SECONDS = 10.0
-"""As long as a session has for its connection (``SessionSettings.connect_timeout_s``): later nobody wants it."""
+"""As long as a session has for its connection (``SessionSettings.connect_timeout_s``): later it is useless."""
 VOUCH_TIMEOUT_SECONDS = 10.0
 """A connection without a session by then leads nowhere, or takes a place from others."""
 FRAME_TIMEOUT_SECONDS = 30.0
-"""So does one that leaves a datagram unfinished; it gets as long as the system has for what is sent."""
+"""So does one that leaves a datagram unfinished; it gets as long as the system allows for unacknowledged data."""
 NEXT_ADDRESS_SECONDS = 0.25
-"""A host with several addresses is tried at the next one after so long (RFC 8305, section 5)."""
+"""The wait before the next address of a host with several is tried (RFC 8305, section 5)."""
 ACCEPT_PAUSE_SECONDS = 0.05
-"""When the system has no file descriptor left, one has to come free first."""
+"""The pause when the system has no file descriptor left: one must come free first."""
 CLOSE_TIMEOUT_SECONDS = 1.0
-"""Written bytes get this long to leave; they would come again in another session."""
+"""Written bytes get this long to leave; another session would resend them."""
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-"""There is no file descriptor, or no memory, for one connection more."""
+"""No file descriptor, or no memory, is left for another connection."""
 
 
 class Tls:
     """The TLS around connections.
 
-    A program may put another context in the place of one while its node runs: connections that begin later take it.
+    A program may replace a context while its node runs: connections that begin later use the new one.
 
     Attributes:
-        server: for those that are accepted; None accepts them without.
-        client: for those that are opened; None opens them without.
+        server: for accepted connections; None: without TLS.
+        client: for opened connections; None: without TLS.
 
     Raises:
-        UsageError: that is no context, or one for the other end.
+        UsageError: the value is no context, or one for the other end.
     """
 
     server: ssl.SSLContext | None
@@ -112,14 +112,14 @@ class TcpEndpoint:
 
         Args:
             listen: the address; None for an endpoint that only connects.
-            loopback_only: whether what would go beyond this machine is dropped, as ``not-loopback``.
-            tls: what connections are wrapped in.
-            framer: how datagrams stand in the byte streams of a connection; each connection has one of its own.
+            loopback_only: whether datagrams to other machines are dropped, as ``not-loopback``.
+            tls: the TLS around connections.
+            framer: frames datagrams in the byte streams; each connection has one of its own.
 
         Raises:
             TransportError: with the address and the cause.
         """
-        if listen is None:  # nobody can connect to it
+        if listen is None:  # no peer can connect to it
             return cls(str(Address("tcp", "127.0.0.1", 0)), loopback_only=loopback_only, tls=tls, framer=framer)
         try:
             sock = bound(socket.SOCK_STREAM, await resolve_listening(listen))
@@ -127,7 +127,7 @@ class TcpEndpoint:
             raise cannot("listen on", listen, error) from error
         try:
             sock.listen(STRANGERS_MAX)
-        except OSError as error:  # another one listens that has the address, too
+        except OSError as error:  # another socket with this address listens already
             sock.close()
             raise cannot("listen on", listen, error) from error
         address = Address("tcp", listen.host, sock.getsockname()[1])
@@ -139,7 +139,7 @@ class TcpEndpoint:
     # ---- sending
 
     async def send(self, datagrams: list[bytes], to: str) -> None:
-        """Write the datagrams to the connection to ``to``, which is opened if need be; never waits for it.
+        """Write the datagrams to the connection to ``to``, which is opened if necessary; never waits for it.
 
         Raises:
             AddressError: ``to`` is not the address of a TCP endpoint.
@@ -179,12 +179,12 @@ class TcpEndpoint:
                     ssl=self._tls.client,
                     **_haste(address),
                 )
-        except OSError as error:  # TimeoutError and the errors of TLS are such
+        except OSError as error:  # also TimeoutError and the errors of TLS
             self.on_trouble(connection.address, _why_unreachable(address, error))
             self._forget(connection, DropReason.CONNECT_FAILED)
             return
         if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
-            # A port that nobody listens on may be chosen as our own, and TCP then connects to itself (RFC 9293, 3.5).
+            # The system may choose the unused port as our own, and TCP then connects to itself (RFC 9293, 3.5).
             writer.transport.abort()
             self._forget(connection, DropReason.CONNECT_FAILED)
             return
@@ -192,7 +192,7 @@ class TcpEndpoint:
         self._doubt(connection)
         await self._read(connection, reader)
 
-    # ---- who is vouched for
+    # ---- accepting and vouching
 
     async def _accept_all(self, listening: socket.socket) -> None:
         while True:
@@ -204,7 +204,7 @@ class TcpEndpoint:
                 await asyncio.sleep(ACCEPT_PAUSE_SECONDS)
                 continue
             self._accept(sock, peer)
-            await asyncio.sleep(0)  # others have their turn, however many knock
+            await asyncio.sleep(0)  # other tasks have their turn, however many connections come
 
     def _accept(self, sock: socket.socket, peer: SocketAddress) -> None:
         address = address_of("tcp", peer)
@@ -229,7 +229,7 @@ class TcpEndpoint:
         await self._read(connection, reader)
 
     def _doubt(self, connection: Connection) -> None:
-        """From now on someone has to vouch for it in time."""
+        """From now on a session must vouch for the connection in time."""
         if connection.host is not None:
             self._end_stranger(self._strangers.admit(connection, connection.host), DropReason.TOO_MANY_CONNECTIONS)
         connection.deadline = asyncio.get_running_loop().call_later(
@@ -250,7 +250,7 @@ class TcpEndpoint:
             self._strangers.forget(connection)
 
     def release(self, address: str) -> None:
-        """There is no session with it any more: unless there is another one soon, its connection ends."""
+        """The session with that peer is gone: unless another one begins soon, its connection ends."""
         connection = self._connections.get(address)
         if connection is not None and connection.opened.done() and connection.deadline is None:
             self._doubt(connection)
@@ -258,7 +258,7 @@ class TcpEndpoint:
     # ---- receiving
 
     async def receive(self) -> Burst:
-        """Wait for datagrams or the end of a path, and return all that is there.
+        """Wait for datagrams or the end of a path, and return them.
 
         Raises:
             TransportError: the endpoint is closed.
@@ -303,14 +303,14 @@ class TcpEndpoint:
         self._strangers.forget(connection)
         if connection.unsent_count:
             self.drops[reason] += connection.unsent_count
-        connection.task = None  # it is what ends here
+        connection.task = None  # this task is ending
         connection.abort()
         if not connection.opened.done():
             connection.opened.set_result(None)
         self.inbox.path_gone(connection.address)
 
     async def close(self) -> None:
-        """Stop listening, give what was sent a moment to leave, and close every connection.
+        """Stop listening, give written bytes a moment to leave, and close every connection.
 
         A caller that waits in :meth:`receive` gets its error.
         """
@@ -336,7 +336,7 @@ async def _accepted(listening: socket.socket) -> tuple[socket.socket, SocketAddr
     """The next connection. A cancelled call has taken none, which ``loop.sock_accept`` does not promise.
 
     Raises:
-        OSError: there can be none now.
+        OSError: the system cannot accept one now.
     """
     loop = asyncio.get_running_loop()
     while True:
@@ -347,7 +347,7 @@ async def _accepted(listening: socket.socket) -> tuple[socket.socket, SocketAddr
         ready = asyncio.Event()
         try:
             loop.add_reader(listening, ready.set)
-        except NotImplementedError:  # of Windows
+        except NotImplementedError:  # on Windows
             return await loop.sock_accept(listening)
         try:
             await ready.wait()
@@ -356,10 +356,10 @@ async def _accepted(listening: socket.socket) -> tuple[socket.socket, SocketAddr
 
 
 def _haste(to: Address) -> dict[str, float]:
-    """How a name with several addresses is reached soon; where that is not possible, they are tried one by one.
+    """The option that tries the addresses of a name in parallel; without it they are tried one by one.
 
-    Loops that are not asyncio's, as uvloop's, do not know it, and with tasks that begin at once, which a task factory
-    may make, it never ends (CPython issue 124309).
+    Loops that are not asyncio's, such as uvloop's, do not have it, and with tasks that begin at once, which a task
+    factory may make, it never returns (CPython issue 124309).
     """
     loop = asyncio.get_running_loop()
     is_possible = isinstance(loop, asyncio.BaseEventLoop) and loop.get_task_factory() is None

@@ -1,4 +1,4 @@
-"""Whose datagrams are taken next, when many wait: each source has its turn of processor time.
+"""Which source's datagrams are taken next, when many wait: each source has its turn of processor time.
 
 Promise: while others wait, a source that has had ``AHEAD_NS`` more of the processor than the one with least is not
 served; and each burst has only one turn of a source. So a source whose datagrams cost much, or come without end, waits
@@ -29,7 +29,7 @@ TURN_DATAGRAMS = 64
 TURN_BYTES = 128 * 1024
 """The same in bytes: a few of the largest datagrams, so that large ones are not handed out one by one."""
 AHEAD_NS = 1 * MS
-"""By how much a source may be ahead of the one with least: about what a turn of small datagrams costs."""
+"""By how much a source may be ahead of the one with least: about the cost of a turn of small datagrams."""
 IDLE_NS = MS // 5
 """A round of the event loop that takes no longer had nothing else to do."""
 LATELY_NS = 100 * MS
@@ -157,8 +157,7 @@ class Turns:
                 break
             self._take_turn(burst, source, its, most, most_bytes)
             its.served_ns = now_ns
-        # The source with least gets the room that is left: many cheap datagrams may cost no more than few expensive
-        # ones.
+        # The source with least gets the remaining room: many cheap datagrams may cost as little as few expensive ones.
         for source, its in list(waiting.items()):
             if its.spent_ns == floor_ns and len(burst) < BURST_MAX and burst.size_bytes < BURST_BYTES_MAX:
                 self._take_turn(burst, source, its, BURST_MAX - len(burst), BURST_BYTES_MAX - burst.size_bytes)

@@ -1,7 +1,7 @@
 """The UDP endpoint: in batches where the system has them (``batched.py``), else on asyncio-dgram (``portable.py``).
 
 Datagrams to a numeric address leave at once. Those to a host name wait, bounded, for a lookup in the background,
-so that a slow resolver stops nobody (``routes.py``).
+so that a slow resolver delays no other peer (``routes.py``).
 
 A node that listens at all addresses answers from the one that was called (``called.py``).
 
@@ -105,7 +105,7 @@ class UdpEndpoint:
         Raises:
             TransportError: with the address and the cause.
         """
-        if listen is None:  # nobody can call it
+        if listen is None:  # no peer can call it
             return cls(str(Address("udp", "127.0.0.1", 0)), loopback_only=loopback_only)
         try:
             sock = _bound(await resolve_listening(listen))
@@ -119,7 +119,7 @@ class UdpEndpoint:
         if offers_batches(sock):
             self._is_batched = True
             return BatchedSocket(sock, self.drops, self._handle_arrived)
-        if tells_called:  # which asyncio passes on to nobody
+        if tells_called:  # asyncio does not pass that on
             return BatchedSocket(sock, self.drops, self._handle_arrived, batches=False)
         return await PortableSocket.open(sock, self.drops, self._handle_arrived)
 
@@ -203,7 +203,7 @@ class UdpEndpoint:
         """There is a session with the peer at that address, which has nothing here that could be kept."""
 
     def release(self, address: str) -> None:
-        """There is none any more."""
+        """The session with the peer at that address is gone."""
 
     # ---- receiving
 

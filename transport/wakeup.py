@@ -1,7 +1,7 @@
 """An event that one task waits for, and all others set.
 
-It is ``asyncio.Event`` for a single waiter, without that one's list of waiters: a message that is alone on its way
-makes every task of a node wait for something, and go on, once or twice.
+It is ``asyncio.Event`` for a single waiter, without a list of waiters: a single message in flight makes every task of
+a node wait and go on once or twice.
 """
 
 import asyncio

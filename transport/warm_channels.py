@@ -54,7 +54,7 @@ class WarmChannels:
         return True
 
     def end(self) -> None:
-        """No channel may make ciphers any more: the keys are another process's."""
+        """From now on no channel may make ciphers: the keys are another process's."""
         self.has_ended = True
         while self._warm:
             self._cool_oldest()

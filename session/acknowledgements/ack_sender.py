@@ -46,7 +46,7 @@ class AckSender:
         self.store_ack = StoreAck(terms_of(policy.store_ack, policy.window))
 
     def agree(self, policy: Policy, rtt_ns: int) -> None:
-        """This is in force from now on."""
+        """Put this policy in force."""
         self.session_ack.debt.terms = terms_of(policy.session_ack, policy.window, rtt_ns)
         self.store_ack.debt.terms = terms_of(policy.store_ack, policy.window, rtt_ns)
 
@@ -66,18 +66,18 @@ class AckSender:
         return self.session_ack.received
 
     def handle_packet(self, frame: PacketFrame, counter: int, now_ns: int) -> PacketArrived | PacketDropped:
-        """Count a packet that the datagram with that counter brought. Returns what to tell of it."""
+        """Count a packet that datagram ``counter`` brought. Returns the event for the owner."""
         acks, stores = self.session_ack, self.store_ack
         if not acks.in_reach(frame.number):
             return PacketDropped(DropReason.BEYOND_WINDOW)
         size_bytes = len(frame.content)
         if self._pieces:
             self._pieces.forget(frame.number)
-        # What is not durable has no store ack for which the session ack could wait.
+        # A packet that is not durable gets no store ack for which the session ack could wait.
         ask = Ask.AT_ONCE if frame.ask and frame.delivery not in DURABLE else frame.ask
         fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, asks=ask, now_ns=now_ns)
         if not fresh:
-            # It came again, so that the last store ack may have been lost.
+            # A duplicate: the last store ack may have been lost.
             stores.handle_request()
         elif frame.delivery in DURABLE:
             stores.handle_packet(frame.number, size_bytes, asks=bool(frame.ask))
@@ -106,7 +106,7 @@ class AckSender:
             ProtocolError: ``beyond-window``: no correct sender sends that number now; ``bad-frame``: see ``Pieces``.
         """
         if piece.number in self.received:
-            # It came again, so that its acks may have been lost.
+            # A duplicate: its acks may have been lost.
             self.session_ack.debt.handle_request()
             self.store_ack.handle_request()
             return None
@@ -117,7 +117,7 @@ class AckSender:
         return self._pieces.handle_piece(piece)
 
     def handle_stored(self, numbers: list[int], now_ns: int) -> None:
-        """The commit that holds these packets has returned. A session ack that may wait for it waits no more."""
+        """The commit that holds these packets has returned. A session ack that waited for it is due."""
         self.store_ack.handle_stored(numbers, now_ns)
         if self.store_ack.debt.due:
             self.session_ack.debt.handle_company()
@@ -128,7 +128,7 @@ class AckSender:
         return codec.decode_run(payloads[: acks.reach], acks.received.highest + 1)
 
     def arm(self, timers: Timers) -> None:
-        """Set the timers of what is owed and not due."""
+        """Set the timers of acks that are owed and not yet due."""
         for timer, debt in ((Timer.ACK_DELAY, self.session_ack.debt), (Timer.STORE_ACK_DELAY, self.store_ack.debt)):
             deadline_ns = debt.deadline_ns
             if deadline_ns is None:
@@ -137,7 +137,7 @@ class AckSender:
                 timers.start(timer, deadline_ns)
 
     def handle_timer(self, now_ns: int) -> None:
-        """What is owed may have waited long enough."""
+        """Acks that are owed may have become due."""
         self.session_ack.debt.handle_timer(now_ns)
         self.store_ack.debt.handle_timer(now_ns)
 
@@ -169,7 +169,7 @@ class AckSender:
         return StoreAckFrame.of(self.store_ack.stored, mark)
 
     def handle_ack_sent(self, frame: AckFrame) -> AckSent:
-        """A session ack leaves. Returns what the log says of it."""
+        """A session ack leaves. Returns its record for the log."""
         debt = self.session_ack.debt
         told = AckSent(frame.cumulative, frame.ranges, _trigger(debt), debt.pending)
         debt.handle_sent()

@@ -1,10 +1,10 @@
 """The receiving half of the session acknowledgement: which packets arrived, and when to say so.
 
 Promise: every packet that arrived is covered by the next ack, and that ack leaves no later than its terms say
-(``base.ack_debt``). Where an ack is all that a message is told by, one that was refused is named in every ack that
-covers it, until its sender has the rejection: no datagram that is lost or late turns it into one that was delivered.
+(``base.ack_debt``). A session ack may be all that a sender learns of a message. So every ack that covers a refused
+packet names it as refused until its sender has the rejection: a lost or late datagram never makes it look delivered.
 
-It knows nothing of disks or of order; those are the other two acknowledgements.
+Disks and order are the business of the other two acknowledgements.
 """
 
 from collections.abc import Collection
@@ -18,14 +18,14 @@ from triack.session.protocol.frames import REFUSED_RANGES_MAX, Ask, PacketRun
 __all__ = ["PATIENCE_NS", "SessionAck"]
 
 PATIENCE_NS = 5 * MS
-"""How long a session ack that is asked for waits for the store ack of the same packet, to save a datagram and what it
-costs both ends: some commits of a quick disk, and little for a sender whose packet was lost to wait longer."""
+"""How long a requested session ack waits for the store ack of the same packet, which saves a datagram: a few commits of
+a fast disk, and a small delay for a sender whose packet was lost."""
 WITHHELD_MAX = 4_096
-"""Refused packets that are named until their sender has the rejections: what a session with a window of any use has on
-its way. Beyond it, an ack says no more of a packet than that it arrived."""
+"""Refused packets that acks name until their sender has the rejections: as many as any useful window has in flight.
+Beyond that, acks cover a refused packet without naming it."""
 
 _NONE: set[int] = set()
-"""What sessions of which nothing is refused have in common, and nobody adds to: an empty set takes 216 bytes."""
+"""Shared by all sessions without refused packets, and never changed: an empty set takes 216 bytes."""
 
 
 class SessionAck:
@@ -71,7 +71,7 @@ class SessionAck:
         return True
 
     def handle_run(self, run: PacketRun, *, asks: int, counter: int, now_ns: int) -> None:
-        """Count packets that follow what came before them, as ``handle_packet`` would one by one.
+        """Count packets that follow all earlier ones, as ``handle_packet`` would one by one.
 
         ``counter`` is that of the newest datagram that brought one of them.
         """
@@ -88,7 +88,7 @@ class SessionAck:
 
     @property
     def reach(self) -> int:
-        """How many packets behind all that came a correct sender could send now."""
+        """How many packets above the highest received one a correct sender could send now."""
         return self.received.cumulative + self._span - self.received.highest
 
     def handle_refused(self, number: int) -> None:
@@ -105,13 +105,13 @@ class SessionAck:
         if not settled:
             return
         if len(self._refused_ranges) > REFUSED_RANGES_MAX:
-            # What the last ack had no room for.
+            # Now there is room for ranges that the last ack had to leave out.
             self.debt.handle_request()
         self._refused = self._refused - settled or _NONE
         self._told = None
 
     def handle_unanswered(self, number: int) -> None:
-        """There will be no rejection, for want of room: its sender has an ack to wait for, and nothing else."""
+        """No rejection will follow, for want of room: the ack is all that the sender gets."""
         if number in self._refused:
             self._refused.discard(number)
             self._told = None
@@ -119,14 +119,14 @@ class SessionAck:
 
     @property
     def _refused_ranges(self) -> list[Range]:
-        """The refused packets; sorted again only when there are others, as a peer may ask for an ack at any time."""
+        """The refused packets; sorted only after changes, as a peer may ask for an ack at any time."""
         if self._told is None:
             self._told = as_ranges(sorted(self._refused))
         return self._told
 
     @property
     def told(self) -> tuple[NumberSet, list[Range]]:
-        """What an ack may cover now, and what of that is refused."""
+        """The packets that an ack may cover now, and the refused ones among them."""
         if not self._refused:
             return self.received, []
         refused = self._refused_ranges

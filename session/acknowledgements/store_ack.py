@@ -3,8 +3,8 @@
 Promise: a number is in a store ack only after the commit that holds its packet has returned, and leaves then no later
 than its terms say (``base.ack_debt``). The caller reports commits with ``handle_stored``; nothing else adds a number.
 
-Who asks while a packet is on its way to the disk is answered when it is there. Express packets never reach a disk. They
-are counted with ``handle_not_durable``, so that the cumulative number can pass them; no one waits for their store ack.
+A request that arrives during the write is answered when the write completes. Express packets are never written: they
+are counted with ``handle_not_durable``, so that the cumulative number can pass them; the peer awaits no store ack.
 """
 
 from triack.base.ack_debt import AckDebt
@@ -55,7 +55,7 @@ class StoreAck:
         for first, last in as_ranges(numbers):
             self.stored.add_run(first, last)
         size_bytes = sum([self._sizes.pop(number, 0) for number in numbers])
-        # Whoever asked with a packet wants to hear of those before it, too.
+        # A packet that asks for the ack asks for those before it, too.
         self.debt.add(len(numbers), size_bytes, now_ns, asks=min(numbers) <= self._asked)
 
     def handle_run_not_durable(self, run: PacketRun) -> None:
@@ -68,7 +68,7 @@ class StoreAck:
         self._sizes.pop(number, None)
 
     def handle_request(self) -> None:
-        """The peer asked: say again what is stored, in case the last ack was lost, and at once what comes to be."""
+        """The peer asked: repeat the store ack, in case the last one was lost, and ack pending writes at once."""
         if self._sizes:
             self._asked = max(self._asked, self._highest)
         if self.stored.highest:

@@ -1,11 +1,11 @@
-"""The sending half of the store acknowledgement: which of our packets the peer has yet to put on its disk.
+"""The sending half of the store acknowledgement: which of our packets are not yet on the peer's disk.
 
 Promise: a durable packet that was sent is reported stored once, when a store ack first covers it, or the session
 closes.
 
-The session ack frees room in the window; it does not end this wait ([MS-MQQB] 3.1.5.5: what is received and not yet
-stored stays). The owner may end it with ``forget``, when another acknowledgement says as much, or the packet has left
-again under another number: its peer may answer the new one alone.
+The session ack frees room in the window; it does not end this wait ([MS-MQQB] 3.1.5.5: packets received and not yet
+stored stay). The owner may end it with ``forget``: when another acknowledgement implies the store ack, or when the
+packet was resent under another number, as the peer may then answer only that one.
 """
 
 from triack.base.delivery import DURABLE
@@ -54,14 +54,14 @@ class StoreAckWaiter:
         return min(max(adaptive_ns, policy.store_ack_timeout_min_ns), policy.store_ack_timeout_max_ns)
 
     def add(self, run: list[SessionPacket]) -> bool:
-        """Packets leave: what is durable and was not sent before waits from now on. Returns whether any does."""
+        """Packets leave: durable ones that leave for the first time wait from now on. Returns whether there are any."""
         durable = [sent for sent in run if sent.delivery in DURABLE and sent.sends == 1 and not sent.is_freed]
         for sent in durable:
             self._packets[sent.number] = sent
         return bool(durable)
 
     def forget(self, numbers: list[int]) -> None:
-        """Nobody wants to hear of these any more."""
+        """Store acks for these packets are no longer needed."""
         for number in numbers:
             self._packets.pop(number, None)
 
@@ -72,10 +72,10 @@ class StoreAckWaiter:
         # Each number is looked at once, however often a peer acknowledges it.
         for first, last in ((1, cumulative), *ranges):
             for fresh in self._covered.take_run(first, last):
-                # The packets of other classes between them wait for nothing, and may be many more.
+                # The range may hold many more packets of other classes, which do not wait.
                 fewer = fresh if len(fresh) <= len(waiting) else [number for number in waiting if number in fresh]
                 stored += [waiting.pop(number) for number in fewer if number in waiting]
-        # The last one waited least, and of one that was sent twice nobody knows how long.
+        # The last packet waited least. A resent one gives no sample: the ack may answer either sending.
         if stored and stored[-1].sends == 1:
             self._delay.update(now_ns - stored[-1].sent_at_ns)
         return stored

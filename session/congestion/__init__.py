@@ -1,1 +1,1 @@
-"""How much may be on its way, when it leaves, and how losses are found and repaired."""
+"""How much may be in flight, when packets leave, and how losses are found and repaired."""

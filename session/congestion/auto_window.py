@@ -1,17 +1,17 @@
-"""The window of a session that follows its path: as many packets as the sender has a use for, and no more.
+"""The window of a session that follows its path: as many packets as the sender can use, and no more.
 
-Promise: a sender that has more to send, and whose network takes more, does not stand still twice for the same window,
-but for the largest; and what waits in a session for the network to take it is in proportion to what is on its way, so
-that what other queues have to send does not wait behind it for long.
+Promise: a sender that has more to send, and whose network takes more, does not stand still twice at the same window,
+except at the largest. The packets that wait in a session are in proportion to those in flight, so that those of other
+queues do not wait behind them for long.
 
-What the path carries, congestion controllers measure. This only sees to it that a count of packets does not decide in
-their place:
+Congestion controllers measure what the path carries. This window only ensures that a packet count is not the limit
+instead:
 
     the sender stood still at a full window: doubled, once a round trip
-    a quarter was not used for a second: halved
+    less than a quarter was used for a second: halved
 
-between a small window and the largest that both ends have room for. Receive buffers of TCP grow like that ("dynamic
-right-path_size", Fisk and Feng 2001), there by what arrives in a round trip.
+between a small window and the largest that both ends have room for. Receive buffers of TCP grow in this way ("dynamic
+right-sizing", Fisk and Feng 2001), there by the amount that arrives in a round trip.
 """
 
 from triack.base.units import SECOND
@@ -19,18 +19,18 @@ from triack.base.units import SECOND
 __all__ = ["LEAST_PACKETS", "REST_NS", "AutoWindow"]
 
 LEAST_PACKETS = 16
-"""Where it begins: more than congestion controllers begin with (10, RFC 9002 7.2), which are not to wait for it."""
+"""The initial window: more than that of congestion controllers (10, RFC 9002 7.2), so that it does not limit them."""
 IDLE_PARTS = 4
-"""A window of which less than this part is used is halved: twice what is needed is left."""
+"""A window of which less than one part in this many is used is halved: twice the need is left."""
 REST_NS = SECOND
-"""How long so little must have been used: bursts that come each second find the window that the last one left."""
+"""For how long so little must have been used: bursts that come each second find the window of the last one."""
 
 
 class AutoWindow:
     """One direction of one session.
 
     Attributes:
-        packets: the window that is wanted now; the largest that there may be bounds it.
+        packets: the window wanted now, before the bound by the largest one.
     """
 
     __slots__ = ("_looked_at_ns", "_round_ends", "_stood_still", "_used", "packets")
@@ -46,17 +46,17 @@ class AutoWindow:
         """An ack has come.
 
         Args:
-            in_flight: packets that were on their way until then.
+            in_flight: the number of packets that were in flight until then.
             highest: the greatest number that it covers.
             highest_sent: the greatest that was sent.
             now_ns: the clock.
-            stands_still: whether the sender had sent all that a window held that can grow, and could send no more.
+            stands_still: whether the sender had filled a window that can still grow, and could send no more.
         """
         self._used = max(self._used, in_flight)
         self._stood_still = self._stood_still or stands_still
         if self._stood_still and highest >= self._round_ends:
             self.packets *= 2
-            # What is sent from now on meets the new window.
+            # Packets sent from now on use the new window.
             self._round_ends = highest_sent + 1
             self._stood_still = False
             self._begin(in_flight, now_ns)

@@ -2,16 +2,16 @@
 
 It measures what a path delivers and how long it takes, sends at that rate, and looks now and then for more.
 
-Promise: the path is kept full and its queue nearly empty, whatever part of the packets it loses by chance; what it
-loses for want of room makes the sender give way. What chance takes is sent on top (``loss_floor``).
+Promise: the path is kept full and its queue nearly empty, whatever share of packets it loses by chance. Losses by
+congestion make the sender slow down; it makes up for those by chance (``loss_floor``).
 
     STARTUP --full--> DRAIN --drained--> DOWN --drained--> CRUISE --probe--> REFILL --refilled--> UP --sated--> DOWN
                                          DOWN --probe--> REFILL
     any but STARTUP --stale--> PROBE_RTT --measured--> CRUISE
 
-Differences from the draft, each for a reason: a loss counts only above the floor; STARTUP ends when the path gives no
-more, and not by losses, as nothing is known yet of those by chance; PROBE_RTT is not entered from STARTUP, where only a
-sender stays for long that has little to say, and sees short round trips anyway.
+Differences from the draft, each for a reason: losses count only above the floor. STARTUP ends when the path delivers no
+more, and not by losses, as the share lost by chance is not known yet. PROBE_RTT is not entered from STARTUP: only a
+sender with little to send stays there long, and it sees short round trips anyway.
 """
 
 from enum import IntEnum
@@ -27,14 +27,14 @@ __all__ = ["TRANSITIONS", "Bbr", "BbrEvent", "BbrState"]
 
 
 class BbrState(IntEnum):
-    """What the sender is about (section 5.2)."""
+    """The phase of the sender (section 5.2)."""
 
     STARTUP = 0
-    """Doubles its rate each round until the path gives no more (5.3.1)."""
+    """Doubles its rate each round until the path delivers no more (5.3.1)."""
     DRAIN = 1
-    """Lets the queue go that it made (5.3.2)."""
+    """Drains the queue that it made (5.3.2)."""
     DOWN = 2
-    """Sends less than is delivered, so that others find room (5.3.3.1)."""
+    """Sends less than is delivered, so that other flows find room (5.3.3.1)."""
     CRUISE = 3
     """Sends as much as is delivered (5.3.3.2)."""
     REFILL = 4
@@ -42,11 +42,11 @@ class BbrState(IntEnum):
     UP = 5
     """Sends more, to see whether it is delivered (5.3.3.4)."""
     PROBE_RTT = 6
-    """Sends so little that no queue of ours is left, to see the shortest round trip (5.3.4)."""
+    """Sends so little that our queue drains, to measure the shortest round trip (5.3.4)."""
 
 
 class BbrEvent(IntEnum):
-    """What moves it on."""
+    """What ends a phase."""
 
     FULL = 0
     DRAINED = 1
@@ -70,7 +70,7 @@ TRANSITIONS: dict[BbrState, dict[BbrEvent, BbrState]] = {
     BbrState.UP: {BbrEvent.SATED: BbrState.DOWN, BbrEvent.STALE: BbrState.PROBE_RTT},
     BbrState.PROBE_RTT: {BbrEvent.MEASURED: BbrState.CRUISE},
 }
-"""State, then what happens, then the next state."""
+"""The next state by state and event."""
 
 PACING_PERCENT = {
     BbrState.STARTUP: 277,
@@ -81,7 +81,7 @@ PACING_PERCENT = {
     BbrState.UP: 125,
     BbrState.PROBE_RTT: 100,
 }
-"""Of what is delivered, how much is sent (section 5.6.1): 4 ln 2 doubles in a round; its way back is 1 / 2."""
+"""The sending rate relative to the delivery rate (section 5.6.1): 4 ln 2 doubles in a round, 1 / 2 reverts that."""
 WINDOW_PERCENT = {
     BbrState.STARTUP: 200,
     BbrState.DRAIN: 200,
@@ -92,18 +92,18 @@ WINDOW_PERCENT = {
     BbrState.PROBE_RTT: 50,
 }
 """How many round trips' worth may be in flight (same). The draft says 200 where this says 120, and 225 where it says
-180: with that, a flow keeps whatever part of a queue it has once got, and a NewReno flow beside it got a third of what
-it got, at a queue of one round trip's worth. For acknowledgements that come in bunches there is room on top."""
+180: with those, a flow keeps any part of a queue that it has once taken, and a NewReno flow beside it got a third of
+its rate, at a queue of one round trip's worth. Acknowledgements that come in bunches get room on top."""
 _SPARING = (BbrState.DRAIN, BbrState.DOWN, BbrState.PROBE_RTT)
 _DRAINING = (BbrState.DRAIN, BbrState.DOWN)
 STRAYS = 2
-"""Losses that a round may have on top while nothing is probed: of twenty packets one is 5 %."""
+"""Losses that a round may have on top while the sender does not probe: of twenty packets one is 5 %."""
 MARGIN_PERCENT = 99
-"""BBRPacingMarginPercent is 1: at exactly the rate of the path a queue would never go (section 2.4)."""
+"""BBRPacingMarginPercent is 1: at exactly the rate of the path a queue would never drain (section 2.4)."""
 HEADROOM_PERCENT = 85
-"""BBRHeadroom: what losses have shown to be the most leaves so much to others (section 2.7)."""
+"""BBRHeadroom: the part that we use of the bound that losses have shown; the rest is for other flows (section 2.7)."""
 BETA_PERCENT = 70
-"""BBRBeta: what is left of a bound after a round with too many losses (same)."""
+"""BBRBeta: the part of a bound that is left after a round with too many losses (same)."""
 INITIAL_WINDOW_PACKETS, INITIAL_WINDOW_BYTES = 10, 14_720
 """RFC 9002 7.2: ten datagrams, but of large ones no more than these bytes or two."""
 MINIMUM_WINDOW_PACKETS = 4
@@ -111,14 +111,14 @@ MINIMUM_WINDOW_PACKETS = 4
 QUANTA_NS = 3 * MS
 """Three send quanta of a millisecond may be in flight: being sent, being received, being answered (section 5.6.4.2)."""
 SHORT_NS = MS
-"""A path shorter than a send quantum is within a machine or a room. Nothing can be spread over its round trip, so that
-the window alone decides; and what is waited for is the processes at its ends, not the network."""
+"""A path shorter than a send quantum is within a machine or a room. Packets cannot be spread over its round trip, so
+the window alone decides; and the delay is that of the processes at its ends, not of the network."""
 TURN_NS = 50 * MS
-"""What they take in so long may be in flight there: several turns of other processes that share their cores."""
+"""On a short path, what is delivered in this time may be in flight: several turns of other processes on these cores."""
 UNPACED_RATE = 1 << 40
-"""Bytes a second: no network is as fast."""
+"""Bytes a second, faster than any network."""
 STARTUP_ROUNDS = 20
-"""Doubled in each, ten packets are more than any network takes in a round trip."""
+"""Ten packets, doubled this often, are more than any network carries in a round trip."""
 PROBE_AFTER_NS, PROBE_SPREAD_NS = 2 * SECOND, SECOND
 """A path is probed every 2 to 3 s, at different moments by flows that began together (section 5.3.3.8)."""
 PROBE_AFTER_ROUNDS_MAX = 63
@@ -135,11 +135,11 @@ class Bbr:
         seed: any number; flows with different ones probe at different moments.
 
     Attributes:
-        state: what the sender is about.
+        state: the phase of the sender.
         window_bytes: how much may be in flight.
         trip: the shortest round trip.
-        bandwidth: what is delivered.
-        floor: which losses are there anyway.
+        bandwidth: the delivery rate.
+        floor: the share of losses by chance.
     """
 
     name: ClassVar[str] = "bbr"
@@ -165,7 +165,7 @@ class Bbr:
         self._is_late = False
         self._is_clear = False
 
-    # ---- what the sender asks
+    # ---- for the sender
 
     def rate(self, smoothed_ns: int) -> int:
         """Bytes a second; before anything was delivered, from the window and the round trip."""
@@ -178,13 +178,13 @@ class Bbr:
 
     @property
     def _sending_rate(self) -> int:
-        """Bytes a second that the path carries, those it loses by chance included."""
+        """Bytes a second that the path carries, including those it loses by chance."""
         most = self.bandwidth.most
         return most if self._bound is None else min(most, self._bound[0])
 
     @property
     def _path_bytes(self) -> int:
-        """What fits on the path without a queue: the bandwidth-delay product."""
+        """The bandwidth-delay product: the bytes that the path holds without a queue."""
         return self._sending_rate * self.trip.min_ns // SECOND
 
     @property
@@ -203,12 +203,12 @@ class Bbr:
     # ---- inputs
 
     def handle_size(self, datagram_bytes: int) -> None:
-        """Never less than the least window of such datagrams; nothing else is known of the path by that."""
+        """Raise the window to the minimum for such datagrams; their size says nothing else about the path."""
         self._datagram_bytes = datagram_bytes
         self.window_bytes = max(self.window_bytes, self._minimum_bytes)
 
     def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> Sending:
-        """Packets leave together, on top of what is in flight. What is returned comes back with the fate of each."""
+        """Packets leave together, on top of ``in_flight_bytes``. The result comes back with the fate of each packet."""
         if not in_flight_bytes and self._delivery.app_limited_until:
             self._idle = True
         if self._is_late:
@@ -222,19 +222,19 @@ class Bbr:
             self._delivery.handle_app_limited(in_flight_bytes)
 
     def handle_late(self) -> None:
-        """What is delivered next shows what this process could send, and not that the path takes no more.
+        """The next samples show how much this process could send, and not that the path takes no more.
 
-        In STARTUP for so many rounds: who is always late would look for a full path for ever.
+        In STARTUP only for ``STARTUP_ROUNDS``: a process that is always late would never find the path full.
         """
         self._is_late = self.state is not BbrState.STARTUP or self._rounds < STARTUP_ROUNDS
 
     def handle_acked(self, packets: int, size_bytes: int, sending: Sending) -> None:
-        """Packets that left together are acknowledged; ``handle_ack`` follows when all of an ack are told."""
+        """Packets that left together are acknowledged; ``handle_ack`` follows after the last of an ack."""
         self._delivery.handle_acked(sending, size_bytes)
         self.floor.handle_acked(packets, spared=sending.spares and self._is_clear)
 
     def handle_lost(self, size_bytes: int, sending: Sending, now_ns: int) -> None:  # noqa: ARG002 - as any controller
-        """A packet is lost; what that means is seen when the round is over."""
+        """A packet is lost; the losses of a round are judged when it ends."""
         self._delivery.handle_lost(size_bytes)
         self.floor.handle_lost(spared=sending.spares and self._is_clear)
 
@@ -244,7 +244,7 @@ class Bbr:
         if sample is None:
             return
         bandwidth = self.bandwidth
-        # By luck a round may lose less than others: that is no bandwidth.
+        # A round may by chance lose less than others: that is no additional bandwidth.
         rate = min(self.floor.carried(sample.rate), sample.tried_rate)
         bandwidth.handle_sample(sample, rate, self._delivery.delivered_bytes)
         if rtt_ns:
@@ -262,13 +262,13 @@ class Bbr:
         self._set_window(sample.acked_bytes)
 
     def handle_persistent_congestion(self) -> None:
-        """Probes in a row went unanswered: as little as possible, until an acknowledgement comes (section 5.6.4.4)."""
+        """Probes in a row went unanswered: use the minimum window until an acknowledgement comes (section 5.6.4.4)."""
         self.window_bytes = self._minimum_bytes
 
     # ---- states
 
     def _handle_round(self, sample: RateSample, in_flight_bytes: int, *, excess: bool, now_ns: int) -> None:
-        """A round trip is over, and has lost more than chance explains, or not (sections 5.5.10.2, 5.5.10.3)."""
+        """A round trip is over; ``excess``: it lost more than chance explains (sections 5.5.10.2, 5.5.10.3)."""
         state = self.state
         if state in (BbrState.UP, BbrState.REFILL):
             if excess:
@@ -285,7 +285,7 @@ class Bbr:
             self._bound = (max(self.bandwidth.latest, lower[0]), max(in_flight_bytes, lower[1]))
 
     def _move_on(self, in_flight_bytes: int, now_ns: int) -> None:
-        """Take the move that is due, or the two of a path that drains at once."""
+        """Take the transition that is due, or two if the path drains at once."""
         for _ in range(2):
             event = self._event(in_flight_bytes, now_ns)
             if event is None:
@@ -293,7 +293,7 @@ class Bbr:
             self._enter(next_state(TRANSITIONS, self.state, event), now_ns)
 
     def _event(self, in_flight_bytes: int, now_ns: int) -> BbrEvent | None:
-        """What has happened that this state looks for."""
+        """The event that ends this state, if it has occurred."""
         state = self.state
         if state is BbrState.PROBE_RTT:
             return BbrEvent.MEASURED if self._is_measured(in_flight_bytes, now_ns) else None
@@ -306,7 +306,7 @@ class Bbr:
         return self._end_of_state(in_flight_bytes, now_ns)
 
     def _end_of_state(self, in_flight_bytes: int, now_ns: int) -> BbrEvent | None:
-        """Whether a state that ends by itself has reached what it is for."""
+        """The event by which a state ends itself, if it has reached its goal."""
         state, event = self.state, None
         if state is BbrState.UP and self._is_sated(in_flight_bytes, now_ns):
             event = BbrEvent.SATED
@@ -317,9 +317,9 @@ class Bbr:
         return event
 
     def _is_measured(self, in_flight_bytes: int, now_ns: int) -> bool:
-        """Whether so little was in flight for a while (section 5.3.4.3)."""
+        """Whether little enough was in flight for long enough (section 5.3.4.3)."""
         if in_flight_bytes > self._least_bytes:
-            # What was in flight before is not yet gone.
+            # Packets sent before this state are still in flight.
             self._entered_at_ns, self._rounds = now_ns, 0
         return now_ns >= self._entered_at_ns + MEASURE_NS and self._rounds > 0
 
@@ -328,13 +328,13 @@ class Bbr:
         return now_ns >= self._probe_at_ns or self._rounds >= min(packets + 1, PROBE_AFTER_ROUNDS_MAX)
 
     def _is_sated(self, in_flight_bytes: int, now_ns: int) -> bool:
-        """Whether there is a queue of ours now, or no more is delivered (section 5.3.3.4)."""
+        """Whether we have built a queue, or the delivery rate grows no more (section 5.3.3.4)."""
         for_long = now_ns >= self._entered_at_ns + self.trip.min_ns
         return (for_long and 4 * in_flight_bytes >= 5 * self._path_bytes) or self.bandwidth.is_plateau
 
     @property
     def _drained_bytes(self) -> int:
-        """What may be in flight when there is room for others."""
+        """The most that may be in flight with room left for other flows."""
         return max(min(self._path_bytes, self._headroom_bytes), self._minimum_bytes)
 
     @property
@@ -344,7 +344,7 @@ class Bbr:
 
     @property
     def _least_bytes(self) -> int:
-        """What is in flight while the round trip is measured."""
+        """The most that may be in flight while the round trip is measured."""
         return max(WINDOW_PERCENT[BbrState.PROBE_RTT] * self._path_bytes // 100, self._minimum_bytes)
 
     def _enter(self, state: BbrState, now_ns: int) -> None:

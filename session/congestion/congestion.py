@@ -15,15 +15,14 @@ INITIAL_WINDOW_PACKETS = 10
 MINIMUM_WINDOW_PACKETS = 4
 """RFC 9002 says 2; with 4, as in BBR, one random loss still leaves gap evidence and needs no probe."""
 PACING_QUARTERS = 5
-"""A window is spread over its round trip at 5/4 of its own rate, so that the pacer is not what holds it back (RFC 9002
-7.7)."""
+"""A window is spread over its round trip at 5/4 of its own rate, so that the pacer is not the limit (RFC 9002 7.7)."""
 
 
 class Congestion(Protocol):
-    """How much may be in flight. What it gives for a sending comes back with the fate of that.
+    """How much may be in flight. The caller hands back each result of ``handle_sent`` with the fate of its packets.
 
     Attributes:
-        name: as settings, stats and the session log say it.
+        name: as in settings, stats and the session log.
         window_bytes: how much may be in flight.
     """
 
@@ -31,16 +30,16 @@ class Congestion(Protocol):
     window_bytes: int
 
     def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> Any:
-        """Packets leave together, on top of what is in flight. What is returned comes back with the fate of each."""
+        """Packets leave together, on top of ``in_flight_bytes``. The result comes back with the fate of each packet."""
 
     def handle_app_limited(self, in_flight_bytes: int) -> None:
         """There is nothing to send."""
 
     def handle_late(self) -> None:
-        """The process came to its turn too late to send at the rate that ``rate`` said."""
+        """The process was scheduled too late to send at the rate of ``rate``."""
 
     def handle_acked(self, packets: int, size_bytes: int, sending: Any) -> None:
-        """So many packets that left together are acknowledged; ``handle_ack`` follows when all of an ack are told."""
+        """Packets that left together are acknowledged; ``handle_ack`` follows after the last of an ack."""
 
     def handle_ack(self, in_flight_bytes: int, rtt_ns: int, now_ns: int) -> None:
         """An acknowledgement has been taken; ``rtt_ns`` is the round trip it shows, 0 for none."""
@@ -53,7 +52,7 @@ class Congestion(Protocol):
 
 
 class Paced(Congestion, Protocol):
-    """One that also says how fast."""
+    """A controller that also gives a rate."""
 
     def handle_size(self, datagram_bytes: int) -> None:
         """The path carries larger datagrams than before, or smaller ones."""
@@ -79,12 +78,12 @@ class NewReno:
         return PACING_QUARTERS * self.window_bytes * SECOND // (4 * max(smoothed_ns, 1))
 
     def handle_size(self, datagram_bytes: int) -> None:
-        """Never less than the least window of such datagrams; nothing else is known of the path by that."""
+        """Raise the window to the minimum for such datagrams; their size says nothing else about the path."""
         self._datagram_bytes = datagram_bytes
         self.window_bytes = max(self.window_bytes, MINIMUM_WINDOW_PACKETS * datagram_bytes)
 
     def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> tuple[int, bool]:
-        """Packets leave. Returns when, and whether the window is what holds the sender back (RFC 9002 7.8)."""
+        """Packets leave. Returns when, and whether the window limits the sender (RFC 9002 7.8)."""
         return now_ns, 2 * (in_flight_bytes + size_bytes) >= self.window_bytes
 
     def handle_app_limited(self, in_flight_bytes: int) -> None:
@@ -94,7 +93,7 @@ class NewReno:
         """Nothing to do, for the same reason."""
 
     def handle_acked(self, packets: int, size_bytes: int, sending: tuple[int, bool]) -> None:  # noqa: ARG002 - as any
-        """Grow for what was sent since the last halving, with the window as the limit, and is acknowledged."""
+        """Grow for acknowledged packets that were sent since the last halving, with the window as the limit."""
         sent_at_ns, limited = sending
         if sent_at_ns <= self._recovery_started_ns or not limited:
             return
@@ -104,7 +103,7 @@ class NewReno:
             self.window_bytes += self._datagram_bytes * size_bytes // self.window_bytes
 
     def handle_ack(self, in_flight_bytes: int, rtt_ns: int, now_ns: int) -> None:
-        """Nothing to do: the window has grown by what was acknowledged."""
+        """Nothing to do: ``handle_acked`` has grown the window."""
 
     def handle_lost(self, size_bytes: int, sending: tuple[int, bool], now_ns: int) -> None:  # noqa: ARG002 - as any
         """Halve the window, once for all losses of one episode."""

@@ -1,7 +1,7 @@
 """How fast the path delivers: delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation, section 3).
 
-Promise: no sample is higher than the rate at which the network really took the packets, however acknowledgements are
-bunched: a sample is measured over the longer of the time in which its packets left and that in which they were
+Promise: no sample exceeds the rate at which the network really took the packets, however acknowledgements are bunched.
+A sample is measured over the longer of two times: that in which its packets left, and that in which they were
 acknowledged.
 """
 
@@ -14,15 +14,15 @@ __all__ = ["DeliveryRate", "RateSample", "Sending"]
 
 @dataclass(slots=True, eq=False)
 class Sending:
-    """What was known when packets left, all those of one moment together (section 3.2, per-packet state).
+    """The state when packets left, all those of one moment together (section 3.2, per-packet state).
 
     Attributes:
         sent_at_ns: when they left.
         delivered_bytes: acknowledged until then.
         lost_bytes: lost until then.
-        delivered_at_ns: when the last of that was.
+        delivered_at_ns: when the last acknowledgement came.
         first_sent_at_ns: when the packets left that were acknowledged last.
-        in_flight_bytes: with them.
+        in_flight_bytes: including these packets.
         app_limited: whether there was not enough to send.
         spares: whether the sender left the network room then: see ``loss_floor``.
     """
@@ -39,11 +39,11 @@ class Sending:
 
 @dataclass(slots=True)
 class RateSample:
-    """What one acknowledgement tells.
+    """The sample of one acknowledgement.
 
     Attributes:
         rate: bytes a second that were delivered; 0 when the time was too short to tell.
-        tried_rate: the same with what was lost meanwhile.
+        tried_rate: the same plus the bytes lost meanwhile.
         acked_bytes: that it covers.
         sending: of the newest packet that it covers.
     """
@@ -60,8 +60,8 @@ class DeliveryRate:
     Attributes:
         delivered_bytes: acknowledged in all.
         lost_bytes: lost in all.
-        app_limited_until: what is sent before so much is delivered shows what we had to say, not what the path takes; 0
-            when that is over.
+        app_limited_until: packets sent before this number of bytes is delivered show how much we had to send, not how
+            much the path takes; 0 when that is over.
     """
 
     __slots__ = ("_acked_bytes", "_delivered_at_ns", "_first_sent_at_ns", "_latest", "_newest", "app_limited_until",
@@ -78,7 +78,7 @@ class DeliveryRate:
         self._newest: Sending | None = None
 
     def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int, *, spares: bool) -> Sending:
-        """Packets leave, so many bytes together; ``in_flight_bytes`` is what is on the wire without them."""
+        """Packets of ``size_bytes`` leave together; ``in_flight_bytes`` does not include them."""
         latest = self._latest
         if latest is not None and latest.sent_at_ns == now_ns and latest.delivered_bytes == self.delivered_bytes:
             latest.in_flight_bytes += size_bytes
@@ -98,7 +98,7 @@ class DeliveryRate:
         return self._latest
 
     def handle_acked(self, sending: Sending, size_bytes: int) -> None:
-        """Some that left then are acknowledged; ``take_sample`` follows when all of the acknowledgement are counted."""
+        """Packets of this sending are acknowledged; ``take_sample`` follows after the last of an acknowledgement."""
         self._acked_bytes += size_bytes
         if self._newest is None or sending.sent_at_ns > self._newest.sent_at_ns:
             self._newest = sending
@@ -112,11 +112,11 @@ class DeliveryRate:
         self.app_limited_until = max(self.delivered_bytes + in_flight_bytes, 1)
 
     def take_sample(self, min_rtt_ns: int, now_ns: int) -> RateSample | None:
-        """What the acknowledgement tells, None when it covers nothing (section 3.3)."""
+        """The sample of the acknowledgement, None when it covers nothing (section 3.3)."""
         newest, acked_bytes = self._newest, self._acked_bytes
         if newest is None:
             return None
-        # Nothing more leaves with what left before an acknowledgement.
+        # Packets that leave after an acknowledgement do not join a sending before it.
         self._newest = self._latest = None
         self._acked_bytes = 0
         self.delivered_bytes += acked_bytes
@@ -126,7 +126,7 @@ class DeliveryRate:
         sending_ns = newest.sent_at_ns - newest.first_sent_at_ns
         interval_ns = max(sending_ns, now_ns - newest.delivered_at_ns)
         self._first_sent_at_ns = newest.sent_at_ns
-        # Within less than a round trip it can only be the answer to another sending of the packet.
+        # An answer in less than a round trip can only be that to another sending of the packet.
         known = interval_ns > 0 and interval_ns >= min_rtt_ns
         if not known:
             return RateSample(0, 0, acked_bytes, newest)

@@ -1,10 +1,10 @@
-"""Which losses are the network's answer to too much, and which come whatever is sent.
+"""Which losses mean congestion, and which occur at any rate.
 
 Promise: a link that loses packets by chance is not taken for a full one, and a full one is noticed within a round trip.
 
-What is lost while the sender *leaves room*, sending less than the path was seen to deliver, and finds no queue, is not
-lost for want of room: that share is the floor. Losses count as congestion when a round has clearly more of them. BBRv3
-takes 2 % of any kind for too much (draft-ietf-ccwg-bbr, section 5.5.10.2): on a radio link that is every round.
+While the sender *leaves room* (it sends less than the path has delivered, and finds no queue) losses are not due to
+congestion: their share is the floor. Losses count as congestion when a round has clearly more of them. BBRv3 takes 2 %
+of any kind for congestion (draft-ietf-ccwg-bbr, section 5.5.10.2): on a radio link that is every round.
 """
 
 from math import isqrt
@@ -12,19 +12,19 @@ from math import isqrt
 __all__ = ["LossFloor"]
 
 EXCESS_PER_MILLE = 20
-"""BBRLossThresh, 2 %: so much above the floor is too much (section 2.7)."""
+"""BBRLossThresh, 2 %: losses this far above the floor are congestion (section 2.7)."""
 MEMORY_PACKETS = 512
-"""Of so many packets the floor is known to about 1 %; then what was counted is halved, so that it follows the path."""
+"""Beyond this number the counts are halved, so that the floor follows the path; it is then known to about 1 %."""
 KNOWN_PACKETS = 32
-"""With fewer, one loss more or less would be several percent: nothing is said about a round before that."""
+"""With fewer packets, a single loss would be several percent: no round is judged before that."""
 DOUBT_PACKETS = 8
-"""As if so many more had arrived: the first one that is lost is not a floor of 100 %."""
+"""Extra packets counted as delivered, so that a first loss does not make a floor of 100 %."""
 FLOOR_MAX_PER_MILLE = 500
 """Half. A path that loses more is not worth the third packet for one that arrives."""
 DEVIATION_HALVES = 5
-"""Half standard deviations of losses by chance, taken as a Poisson's, that a round may have above the rest. With four,
-one round of two hundred was taken for congestion where three packets of ten are lost: each two seconds on a short path,
-and until the path was probed again a quarter less was sent."""
+"""Half standard deviations of chance losses (Poisson) that a round may have above the rest. With four, one round in two
+hundred was taken for congestion where three packets in ten are lost: every two seconds on a short path, and the sender
+sent a quarter less until it probed the path again."""
 
 
 class LossFloor:
@@ -38,12 +38,12 @@ class LossFloor:
 
     @property
     def per_mille(self) -> int:
-        """Of a thousand packets, how many are lost whatever is sent."""
+        """Packets in a thousand that are lost at any rate."""
         known = self._spared_acked + self._spared_lost
         return min(1_000 * self._spared_lost // (known + DOUBT_PACKETS), FLOOR_MAX_PER_MILLE)
 
     def handle_acked(self, packets: int, *, spared: bool) -> None:
-        """So many packets were acknowledged that were sent while we left room, or not."""
+        """Packets were acknowledged; ``spared``: they were sent while we left room."""
         self._acked += packets
         if spared:
             self._spared_acked += packets
@@ -54,7 +54,7 @@ class LossFloor:
         self._spared_lost += spared
 
     def end_round(self, strays: int) -> bool:
-        """A round trip is over. Returns whether it lost more than the floor explains, and so many ``strays``."""
+        """A round trip is over. Returns whether it lost more than the floor and ``strays`` further losses explain."""
         lost, total = self._lost, self._acked + self._lost
         self._acked = self._lost = 0
         known = self._spared_acked + self._spared_lost
@@ -68,5 +68,5 @@ class LossFloor:
         return 1_000 * lost > allowed
 
     def carried(self, delivered: int) -> int:
-        """What has to be sent, at any rate, for that to be delivered."""
+        """How much must be sent, given the floor, for ``delivered`` to arrive."""
         return delivered * 1_000 // (1_000 - self.per_mille)

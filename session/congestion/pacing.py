@@ -1,8 +1,8 @@
-"""Spreading what a session sends over its round trip, on a network that it shares.
+"""Pacing: spreading what a session sends over its round trip, on a network that it shares.
 
-Promise: no burst is longer than the network takes from anybody (RFC 9002 section 7.7), and none is shorter than it must
-be: to wake for each packet of a fast flow would cost more than to send it. A process that gets its turn late makes up
-for that, within bounds.
+Promise: no burst is longer than the network takes from any sender (RFC 9002 section 7.7), and none is shorter than it
+must be: waking for each packet of a fast flow would cost more than sending it. A process that is scheduled late makes
+up for that, within bounds.
 """
 
 from typing import NamedTuple
@@ -20,29 +20,29 @@ from triack.session.protocol.settings import SessionSettings
 __all__ = ["ASKS", "NetworkShare", "Pacer", "RunRoom", "network_share"]
 
 BURST_PACKETS = 10
-"""What may go at once: the initial congestion window (RFC 9002 7.7, 7.2)."""
+"""The most packets in a burst: the initial congestion window (RFC 9002 7.7, 7.2)."""
 BURST_BYTES = 14_720
-"""And no more than this of large packets, but two (RFC 9002 7.2)."""
+"""The most bytes in a burst; two packets may leave even if they are larger (RFC 9002 7.2)."""
 BUCKET_NS = 2 * MS
-"""Timers are not finer than a millisecond or two, so the bucket must hold what flows in that time."""
+"""Timers are not finer than a millisecond or two, so the bucket must hold the credit of that time."""
 LATE_NS = 8 * MS
-"""Who waited for credit gets what flowed in so long, when it is woken late: two or three turns of other processes on
-the same core, and less than the queue of a path of 10 ms holds."""
+"""A sender that waited for credit and wakes late gets the credit of at most this time: two or three turns of other
+processes on the same core, and less than the queue of a path of 10 ms holds."""
 QUANTUM_NS = MS
-"""A sender that has spent its credit waits for what flows in this time, as BBR does for its send quantum
-(draft-cardwell-iccrg-bbr-congestion-control-02, section 4.6.3), but for no less than a packet: a slow flow is even."""
+"""A sender that has spent its credit waits for the credit of this time, as BBR does for its send quantum
+(draft-cardwell-iccrg-bbr-congestion-control-02, section 4.6.3), but for at least a packet: a slow flow is even."""
 QUANTUM_MAX_BYTES = 64 * 1024
 """The largest send quantum of BBR (same section): what hardware sends at once."""
 ASKS = 8
-"""How often a window's worth is acknowledged when the peer would wait longer: a bandwidth is not seen in fewer."""
+"""Acks per window when the peer would wait longer: with fewer the bandwidth cannot be measured."""
 
 
 class Pacer:
     """A token bucket that lets packets go at a rate (RFC 9002 section 7.7), a send quantum at a time.
 
     Attributes:
-        credit_bytes: what is in the bucket.
-        was_late: whether the last call came so late that some of the rate is lost.
+        credit_bytes: the tokens in the bucket.
+        was_late: whether the last call came so late that some of the credit is lost.
     """
 
     __slots__ = ("_burst_bytes", "_filled_at_ns", "_spent", "credit_bytes", "was_late")
@@ -55,7 +55,7 @@ class Pacer:
         self.was_late = False
 
     def handle_size(self, datagram_bytes: int) -> None:
-        """So large are datagrams from now on; a larger bucket lacks no more than the old one did."""
+        """Set the size of datagrams; a bucket that grows gets the difference as credit."""
         burst_bytes = min(BURST_PACKETS * datagram_bytes, max(BURST_BYTES, 2 * datagram_bytes))
         self.credit_bytes += max(0, burst_bytes - self._burst_bytes)
         self._burst_bytes = burst_bytes
@@ -65,7 +65,7 @@ class Pacer:
 
         Args:
             rate: bytes a second.
-            packet_bytes: what it takes to let it go.
+            packet_bytes: the credit that the packet needs.
             now_ns: the clock.
         """
         flow_bytes = rate * (now_ns - self._filled_at_ns) // SECOND
@@ -83,7 +83,7 @@ class Pacer:
         self._spent = missing_bytes > 0
         if not self._spent:
             return now_ns
-        # Rounded up, so that it is there then.
+        # Rounded up, so that the credit is there then.
         return now_ns - -missing_bytes * SECOND // rate
 
     def spend(self, sent_bytes: int) -> None:
@@ -92,11 +92,11 @@ class Pacer:
 
 
 class RunRoom(NamedTuple):
-    """How much may leave at once, packets behind each other.
+    """How much may leave at once, in a run of packets.
 
     Attributes:
-        until_ask_bytes: one more packet may follow as long as those before it have fewer; 0 for none now.
-        credit_bytes: what the pacer lets go, with the first packet in any case.
+        until_ask_bytes: one more packet may follow as long as those before it have fewer bytes; 0 for none now.
+        credit_bytes: the credit of the pacer; the first packet may exceed it.
     """
 
     until_ask_bytes: int = UNBOUNDED_BYTES
@@ -111,10 +111,10 @@ class NetworkShare:
         datagram_bytes: of the largest datagram, to begin with.
         seed: any number; see ``Bbr``.
         now_ns: the clock.
-        paced: whether this end spreads what it sends (``PathTraits``); otherwise it only bounds how much is on its way.
+        paced: whether this end paces what it sends (``PathTraits``); otherwise it only bounds the bytes in flight.
 
     Attributes:
-        window: how much may be on the wire.
+        window: how much may be in flight.
     """
 
     __slots__ = ("_datagram_bytes", "_paced", "_pacer", "_passed_bytes", "_unasked_bytes", "window")
@@ -143,7 +143,7 @@ class NetworkShare:
         """When the next packet, of that size, may go; ``now_ns`` or earlier means at once."""
         if self._paced is None or not rtt.measured:
             return now_ns  # there is nothing to spread over, or not yet
-        # One that goes in pieces is longer than any credit.
+        # A packet that leaves in pieces may exceed any credit.
         packet_bytes = min(packet_bytes, self._datagram_bytes, self.window.window_bytes)
         ready_at_ns = self._pacer.ready_at_ns(self._paced.rate(rtt.smoothed_ns), packet_bytes, now_ns)
         if self._pacer.was_late:
@@ -167,16 +167,16 @@ class NetworkShare:
     ) -> bool:
         """A packet was sent, or several as ``run_room`` said. Returns whether it is time to ask for an ack.
 
-        A sender that hears nothing before its window is spent stands still for a round trip, and a peer that waits for
-        more than fits into half of it lets that happen. Who has nothing more to send and half of the window left is
-        not held back by it. Where one ack is enough for a window, the peer may wait for the whole of it.
+        A sender that gets no ack before its window is spent stands still for a round trip. That happens if the peer's
+        ack threshold exceeds half of the window. It does not matter to a sender with nothing more to send and half of
+        the window left. Where one ack a window is enough, the threshold may be the whole window.
 
         Args:
-            last_bytes: of the packet, the last of a run; how many fit goes by its size.
-            terms: when the peer acknowledges by itself.
-            before_bytes: of those of the run before it.
+            last_bytes: of the packet, the last of a run; the number of packets that fit is estimated from it.
+            terms: when the peer acknowledges without being asked.
+            before_bytes: of the packets of the run before it.
             spare_bytes: how much of the window is left, if nothing more is to be sent.
-            asks: how often a window's worth is acknowledged, at least.
+            asks: the least number of acks per window.
         """
         self._pacer.spend(before_bytes + last_bytes)
         self._unasked_bytes += before_bytes + last_bytes
@@ -185,7 +185,7 @@ class NetworkShare:
             return False
         self._passed_bytes += self._unasked_bytes
         self._unasked_bytes = 0
-        # The next time that this is looked at, so much more may have left; that must not be more than the window.
+        # Until the next check this many more bytes may leave; in all they must not exceed the window.
         if self._passed_bytes * asks + window_bytes // ASKS + self._datagram_bytes <= window_bytes:
             return False
         self._passed_bytes = 0

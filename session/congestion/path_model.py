@@ -1,6 +1,6 @@
-"""What is known of a path: how much it delivers, how long it takes, and how it bunches acknowledgements.
+"""Estimators of a path: how much it delivers, how long it takes, and how it bunches acknowledgements.
 
-These are the estimators of BBR (draft-ietf-ccwg-bbr, sections 5.5.1 to 5.5.9); what follows from them is in ``bbr``.
+They are those of BBR (draft-ietf-ccwg-bbr, sections 5.5.1 to 5.5.9); ``bbr`` acts on them.
 """
 
 from triack.base.units import SECOND
@@ -9,23 +9,23 @@ from triack.session.congestion.delivery_rate import RateSample
 __all__ = ["AckBunching", "Bandwidth", "ShortestTrip"]
 
 GROWTH_PERCENT = 25
-"""A round that delivers so much more shows that the path was not full (section 5.3.1.2)."""
+"""A round that delivers this much more shows that the path was not full (section 5.3.1.2)."""
 FULL_ROUNDS = 3
-"""So many rounds in a row without that show that it is: what the peer's own limits hold back shows in two (same)."""
+"""This many rounds in a row without such growth show that it is full: limits of the peer show in two (same)."""
 TRIP_MEMORY_NS = 10 * SECOND
-"""MinRTTFilterLen: routes change at times, so no round trip is believed for ever (section 2.13.1)."""
+"""MinRTTFilterLen: routes change at times, so a minimum round trip expires (section 2.13.1)."""
 TRIP_LOOK_NS = 5 * SECOND
-"""ProbeRTTInterval: without a round trip as short for so long, one is made by leaving the queue empty (same)."""
+"""ProbeRTTInterval: if no round trip was as short for this time, the sender drains the queue to get one (same)."""
 BUNCH_ROUNDS = 5
 """Two halves of BBRExtraAckedFilterLen, 10 rounds (section 2.11)."""
 
 
 class Bandwidth:
-    """The most that the path carried, of this probing cycle and the one before; and whether it still grows.
+    """The highest rate of this probing cycle and the one before; and whether it still grows.
 
     Attributes:
         latest: bytes a second, the most of this round.
-        is_full: whether the path was seen to give no more.
+        is_full: whether the path has shown that it delivers no more.
         is_plateau: whether the last rounds brought no growth; ``restart`` forgets it.
         round_started: whether the last sample began a round trip.
     """
@@ -46,7 +46,7 @@ class Bandwidth:
         return max(self._cycle, self._before)
 
     def handle_sample(self, sample: RateSample, rate: int, delivered_bytes: int) -> None:
-        """An acknowledgement has come that shows that rate; ``delivered_bytes`` with it."""
+        """An acknowledgement has come that shows ``rate``; ``delivered_bytes`` includes what it covers."""
         sending = sample.sending
         self.round_started = sending.delivered_bytes >= self._round_ends_bytes
         if self.round_started:
@@ -73,7 +73,7 @@ class Bandwidth:
         self.is_plateau = False
 
     def begin_cycle(self) -> None:
-        """The path is probed once more: what was delivered before the last time is forgotten (section 5.5.6)."""
+        """The path is probed again: the rate of the cycle before the last one is forgotten (section 5.5.6)."""
         if self._cycle:  # or nothing was measured meanwhile
             self._before, self._cycle = self._cycle, 0
 
@@ -82,8 +82,8 @@ class ShortestTrip:
     """The shortest round trip of the last seconds (section 5.5.7).
 
     Attributes:
-        min_ns: it; 0 before the first.
-        is_stale: whether none was as short for so long that it should be looked for.
+        min_ns: the round trip; 0 before the first.
+        is_stale: whether none was as short for so long that the sender should probe for it.
     """
 
     __slots__ = ("_looked_at_ns", "_looked_ns", "_min_at_ns", "is_stale", "min_ns")
@@ -102,7 +102,7 @@ class ShortestTrip:
             self.min_ns, self._min_at_ns = self._looked_ns, self._looked_at_ns
 
     def refresh(self, now_ns: int) -> None:
-        """It has just been looked for."""
+        """The sender has just probed for it."""
         self._looked_at_ns = self._min_at_ns = now_ns
         self.min_ns = self._looked_ns
 
@@ -122,7 +122,7 @@ class AckBunching:
         return max(self._latest, self._before)
 
     def handle_acked(self, acked_bytes: int, rate: int, most_bytes: int, now_ns: int, *, round_started: bool) -> None:
-        """So much was acknowledged; ``rate`` is what is expected, in bytes a second."""
+        """``acked_bytes`` were acknowledged; ``rate`` is the expected rate in bytes a second."""
         if round_started:
             self._rounds += 1
             if self._rounds >= BUNCH_ROUNDS:

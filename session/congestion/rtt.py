@@ -9,7 +9,7 @@ INITIAL_RTT_NS = 100 * MS
 INITIAL_VARIANCE_NS = INITIAL_RTT_NS // 2
 """RFC 9002 6.2.2."""
 GRANULARITY_NS = 1 * MS
-"""What timers can tell apart (kGranularity, RFC 9002 6.1.2)."""
+"""The resolution of timers (kGranularity, RFC 9002 6.1.2)."""
 
 
 class RoundTrip:
@@ -33,9 +33,9 @@ class RoundTrip:
         return self.latest_ns > 0
 
     def begin(self, handshake_ns: int) -> None:
-        """Begin with what the handshake took, which nobody held back; 0: nobody knows. Nothing, if there was a sample.
+        """Begin with the round trip of the handshake, which no peer delays; 0: unknown. Ignored after a sample.
 
-        An acceptor may send little but order acks, each acknowledged after seconds: no minimum would come of those.
+        An acceptor may send little but order acks, each acknowledged after seconds: those give no minimum.
         """
         if handshake_ns and not self.measured:
             self.update(handshake_ns)
@@ -43,8 +43,8 @@ class RoundTrip:
     def update(self, sample_ns: int, ack_delay_ns: int = 0) -> None:
         """Take one sample; ``ack_delay_ns`` is how long the peer says it held the ack back (RFC 9002 5.3).
 
-        A peer that overstates its delay takes no sample below the minimum. RFC 9002 then leaves all of the delay in;
-        as ours is up to seconds and the minimum may hold the work of a handshake, the minimum itself is nearer.
+        A peer that overstates its delay cannot push a sample below the minimum. RFC 9002 then leaves all of the delay
+        in. Ours is up to seconds and the minimum may include the work of a handshake, so the minimum itself is closer.
         """
         sample_ns = max(1, sample_ns)
         if not self.measured:

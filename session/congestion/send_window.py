@@ -1,14 +1,14 @@
 """The sending half of a session: the window, and the repair of single losses inside it.
 
-Promise: a packet handed over is sent, and sent again under the same number, until it is session-acknowledged or the
+Promise: a packet handed over is sent, and resent under the same number, until it is session-acknowledged or the
 session closes; never more than the window is unacknowledged.
 
     QUEUED --sent--> IN_FLIGHT --lost--> LOST --sent--> IN_FLIGHT        IN_FLIGHT --sent, as a probe--> IN_FLIGHT
     IN_FLIGHT | LOST --acked--> ACKED
 
-Loss detection is RFC 9002 section 6: three packets sent later were acknowledged, or 9/8 of a
-round trip has passed since. As numbers are kept on a resend, order is the order of transmission, and the peer echoes
-the counter of the newest datagram that brought a packet: that tells without doubt which sending arrived, and when.
+Loss detection is RFC 9002 section 6: a packet is lost when three packets sent later were acknowledged, or 9/8 of a
+round trip has passed since. A resend keeps its packet number, so the order of sendings is tracked apart from it. The
+peer echoes the counter of the newest datagram that brought a packet, which identifies the sending that arrived.
 """
 
 from collections.abc import Sequence
@@ -40,10 +40,10 @@ PACKET_THRESHOLD = 3
 """Acknowledged packets sent later that make one count as lost (RFC 9002 6.1.1)."""
 SPAN_WINDOWS = 2
 """How many windows the highest number may be ahead of the lowest unacknowledged one: one lost packet does not stop the
-others at once, and a receiver knows what is the most that it will ever have to remember."""
+others at once, and what a receiver must remember is bounded."""
 SENDINGS_WINDOWS = 8
-"""How many windows of sendings are remembered for their echo. An older echo gives no sample; it would be one of a
-sending that several others of the same packet have followed."""
+"""How many windows of sendings are remembered for their echo. An older echo gives no sample: several resends of the
+same packet would have followed that sending."""
 
 
 UNBOUNDED_BYTES = 1 << 62
@@ -51,15 +51,15 @@ UNBOUNDED_BYTES = 1 << 62
 
 
 class PacketEvent(IntEnum):
-    """What happens to a packet."""
+    """The events of a packet."""
 
     SENT = 0
     LOST = 1
     ACKED = 2
 
 
-# Enumerations that the tables of busy machines are indexed by are numbers or texts: those are hashed without a call of
-# Python, and a transition costs half.
+# Enumerations that index the tables of busy machines are numbers or texts: their hash needs no call of Python code,
+# which halves the cost of a transition.
 TRANSITIONS: dict[PacketState, dict[PacketEvent, PacketState]] = {
     PacketState.QUEUED: {PacketEvent.SENT: PacketState.IN_FLIGHT},
     PacketState.IN_FLIGHT: {
@@ -70,8 +70,8 @@ TRANSITIONS: dict[PacketState, dict[PacketEvent, PacketState]] = {
     PacketState.LOST: {PacketEvent.SENT: PacketState.IN_FLIGHT, PacketEvent.ACKED: PacketState.ACKED},
     PacketState.ACKED: {},
 }
-"""State, then what happens, then the next state. What is missing cannot happen: an ack of what was never sent is an
-error before it gets here, and only what is in flight can be lost."""
+"""The next state by state and event. Missing pairs cannot occur: an ack of an unsent packet is rejected before it gets
+here, and only packets in flight can be lost."""
 
 
 class SendWindow:
@@ -80,14 +80,14 @@ class SendWindow:
     Args:
         window: in packets.
         rtt: of the session.
-        congestion: what the network takes; None where it looks after itself.
-        follows: whether the window follows the path, up to that (``auto_window``).
+        congestion: the congestion controller; None where no network is shared.
+        follows: whether the window follows the path, up to ``window`` (``auto_window``).
 
     Attributes:
-        most_bytes: what the peer has room for, by whatever transport (``path_size``). What waits here to be sent
-            counts, too: that leaves even if the peer says that it has no room.
+        most_bytes: what the peer has room for, by whatever transport (``path_size``). Queued packets count, too: they
+            leave even if the peer says that it has no room.
         packet_bytes: the longest datagram in force.
-        unsent_bytes: what waits here.
+        unsent_bytes: of the queued packets.
     """
 
     __slots__ = (
@@ -144,13 +144,13 @@ class SendWindow:
 
     @property
     def awaits_ack(self) -> bool:
-        """Whether something that has left is not acknowledged; what is queued is the sender's own affair."""
+        """Whether a packet that was sent is not acknowledged; queued packets do not count."""
         following = self.peek()
         return bool(self._in_flight) or (following is not None and following.state is PacketState.LOST)
 
     @property
     def resends(self) -> int:
-        """How many packets left again."""
+        """The number of resends."""
         return self._next_order - 1 - self.highest_sent
 
     @property
@@ -160,9 +160,9 @@ class SendWindow:
 
     @property
     def limit(self) -> int:
-        """The window that is wanted: our own or the peer's, whichever is smaller; below both when it follows the path.
+        """The wanted window: our own or the peer's, whichever is smaller; perhaps below both when it follows the path.
 
-        One that has become smaller is in force when so few packets are left (``changes``).
+        A window that has shrunk is in force once no more packets than that are unacknowledged (``changes``).
         """
         auto, largest = self._auto, min(self._window, self.peer_window)
         return largest if auto is None else min(auto.packets, largest)
@@ -195,7 +195,7 @@ class SendWindow:
             contents: of each.
             contexts: of each.
             asks: what each of them asks for.
-            header_bytes: what a datagram has beside a content.
+            header_bytes: the bytes of a datagram beside the content.
         """
         pushed = [
             SessionPacket(number, delivery, content, context, asked, len(content) + header_bytes)
@@ -210,7 +210,7 @@ class SendWindow:
         return pushed
 
     def handle_freed(self, numbers: list[int]) -> None:
-        """The caller needs no store acks of these any more; what is queued is sent all the same, and waits for none."""
+        """The caller no longer needs store acks for these; queued ones are still sent, but wait for no store ack."""
         for number in numbers:
             if number > self.highest_sent:
                 self._packets[number].is_freed = True
@@ -247,7 +247,7 @@ class SendWindow:
         return sent if self.has_credit(sent) else None
 
     def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int) -> None:
-        """The packet that ``peek`` returned, or a probe, is on its way in the datagram with that counter."""
+        """The packet that ``peek`` returned, or a probe, has left in the datagram with that counter."""
         before_bytes = self.in_flight_bytes
         if sent.state is PacketState.QUEUED:
             self.highest_sent = sent.number
@@ -258,7 +258,7 @@ class SendWindow:
         if self.congestion is not None:
             sent.sending = self.congestion.handle_sent(sent.size_bytes, before_bytes, now_ns)
         sent.sends += 1
-        # A number is kept on a resend, so it does not tell what was sent later than what: the order does.
+        # A resend keeps its number, so only ``order`` tells which packet was sent later.
         sent.order = self._next_order
         sent.sent_at_ns = now_ns
         self._sendings[counter] = (sent.order, now_ns)
@@ -269,8 +269,8 @@ class SendWindow:
         """The packet that ``peek`` gives, and those behind it that may leave at once, all for the first time.
 
         Args:
-            most_bytes: one more follows as long as those before it have fewer.
-            credit_bytes: what those behind the first may have together with it.
+            most_bytes: one more follows as long as those before it have fewer bytes.
+            credit_bytes: the most that the run may have; the first packet may exceed it.
         """
         packets, number, congestion = self._packets, self.highest_sent + 1, self.congestion
         room_bytes = UNBOUNDED_BYTES
@@ -289,7 +289,7 @@ class SendWindow:
         return run
 
     def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> None:
-        """The packets of ``next_run`` are on their way, in the datagrams from that counter on."""
+        """The packets of ``next_run`` have left, in the datagrams from that counter on."""
         order, run_bytes = self._next_order, sum([sent.size_bytes for sent in run])
         state = TRANSITIONS[PacketState.QUEUED][PacketEvent.SENT]
         sending = None
@@ -324,7 +324,7 @@ class SendWindow:
                 del self._sendings[counter]
 
     def oldest_unacked(self, most: int) -> list[SessionPacket]:
-        """What probes should carry: the lowest numbers that were sent and not acknowledged."""
+        """The packets for probes: the lowest numbers in flight."""
         return nsmallest(most, self._in_flight.values(), key=_number_of)
 
     def handle_ack(
@@ -353,7 +353,7 @@ class SendWindow:
         return acked
 
     def changes(self) -> list[int]:
-        """The window that is in force from now on, if it follows the path and is another one than was told last."""
+        """The window in force from now on, if it follows the path and differs from the last one reported."""
         limit = self.limit
         if self._auto is None or limit == (self._told or self.largest) or self.unacked > limit:
             return []
@@ -370,7 +370,7 @@ class SendWindow:
             if in_flight.pop(number, None) is not None:
                 self.in_flight_bytes -= sent.size_bytes
             sent.state = TRANSITIONS[sent.state][event]
-            # It is not sent again, and may wait for its store ack for long.
+            # It is not resent, and may wait long for its store ack.
             sent.content = b""
             acked.append(sent)
         return acked

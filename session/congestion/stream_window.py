@@ -1,13 +1,13 @@
-"""How much may be on its way over a stream: what it delivers in its round trip, and a queue of half a second.
+"""How much may be in flight over a stream: what it delivers in its round trip, and a queue of half a second.
 
-TCP looks after the network; but it takes as much as its buffers hold, and on a slow link 64 packets of 65,000 bytes are
-more than a minute's worth, in which nothing else gets through and every timer runs out.
+TCP controls congestion itself, but takes as much as its buffers hold. On a slow link 64 packets of 65,000 bytes take
+more than a minute, in which nothing else gets through and every timer runs out.
 
-Promise: the stream is never idle for want of packets, and what was handed over last is acknowledged within half a
-second more than the link takes, however slow it is; unless two packets are more than that.
+Promise: the stream is never idle for want of packets, and the last packet is acknowledged within half a second more
+than the link takes, however slow it is; unless two packets take longer than that.
 
-The estimators are BBR's (``path_model``, ``delivery_rate``). Without a round trip as short as the shortest for five
-seconds, the queue is let go for one round trip, so that it is not taken for a longer path.
+The estimators are BBR's (``path_model``, ``delivery_rate``). If no round trip was as short as the shortest for five
+seconds, the queue is drained for one round trip, so that it is not taken for a longer path.
 """
 
 from typing import ClassVar
@@ -19,10 +19,10 @@ from triack.session.congestion.path_model import Bandwidth, ShortestTrip
 __all__ = ["StreamWindow"]
 
 QUEUE_NS = 500 * MS
-"""What may wait: longer than the turns of a busy machine, and a quarter of the shortest default silence that closes a
-session."""
+"""The longest queue: longer than the turns of a busy machine, and a quarter of the shortest default silence that closes
+a session."""
 MINIMUM_WINDOW_PACKETS = 2
-"""One is on its way while the other is acknowledged."""
+"""One is in flight while the other is acknowledged."""
 
 
 class StreamWindow:
@@ -32,8 +32,8 @@ class StreamWindow:
         datagram_bytes: of the largest packet.
 
     Attributes:
-        window_bytes: how much may be on its way.
-        bandwidth: what is delivered.
+        window_bytes: how much may be in flight.
+        bandwidth: the delivery rate.
         trip: the shortest round trip.
     """
 
@@ -48,7 +48,7 @@ class StreamWindow:
         self._is_looking = False
 
     def handle_sent(self, size_bytes: int, in_flight_bytes: int, now_ns: int) -> Sending:
-        """Packets leave together, on top of what is in flight. What is returned comes back with the fate of each."""
+        """Packets leave together, on top of ``in_flight_bytes``. The result comes back with the fate of each packet."""
         return self._delivery.handle_sent(size_bytes, in_flight_bytes, now_ns, spares=False)
 
     def handle_app_limited(self, in_flight_bytes: int) -> None:
@@ -60,7 +60,7 @@ class StreamWindow:
         """Nothing to do: a stream is not paced."""
 
     def handle_acked(self, packets: int, size_bytes: int, sending: Sending) -> None:  # noqa: ARG002 - as any controller
-        """Packets that left together are acknowledged; ``handle_ack`` follows when all of an ack are told."""
+        """Packets that left together are acknowledged; ``handle_ack`` follows after the last of an ack."""
         self._delivery.handle_acked(sending, size_bytes)
 
     def handle_ack(self, in_flight_bytes: int, rtt_ns: int, now_ns: int) -> None:  # noqa: ARG002 - as any controller
@@ -80,13 +80,13 @@ class StreamWindow:
         self.window_bytes = min(self.window_bytes + sample.acked_bytes, most_bytes)
 
     def handle_lost(self, size_bytes: int, sending: Sending, now_ns: int) -> None:  # noqa: ARG002 - as any controller
-        """A packet is lost: it did not get as far as the stream."""
+        """A packet is lost: it never reached the stream."""
         self._delivery.handle_lost(size_bytes)
 
     def handle_persistent_congestion(self) -> None:
-        """Probes in a row went unanswered: as little as possible, until an acknowledgement comes."""
+        """Probes in a row went unanswered: use the minimum window until an acknowledgement comes."""
         self.window_bytes = self._minimum_bytes
 
     def _holds_bytes(self, queue_ns: int) -> int:
-        """What the stream delivers in its shortest round trip and so long a queue."""
+        """The bytes that the stream delivers in its shortest round trip plus ``queue_ns``."""
         return max(self.bandwidth.most * (self.trip.min_ns + queue_ns) // SECOND, self._minimum_bytes)

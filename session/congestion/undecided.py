@@ -1,7 +1,7 @@
 """Packets that arrived at the peer, were refused there, and whose rejections have not come yet.
 
-Promise: a packet that an ack names as refused is told as acknowledged only when a later ack covers it and names it no
-more. The peer has then heard that its rejection arrived here, so the owner of the packet has heard of that before.
+Promise: a packet that an ack names as refused is reported acknowledged only when a later ack covers it without naming
+it. By then the peer knows that its rejection arrived here, so the owner of the packet has got the rejection before.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -14,7 +14,7 @@ from triack.session.protocol.frames import AckFrame
 __all__ = ["Undecided"]
 
 UNDECIDED_MAX = 16_384
-"""Several times what a peer may name at a time (``session_ack``): one that names more than that does not mean it."""
+"""Several times the number that a correct peer names at a time (``session_ack``); the rest is taken as acknowledged."""
 
 
 class Numbered(Protocol):
@@ -29,7 +29,7 @@ T = TypeVar("T", bound=Numbered)
 
 
 class Undecided(Generic[T]):
-    """What one direction of one session knows to have arrived, and not to have been taken."""
+    """The packets of one direction of one session that arrived and were refused."""
 
     __slots__ = ("_numbers", "_packets")
 
@@ -41,14 +41,14 @@ class Undecided(Generic[T]):
         return len(self._packets)
 
     def sift(self, acked: list[T], ack: AckFrame) -> list[T]:
-        """Keep back what an ack names as refused.
+        """Hold back the packets that an ack names as refused.
 
         Args:
-            acked: what the ack newly covers.
+            acked: the packets that the ack newly covers.
             ack: the same ack.
 
         Returns:
-            The packets to tell as acknowledged, those of earlier acks among them that are settled now.
+            The packets to report acknowledged, including those of earlier acks that are settled now.
         """
         if not ack.refused and not self._packets:
             return acked

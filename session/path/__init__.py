@@ -1,1 +1,1 @@
-"""What the path carries: the size of datagrams, and packets that are larger."""
+"""The size of datagrams on the path, and packets that are larger."""

@@ -1,8 +1,8 @@
 """The largest datagram that the path to the peer carries: datagram packetization layer path MTU discovery (RFC 8899).
 
-Promise: what is in force has been carried by this path in one piece, or is the base, which every path carries. It grows
-when a probe of that size was answered, and goes back to the base when the path carries such datagrams no more. A probe
-that is lost says nothing of congestion, and is never sent again as what it was: a padded datagram with nothing in it.
+Promise: this path has carried a datagram of the size in force in one piece, or that size is the base, which every path
+carries. It grows when a probe of that size was answered, and falls back to the base when the path no longer carries
+such datagrams. A lost probe is no sign of congestion and is not retransmitted: it is padding, with no content.
 
     DISABLED --wanted--> BASE --confirmed--> SEARCHING --narrowed--> SEARCHING --found--> SEARCH_COMPLETE
     BASE --unanswered--> ERROR --raise timer--> BASE
@@ -10,14 +10,13 @@ that is lost says nothing of congestion, and is never sent again as what it was:
     SEARCHING or SEARCH_COMPLETE --black hole--> BASE
     any but DISABLED --moved--> BASE
 
-These are the phases of RFC 8899, section 5.2. Its ERROR has datagrams smaller than the base; here the base needs no
-proof to be used, as what is no longer goes without the don't-fragment bit, and ERROR only means that nothing larger is
-tried for a while: the peer may be one that answers no probes.
+These are the phases of RFC 8899, section 5.2. In its ERROR datagrams are smaller than the base. Here the base is used
+without proof, as datagrams up to that size leave without the don't-fragment bit; ERROR only means that nothing larger
+is tried for a while, as the peer may answer no probes.
 
-The search tries what Ethernet carries, then what jumbo frames carry, then the most that is wanted, which is what
-loopback carries, and then halves what is left (section 5.3.2 leaves the order open). It begins when there is something
-to send, and no probe is longer than all that was sent before it: who has little to say does not spend more on finding
-out how to say it.
+The search tries the size of Ethernet, then that of jumbo frames, then the largest wanted, which loopback carries. Then
+it halves the remaining range (section 5.3.2 leaves the order open). It begins when there is something to send, and no
+probe is longer than all that was sent before it: a node with little to send does not spend more on probes.
 """
 
 from enum import Enum
@@ -47,20 +46,20 @@ PROBE_NS = SECOND
 """The wait for an answer to a probe, unless the round trip is longer: no less than a second (section 5.1.1), so that a
 peer that is late for its turn is not taken for a path that carries nothing."""
 RAISE_NS = 600 * SECOND
-"""After so long a path that carries less than is wanted is searched again: PMTU_RAISE_TIMER (section 5.1.1)."""
+"""A path that carries less than is wanted is searched again after this time: PMTU_RAISE_TIMER (section 5.1.1)."""
 ETHERNET_BYTES = 1_452
-"""What 1,500 bytes of Ethernet leave beside the headers of IPv6 and UDP: most paths carry this, and few much more."""
+"""1,500 bytes of Ethernet less the headers of IPv6 and UDP: most paths carry this, and few much more."""
 JUMBO_FRAME_BYTES = 9_000
-"""What nearly every network carries that carries more than Ethernet. Where no more is wanted, that is the only step."""
+"""Nearly every network above Ethernet's size carries this. If the ceiling is no larger, it is tried directly."""
 JUMBO_BYTES = 8_952
-"""What such a frame leaves beside the headers of IPv6 and UDP. A path that carries no more is used well at once: to
-find that out by halving what is left of 32,000 bytes takes ten seconds, in which three sizes are too large."""
+"""Such a frame less the headers of IPv6 and UDP. A path that carries no more is used well at once: halving the range up
+to 32,000 bytes would take ten seconds, with three sizes that are too large."""
 STEP_BYTES = 16
-"""The search ends when the largest that is carried is known so exactly: a hundredth of what Ethernet carries."""
+"""The search ends when the largest size is known to this precision: a hundredth of Ethernet's."""
 BLACK_HOLE_LOSSES = 10
-"""So many datagrams longer than the base lost, and none acknowledged, while others are: the path carries them no more
-(RFC 8899, section 4.3). On a path that loses three of ten by chance that is once in 170,000 datagrams, and costs a
-search."""
+"""When this many datagrams longer than the base were lost and none acknowledged, while others are, the path no longer
+carries them (RFC 8899, section 4.3). If three in ten are lost by chance, that occurs once in 170,000 datagrams, and
+costs a search."""
 
 
 class MtuState(Enum):
@@ -69,9 +68,9 @@ class MtuState(Enum):
     DISABLED = "disabled"
     """Nothing larger than the base is wanted, or nothing was sent yet."""
     BASE = "base"
-    """Whether the peer answers probes is being asked, with one of the base's size."""
+    """A probe of the base's size checks whether the peer answers probes."""
     SEARCHING = "searching"
-    """Larger ones are tried."""
+    """Larger sizes are tried."""
     SEARCH_COMPLETE = "search complete"
     """The largest is known."""
     ERROR = "error"
@@ -79,7 +78,7 @@ class MtuState(Enum):
 
 
 class MtuEvent(Enum):
-    """What happens."""
+    """The events of the search."""
 
     WANTED = "wanted"
     """Something is to be sent, and larger datagrams would carry more of it."""
@@ -88,15 +87,15 @@ class MtuEvent(Enum):
     NARROWED = "narrowed"
     """A probe was answered, or went unanswered ``MAX_PROBES`` times, and there is more to try."""
     FOUND = "found"
-    """The same, and there is not."""
+    """The same, and there is nothing more to try."""
     UNANSWERED = "unanswered"
     """The base's probe went unanswered as often."""
     RAISE = "raise timer"
     """The path may carry more by now, and something is to be sent."""
     BLACK_HOLE = "black hole"
-    """The path carries no datagrams longer than the base any more."""
+    """The path no longer carries datagrams longer than the base."""
     MOVED = "moved"
-    """It is another path."""
+    """The peer is on another path."""
 
 
 TRANSITIONS: dict[MtuState, dict[MtuEvent, MtuState]] = {
@@ -119,9 +118,9 @@ TRANSITIONS: dict[MtuState, dict[MtuEvent, MtuState]] = {
     },
     MtuState.ERROR: {MtuEvent.RAISE: MtuState.BASE, MtuEvent.MOVED: MtuState.BASE},
 }
-"""State, then what happens, then the next state. A disabled machine stays one however the path changes."""
+"""The next state by state and event. A disabled machine stays disabled however the path changes."""
 _ASKING = frozenset({MtuState.BASE, MtuState.SEARCHING})
-"""In these a probe is on its way, or due."""
+"""In these states a probe is in flight or due."""
 
 
 class SizeProbe(NamedTuple):
@@ -132,17 +131,17 @@ class SizeProbe(NamedTuple):
 
 
 class PathMtu:
-    """What one path carries.
+    """The search on one path.
 
     Args:
-        base_bytes: what every path carries; in force until more is proved.
+        base_bytes: what every path carries; in force until a larger size is proved.
         ceiling_bytes: the most that either end wants.
 
     Attributes:
-        state: how much is known.
-        size_bytes: the largest datagram, in force.
+        state: the phase of the search.
+        size_bytes: the largest datagram in force.
         base_bytes: see above.
-        due: the probe that is to leave as soon as enough was sent, or None.
+        due: the probe that leaves as soon as enough was sent, or None.
     """
 
     __slots__ = (
@@ -175,7 +174,7 @@ class PathMtu:
 
     @property
     def is_saving(self) -> bool:
-        """Whether too little was sent yet for some probe."""
+        """Whether too little was sent yet for the largest probe."""
         return self._sent_bytes < self._ceiling_bytes > self.base_bytes
 
     @property
@@ -191,10 +190,10 @@ class PathMtu:
     # ---- what happens
 
     def handle_sending(self, size_bytes: int, now_ns: int) -> None:
-        """Packets are on their way: it is worth while to know the path.
+        """Packets leave, so the path is worth probing.
 
         Args:
-            size_bytes: how long they are; 0 will do when nothing is saved for any more.
+            size_bytes: of the packets; may be 0 when ``is_saving`` is false.
             now_ns: the clock.
         """
         self._sent_bytes += size_bytes
@@ -209,13 +208,13 @@ class PathMtu:
             self._try(self.base_bytes if self.state is MtuState.BASE else self._untried_bytes)
 
     def handle_answer(self, number: int, now_ns: int) -> None:
-        """The peer has got the probe with that number; one of another path, or of before, says nothing."""
+        """The peer has got the probe with that number; one of another path, or of an earlier search, is ignored."""
         size_bytes = self._sizes.pop(number, 0)
         if self.state is MtuState.BASE and size_bytes:
             self._move(MtuEvent.CONFIRMED)
             self._try(min(ETHERNET_BYTES, self._ceiling_bytes))
         elif self.state is MtuState.SEARCHING and size_bytes > self.size_bytes:
-            # An answer may be late, and to a larger one than is tried by now.
+            # A late answer may be to a larger probe than the one tried now.
             self.size_bytes = size_bytes
             self._unproved_bytes = max(self._unproved_bytes, size_bytes)
             self._lost = 0
@@ -236,12 +235,12 @@ class PathMtu:
             self._narrow(now_ns)
 
     def handle_acked(self, size_bytes: int) -> None:
-        """A packet of that size came over the path, in one datagram."""
+        """The path has carried a packet of that size in one datagram."""
         if size_bytes > self.base_bytes:
             self._lost = 0
 
     def handle_lost(self, size_bytes: int) -> None:
-        """One was lost, and something that was sent later was not."""
+        """A packet of that size was lost, while a later one arrived."""
         if not self.base_bytes < size_bytes <= self.size_bytes:
             return
         self._lost += 1
@@ -249,12 +248,12 @@ class PathMtu:
             self.handle_silence()
 
     def handle_silence(self) -> None:
-        """Nothing was acknowledged however often it was asked for; what is larger than the base may be why."""
+        """Probing for acks got none; perhaps the path drops datagrams larger than the base."""
         if self.size_bytes > self.base_bytes:
             self._begin(MtuEvent.BLACK_HOLE)
 
     def handle_moved(self) -> None:
-        """The peer is somewhere else: what was known of the path is void."""
+        """The peer is at another address: what was known of the path is void."""
         if self.state is not MtuState.DISABLED:
             self._begin(MtuEvent.MOVED)
 
@@ -272,7 +271,7 @@ class PathMtu:
         self.state = next_state(TRANSITIONS, self.state, event)
 
     def _begin(self, event: MtuEvent) -> None:
-        """Ask from the base on; answers to earlier probes say nothing any more."""
+        """Search again from the base on; answers to earlier probes no longer count."""
         self._move(event)
         self.size_bytes = self.base_bytes
         self._unproved_bytes = self._ceiling_bytes
@@ -281,7 +280,7 @@ class PathMtu:
         self._try(self.base_bytes)
 
     def _narrow(self, now_ns: int) -> None:
-        """Try the next size, if there is one between what is proved and what may still be."""
+        """Try the next size, if there is one between the size proved and the largest still possible."""
         left_bytes = self._unproved_bytes - self.size_bytes
         if left_bytes < STEP_BYTES:
             self._move(MtuEvent.FOUND)
@@ -296,7 +295,7 @@ class PathMtu:
 
     @property
     def _untried_bytes(self) -> int:
-        """What is tried next as long as nothing was too large."""
+        """The next size to try as long as none was too large."""
         has_jumbo = self.size_bytes < JUMBO_BYTES and self._ceiling_bytes > JUMBO_FRAME_BYTES
         return JUMBO_BYTES if has_jumbo else self._ceiling_bytes
 

@@ -1,7 +1,7 @@
-"""How large the datagrams of a session are, and what follows from that for its packets.
+"""The size of the datagrams of a session, and its effect on packets.
 
-Promise: whoever cuts packets, and whoever shares the network, is told the size in force; the path is probed while there
-is something to send (``path_mtu``). Streams and memory carry what both ends want, and are not probed.
+Promise: the owner, which cuts packets, and the congestion control are notified of the size in force; the path is probed
+while there is something to send (``path_mtu``). Streams and memory carry what both ends want, and are not probed.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,8 +20,8 @@ from triack.session.protocol.timers import Timer, Timers
 __all__ = ["FLIGHT_PACKETS", "PathSize"]
 
 FLIGHT_PACKETS = 64
-"""MSMQ's window. So many of the largest datagrams that a peer takes, or its whole window of those of the base, are what
-it has room for: a larger window of larger datagrams is not filled."""
+"""MSMQ's window. A peer has room for this number of the largest datagrams that it takes, or for its whole window of
+base datagrams: a larger window of larger datagrams is not filled."""
 
 
 class PathSize:
@@ -30,10 +30,10 @@ class PathSize:
     Args:
         traits: of the path to the peer.
         most_bytes: the largest that this end wants to send.
-        overhead_bytes: what the channel takes of each.
-        packet_header_bytes: what the codec takes beside the content of a packet.
-        share: is told the size; None on a network that looks after itself.
-        window: is told how much may be in flight.
+        overhead_bytes: of the channel, in each datagram.
+        packet_header_bytes: of the codec, beside the content of a packet.
+        share: gets the size; None where no network is shared.
+        window: gets the limit of bytes in flight.
         rtt: of the session.
         timers: of the session.
         tell: takes events.
@@ -41,10 +41,10 @@ class PathSize:
     Attributes:
         size_bytes: the size in force.
         overhead_bytes: see above.
-        packet_overhead_bytes: the same, and what stands before the content of a packet.
-        answer: to a probe of the peer; it waits for a datagram. None when there is none.
+        packet_overhead_bytes: the same plus the header of a packet.
+        answer: to a probe of the peer, to be sent with the next datagram; None when there is none.
         longest_bytes: of the longest packet that was handed over, as a datagram.
-        probes: how many have left.
+        probes: the number of probes sent.
     """
 
     __slots__ = (
@@ -111,7 +111,7 @@ class PathSize:
 
     @property
     def piece_room_bytes(self) -> int:
-        """The same of one that carries a piece: always that of the base, so that pieces of two sendings are alike."""
+        """For the frames of a datagram with a piece: always of the base size, so that a resend cuts the same pieces."""
         return self._path.base_bytes - self.overhead_bytes
 
     @property
@@ -120,7 +120,7 @@ class PathSize:
         return self.longest_bytes > self.size_bytes
 
     def fits(self, sent: SessionPacket, beside_bytes: int = 0) -> bool:
-        """Whether a datagram holds the packet, and so much beside it."""
+        """Whether a datagram holds the packet and ``beside_bytes`` of other frames."""
         return sent.size_bytes + beside_bytes <= self.size_bytes
 
     # ---- what happens
@@ -131,7 +131,7 @@ class PathSize:
         path.handle_sending(sum([sent.size_bytes for sent in run]) if path.is_saving else 0, now_ns)
 
     def handle_acked(self, acked: Sequence[SessionPacket], lost: Sequence[SessionPacket]) -> None:
-        """An ack has come: these arrived, and those must be lost."""
+        """An ack has come: ``acked`` arrived, ``lost`` count as lost."""
         path = self._path
         if path.is_suspect and acked:
             path.handle_acked(max(sent.size_bytes for sent in acked))
@@ -141,7 +141,7 @@ class PathSize:
             self._apply()
 
     def handle_silence(self) -> None:
-        """Probes in a row, which are packets as they were, went unanswered."""
+        """Several probes in a row, which resend packets unchanged, went unanswered."""
         self._path.handle_silence()
         self._apply()
 
@@ -167,7 +167,7 @@ class PathSize:
         self._apply()
 
     def _apply(self) -> None:
-        """Tell everybody what has come of it."""
+        """Put a new size in force, and notify the congestion control and the owner."""
         path = self._path
         if not path.is_asking:
             self._timers.stop(Timer.PATH_MTU)

@@ -1,11 +1,11 @@
-"""Packets that are longer than the datagrams of the path: cut into pieces when they leave, and put together again.
+"""Packets that are longer than the datagrams of the path: cut into pieces when they leave, and reassembled.
 
-A packet is cut once, when its messages are packed, and keeps its number and its bytes for good. A store may bring it
-to a path that carries less: the peer has moved, the node was started elsewhere, the path has shrunk. Then it travels as
-pieces, each the only frame of a datagram of the base's size; what is acknowledged, lost and sent again is the packet.
+The size of a packet is fixed when its messages are packed; it then keeps its number and its bytes. A stored packet may
+meet a path that carries less: the peer has moved, the node was started elsewhere, the path has shrunk. Then it travels
+as pieces, each the only frame of a datagram of the base's size; packets, not pieces, are acknowledged, lost and resent.
 
-Promise: a packet arrives here when all its pieces have, however often it was sent for that: those that came are kept.
-What is kept is bounded; the packets with the lowest numbers, which the peer sends again first, stay longest.
+Promise: a packet arrives here when all its pieces have, of whichever sending: those that came are kept. Memory for
+pieces is bounded; the packets with the lowest numbers, which the peer resends first, stay longest.
 """
 
 from triack.base.errors import ProtocolError
@@ -16,11 +16,11 @@ from triack.session.protocol.packets import SessionPacket
 __all__ = ["PIECES_BYTES_MAX", "Pieces", "count", "cut"]
 
 PIECES_BYTES_MAX = 4 * 1024 * 1024
-"""Of unfinished packets of one session: a window of 64 that all lack something."""
+"""Of unfinished packets of one session: a window of 64 that all lack a piece."""
 PIECES_KEPT_BYTES = PIECES_BYTES_MAX * 7 // 8
-"""What stays of it when some has to go: the search for the highest numbers costs as much for many as for one."""
+"""The part that stays when packets are dropped: finding the highest numbers costs the same for many as for one."""
 PIECE_COST_BYTES = 256
-"""What a piece takes in memory beside its bytes: 120 were measured. Many tiny ones are no way around the bound."""
+"""Memory of a piece beside its bytes (120 were measured), so that many tiny pieces cannot get around the bound."""
 
 
 def cut(sent: SessionPacket, piece_bytes: int, mark: int, *, asks: int) -> list[PieceFrame]:
@@ -47,7 +47,7 @@ def count(sent: SessionPacket, piece_bytes: int) -> int:
 
 
 class _Unfinished:
-    """What is here of one packet."""
+    """The pieces of one packet that have come."""
 
     __slots__ = ("ask", "cost_bytes", "mark", "size_bytes", "some")
 
@@ -72,7 +72,7 @@ class Pieces:
     """The unfinished packets of one direction of one session.
 
     Attributes:
-        cost_bytes: what all that is kept takes in memory.
+        cost_bytes: the memory of all pieces.
     """
 
     __slots__ = ("_unfinished", "cost_bytes")
@@ -88,7 +88,7 @@ class Pieces:
         """Take a piece of a packet that has not come yet. Returns the packet when that was the last one missing.
 
         Raises:
-            ProtocolError: ``bad-frame``: its pieces do not make a packet. What was there of it is forgotten.
+            ProtocolError: ``bad-frame``: its pieces do not make a packet; they are dropped.
         """
         unfinished = self._unfinished.setdefault(piece.number, _Unfinished())
         if piece.offset not in unfinished.some:
@@ -108,13 +108,13 @@ class Pieces:
         return PacketFrame(piece.number, piece.delivery, unfinished.ask, content, unfinished.mark)
 
     def forget(self, number: int) -> None:
-        """The packet has come, in whatever way, or room is needed."""
+        """Drop the pieces of a packet: it has come, or room is needed."""
         unfinished = self._unfinished.pop(number, None)
         if unfinished is not None:
             self.cost_bytes -= unfinished.cost_bytes
 
     def _bound(self) -> None:
-        """Forget some more than has to go, so that the next piece finds room without a search."""
+        """Drop more than necessary, so that the next piece finds room without a search."""
         if self.cost_bytes <= PIECES_BYTES_MAX:
             return
         for number in sorted(self._unfinished, reverse=True):

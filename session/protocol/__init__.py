@@ -1,1 +1,1 @@
-"""What both ends of a session agree on: settings, policy, states, frames, timers, events."""
+"""The protocol between both ends of a session: settings, policy, states, frames, timers, events."""

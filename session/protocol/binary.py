@@ -9,14 +9,14 @@ Every integer is big-endian. An ACK and a REFUSING are of one kind.
     STORE_ACK  type u8, ranges u8, zero u16, zero u32, mark u64, cumulative u64, then the same ranges
     PING       type u8, flags u8: asks for every ack that is owed
     CLOSE      type u8, reason u8
-    PROBE      type u8, zero u8, zero u16, number u32, zeros: all that is left of the datagram
+    PROBE      type u8, zero u8, zero u16, number u32, zeros up to the end of the datagram
     PROBED     type u8, zero u8, zero u16, number u32: the probe with that number has come
     PIECE      type u8, flags u8, length u16, number u64, mark u64, total u16, offset u16, content: of a packet that is
                longer than the path's datagrams (``pieces``)
-    ROUND_TRIP type u8, zero u8, zero u16, round trip u64 in ns: what the initiator has measured with its connect
+    ROUND_TRIP type u8, zero u8, zero u16, round trip u64 in ns: as the initiator has measured it with its connect
 
-Range bounds are relative to the cumulative number. A REFUSING ack names those of the packets that arrived whose
-rejections are on their way (``session_ack``).
+Range bounds are relative to the cumulative number. A REFUSING ack names the received packets whose rejections are still
+in flight (``session_ack``).
 
 The hello is the payload of a connect and of an accept:
 

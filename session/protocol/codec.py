@@ -1,7 +1,7 @@
-"""The seam between the machines of a session and the bytes of a datagram.
+"""The interface between the machines of a session and the bytes of a datagram.
 
-The machines make and take typed frames (``frames``). A session is given a codec that turns them into bytes and back. A
-second dialect is another codec; no machine changes for it.
+The machines make and take typed frames (``frames``). The codec of a session turns them into bytes and back. A second
+dialect is another codec; no machine changes for it.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ __all__ = ["Codec", "content_limit_bytes"]
 
 
 class Codec(Protocol):
-    """Encodes and decodes what sessions say. A datagram is its encoded frames, one behind the other.
+    """Encodes and decodes frames and hellos. A datagram is its encoded frames, one behind the other.
 
-    What a peer sends is checked here: fields in range, at most ``MAX_ACK_RANGES`` ranges in an ack, marks up to
+    The codec checks datagrams of a peer: fields in range, at most ``MAX_ACK_RANGES`` ranges in an ack, marks up to
     ``MARK_MAX``, no second frame of one kind.
     """
 
@@ -30,7 +30,7 @@ class Codec(Protocol):
 
     @property
     def ack_bytes(self) -> int:
-        """How long an ack without ranges is. So much stays free beside the largest packet, for an ack to ride on it."""
+        """The length of an ack without ranges; the largest packet leaves room for it in its datagram."""
 
     def encode(self, frame: Frame) -> bytes:
         """One frame as bytes. A probe of the path is padded to its ``size_bytes``."""
@@ -56,8 +56,8 @@ class Codec(Protocol):
         """Read the run that begins with packet ``number`` in the first of these datagrams.
 
         Returns:
-            As many packets as follow each other, each alone in its datagram; None when there is not even one.
-            ``decode`` reads what is left. A codec may always return None: then each datagram is read by itself.
+            The packets that follow each other, each alone in its datagram; None when there is not even one.
+            ``decode`` reads the other datagrams. A codec may always return None: then each datagram is read by itself.
         """
 
     def encode_hello(self, hello: Hello) -> bytes:
@@ -73,6 +73,6 @@ def content_limit_bytes(codec: Codec, max_datagram_bytes: int, overhead_bytes: i
     Args:
         codec: of the session.
         max_datagram_bytes: the datagram, all of it.
-        overhead_bytes: what its channel takes of it.
+        overhead_bytes: of its channel.
     """
     return max_datagram_bytes - overhead_bytes - codec.packet_header_bytes - codec.ack_bytes

@@ -1,4 +1,4 @@
-"""What a session tells its owner (events, past tense) and gives it to send (transmits)."""
+"""The outputs of a session for its owner: events (past tense), and transmits, which the owner sends."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class TransmitKind(IntEnum):
-    """What kind of datagram a transmit is."""
+    """The kind of a datagram."""
 
     CONNECT = 1
     ACCEPT = 2
@@ -63,9 +63,9 @@ class StoreAckSent:
 
 @dataclass(slots=True)
 class Transmit:
-    """One datagram to seal and send, and what is in it, for the session log.
+    """One datagram to seal and send, and its frames for the session log.
 
-    The counter of an accept means nothing: the owner puts that of the connect which it answers in its place.
+    The counter of an accept means nothing: the owner replaces it by that of the connect which it answers.
     """
 
     kind: TransmitKind
@@ -114,7 +114,7 @@ class RunArrived:
 
 @dataclass(slots=True)
 class PacketDropped:
-    """A packet, or a whole datagram, arrived that no correct peer sends; it was ignored."""
+    """A packet or a whole datagram that no correct peer sends arrived; it was ignored."""
 
     reason: DropReason
 
@@ -123,7 +123,7 @@ class PacketDropped:
 class PacketsAcked:
     """A session ack arrived and newly covers ``packets`` (perhaps none).
 
-    The peer has taken those that are ``told``, or it has said why not; see ``session.undecided``.
+    The peer has taken the ``told`` ones, or their rejections have come; see ``session.undecided``.
     """
 
     packets: list[SessionPacket]
@@ -144,7 +144,7 @@ class AcksRequested:
 
 @dataclass(slots=True)
 class PeerQuiet:
-    """Nothing came for a while, and no packet waits for an ack: an owner that waits for more of the peer pings."""
+    """Nothing came for a while, and no packet waits for an ack: an owner that expects other acks pings."""
 
 
 @dataclass(slots=True)
@@ -154,14 +154,14 @@ class SessionIdle:
 
 @dataclass(slots=True)
 class SizeChanged:
-    """Datagrams of that size are in force from now on: packets are to be cut for them."""
+    """Datagrams of that size are in force from now on: the owner cuts packets for them."""
 
     size_bytes: int
 
 
 @dataclass(slots=True)
 class WindowChanged:
-    """No more than so many packets are unacknowledged from now on: a window that follows its path."""
+    """A window that follows its path has changed: at most ``packets`` are unacknowledged from now on."""
 
     packets: int
 

@@ -1,13 +1,13 @@
-"""What sessions say to each other: the frames inside a datagram, and the hello of a connection.
+"""The frames inside a datagram, and the hello of a connection.
 
-These are the typed frames that the machines of a session make and take. How they stand in a datagram is the business of
-a codec (``codec``): today there is one, ``binary``. A datagram carries at most one frame of each kind, so that no
-datagram asks for more work than a few frames. A packet, if there is one, comes last.
+These are the typed frames that the machines of a session make and take. A codec (``codec``) encodes them: today there
+is one, ``binary``. A datagram carries at most one frame of each kind, which bounds the work that it can cause. A
+packet, if there is one, comes last.
 
-``echo`` is the counter of the newest datagram that brought a packet, and the ack delay the time since it arrived: as
-numbers are kept on a resend, only the counter tells which sending was answered. All acks are cumulative plus ranges (as
-RFC 9000 section 19.3 has them), so a lost one costs nothing. ``mark`` is a number of the sender's owner that only
-grows. A session only carries it.
+``echo`` is the counter of the newest datagram that brought a packet, and the ack delay the time since it arrived. As a
+resend keeps its packet number, only the counter tells which sending was answered. All acks are cumulative plus ranges
+(as in RFC 9000 section 19.3), so a lost one costs nothing. ``mark`` is a number of the sender's owner that only grows.
+A session only carries it.
 """
 
 from collections.abc import Sequence
@@ -40,12 +40,12 @@ __all__ = [
 ]
 
 MAX_ACK_RANGES = 64
-"""Ranges in one ack, and thereby the work that one ack can ask for. With all of them it has 536 bytes in the binary
-layout, and still fits the smallest datagram, 576 bytes less the 36 of the insecure channel."""
+"""Ranges in one ack, which bounds the work that it can cause. With all of them it has 536 bytes in the binary layout,
+and still fits the smallest datagram, 576 bytes less the 36 of the insecure channel."""
 REFUSED_RANGES_MAX = 16
-"""Ranges of refused packets in one ack. An ack of what lies beyond them waits until some are settled."""
+"""Ranges of refused packets in one ack. An ack of packets beyond them waits until some are settled."""
 MARK_MAX = 2**63 - 1
-"""What everything that may keep a mark takes as one signed integer, SQLite among them."""
+"""The largest signed 64-bit integer, as whatever stores a mark (SQLite, for example) holds it in one."""
 
 
 class Ask(IntEnum):
@@ -55,7 +55,7 @@ class Ask(IntEnum):
     AT_ONCE = 1
     """Every ack as soon as there is something to acknowledge."""
     WITH_STORE = 2
-    """The store ack at once, and the session ack with it: it may wait a little for that (``session_ack``)."""
+    """The store ack at once; the session ack may wait a little to leave with it (``session_ack``)."""
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class PacketRun:
         contents: of each.
         size_bytes: of all contents.
         mark: the greatest.
-        ask: what they ask for: at once if one of them does.
+        ask: what they ask for: ``AT_ONCE`` if one of them does.
     """
 
     number: int
@@ -95,7 +95,7 @@ class PacketRun:
 class AckFrame:
     """A session ack: all up to ``cumulative`` arrived, and ``ranges`` above it; ``echo`` came ``delay_ns`` ago.
 
-    Of what arrived the ``refused`` will never be taken, and the rejections that say why have not been acknowledged.
+    The ``refused`` packets arrived but will never be taken, and the peer has not acknowledged their rejections yet.
     """
 
     cumulative: int
@@ -109,8 +109,8 @@ class AckFrame:
     def of(
         cls, received: NumberSet, window: int, echo: int, delay_ns: int, refused: Sequence[Range] = ()
     ) -> "AckFrame":
-        """The ack of what was received, of which some is ``refused``, with as many ranges as one ack may have."""
-        # What names the refused takes the room of two ranges, and of one for each of its own.
+        """The ack of the packets received, of which some are ``refused``, with as many ranges as one ack may have."""
+        # The list of refused packets takes the room of two ranges, and of one more for each range in it.
         most = MAX_ACK_RANGES - len(refused) - 2 if refused else MAX_ACK_RANGES
         return cls(received.cumulative, received.lowest_ranges(most), window, echo, delay_ns, refused)
 
@@ -143,7 +143,7 @@ class CloseFrame:
 
 @dataclass(slots=True)
 class ProbeFrame:
-    """A datagram came in one piece whose frames have so many bytes, and nothing else in them."""
+    """Path MTU probe: the only frame of its datagram, padded so that the frames have ``size_bytes``."""
 
     number: int
     size_bytes: int
@@ -158,7 +158,7 @@ class ProbedFrame:
 
 @dataclass(slots=True)
 class PieceFrame:
-    """What stands at ``offset`` of the content of a packet, which has ``total_bytes``; the rest as in the packet."""
+    """The part at ``offset`` of a packet's content of ``total_bytes``; the other fields are those of the packet."""
 
     number: int
     delivery: Delivery
@@ -171,7 +171,7 @@ class PieceFrame:
 
 @dataclass(slots=True)
 class RoundTripFrame:
-    """What the initiator has measured, for delays that both ends reckon by it ([MS-MQQB] 3.1.5.3.2)."""
+    """The round trip that the initiator has measured; both ends derive delays from it ([MS-MQQB] 3.1.5.3.2)."""
 
     rtt_ns: int
 
@@ -191,15 +191,15 @@ Frame = (
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What each end says of itself when a session is made.
+    """What each end states about itself when a session is set up.
 
     Attributes:
         session_id: chosen by the initiator, the same at both ends.
         connection_id: where the sender of this hello wants to get the session's datagrams.
-        sent_at_ns: the initiator's clock, echoed by the acceptor, who cannot read it ([MS-MQQB] 2.2.3.1 TimeStamp).
+        sent_at_ns: the initiator's clock; the acceptor echoes it ([MS-MQQB] 2.2.3.1 TimeStamp).
         max_datagram_bytes: largest datagram it takes.
-        policy: what an initiator states; from an acceptor what is in force.
-        introduction: what the session's owner says to the peer's; it means nothing to a session.
+        policy: the initiator's proposal; from an acceptor, the policy in force.
+        introduction: the owner's bytes for the peer's owner; a session does not read them.
     """
 
     session_id: int

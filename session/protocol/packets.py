@@ -27,14 +27,14 @@ class SessionPacket:
     """A packet of the session.
 
     Attributes:
-        number: the session's own; it stays the same however often the packet is sent.
+        number: the session's own; a resend keeps it.
         context: the caller's own; it comes back with the acks.
         asks: which of its acks the caller wants at once, an ``Ask``.
-        is_freed: whether the caller needed no store ack of it any more before it was sent first.
+        is_freed: whether the caller no longer needed a store ack when it was sent first.
         size_bytes: of a datagram that carries nothing else.
         sends: how often it was sent.
-        order: its place among all sendings of the session, the last time.
-        sending: what the congestion controller remembers of the last time.
+        order: of its last sending among all sendings of the session.
+        sending: the congestion controller's record of its last sending.
     """
 
     number: int

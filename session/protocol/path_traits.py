@@ -1,4 +1,4 @@
-"""What a session must know of the path to its peer, whatever carries it."""
+"""The properties of the path to the peer that a session must know, whatever carries it."""
 
 from dataclasses import dataclass
 
@@ -12,10 +12,10 @@ class PathTraits:
     """The properties of a path.
 
     Attributes:
-        paced: nothing below the session shares the network with others, so the session does: it keeps a congestion
-            window and spreads what it sends (RFC 9002 section 7).
-        reliable: the path repeats what is lost and keeps the order, as TCP does (RFC 9293). A packet without an ack is
-            on its way, and a copy of it would only go behind it.
+        paced: nothing below the session controls congestion, so the session does: it keeps a congestion window and
+            paces what it sends (RFC 9002 section 7).
+        reliable: the path retransmits losses and keeps the order, as TCP does (RFC 9293). A packet without an ack is
+            in flight, and a copy of it would only queue behind it.
         base_bytes: the largest datagram that the path carries for certain, without a probe.
     """
 

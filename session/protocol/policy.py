@@ -1,10 +1,10 @@
-"""What two ends agree on when a session opens: the window, and when each acknowledgement is due.
+"""The policy that two ends agree on when a session opens: the window, and when each acknowledgement is due.
 
-The two ends are configured apart, so no check of settings can keep them from contradicting each other. Whoever begins a
-session states its policy in the connect; the acceptor bounds it by its own, and echoes what is in force. MSMQ does the
-same with ``RecoverableAckTimeout`` and ``AckTimeout`` ([MS-MQQB] 2.2.2.1, 3.1.5.4.1), and lets no receiver hold an ack
-back for longer than half of the timeout (3.1.2.5). Other than there each end keeps its own timeouts, since only it
-knows how patient it has to be: they bound what both ends hold back.
+The two ends are configured apart, so no check of settings can keep them from contradicting each other. The initiator
+states its policy in the connect; the acceptor bounds it by its own, and echoes the policy in force. MSMQ does the same
+with ``RecoverableAckTimeout`` and ``AckTimeout`` ([MS-MQQB] 2.2.2.1, 3.1.5.4.1), and lets no receiver delay an ack for
+longer than half of the timeout (3.1.2.5). Unlike there, each end keeps its own timeouts, since only it knows how
+patient it must be: they bound the ack delays of both ends.
 
 On the wire, after the other fields of a hello, all big-endian:
 
@@ -31,19 +31,19 @@ TIMEOUT_PROBES = 8
 _HEAD = Struct("!IQQQQ")
 _TRIGGER = Struct("!HHIQQQQIHB")
 POLICY_BYTES = _HEAD.size + 2 * _TRIGGER.size
-"""What it takes of a hello."""
+"""The bytes of a policy in a hello."""
 _THOUSAND = 1_000
 """Shares and factors travel as whole thousandths."""
 _COUNT_MAX = 0xFFFFFFFF
 """More packets than any window has."""
 _KEPT = 256
-"""Policies that sessions share: there are few, and a thousand sessions with one of their own take half a megabyte."""
+"""Policies that sessions share: there are few, and a thousand sessions with separate ones take half a megabyte."""
 _GAP, _DUPLICATE, _REQUEST, _IDLE, _PIGGYBACK, _RTTS = 1, 2, 4, 8, 16, 32
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is in force in a session, as one end has it.
+    """The policy of a session, as one end has it.
 
     Attributes:
         window: packets that may be unacknowledged in each direction.
@@ -90,7 +90,7 @@ class Policy:
         return self.session_ack.delay_rtts is not None or self.store_ack.delay_rtts is not None
 
     def bounded(self, other: "Policy") -> "Policy":
-        """This policy within what another one can bear: its window, and half of the timeouts of both."""
+        """This policy bounded by another one: by its window, and by half of the timeouts of both."""
         ack_ns = min(self.ack_timeout_min_ns, other.ack_timeout_min_ns) // 2
         store_ns = min(self.store_ack_timeout_min_ns, other.store_ack_timeout_min_ns) // 2
         return replace(
@@ -101,7 +101,7 @@ class Policy:
         )
 
     def agreed(self, stated: "Policy") -> "Policy":
-        """What is in force at an end with this policy when the initiator has stated that, or the acceptor echoes it."""
+        """The policy in force at an end with this one, when the initiator states or the acceptor echoes ``stated``."""
         in_force = stated.bounded(self)
         return _shared(
             replace(self, window=in_force.window, session_ack=in_force.session_ack, store_ack=in_force.store_ack)

@@ -1,4 +1,4 @@
-"""What a session can be told. Durations are given in seconds; names are MSMQ's where MSMQ has one."""
+"""The settings of sessions. Durations are given in seconds; names are MSMQ's where MSMQ has one."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,21 +13,21 @@ CONGESTION = ("bbr", "newreno")
 """The congestion controllers: ``session.bbr``, and ``session.congestion``."""
 
 WINDOW_MAX = 0xFFFF
-"""What the window field of an ack holds; MSMQ's has the same size ([MS-MQQB] 2.2.2.1)."""
+"""The maximum of the window field of an ack; MSMQ's has the same size ([MS-MQQB] 2.2.2.1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
     """Settings of every session of a node.
 
-    Whoever begins a session says when it is to be acknowledged, and both ends keep to that (``session.policy``).
+    The initiator of a session states when acks are due, and both ends keep to that (``session.policy``).
 
     Attributes:
         max_unacked_packet: window in packets (MSMQ ``MaxUnackedPacket``): at that many unacknowledged the sender stops.
-            ``"auto"`` lets it follow the path: it begins with 16, is doubled in a round trip in which the sender stands
-            still for it, and halved when little of it is used (``session.auto_window``).
-        auto_window_max: the largest window in packets that ``"auto"`` comes to. A node lowers it to what it has room
-            for (``Limits.peer_memory_bytes``).
+            ``"auto"`` lets it follow the path: it begins with 16, doubles in a round trip in which the sender is
+            limited by it, and halves when little of it is used (``session.auto_window``).
+        auto_window_max: the largest window in packets for ``"auto"``. A node lowers it to what it has room for
+            (``Limits.peer_memory_bytes``).
         idle_ack_delay_s: longest wait of a receiver before it acknowledges (MSMQ ``IdleAckDelay``).
         ack_trigger: when session acks leave; None for half the window and ``idle_ack_delay_s``.
         store_ack_trigger: when store acks leave; None for the same as session acks.
@@ -35,20 +35,20 @@ class SessionSettings:
             None adapts it to the round trip, between the two limits below. If that is shorter than a round trip, the
             next session waits twice as long, up to ``ack_timeout_max_s``.
         ack_timeout_min_s, ack_timeout_max_s: limits of the adaptive ack timeout.
-        direct_ack_timeouts: how many ack timeouts of silence a peer is granted that is called by its address, and has
-            no name (MSMQ: 2 for direct names, ``QosCleanupIntervalMultiplier``, [MS-MQQB] 3.1.2.4).
+        direct_ack_timeouts: ack timeouts of silence granted to a peer that has no name and is called by its address
+            (MSMQ: 2 for direct names, ``QosCleanupIntervalMultiplier``, [MS-MQQB] 3.1.2.4).
         store_ack_timeout_s: wait for a store ack before the session closes (MSMQ ``StoreAckTimeout``); None adapts.
-            Twice as much in the next session each time that it has ended one, up to ``ack_timeout_max_s``, until
-            something is stored.
-        store_ack_timeout_min_s: lower limit of the adaptive store ack timeout; twice as much in the same way.
+            Each session that it ends doubles it for the next one, up to ``ack_timeout_max_s``, until something is
+            stored.
+        store_ack_timeout_min_s: lower limit of the adaptive store ack timeout; doubled in the same way.
         connect_timeout_s: how long a connection may take (MSMQ: session initialization timer).
-        cleanup_interval_s: a session without a packet for so long closes (MSMQ ``CleanupInterval``). It must be longer
-            than a round trip: a peer whose next packet is on its way is silent for as long as that.
+        cleanup_interval_s: a session closes when it had no packet for this time (MSMQ ``CleanupInterval``). It must
+            exceed a round trip: while the next packet of a peer is in flight, the peer is silent.
         drain_timeout_s: how long a draining session waits for its last acks.
         max_datagram_bytes: largest datagram to send, headers and tag included, where the path carries it: UDP begins
             with 1,200 bytes and probes for more (``session.path_mtu``). With 1,200 or less nothing is probed.
-        congestion: how this end shares the network with what it sends over UDP: ``"bbr"`` measures what the path
-            delivers, and does not mind losses by chance; ``"newreno"`` takes every loss for congestion.
+        congestion: the congestion control for UDP at this end: ``"bbr"`` measures what the path delivers, and
+            tolerates losses by chance; ``"newreno"`` takes every loss for congestion.
     """
 
     max_unacked_packet: int | Literal["auto"] = 64
@@ -96,7 +96,7 @@ class SessionSettings:
 
     @property
     def largest_window(self) -> int:
-        """The most packets that a peer may have on their way: what this end states in its hello."""
+        """The most packets that a peer may have in flight, as this end states in its hello."""
         return self.auto_window_max if self.max_unacked_packet == "auto" else self.max_unacked_packet
 
     @property

@@ -60,7 +60,7 @@ class CloseReason(Reason):
 
 
 class SessionEvent(Enum):
-    """What can happen to a session besides closing."""
+    """The events of a session besides closing."""
 
     ACCEPTED = "accepted"
     CONFIRMED = "confirmed"
@@ -72,19 +72,19 @@ FAILURES = frozenset(
 )
 """Ends after which the next session sends everything unacknowledged again; ``triack replay`` asks for it."""
 IN_DOUBT = FAILURES | {CloseReason.PEER_CLOSED, CloseReason.PROTOCOL_ERROR, CloseReason.TOO_MANY_FORGERIES}
-"""Ends after which nobody here knows what became of what was sent and not confirmed. A peer may close on hearing
-nothing from us, and what the goodbye does not acknowledge may have arrived behind it."""
+"""Ends after which the fate of unconfirmed packets is unknown here. A peer may close because it heard nothing from us,
+and packets that its goodbye does not acknowledge may have arrived behind that."""
 UNTOLD = frozenset({CloseReason.PEER_CLOSED, CloseReason.PATH_LOST, CloseReason.CONNECT_TIMEOUT})
-"""Ends that the peer knows of already, or cannot be told."""
+"""Ends that the peer knows of already, or cannot learn of."""
 
 WITHOUT_ACKS = frozenset({CloseReason.STORE_FAILED, CloseReason.ROLLBACK})
-"""Ends after which nothing may be acknowledged any more, not even with the goodbye."""
+"""Ends after which nothing may be acknowledged, not even with the goodbye."""
 
 AS_HEARD: dict[CloseReason, CloseReason] = dict.fromkeys(CloseReason, CloseReason.PEER_CLOSED) | {
     CloseReason.ROLLBACK: CloseReason.ROLLBACK,
     CloseReason.IDLE: CloseReason.IDLE,
 }
-"""Why our end is over when the peer's goodbye gives that reason. What is about both of us holds for both."""
+"""The reason at our end by that of the peer's goodbye. Reasons that concern both ends are the same at both."""
 
 _ANY_TIME = {
     CloseReason.PATH_LOST,
@@ -121,4 +121,4 @@ TRANSITIONS: dict[SessionState, dict[SessionEvent | CloseReason, SessionState]] 
     },
     SessionState.CLOSED: {},
 }
-"""State, then what happens, then the next state."""
+"""The next state by state and event."""

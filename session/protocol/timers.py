@@ -30,13 +30,13 @@ class Timer(IntEnum):
     DRAIN_LIMIT = 9
     """Draining took too long: close."""
     STORE_ACK_DELAY = 10
-    """What is on our disk has waited long enough: send the store ack."""
+    """Packets on our disk have waited long enough: send the store ack."""
     QUIET = 11
-    """Nothing came for a while after everything was acknowledged: the owner may wait for more, and want to ask."""
+    """Nothing came for a while after everything was acknowledged: the owner may wait for other acks, and ask."""
     PATH_MTU = 12
     """A probe of the path has not been answered: send another, or take that size for too large."""
     KEEP_ALIVE = 13
-    """Nothing may have left for so long that a middle box forgets the path: look, and send something."""
+    """Perhaps nothing has left for the keep-alive interval: if so, send a ping before a middlebox forgets the path."""
 
 
 class Timers:

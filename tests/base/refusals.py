@@ -11,7 +11,7 @@ WRONG_DURATIONS: list[object] = [-0.1, float("inf"), float("nan"), True, "9"]
 
 
 def refuse_wrong_values(kind: type) -> None:
-    """Every number is whole, every duration is seconds; none is negative, for ever, a bool or a text."""
+    """Every number is whole, every duration is seconds; none is negative, infinite, a bool or a text."""
     numbers = [field.name for field in fields(kind) if field.init and field.type in (int, int | None)]
     durations = [field.name for field in fields(kind) if field.name.endswith("_s")]
     assert numbers + durations

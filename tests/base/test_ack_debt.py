@@ -1,4 +1,4 @@
-"""When an acknowledgement is due: the one machine that all three own."""
+"""When an acknowledgement is due: the machine that all three acknowledgements use."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_due_at_exactly_a_third_of_the_window() -> None:
 
 
 def test_the_count_starts_again_with_each_ack() -> None:
-    """What an ack covered is not counted for the next one."""
+    """Packets that an ack covered are not counted for the next one."""
     debt = debt_of(window=8)
     arrive(debt, 3)
     debt.handle_sent()
@@ -117,7 +117,7 @@ def test_what_comes_again_does_not_put_off_what_is_owed() -> None:
 
 
 def test_a_request_is_answered_whatever_there_is() -> None:
-    """Even when nothing new has come, and nobody reads the flags of packets."""
+    """Even when nothing new has come, and the flags of packets are ignored."""
     debt = debt_of(AckTrigger(on_request=False))
     debt.handle_request()
     assert (debt.due, debt.cause, debt.pending) == (True, Cause.REQUEST, 0)

@@ -1,4 +1,4 @@
-"""Settings that cannot be are refused by name, where they are made."""
+"""Invalid settings are refused by name, when they are made."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

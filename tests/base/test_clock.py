@@ -1,4 +1,4 @@
-"""How long it was between two starts, and by how much the clock was set meanwhile."""
+"""The time between two starts, and by how much the clock was set meanwhile."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Row keys, and when a transaction has anything to say."""
+"""Row keys, and when a transaction holds anything."""
 
 from dataclasses import fields
 
@@ -39,7 +39,7 @@ def test_every_field_alone_makes_a_commit(name: str) -> None:
     "name", [field.name for field in fields(Commit) if field.name not in ("serial", "clock", "records")]
 )
 def test_what_only_takes_out_adds_nothing(name: str) -> None:
-    """Everything else does, so that somebody may wait for it."""
+    """Everything else does, so that a caller may wait for it."""
     commit = Commit()
     held = getattr(commit, name)
     if isinstance(held, dict):

@@ -20,7 +20,7 @@ def test_all_errors_are_public_and_in_the_picture() -> None:
     [("UsageError", ValueError), ("WaitTimeout", TimeoutError), ("StoreDamaged", errors.StoreError)],
 )
 def test_errors_are_what_python_calls_them(error: str, caught: type[Exception]) -> None:
-    """Whoever catches the usual name catches ours."""
+    """A handler of the usual error catches ours."""
     assert issubclass(getattr(errors, error), caught)
 
 

@@ -76,7 +76,7 @@ def test_a_full_segment_is_followed_by_one_that_needs_nothing_of_it(monkeypatch:
 
 @pytest.mark.plain
 def test_each_segment_says_by_which_settings_its_node_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has the third one alone can judge what begins in it."""
+    """A reader of the third one alone can judge what begins in it."""
     monkeypatch.setattr(log_lines, "SEGMENT_BYTES", 300)
     writer = LineWriter(NODE, 1, 0)
     writer.add("node_started", 0, {"name": "a", "seq_resend_13_ns": 7, "address": "udp://127.0.0.1:7801"})

@@ -1,4 +1,4 @@
-"""Whatever others write, a line of ours stays one line and does nothing to a terminal."""
+"""A line of ours stays one line and does nothing to a terminal, whatever text of others is in it."""
 
 import json
 import sys

@@ -43,7 +43,7 @@ def test_it_behaves_as_a_set(steps: list[tuple[bool, int]]) -> None:
 
 @given(st.sets(NUMBER))
 def test_it_reads_back(model: set[int]) -> None:
-    """What is told can be made into the same set again."""
+    """The same set can be rebuilt from its cumulative number and ranges."""
     numbers = NumberSet()
     for number in model:
         numbers.add(number)

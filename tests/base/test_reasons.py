@@ -1,4 +1,4 @@
-"""Each reason has a name of its own and a sentence for people."""
+"""Each reason has a unique name and a sentence for people."""
 
 import json
 import re
@@ -13,7 +13,7 @@ REASONS = list[Reason](chain(DropReason, RejectReason, DeadReason))
 
 @pytest.mark.parametrize("reason", REASONS, ids=lambda reason: f"{type(reason).__name__}.{reason.name}")
 def test_a_name_is_that_of_its_constant(reason: Reason) -> None:
-    """So whoever finds one in a log finds the other in the code."""
+    """So a name in a log can be found in the code."""
     assert reason == reason.name.lower().replace("_", "-")
     assert re.fullmatch(r"[A-Z].*[a-z)]\.", reason.sentence)
 

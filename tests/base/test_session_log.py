@@ -21,7 +21,7 @@ SEEDS = 30
 
 
 def complaint(record: dict[str, Any]) -> str:
-    """What is wrong with a record, or nothing."""
+    """The fault of a record, or nothing."""
     event = EVENTS.get(record["event"])
     if event is None:
         return f"unknown event {record['event']}"
@@ -38,7 +38,7 @@ def complaint(record: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def records() -> list[dict[str, Any]]:
-    """What nodes write in worlds with everything that can happen."""
+    """The records of nodes in worlds with everything that can happen."""
     logs = [log for seed in range(SEEDS) for log in run_seed(seed).logs.values()]
     nodes = (*busy_world(0), *rolled_back(), purged(), expired(), held(), recovered(), *ended())
     logs += [b"".join(node.records) for node in nodes]
@@ -58,7 +58,7 @@ def rolled_back() -> tuple[SimNode, SimNode]:
 
 
 def expired() -> SimNode:
-    """A node in whose queue a message was that nobody received in time."""
+    """A node with a message in a queue that no reader received in time."""
     world = World(1)
     node = world.node("a")
     outgoing = node.live.outgoing_stream("", "q", Delivery.TRANSACTIONAL)
@@ -91,7 +91,7 @@ def held() -> SimNode:
 
 
 def purged() -> SimNode:
-    """A node from whose queue somebody took a message by hand."""
+    """A node with a queue from which a person took a message by hand."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", b"1", b"2")

@@ -1,4 +1,4 @@
-"""Degrees of survival have codes between nodes."""
+"""Degrees of survival have codes on the wire."""
 
 from triack.base.survival import SURVIVES
 

@@ -1,4 +1,4 @@
-"""A table has all transitions, and no other can happen."""
+"""A table has all transitions; any other raises."""
 
 from enum import Enum
 

@@ -1,4 +1,4 @@
-"""A stream from one node to another, with bad sessions, a slow disk and crashes in its way."""
+"""A stream from one node to another, over bad sessions, a slow disk and crashes."""
 
 from collections import Counter
 
@@ -133,7 +133,7 @@ class StreamPair:
         self.world.run(until_ns - self.now_ns)
 
     def _carry(self, content: bytes, entry: StreamPacket) -> None:
-        """A packet on its way knows its session and its entry, as a session does."""
+        """A packet in flight knows its session and its entry, as a session does."""
         self._on_the_way.append((self._session, entry))
         self.network.send(b"%d " % (len(self._on_the_way) - 1) + content, SENDER, RECEIVER)
 

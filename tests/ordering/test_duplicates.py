@@ -23,7 +23,7 @@ def test_each_number_once_in_any_order() -> None:
 
 
 def test_what_is_under_the_floor_is_not_new() -> None:
-    """``previous`` says that nobody wants anything up to it: a late copy from there is a duplicate."""
+    """``previous`` says that nothing up to it is wanted: a late copy from there is a duplicate."""
     seen = DuplicateFilter()
     assert feed(seen, 10, previous=7) == [True]
     assert feed(seen, 7, 6, 1) == [False, False, False]
@@ -39,7 +39,7 @@ def test_the_floor_never_falls() -> None:
 
 
 def test_the_floor_keeps_memory_short() -> None:
-    """Gaps that nobody will fill are forgotten."""
+    """Gaps that will never be filled are forgotten."""
     seen = DuplicateFilter()
     feed(seen, *range(2, 200, 2))
     assert len(seen.encode()) == 16 + 99 * 16
@@ -75,7 +75,7 @@ def test_a_damaged_filter_is_refused(data: bytes) -> None:
 
 
 def test_too_many_gaps_are_noticed() -> None:
-    """A correct sender has never so much unacknowledged."""
+    """A correct sender never leaves as many gaps."""
     seen = DuplicateFilter()
     feed(seen, *range(2, 2 * MAX_RANGES, 2))
     assert not seen.full

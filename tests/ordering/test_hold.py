@@ -1,4 +1,4 @@
-"""A stream that is held: holds count by their turn, and a probe leaves now and then."""
+"""A held stream: the newest hold counts, and a probe leaves now and then."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_one_packet_may_leave_when_the_wait_is_over() -> None:
 
 
 def waits_s(hold: Hold, probes: int) -> list[int]:
-    """How long it waits before each of so many probes, all of which are answered with another stop."""
+    """The waits before each of several probes, all of which are answered with another stop."""
     waits, turn = list[int](), 10
     for _ in range(probes):
         now_ns = hold.deadline_ns
@@ -107,7 +107,7 @@ def test_a_session_takes_its_words_with_it() -> None:
 
 @pytest.mark.parametrize("state", HoldState)
 def test_go_leads_back_from_everywhere(state: HoldState) -> None:
-    """No state is for ever."""
+    """No state is permanent."""
     assert TRANSITIONS[state][HoldEvent.GO] is HoldState.GOING
 
 

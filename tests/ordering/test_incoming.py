@@ -129,7 +129,7 @@ def test_a_held_packet_that_was_given_up_does_not_block_those_after_it() -> None
 
 
 def test_a_new_sequence_drops_what_was_held_of_the_old() -> None:
-    """Its numbers mean nothing any more."""
+    """Its numbers no longer mean anything."""
     incoming = at(5, 7)
     feed(incoming, 5, 9, 8)
     feed(incoming, 6, 1, 0)

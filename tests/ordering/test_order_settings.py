@@ -1,4 +1,4 @@
-"""Settings of sequences that cannot be are refused where they are made, by name."""
+"""Invalid settings of sequences are refused by name, when they are made."""
 
 import pytest
 

@@ -278,7 +278,7 @@ def test_previous_bridges_what_was_given_up() -> None:
 
 @pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
 def test_previous_of_other_classes_is_their_floor(delivery: Delivery) -> None:
-    """Nobody wants any number up to it any more, whatever the packet that says so."""
+    """No number up to it is wanted, whichever packet says so."""
     out = make(5, delivery)
     assert send(out) == [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0)]
     acknowledge(out.entries[3], out, FREED_BY[delivery, Role.ORIGIN])
@@ -374,7 +374,7 @@ def test_after_giving_up_the_last_packet_the_next_one_starts_at_the_first_tier()
 
 
 def test_giving_up_all_that_waits_ends_its_tier() -> None:
-    """While its end is on its way to the disk, too: what is sent meanwhile waits for as long as a first packet."""
+    """Also while its end is being written: a packet sent meanwhile waits for as long as a first packet."""
     out = make(3)
     send(out)
     out.handle_session_ack(list(out.entries.values()))
@@ -607,7 +607,7 @@ def test_an_ack_of_what_was_rejected_says_nothing_of_it(delivery: Delivery) -> N
 
 
 def test_what_follows_a_rejected_packet_goes_out_again_without_it() -> None:
-    """Its ``previous`` tells that nobody wants the other any more."""
+    """Its ``previous`` says that the other is no longer wanted."""
     out = make(4)
     send(out)
     out.reject([out.entries[2]])

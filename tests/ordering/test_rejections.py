@@ -55,7 +55,7 @@ def test_another_sequence_begins_anew() -> None:
 
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By runs, and not by numbers: whoever refuses a queue refuses runs."""
+    """By runs, and not by numbers: a destination that refuses a queue refuses runs."""
     monkeypatch.setattr(rejections, "SPANS_MAX", 2)
     assert not refuse(*range(1, 1_000)).full
     assert refuse(1, 3).full

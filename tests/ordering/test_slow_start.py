@@ -1,4 +1,4 @@
-"""How fast a stream goes on after its destination had no room."""
+"""How fast a stream resumes after its destination had no room."""
 
 from triack.ordering.slow_start import FULL_SPEED, SlowStart
 
@@ -27,7 +27,7 @@ def test_nothing_is_held_up_before_anything_is_refused() -> None:
 
 
 def test_it_begins_with_what_was_taken_last_and_doubles() -> None:
-    """Until several windows may go at once: then there is no limit any more."""
+    """Until several windows may leave at once: then there is no limit."""
     start = SlowStart()
     take(start, 3)
     start.handle_refused()

@@ -30,7 +30,7 @@ def test_the_wait_depends_on_the_attempt(attempt: int, wait_ns: int) -> None:
 
 
 def test_twelve_attempts_at_their_exact_times() -> None:
-    """Each wait begins when the one before ended; the last tier is for ever."""
+    """Each wait begins when the one before ended; the last tier has no end."""
     timer = ResendTimer(DEFAULTS)
     timer.handle_sent(7)
     expected = 7

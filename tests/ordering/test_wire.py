@@ -1,4 +1,4 @@
-"""The content of packets: everything correct reads back, everything else is a ProtocolError."""
+"""The content of packets: valid content reads back, anything else is a ProtocolError."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Sessions that share a narrow link, under a clock that jumps to whatever happens next. Streams lose nothing on it."""
+"""Sessions that share a narrow link, under a clock that jumps to the next event. Streams lose nothing on it."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -15,16 +15,16 @@ from triack.session.session import Session
 from triack.tools.bench.pipe import BITS, LinkPlan, Pipe
 
 IP_BYTES = 28
-"""What IPv4 and UDP take of a packet."""
+"""The headers of IPv4 and UDP."""
 
 
 class Flow:
-    """A sender that always has something to say, unless it is told otherwise, and its receiver.
+    """A sender that always has something to send, unless ``sends`` is false, and its receiver.
 
     Attributes:
-        sends: whether there is anything to say.
-        gap_ns: between two packets; 0 for as many as may go.
-        late_ns: how late each end comes to its turns on the average, as other processes have theirs before it.
+        sends: whether there is anything to send.
+        gap_ns: between two packets; 0 for as many as may leave.
+        late_ns: how late each end is scheduled on average, as other processes run before it.
         delivered_bytes: contents that arrived for the first time.
         ends: sender and receiver.
     """

@@ -1,4 +1,4 @@
-"""Two sessions and a bad network between them, under a clock that jumps straight to whatever happens next."""
+"""Two sessions and a bad network between them, under a clock that jumps straight to the next event."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ KIND_AND_COUNTER_BYTES = 9
 
 
 OVERHEAD_BYTES = 36
-"""What the channel takes of a datagram; a session believes whatever it is told."""
+"""The overhead of the channel in a datagram; a session takes any value."""
 
 
 def unprobed(settings: SessionSettings) -> SessionSettings:
@@ -292,12 +292,12 @@ def reasons(pair: Pair, end: str = "a") -> list[CloseReason]:
 
 
 def goodbyes(pair: Pair, end: str) -> list[CloseReason]:
-    """What an end said when it closed."""
+    """The goodbyes of an end."""
     told = [sent for _, sent in pair.sent[end] if sent.kind is TransmitKind.DATA]
     frames = [frame for sent in told for frame in BINARY.decode(sent.payload)]
     return [frame.reason for frame in frames if isinstance(frame, CloseFrame)]
 
 
 def cut(pair: Pair) -> None:
-    """Nothing arrives any more."""
+    """No datagram arrives from now on."""
     pair.lose = lambda _end, _sent: True

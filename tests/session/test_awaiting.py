@@ -1,4 +1,4 @@
-"""What is awaited of a peer: when it is asked again, and when its silence, or its disk's, closes the session."""
+"""What a peer owes: when it is asked again, and when its silence, or that of its disk, closes the session."""
 
 from itertools import pairwise
 
@@ -33,7 +33,7 @@ def test_a_packet_that_asked_is_probed_without_the_peers_delay() -> None:
 
 
 def test_what_may_wait_for_the_store_is_not_probed_before_it_has() -> None:
-    """The peer keeps its session ack back for so long."""
+    """The peer delays its session ack for that time."""
     waits = {}
     for ask in (Ask.AT_ONCE, Ask.WITH_STORE, Ask.NO):
         pair = Pair.opened(SessionSettings(max_unacked_packet=8), udp=False)
@@ -159,7 +159,7 @@ def test_a_disk_that_never_answers_closes_by_its_own_timeout() -> None:
 
 
 def test_what_leaves_later_puts_the_disks_timeout_off_no_further() -> None:
-    """A sender that always has more would wait for ever."""
+    """A sender that always has more would wait without end."""
     pair = Pair.opened(store_ns=None)
     for _ in range(10):
         assert reasons(pair) == []

@@ -1,4 +1,4 @@
-"""What stands in a datagram, and what stands alone."""
+"""Which frames share a datagram, and which leave alone."""
 
 from tests.session.pair import OVERHEAD_BYTES, Pair, make_hello, make_session
 from triack.base.ack_trigger import AckTrigger

@@ -1,4 +1,4 @@
-"""Which packets leave now: by the run what would leave one by one."""
+"""Which packets leave now: in a run the same as one by one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A session is over when there was no packet for the interval, to the nanosecond."""
+"""A session ends when there was no packet for the interval, to the nanosecond."""
 
 from proof.search import stillness
 from triack.session.idle import Idle

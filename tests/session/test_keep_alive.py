@@ -1,4 +1,4 @@
-"""An end that sends nothing for its interval says something; what else it sends puts that off."""
+"""An end that sends nothing for its interval sends a ping; any other datagram puts that off."""
 
 from triack.session.keep_alive import KeepAlive
 

@@ -77,7 +77,7 @@ def test_an_initiator_without_packets_asks_until_it_is_heard() -> None:
 
 
 def test_a_session_that_opens_at_one_end_alone_is_over_in_time() -> None:
-    """The initiator hears nothing of its acceptor any more: it gives up when the connection should be complete."""
+    """The initiator no longer hears its acceptor: it gives up when the connection should be complete."""
     pair = Pair(lose=lambda _end, sent: sent.kind is TransmitKind.DATA)
     pair.run(10 * SECOND)
     assert pair.a.state is SessionState.OPEN
@@ -164,7 +164,7 @@ def test_a_late_copy_of_a_connect_opens_nothing() -> None:
 
 
 def test_an_acceptor_that_ends_before_its_accept_has_left_says_nothing() -> None:
-    """The accept makes the keys: whoever waits for it could open nothing else. The same when it was to leave again."""
+    """The accept makes the keys: before it the peer can open nothing else. The same when it must leave again."""
     pair = Pair.opened()
     connect = BINARY.decode_hello(pair.sent["a"][0][1].payload)
     new, known = (make_session(3, peer=connect, now_ns=pair.now_ns) for _ in range(2))

@@ -1,4 +1,4 @@
-"""What a session shows of itself."""
+"""The snapshot of a session."""
 
 from tests.session.pair import Pair, make_session
 from triack.session.protocol.path_traits import MEMORY

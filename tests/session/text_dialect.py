@@ -1,7 +1,7 @@
-"""A second wire protocol, made of text: what a dialect has to bring, and nothing of it is in the product.
+"""A second wire protocol, made of text: all that a dialect must provide, with nothing of it in the product.
 
-A datagram is a line: its kind, its counter, and what the codec has made of its frames. It has only the frames that a
-session over TCP says, where nothing is probed and nothing is cut into pieces.
+A datagram is a line: its kind, its counter, and its encoded frames. It has only the frames that a session over TCP
+sends, where nothing is probed and nothing is cut into pieces.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Endpoints that are closed after the test, and the system's features for them."""
+"""Endpoints that are closed after the test, and the features that the system has for them."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -55,7 +55,7 @@ class Ends:
         return self.caller.seal(Kind.CONNECT, A_ID, self.counter("a"), hello, now_ns)
 
     def answer(self, datagram: bytes, now_ns: int = NOW_NS, sender: str = A_ADDRESS) -> Answer:
-        """What b says to a datagram that is to be a connect."""
+        """The answer of b to a datagram that claims to be a connect."""
         return self.b.answer(datagram, read_header(datagram), sender, now_ns)
 
     def accept(self, answer: Answer, connect: bytes, hello: bytes = b"hello yourself", now_ns: int = NOW_NS) -> bytes:
@@ -99,7 +99,7 @@ def dialled(
 
 
 def take(channel: Channel, datagram: bytes, now_ns: int = NOW_NS) -> bytes:
-    """What a channel reads in a datagram."""
+    """The payload that a channel reads in a datagram."""
     return channel.open(datagram, read_header(datagram), now_ns)
 
 
@@ -117,7 +117,7 @@ def refusal(channels: SecureChannels, channel: Channel, datagram: bytes, now_ns:
 
 
 def load(ends: Ends, now_ns: int = NOW_NS) -> None:
-    """So many connects that b asks everybody for a cookie."""
+    """Enough connects for b to ask every initiator for a cookie."""
     connect = node([A_KEY], [B], seed=3).dial("b", "udp").seal(Kind.CONNECT, 1, 1, b"", now_ns)
     taken = 0
     while ends.answer(connect, now_ns).channel is not None:

@@ -1,4 +1,4 @@
-"""Addresses and destinations read and write one canonical text."""
+"""Addresses and destinations are read from and written as one canonical text."""
 
 import re
 from contextlib import nullcontext

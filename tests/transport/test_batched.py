@@ -1,4 +1,4 @@
-"""A socket that carries many datagrams in one call of the system sends and receives exactly those it is given."""
+"""A socket that carries many datagrams in one call of the system sends and receives exactly these datagrams."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""A socket that has every address of the machine says which one was called, and answers from there."""
+"""A socket that is bound to all addresses reports which one was called, and answers from there."""
 
 import socket
 import sys

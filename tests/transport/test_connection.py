@@ -1,4 +1,4 @@
-"""The backlog of a connection to a peer that takes nothing, or little."""
+"""The backlog of a connection to a peer that reads nothing, or little."""
 
 import asyncio
 import socket
@@ -15,7 +15,7 @@ BURST = [bytes(65_536)] * 64
 
 
 async def test_what_waits_has_an_end() -> None:
-    """Before the connection is open, too: what finds no room is counted by whoever offered it."""
+    """Before the connection is open, too: the caller counts the datagrams that find no room."""
     waiting = Connection("tcp://127.0.0.1:9", LengthFramer(), host=None)
     refused = [waiting.offer(BURST) for _ in range(5)]
     assert refused[:3] == [0, 0, 0]
@@ -25,7 +25,7 @@ async def test_what_waits_has_an_end() -> None:
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="it is the system that gives up")
 async def test_who_takes_nothing_is_given_up(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the system, after a while without a byte; the receiver is told as of any other end."""
+    """By the system, after a while without a byte; the receiver is notified as of any other end."""
     monkeypatch.setattr(connection, "USER_TIMEOUT_MS", 100)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         here = await opened("tcp", None)

@@ -1,4 +1,4 @@
-"""A cookie is known again for its address, for two to four minutes, and nothing is kept for it."""
+"""A cookie is recognised for its address, for two to four minutes, and nothing is kept for it."""
 
 from random import Random
 
@@ -39,7 +39,7 @@ def test_a_cookie_lives_at_least_as_long_as_it_is_sent(made_ns: int) -> None:
 
 
 def test_a_long_silence_ends_every_cookie() -> None:
-    """Nobody changes the secret while nobody asks: the old one does not become the previous one an hour later."""
+    """The secret does not change without requests: the old one does not become the previous one an hour later."""
     cookies = Cookies(Random(1).randbytes)
     proof = shown(cookies)
     assert not cookies.fits(ADDRESS, b"data", proof, 3_600 * SECOND)

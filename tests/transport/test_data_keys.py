@@ -1,4 +1,4 @@
-"""Keys change by count and by time while traffic goes on, and old ones, forged ones and repeated ones open nothing."""
+"""Keys change by count and by time during traffic; old keys, forged datagrams and repeated ones open nothing."""
 
 from itertools import count
 
@@ -79,7 +79,7 @@ def test_both_ciphers_put_the_counter_into_the_nonce_as_noise_does() -> None:
 
 @pytest.mark.parametrize("again", [5, 4, 0, -1, 2**64 - 1])
 def test_no_counter_is_sealed_twice(again: int) -> None:
-    """That would give the key away: it is refused, whoever made the mistake. The last one of all is Noise's own."""
+    """That would give the key away: it is refused, also for a mistake of ours. The last one of all is Noise's own."""
     keys = SealingKeys(AESGCM_SHA256, KEY, 0)
     keys.seal(Kind.DATA, 7, 4, [b"", b""], 0)
     with pytest.raises(UsageError, match="5 was sealed before it"):
@@ -218,7 +218,7 @@ def test_as_many_forgeries_as_a_key_can_bear_end_it() -> None:
 
 
 def test_stubs_are_no_forgeries() -> None:
-    """They are told by their length."""
+    """Their length shows it."""
     way = Direction()
     assert way.refusal(way.seal(b"")[:-1]) == "too-short"
     assert way.opening._forgeries == 0  # noqa: SLF001 - it is what ends a connection

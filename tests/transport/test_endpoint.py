@@ -1,4 +1,4 @@
-"""All endpoints keep the same promises, on real sockets, and UDP on either kind of them."""
+"""All endpoints keep the same promises, on real sockets, and UDP on both kinds of socket."""
 
 import asyncio
 
@@ -41,7 +41,7 @@ async def test_largest_datagram(opened: Opener, scheme: str) -> None:
 @pytest.mark.asyncio
 @pytest.mark.parametrize("scheme", SCHEMES)
 async def test_close_wakes_the_receiver(opened: Opener, scheme: str) -> None:
-    """Who waits for datagrams is told, and so is who asks later; sending is a counted drop."""
+    """A waiting receiver gets the error, and so does a later one; a sent datagram is a counted drop."""
     endpoint = await opened(scheme)
     waiting = asyncio.create_task(endpoint.receive())
     await asyncio.sleep(0)
@@ -67,7 +67,7 @@ async def test_address_in_use(opened: Opener, scheme: str) -> None:
 @pytest.mark.asyncio
 @pytest.mark.parametrize(("scheme", "listen"), [("udp", "tcp://127.0.0.1:0"), ("smtp", None), ("udp", "udp://x")])
 async def test_what_cannot_be_opened(scheme: str, listen: str | None) -> None:
-    """Misuse is told before anything is opened."""
+    """Misuse raises before anything is opened."""
     with pytest.raises(AddressError):
         await open_endpoint(scheme, listen)
 

@@ -1,4 +1,4 @@
-"""Two nodes that share a code learn each other's keys; nobody else learns or changes anything."""
+"""Two nodes that share a code learn each other's keys; no third party learns or changes anything."""
 
 from random import Random
 from typing import Any
@@ -38,7 +38,7 @@ def client(
 
 
 def ask(to: EnrolmentServer, datagram: bytes | None, sender: str = A_ADDRESS, now_ns: int = NOW_NS) -> bytes:
-    """What a server answers, once its host has confirmed whoever is there."""
+    """The answer of a server, once its host has confirmed the client."""
     assert datagram is not None
     reply = to.handle_datagram(datagram, read_header(datagram), sender, now_ns)
     arrival = to.poll_enrolled()
@@ -46,13 +46,13 @@ def ask(to: EnrolmentServer, datagram: bytes | None, sender: str = A_ADDRESS, no
 
 
 def tell(to: EnrolmentClient, datagram: bytes, now_ns: int = NOW_NS) -> bytes | None:
-    """What a client says to that."""
+    """The client's answer to a datagram."""
     to.handle_datagram(datagram, read_header(datagram), now_ns)
     return to.poll_transmit()
 
 
 def why_not(of: EnrolmentServer | EnrolmentClient, datagram: bytes | None, sender: str = A_ADDRESS) -> str:
-    """Why somebody drops a datagram; empty when it does not."""
+    """Why a side drops a datagram; empty when it does not."""
     assert datagram is not None
     try:
         if isinstance(of, EnrolmentServer):
@@ -180,7 +180,7 @@ def test_it_gets_through_where_a_third_is_lost(seed: int) -> None:
 
 @pytest.mark.parametrize(("told", "life_s"), [({}, 30), ({"life_ns": 2 * SECOND}, 2)])
 def test_a_client_repeats_and_gives_up(told: dict[str, Any], life_s: int) -> None:
-    """Twice a second for half a minute, or as long as it is told, always the same bytes."""
+    """Twice a second for half a minute, or up to its host's limit, always the same bytes."""
     a = client(**told)
     said, now_ns = [a.poll_transmit()], NOW_NS
     assert a.poll_transmit() is None
@@ -196,7 +196,7 @@ def test_a_client_repeats_and_gives_up(told: dict[str, Any], life_s: int) -> Non
 
 
 def test_an_invitation_is_good_for_an_hour() -> None:
-    """To the nanosecond, and whoever has begun with it must have finished by then."""
+    """To the nanosecond; a client that has begun with it must have finished by then."""
     b, _, proof = until("PROOF")
     late = INVITATION.expires_at_ns
     assert ask(server(INVITATION), client().poll_transmit(), now_ns=late - 1)
@@ -207,7 +207,7 @@ def test_an_invitation_is_good_for_an_hour() -> None:
 
 
 def test_a_withdrawn_invitation_is_worth_nothing() -> None:
-    """Also for whoever has begun with it."""
+    """Also for a client that has begun with it."""
     b, _, proof = until("PROOF")
     b.withdraw(INVITATION)
     assert b.open_invitations(NOW_NS) == []
@@ -413,7 +413,7 @@ def test_steps_that_are_not_a_sides_own_are_dropped() -> None:
 
 
 def test_the_newest_sixteen_that_have_begun_are_kept() -> None:
-    """Whoever knows the code costs no more than that; also the welcome of one that has been forgotten is no trouble."""
+    """A client that knows the code costs no more than that; even the welcome of a forgotten one does no harm."""
     b = server(INVITATION)
     first = client()
     proof = tell(first, ask(b, tell(first, ask(b, first.poll_transmit()))))
@@ -477,7 +477,7 @@ def test_what_is_too_much_to_say_is_refused_at_once() -> None:
     ],
 )
 def test_what_cannot_be_a_name_or_an_address_is_refused(who: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also from somebody who knows the code; and it uses up nothing."""
+    """Also from a sender that knows the code; and it uses up nothing."""
     b, a, answer = until("ANSWER")
     monkeypatch.setattr(a, "_who", who)
     assert why_not(b, tell(a, answer)) == "bad-hello"

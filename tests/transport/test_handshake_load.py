@@ -1,4 +1,4 @@
-"""Without load everybody is taken; under load each host has its share, whatever the others do."""
+"""Without load every connect is taken; under load each host has its share, whatever the others do."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A datagram is opened exactly as it was sealed, or not at all; a conversation gets its channel where it begins."""
+"""A datagram is opened exactly as it was sealed, or not at all; a conversation gets its channel when it begins."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def unseal(datagram: bytes) -> bytes:
 @pytest.mark.parametrize("kind", list(Kind))
 @pytest.mark.parametrize("payload", [b"", b"x", bytes(1200), bytes(65_000)])
 def test_round_trip(kind: Kind, payload: bytes) -> None:
-    """What was sealed comes out, and costs 36 bytes."""
+    """The sealed payload comes out, and costs 36 bytes."""
     datagram = CHANNEL.seal(kind, ID_MAX, 0, payload, 0)
     assert len(datagram) == len(payload) + CHANNEL.overhead_bytes == len(payload) + 36
     assert read_header(datagram) == Header(kind, ID_MAX, 0)
@@ -45,7 +45,7 @@ def test_every_byte_counts() -> None:
 
 
 def test_damage_and_shortness_have_reasons() -> None:
-    """A wrong digest and a stub are told apart."""
+    """A wrong digest and a stub have different reasons."""
     with pytest.raises(ProtocolError, match="bad-tag"):
         unseal(SAMPLE[:-1] + b"\0")
     with pytest.raises(ProtocolError, match="too-short"):

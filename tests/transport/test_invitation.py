@@ -1,4 +1,4 @@
-"""A code survives the way people take it, and nothing else passes for one."""
+"""A code is read in the forms in which people write it, and no other text passes for one."""
 
 from random import Random
 

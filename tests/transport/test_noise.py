@@ -1,4 +1,4 @@
-"""Handshakes equal the specification's vectors byte for byte, and only a whole message changes anything."""
+"""Handshakes equal the specification's vectors byte for byte, and only an intact message changes anything."""
 
 import json
 from collections.abc import Callable

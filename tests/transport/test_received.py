@@ -1,4 +1,4 @@
-"""The inbox is bounded, and loses nothing that it has not counted."""
+"""The inbox is bounded, and counts every datagram that it drops."""
 
 import asyncio
 from collections import Counter
@@ -11,7 +11,7 @@ from triack.transport.received import BACKLOG_MAX, BURST_BYTES_MAX, BURST_MAX, I
 
 @pytest.mark.asyncio
 async def test_overflow_is_counted() -> None:
-    """What comes after the backlog is full is dropped by name, and the rest comes out in order."""
+    """Datagrams that find the backlog full are dropped by name, and the rest comes out in order."""
     drops: Counter[DropReason] = Counter()
     inbox = Inbox("memory://a", drops)
     for number in range(BACKLOG_MAX + 3):
@@ -58,7 +58,7 @@ async def test_nothing_is_no_datagram() -> None:
 
 @pytest.mark.asyncio
 async def test_a_burst_is_offered_as_its_datagrams_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What finds no room, or is empty, is counted one by one."""
+    """Datagrams that find no room, or are empty, are counted one by one."""
     drops: Counter[DropReason] = Counter()
     inbox = Inbox("udp://a:1", drops)
     inbox.offer_burst([b"1", b"2"], "b")
@@ -100,7 +100,7 @@ async def test_a_stream_that_brings_much_makes_nobody_wait_but_itself() -> None:
 
 @pytest.mark.asyncio
 async def test_others_in_the_loop_have_their_turn_before_each_burst() -> None:
-    """However much there is: whoever takes burst after burst works through no backlog in one go."""
+    """However much there is: a node that takes burst after burst works through no backlog in one go."""
     inbox, turns = Inbox("memory://a", Counter()), 0
 
     async def other() -> None:

@@ -1,4 +1,4 @@
-"""No counter is taken twice, and none of the last 8,192 is refused that has not come."""
+"""No counter is taken twice, and none of the last 8,192 is refused unless it has come."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Names and numbers to socket addresses, and back as a peer would write them."""
+"""Names and numbers become socket addresses, and back the text that a peer would write."""
 
 import asyncio
 import socket
@@ -92,7 +92,7 @@ def test_a_socket_for_all_ipv6_addresses_takes_ipv4(kind: socket.SocketKind) -> 
 
 
 def test_an_error_has_operation_address_and_cause() -> None:
-    """In the system's words, whoever numbered the error."""
+    """In the system's words, whichever part of it numbered the error."""
     address = Address("tcp", "plant", 7)
     assert (
         str(cannot("reach", address, OSError(111, "Connect call failed")))

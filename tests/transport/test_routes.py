@@ -1,4 +1,4 @@
-"""Names and their addresses: several, and such as change while they are in use."""
+"""Names and their addresses: several, and those that change while in use."""
 
 import asyncio
 from collections.abc import AsyncIterator

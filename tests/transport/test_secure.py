@@ -155,7 +155,7 @@ def test_an_accept_opens_once() -> None:
 
 
 def test_a_late_accept_still_opens() -> None:
-    """The newest connects are remembered; that of an older one answers nothing any more."""
+    """The newest connects are remembered; an accept of an older one is refused."""
     ends = Ends()
     connects = [ends.connect() for _ in range(ATTEMPTS_MAX + 1)]
     accepts = [ends.accept(ends.answer(connect), connect) for connect in connects]
@@ -184,7 +184,7 @@ def test_what_cannot_be_sealed_now_is_our_own_mistake() -> None:
 
 
 def test_data_that_comes_together_is_opened_as_one_by_one() -> None:
-    """What was damaged, cut short or came before is told of, and keeps nobody from what is behind it."""
+    """Damaged, truncated and repeated datagrams are reported, and those behind them are still opened."""
     ends = Ends()
     caller, answerer = ends.open()
     sealed = caller.seal_run(B_ID, ends.counter("a"), [b"%d" % number for number in range(6)], NOW_NS)
@@ -337,7 +337,7 @@ def test_kinds_that_belong_elsewhere_are_dropped(kind: Kind) -> None:
 
 
 def test_who_knows_our_key_cannot_change_an_accepts_header() -> None:
-    """Whoever has our public key can make the mac; the epoch must be 0 still, and the counter that of a connect."""
+    """Any holder of our public key can make the mac; the epoch must be 0 still, and the counter that of a connect."""
     ends = Ends()
     connect = ends.connect()
     accept = ends.accept(ends.answer(connect), connect)
@@ -433,7 +433,7 @@ NEW, OLD = public(A_KEY), public(OLD_KEY)
     ],
 )
 def test_while_keys_change_the_two_find_each_other(ends: Callable[[], Ends], tries: int) -> None:
-    """The newest is tried first, and the next one after each connect that nobody answered."""
+    """The newest is tried first, and the next one after each unanswered connect."""
     found = ends()
     assert opens_after(found, 8) == tries
     assert found.caller.peer == "b"
@@ -462,7 +462,7 @@ def load_with_old(ends: Ends) -> None:
 
 
 def test_a_node_may_get_new_keys_while_it_runs() -> None:
-    """What is open goes on; new conversations know the new ones."""
+    """Open conversations go on; new ones use the new keys."""
     ends = Ends(b_at_a=Peer("b", (public(FOREIGN_KEY), public(B_KEY))))
     connect = [ends.connect(), ends.connect()][1]
     answer = ends.answer(connect)

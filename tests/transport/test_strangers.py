@@ -1,4 +1,4 @@
-"""A new connection is always accepted; the one that has waited longest goes."""
+"""A new connection is always accepted; if necessary, the one that has waited longest ends."""
 
 import pytest
 

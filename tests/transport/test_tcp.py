@@ -49,7 +49,7 @@ async def test_connects_again(opened: Opener) -> None:
 
 
 async def test_connection_refused(opened: Opener) -> None:
-    """An address where nobody listens is a path that is gone."""
+    """An address without a listener is a path that is gone."""
     here, there = await opened("tcp"), await opened("tcp")
     await there.close()
     await here.send([b"1", b"2"], there.address)
@@ -58,7 +58,7 @@ async def test_connection_refused(opened: Opener) -> None:
 
 
 async def test_frame_too_large(opened: Opener) -> None:
-    """Who announces a frame that is too large is cut off."""
+    """A peer that announces a frame that is too large is cut off."""
     endpoint = await opened("tcp")
     host, port = endpoint.address.removeprefix("tcp://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -70,7 +70,7 @@ async def test_frame_too_large(opened: Opener) -> None:
 
 
 async def test_slow_frame(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who begins a frame and does not end it is cut off in time, even if someone has vouched for it before."""
+    """A peer that begins a frame and does not end it is cut off in time, even if a session has vouched for it."""
     monkeypatch.setattr(tcp, "FRAME_TIMEOUT_SECONDS", 0.05)
     there = await opened("tcp")
     reader, writer = await connected(there)
@@ -84,7 +84,7 @@ async def test_slow_frame(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> No
     writer.close()
 
 
-# Whoever is let in has to be vouched for.
+# An accepted connection must be vouched for.
 
 
 async def connected(endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -105,7 +105,7 @@ async def ended(reader: asyncio.StreamReader, seconds: float = PATIENCE_S) -> bo
 
 
 async def test_a_stranger_has_its_time(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it sends meanwhile; and whoever has lost its last session is a stranger again."""
+    """Whatever it sends meanwhile; and a peer that has lost its last session is a stranger again."""
     there = await opened("tcp")
     known = await connected(there)
     known[1].write(frame([b"known"]))
@@ -259,7 +259,7 @@ async def test_where_tasks_begin_at_once(opened: Opener) -> None:
 async def test_several_addresses_are_tried_at_a_time_where_asyncio_can(
     opened: Opener, monkeypatch: pytest.MonkeyPatch, to: str, own_tasks: bool, delay_s: float | None
 ) -> None:
-    """A name may have several; and whoever makes the loop's tasks may let them begin at once, which it cannot stand."""
+    """A name may have several; with a task factory whose tasks begin at once, they are tried one by one."""
     loop, asked = asyncio.get_running_loop(), list[float | None]()
 
     async def refuse(*_: Any, **options: Any) -> None:
@@ -338,11 +338,11 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
     return Tls(server, ssl.create_default_context(cafile=file))
 
 
-# Whoever does not read.
+# Peers that do not read.
 
 
 async def test_peer_that_does_not_read(opened: Opener) -> None:
-    """What a peer does not read is kept up to a cap; beyond it, drops are counted and close does not hang."""
+    """Datagrams that a peer does not read are kept up to a cap, then counted as drops; close does not hang."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = await opened("tcp", None)
         datagrams = [bytes(65_536)] * 64

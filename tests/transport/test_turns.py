@@ -1,4 +1,4 @@
-"""Whose datagrams come next: each source has its turn of processor time, regardless of the others."""
+"""Which source's datagrams come next: each source has its turn of processor time, regardless of the others."""
 
 from triack.base.units import MS
 from triack.transport.turns import AHEAD_NS, BURST_MAX, SOURCES_MAX, TURN_BYTES, TURN_DATAGRAMS, Received, Turns
@@ -47,7 +47,7 @@ def test_who_has_cost_more_waits_until_the_others_have_had_as_much() -> None:
 
 
 def test_a_rest_saves_nothing_up() -> None:
-    """Who comes back begins where the others are, so that nobody can stand in front of them for long."""
+    """A source that comes back begins where the others are, so that it cannot stay ahead of them for long."""
     turns = waiting(busy=50 * BURST_MAX)
     for _ in range(20):
         turns.take(0)
@@ -67,7 +67,7 @@ def test_a_turn_is_bounded_in_bytes() -> None:
 
 
 def test_the_end_of_a_path_comes_last() -> None:
-    """Behind all that its sender has sent, whoever that is."""
+    """Behind all datagrams of its sender, whichever sender that is."""
     turns, end = Turns(), Received(b"", "here")
     turns.add("a", [Received(b"1", "here"), Received(b"2", "here")], 2)
     add(turns, "b", 1)
@@ -95,7 +95,7 @@ def test_sources_that_rest_take_little_room() -> None:
 
 
 def test_who_is_alone_for_a_moment_has_no_more_than_a_share() -> None:
-    """While the process is busy with what others have just sent; when it has nothing else to do, nobody waits."""
+    """While the process is busy with datagrams of others; when it has nothing else to do, no source waits."""
     turns = waiting(evil=10**6, honest=1, other=1)
     turns.take(0)
     turns.charge("evil", 10 * MS)

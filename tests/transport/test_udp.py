@@ -1,7 +1,4 @@
-"""A UDP endpoint outlives everything that may happen to a datagram, and both families of addresses.
-
-Whichever kind of socket it stands on.
-"""
+"""A UDP endpoint survives every fault of a datagram, with both families of addresses and both kinds of socket."""
 
 import asyncio
 import errno
@@ -28,7 +25,7 @@ async def test_unresolved(opened: Opener) -> None:
 
 
 async def test_survives_refusal(opened: Opener) -> None:
-    """Neither nobody at home nor a forbidden address ends the endpoint."""
+    """Neither a missing receiver nor a forbidden address ends the endpoint."""
     here, there, gone = await opened("udp", loopback_only=False), await opened("udp"), await opened("udp")
     await gone.close()
     for address in (gone.address, "udp://255.255.255.255:9", "udp://[fe80::1%nowhere]:9"):
@@ -115,7 +112,7 @@ async def test_an_answer_leaves_from_the_address_that_was_called(opened: Opener,
 
 
 async def test_one_caller_at_two_addresses_has_two_paths(opened: Opener) -> None:
-    """So nobody makes an answer leave from elsewhere by sending something in the caller's name."""
+    """So no sender of forged datagrams makes an answer to the caller leave from elsewhere."""
     here = await opened("udp", "udp://0.0.0.0:0")
     port = int(here.address.rpartition(":")[2])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as caller:

@@ -1,4 +1,4 @@
-"""One task waits, others set."""
+"""One task waits, others set the event."""
 
 import asyncio
 from contextlib import suppress

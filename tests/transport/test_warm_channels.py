@@ -1,4 +1,4 @@
-"""Of many channels a few have ciphers, and nobody notices which."""
+"""Of many channels only a few have ciphers, which makes no visible difference."""
 
 from weakref import WeakSet
 
@@ -59,7 +59,7 @@ def test_a_channel_that_talks_keeps_its_ciphers() -> None:
 
 
 def test_a_channel_that_is_gone_takes_no_place() -> None:
-    """It is not kept, and its turn to be cooled is nobody's."""
+    """It is not kept, and its turn to be cooled goes to no other."""
 
     class Gone:
         def cool(self) -> None:

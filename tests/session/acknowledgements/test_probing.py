@@ -1,4 +1,4 @@
-"""Asking for acks that do not come: which packets go again, how patiently, and when a ping does."""
+"""Asking for acks that do not come: which packets are resent, after which waits, and when a ping leaves."""
 
 from collections.abc import Callable
 
@@ -67,7 +67,7 @@ def test_a_peer_that_never_answers_is_asked_as_rarely_as_any() -> None:
 
 
 def test_the_oldest_packets_go_again_one_after_the_other() -> None:
-    """Each once for each time that nobody answered."""
+    """Each once for each unanswered wait."""
     probing, (first, second) = Probing(), flying(1, 2)
     probing.handle_timer([first, second], awaits=False)
     assert probing.peek() is first
@@ -107,7 +107,7 @@ def test_a_ping_asks_for_store_acks_alone() -> None:
 
 
 def test_three_unanswered_in_a_row_are_persistent() -> None:
-    """RFC 9002 7.6.1. That is told once, and again only after something was acknowledged."""
+    """RFC 9002 7.6.1. It is reported once, and again only after something was acknowledged."""
     probing, packets = Probing(), flying(1)
     for _ in range(2):
         seen = []
@@ -131,7 +131,7 @@ def test_for_a_search_the_rounds_are_forgotten_and_what_is_due_is_not() -> None:
 
 
 def test_over_a_stream_it_asks_without_sending_again() -> None:
-    """What is not acknowledged is on its way; a copy would only be behind it."""
+    """An unacknowledged packet is in flight; a copy would only queue behind it."""
     probing = Probing(reliable=True)
     assert not probing.handle_timer(flying(1), awaits=False)
     assert probing.ping_due

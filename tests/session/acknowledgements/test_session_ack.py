@@ -68,7 +68,7 @@ def test_what_is_refused_is_named_until_its_sender_knows() -> None:
 
 
 def test_an_ack_stops_before_what_it_has_no_room_to_name() -> None:
-    """When some of it is settled, the rest is told at once."""
+    """When some of it is settled, the next ack covers the rest at once."""
     ack = make_ack()
     arrive(ack, *range(1, 41))
     for number in range(1, 41, 2):

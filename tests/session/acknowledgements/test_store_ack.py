@@ -1,4 +1,4 @@
-"""A store ack speaks of what is on the disk, and of nothing else."""
+"""A store ack covers packets on the disk, and no others."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,7 +51,7 @@ def test_due_at_a_share_of_the_window_or_at_bytes() -> None:
 
 
 def test_who_asks_is_answered_when_it_is_on_the_disk() -> None:
-    """With the packets before it, and those that a ping finds on their way; not those after them."""
+    """With the packets before it, and those whose write a ping finds pending; not those after them."""
     ack = make_ack()
     for number in (1, 2, 3):
         ack.handle_packet(number, 100, asks=number == 2)
@@ -108,7 +108,7 @@ def test_it_leaves_with_the_commit() -> None:
 
 
 def test_express_brings_no_store_ack() -> None:
-    """Nobody waits for one."""
+    """The peer awaits none."""
     pair = Pair.opened()
     pair.send("a", 5)
     pair.run(2 * SECOND)
@@ -179,9 +179,9 @@ PING = st.tuples(st.just("ping"), st.just(0), st.just(Delivery.EXPRESS))
 
 @given(st.lists(st.one_of(ARRIVAL, COMMIT, PING), max_size=60))
 def test_never_before_the_commit(steps: list[tuple[str, int, Delivery]]) -> None:
-    """Arrivals, duplicates, requests and commits in any interleaving: a durable number is told only once committed.
+    """Arrivals, duplicates, requests and commits in any interleaving: a durable number is acked only once committed.
 
-    After the last commit everything that arrived has been told.
+    After the last commit everything that arrived has been acked.
     """
     pair = Pair.opened(SessionSettings(cleanup_interval_s=1000.0), store_ns=None)
     # The packets are of the test's own making: their sender must not hear that they have come.

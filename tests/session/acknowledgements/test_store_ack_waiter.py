@@ -1,4 +1,4 @@
-"""Which of our packets the peer has yet to put on its disk, and for how long we wait."""
+"""Which of our packets are not yet on the peer's disk, and how long we wait for them."""
 
 from proof.search import stillness
 from triack.base.delivery import Delivery
@@ -28,7 +28,7 @@ def numbers(packets: list[SessionPacket]) -> list[int]:
 
 
 def test_each_packet_is_reported_once() -> None:
-    """Whatever later store acks say of it; numbers that nobody waits for are passed over."""
+    """Whatever later store acks say of it; numbers that do not wait are passed over."""
     wait = waiting(sent(1), sent(3), sent(4))
     assert numbers(wait.handle_ack(1, [(4, 9)], 10)) == [1, 4]
     assert wait
@@ -47,7 +47,7 @@ def test_what_is_forgotten_is_waited_for_no_more() -> None:
 
 
 def test_only_durable_packets_wait_and_only_from_the_first_time_that_they_leave() -> None:
-    """What was freed before it left never does."""
+    """A packet that was freed before it left never waits."""
     again, freed, express = sent(1), sent(2), sent(3, delivery=Delivery.EXPRESS)
     again.sends, freed.is_freed = 2, True
     wait = StoreAckWaiter(Policy.of(SessionSettings()))
@@ -76,7 +76,7 @@ def test_a_fast_disk_is_not_asked_all_the_time() -> None:
 
 
 def test_a_packet_that_was_sent_twice_tells_nothing_of_the_disk() -> None:
-    """Nobody knows which sending it was."""
+    """It may be the ack of either sending."""
     packet = sent(1)
     wait = waiting(packet)
     packet.sends = 2

@@ -1,4 +1,4 @@
-"""A window that follows its path: when it grows, and when it lets go."""
+"""A window that follows its path: when it grows, and when it shrinks."""
 
 from dataclasses import replace
 
@@ -80,7 +80,7 @@ def test_a_number_at_either_end_bounds_it(auto_at: str) -> None:
 
 
 def test_one_that_shrinks_is_told_when_so_few_are_left() -> None:
-    """What was handed over before may still leave."""
+    """Packets handed over before may still leave."""
     pair = Pair.opened(AUTO, udp=False)
     pair.backlog["a"].extend((Delivery.EXPRESS, b"x") for _ in range(1_000))
     pair.run(3 * SECOND)
@@ -96,7 +96,7 @@ def test_one_that_shrinks_is_told_when_so_few_are_left() -> None:
 @pytest.mark.parametrize("congestion", ["newreno", "bbr"])
 @pytest.mark.parametrize("rate_bps", [1_000_000, 20_000_000])
 def test_it_is_as_large_as_the_path_wants(congestion: str, rate_bps: int) -> None:
-    """The link is as full as with a window of thousands, and the window is some times what is on its way."""
+    """The link is as full as with a window of thousands, and the window is a few times the packets in flight."""
     plan = replace(LINK, rate_bps=rate_bps, queue_bytes=max(15_000, rate_bps // 400))
     goodput, windows = {}, {}
     for window in ("auto", 4_096):

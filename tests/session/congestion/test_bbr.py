@@ -42,7 +42,7 @@ class Path:
         self.waiting: deque[tuple[int, Sending, int, bool]] = deque()
 
     def run(self, for_ns: int, *, most: int = 1_000) -> None:
-        """Let time pass, with so many packets to send in all."""
+        """Let time pass, with a given number of packets to send in all."""
         until_ns = self.now_ns + for_ns
         while self.now_ns < until_ns:
             self.now_ns += MS // 4

@@ -8,7 +8,7 @@ PACKET = 1_000
 
 
 def send(rate: DeliveryRate, packets: int, gap_ns: int, start_ns: int = 0, in_flight: int = 0) -> list[Sending]:
-    """So many packets leave, one after the other."""
+    """A number of packets leave, one after the other."""
     return [
         rate.handle_sent(PACKET, (in_flight + number) * PACKET, start_ns + number * gap_ns, spares=False)
         for number in range(packets)

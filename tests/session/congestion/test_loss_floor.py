@@ -8,7 +8,7 @@ from triack.session.congestion.loss_floor import LossFloor
 
 
 def play(floor: LossFloor, packets: int, loss: float, random: Random, *, spared: bool) -> None:
-    """So many packets meet their fate."""
+    """A number of packets are acknowledged or lost."""
     for _ in range(packets):
         if random.random() < loss:
             floor.handle_lost(spared=spared)

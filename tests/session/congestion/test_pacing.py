@@ -15,7 +15,7 @@ TERMS = AckTerms(count=64, bytes_=None, delay_ns=MS)
 
 
 def flow(packets: int, rtt_ns: int) -> int:
-    """Bytes a second of 5/4 of so many datagrams in a round trip."""
+    """Bytes a second of 5/4 of a number of datagrams in a round trip."""
     return 5 * packets * DATAGRAM * SECOND // (4 * rtt_ns)
 
 
@@ -109,7 +109,7 @@ def test_a_process_that_is_late_for_its_turn_makes_up_for_it(late_ms: int, sent_
 @pytest.mark.parametrize("late_ns", [0, SECOND])
 @pytest.mark.plain
 def test_a_late_process_says_so_to_its_controller(late_ns: int) -> None:
-    """What it sends next shows its own rate, and not that of the path."""
+    """Its next packets show its own rate, and not that of the path."""
     share, rtt = NetworkShare(SessionSettings(congestion="bbr"), DATAGRAM, 0, 0), measured(100 * MS)
     while (ready_ns := share.ready_at_ns(rtt, DATAGRAM, 0)) <= 0:
         share.handle_sent(DATAGRAM, TERMS)

@@ -165,7 +165,7 @@ def test_nine_eighths_of_a_round_trip_make_a_packet_lost() -> None:
 
 
 def test_nothing_is_lost_without_evidence() -> None:
-    """Packets sent after the newest acknowledged one are merely on their way."""
+    """Packets sent after the newest acknowledged one are merely in flight."""
     window = make(8)
     send(window, 8)
     ack(window, 3, [], RTT_NS)
@@ -257,7 +257,7 @@ def test_a_sample_comes_from_the_newest_packet_of_an_ack() -> None:
 
 
 def test_probes_carry_the_oldest_packets() -> None:
-    """The lowest numbers that are on their way, wherever they are in the order of sending."""
+    """The lowest numbers in flight, wherever they are in the order of sending."""
     window = make(8)
     first, second, third = send(window, 3)
     assert window.oldest_unacked(2) == [first, second]
@@ -270,7 +270,7 @@ def test_probes_carry_the_oldest_packets() -> None:
 
 
 def test_a_probe_counts_once_in_flight() -> None:
-    """Sending a packet again that is on its way takes no more of the congestion window."""
+    """Resending a packet that is in flight takes no more of the congestion window."""
     window = make(8)
     (first,) = send(window, 1)
     transmit(window, first, RTT_NS)
@@ -288,7 +288,7 @@ def test_credit_ends_with_the_congestion_window() -> None:
 
 
 def test_what_is_left_of_the_congestion_window_is_spare_when_nothing_waits() -> None:
-    """Of ten datagrams of 100 bytes, two are on their way; without such a window there is nothing to spare."""
+    """Of ten datagrams of 100 bytes, two are in flight; without such a window there is nothing to spare."""
     window = make(64, NewReno(100))
     send(window, 2)
     assert window.spare_bytes == 800
@@ -299,9 +299,9 @@ def test_what_is_left_of_the_congestion_window_is_spare_when_nothing_waits() -> 
 @pytest.mark.parametrize("waiting", [1, 7, 30])
 @pytest.mark.plain
 def test_a_run_ends_with_the_credit(waiting: int) -> None:
-    """And what is known of its packets afterwards is what it would be had they left one by one.
+    """And the state of its packets afterwards is the same as if they had left one by one.
 
-    The controller is told of a run at once: its packets share what it remembers, and leave under the same limit.
+    The controller gets a run at once: its packets share one record, and leave under the same limit.
     """
     single, by_run = make(64, NewReno(100)), make(64, NewReno(100))
     singly, together = push(single, waiting), push(by_run, waiting)

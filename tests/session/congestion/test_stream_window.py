@@ -1,4 +1,4 @@
-"""How much is on its way over a stream; whole flows are in ``stories/test_bottleneck.py``."""
+"""How much is in flight over a stream; whole flows are in ``stories/test_bottleneck.py``."""
 
 from collections import deque
 
@@ -11,7 +11,7 @@ RTT = 50 * MS
 
 
 class Stream:
-    """A stream that takes whatever it is given, delivers a packet each so many nanoseconds, and answers each."""
+    """A stream that takes every packet, delivers one per fixed interval, and answers each."""
 
     def __init__(self, packet_ns: int, rtt_ns: int = RTT) -> None:
         self.window = StreamWindow(PACKET)
@@ -20,7 +20,7 @@ class Stream:
         self.waiting: deque[tuple[int, int, Sending]] = deque()
 
     def run(self, for_ns: int, *, most: int = 1_000_000) -> None:
-        """Let time pass, with so many packets to send."""
+        """Let time pass, with a given number of packets to send."""
         until_ns = self.now_ns + for_ns
         while self.now_ns < until_ns:
             while most and (len(self.waiting) + 1) * PACKET <= self.window.window_bytes:

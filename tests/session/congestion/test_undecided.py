@@ -1,4 +1,4 @@
-"""Which acknowledged packets are told, when an ack names some as refused."""
+"""Which packets are reported acknowledged, when an ack names some as refused."""
 
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ def packets(*numbers: int) -> list[Packet]:
 
 
 def test_what_is_named_waits_until_it_is_named_no_more() -> None:
-    """All else is told at once."""
+    """All others are reported at once."""
     undecided = Undecided[Packet]()
     assert undecided.sift(packets(1, 2, 3), ack(3, (2, 2))) == packets(1, 3)
     assert undecided.sift(packets(4), ack(4, (2, 2))) == packets(4)
@@ -41,7 +41,7 @@ def test_an_older_ack_settles_nothing() -> None:
 
 
 def test_a_peer_that_names_everything_fills_no_memory() -> None:
-    """Beyond what any peer may name, packets are told."""
+    """Packets beyond the number that any peer may name are reported."""
     undecided = Undecided[Packet]()
     numbers = range(1, UNDECIDED_MAX + 101)
     told = undecided.sift(packets(*numbers), ack(numbers[-1], (1, numbers[-1])))

@@ -1,4 +1,4 @@
-"""What a path carries: probes, what they prove, and what takes it back."""
+"""The largest datagram of a path: probes, the sizes that they prove, and the events that undo that."""
 
 from itertools import product
 

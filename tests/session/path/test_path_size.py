@@ -1,4 +1,4 @@
-"""Who is told how large datagrams are."""
+"""The machines that get the size of datagrams in force."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from triack.session.protocol.timers import Timer, Timers
 
 
 class Told:
-    """The machine for the size, and what it has told everybody."""
+    """The machine for the size, and all its notifications."""
 
     def __init__(self, traits: PathTraits = UDP, most: int = 9_000, window: int = 64) -> None:
         self.events: list[Event] = []
@@ -51,7 +51,7 @@ def packet(size: int) -> SessionPacket:
 
 @pytest.mark.parametrize(("traits", "size"), [(UDP, 1_200), (TCP, 9_000), (MEMORY, 9_000)])
 def test_only_udp_begins_with_the_base(traits: PathTraits, size: int) -> None:
-    """What is in a session is bounded everywhere: by 64 of its datagrams, or by a window of those of the base."""
+    """The bytes in a session are bounded everywhere: by 64 of its datagrams, or by a window of those of the base."""
     told = Told(traits)
     assert told.path_size.size_bytes == size
     assert told.window.most_bytes == FLIGHT_PACKETS * size
@@ -61,7 +61,7 @@ def test_only_udp_begins_with_the_base(traits: PathTraits, size: int) -> None:
 
 
 def test_of_large_packets_fewer_wait_than_the_window_takes() -> None:
-    """What was handed over leaves even when the peer has no more room; of small ones that is no more in bytes."""
+    """Queued packets leave even when the peer has no room left; with small packets the bytes stay within its room."""
     told = Told(window=1_024, most=32_000)
     assert told.window.room == 1_024
     told.path_size.handle_departed([packet(32_000)], 0)

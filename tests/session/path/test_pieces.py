@@ -1,4 +1,4 @@
-"""Packets that no datagram holds: cut, lost in part, and put together."""
+"""Packets that no datagram holds: cut, lost in part, and reassembled."""
 
 import pytest
 from hypothesis import given
@@ -77,7 +77,7 @@ def test_what_came_whole_is_forgotten() -> None:
 
 
 def test_many_tiny_pieces_cost_what_they_take() -> None:
-    """Nobody sends such, and whoever does fills no more memory by it."""
+    """No correct peer sends such pieces, and a peer that does fills no more memory by it."""
     pieces = Pieces()
     for number in range(1, 4):
         for offset in range(10_000):

@@ -1,4 +1,4 @@
-"""Frames and hellos: every correct one reads back, and nothing else raises anything but ProtocolError."""
+"""Frames and hellos: every valid one reads back, and all other bytes raise only ProtocolError."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -166,7 +166,7 @@ def test_as_many_refused_ranges_as_no_ack_names(count: int) -> None:
 
 
 def test_an_endless_ack_delay_is_cut() -> None:
-    """A delay that does not fit its field is told as the most that does."""
+    """A delay that does not fit its field is sent as the largest that does."""
     (frame,) = BINARY.decode(BINARY.encode(frames.AckFrame.of(NumberSet(1), 1, 0, 2**62)))
     assert isinstance(frame, AckFrame)
     assert frame.delay_ns == 0xFFFFFFFF * 1_000
@@ -209,7 +209,7 @@ def test_an_unknown_close_reason_is_a_goodbye_all_the_same() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_malformed_frames_are_refused(data: bytes, why: str) -> None:
-    """What no correct peer sends is a ProtocolError with its name."""
+    """Bytes that no correct peer sends raise a ProtocolError with the reason."""
     with pytest.raises(ProtocolError) as caught:
         BINARY.decode(data)
     assert caught.value.reason == "bad-frame"

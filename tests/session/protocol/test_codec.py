@@ -1,4 +1,4 @@
-"""What follows from a codec for its session, whatever its layout is."""
+"""How a session depends on its codec, whatever the codec's layout is."""
 
 import ast
 

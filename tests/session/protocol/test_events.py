@@ -1,4 +1,4 @@
-"""What a session tells its owner, and what its datagrams say of themselves."""
+"""The events that a session gives its owner, and the records of its datagrams."""
 
 from typing import get_args
 
@@ -64,7 +64,7 @@ def test_everything_there_is_to_tell_is_told() -> None:
 
 
 def test_what_arrives_is_told_as_it_came() -> None:
-    """A copy says that it is one; a number that is too far ahead is told by its reason and not taken."""
+    """A copy is marked as a duplicate; a number that is too far ahead is dropped and reported with its reason."""
     told = [event for event in full_life().events["b"] if isinstance(event, PacketArrived | PacketDropped)]
     assert told == [
         PacketArrived(1, Delivery.RECOVERABLE, b"1", duplicate=False),
@@ -88,7 +88,7 @@ def test_acks_are_told_with_what_they_newly_cover() -> None:
 
 
 def test_a_ping_and_the_end_are_told() -> None:
-    """The end with the number of packets that nobody has acknowledged."""
+    """The end with the number of unacknowledged packets."""
     pair = full_life()
     assert pair.events["b"].count(AcksRequested()) == 1
     assert pair.events["a"][-1] == SessionClosed(CloseReason.LOCAL_STOP, unacked=3)
@@ -126,7 +126,7 @@ def test_nothing_is_told_twice() -> None:
 
 
 def test_packets_that_came_together_are_told_together() -> None:
-    """As far as they follow each other; a datagram that nobody can read is told by its reason."""
+    """As far as they follow each other; an unreadable datagram is reported with its reason."""
     pair = Pair.opened()
     packets = [BINARY.encode(PacketFrame(number, Delivery.EXPRESS, False, b"%d" % number)) for number in (1, 2, 4)]
     pair.b.handle_datagrams([*packets[:2], b"?", packets[2]], [90, 91, 92, 93], pair.now_ns)
@@ -139,7 +139,7 @@ def test_packets_that_came_together_are_told_together() -> None:
 
 
 def test_pieces_in_a_row_are_told_once() -> None:
-    """Of unfinished packets, and of one that is here; what comes between them is told in its place."""
+    """Of unfinished packets, and of one that is here; events between them are reported in order."""
     pair = Pair.opened()
     burst = [
         piece(2, 0),

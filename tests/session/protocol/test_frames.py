@@ -1,4 +1,4 @@
-"""What the typed frames say, before any codec makes bytes of them."""
+"""The content of typed frames, before any codec encodes them."""
 
 from triack.base.ranges import NumberSet
 from triack.session.protocol.frames import MAX_ACK_RANGES, AckFrame, Hello, StoreAckFrame

@@ -1,4 +1,4 @@
-"""What is said before a session is open: by whom, how often, and with which time in it."""
+"""The hellos before a session is open: which end sends them, how often, and with which time in them."""
 
 from proof.search import stillness
 from tests.session.pair import make_hello

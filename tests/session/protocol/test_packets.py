@@ -1,4 +1,4 @@
-"""What a session says of a packet that it was given."""
+"""The record that a session keeps of a packet."""
 
 from tests.session.pair import Pair
 from triack.base.delivery import Delivery

@@ -1,4 +1,4 @@
-"""What follows in a session from the traits of its path, whatever the path is called."""
+"""How a session depends on the traits of its path, whatever the transport is."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What two ends that are configured apart agree on."""
+"""The policy that two ends agree on although they are configured apart."""
 
 from dataclasses import replace
 
@@ -110,7 +110,7 @@ def test_the_timeouts_of_either_end_bound_the_delays() -> None:
 )
 @pytest.mark.parametrize("end", ["a", "b"])
 def test_a_healthy_link_stays_up(sender: SessionSettings, receiver: SessionSettings, delay_ns: int, end: str) -> None:
-    """However the two ends disagree, and whoever sends: one packet every two seconds, each acknowledged in time."""
+    """However the two ends disagree, and whichever end sends: a packet every two seconds, each acknowledged in time."""
     pair = Pair.opened(sender, peer_settings=receiver)
     for _ in range(50):
         pair.send(end, 1)
@@ -136,7 +136,7 @@ def test_half_of_the_window_that_both_can_bear() -> None:
 
 
 def test_an_exhausted_congestion_window_does_not_pre_empt_the_half() -> None:
-    """On UDP a sender asks when nothing else would bring an ack, and not when the half is on its way."""
+    """On UDP a sender asks when nothing else would bring an ack, and not when the half is in flight."""
     pair = Pair.opened(SessionSettings(max_unacked_packet=64))
     pair.backlog["a"].extend([(Delivery.EXPRESS, b"x" * 1_000)] * 2_000)
     pair.drain()
@@ -163,7 +163,7 @@ def test_an_exhausted_congestion_window_does_not_pre_empt_the_half() -> None:
 def test_the_numbers_of_solace_on_udp_as_on_tcp(
     window: int, packets: int, expected: list[tuple[str, int]], udp: bool
 ) -> None:
-    """The congestion window holds twice the third of small packets: nobody asks before the policy acknowledges."""
+    """The congestion window holds twice the third of small packets: no packet asks before the policy acknowledges."""
     pair = Pair.opened(SessionSettings(max_unacked_packet=window, ack_trigger=THIRD), udp=udp)
     if udp and window == 255:
         # It begins with ten datagrams, and grows with what is acknowledged: that of 255 needs a round trip or two.

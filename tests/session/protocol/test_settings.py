@@ -1,4 +1,4 @@
-"""Settings of sessions that cannot be are refused where they are made, by name."""
+"""Invalid settings of sessions are refused by name, when they are made."""
 
 import pytest
 

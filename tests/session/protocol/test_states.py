@@ -1,4 +1,4 @@
-"""The life of a session is a table: every pair of state and move is in it, or raises."""
+"""The states of a session are a table: every pair of state and event is in it, or raises."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Sessions over a narrow link: what they get through it, and how they share it."""
+"""Sessions over a narrow link: their throughput, and how they share it."""
 
 from dataclasses import replace
 
@@ -12,18 +12,18 @@ from triack.tools.bench.pipe import LinkPlan
 
 RATE_BPS = 10_000_000
 HEADERS = 0.92
-"""What is left of a datagram of 1,200 bytes without the headers of IP, UDP, Triack and its channel."""
+"""The share of a datagram of 1,200 bytes without the headers of IP, UDP, Triack and its channel."""
 LINK = LinkPlan(rate_bps=RATE_BPS, round_trip_ns=20 * MS, queue_bytes=25_000)
 """One round trip's worth fits into the queue."""
 
 
 def speaking(*controllers: str) -> list[SessionSettings]:
-    """Senders whose window of packets is not what holds them back."""
+    """Senders that their window of packets does not limit."""
     return [SessionSettings(max_unacked_packet=1_024, congestion=name) for name in controllers]
 
 
 def goodput(plan: LinkPlan, *controllers: str, warm: int = 2, seconds: int = 3, late_ns: int = 0) -> list[float]:
-    """What each gets of all that passes, headers counted, after so many seconds to find out."""
+    """The share of each flow in all that passes, headers counted, after ``warm`` seconds to adapt."""
     link = Bottleneck(plan, *speaking(*controllers))
     for flow in link.flows:
         flow.late_ns = late_ns
@@ -58,8 +58,8 @@ def test_who_is_late_for_the_turn_makes_up_for_it(late_ns: int, least: float) ->
 def test_two_flows_share_a_link() -> None:
     """Within a factor of two, and fill it, behind a queue of one round trip, with losses.
 
-    Whoever took the other's queue for a part of the path learns better when it looks for the shortest round trip, which
-    is after five seconds.
+    A flow that took the other's queue for a part of the path corrects that when it probes for the shortest round trip,
+    which is after five seconds.
     """
     shares = goodput(replace(LINK, loss=0.05), "bbr", "bbr", warm=8, seconds=6)
     assert max(shares) < 2 * min(shares)

@@ -1,4 +1,4 @@
-"""How a session ends: idle, drained, told to, or for a fault; each with its name."""
+"""How a session ends: idle, drained, closed by its owner, or for a fault; each with its name."""
 
 from collections.abc import Callable
 
@@ -58,7 +58,7 @@ def test_a_drained_session_waits_for_both_acks() -> None:
 
 
 def test_draining_sends_what_is_queued() -> None:
-    """What was handed over is not forgotten because the congestion window is full."""
+    """Packets handed over are not forgotten because the congestion window is full."""
     pair = Pair.opened()
     for _ in range(40):
         pair.a.send_packet(Delivery.EXPRESS, bytes(1_000), None)
@@ -132,7 +132,7 @@ def test_a_goodbye_while_an_ack_is_owed_leaves_no_timer() -> None:
 
 
 def test_nothing_follows_a_goodbye_in_its_datagram() -> None:
-    """Frames after the close are not for us any more."""
+    """Frames after the close are ignored."""
     pair = Pair.opened()
     pair.inject("b", b"\x05\x01" + BINARY.encode(PacketFrame(1, Delivery.EXPRESS, False, b"late")))
     pair.drain()
@@ -152,7 +152,7 @@ def test_an_acceptor_says_goodbye_to_a_peer_that_may_be_open() -> None:
 
 
 def test_a_rollback_is_told_without_an_ack_and_named_alike_at_both_ends() -> None:
-    """Whoever learns that one of the stores is not what it was acknowledges nothing more, and is not answered."""
+    """An end that learns of the rollback of a store acknowledges nothing more, and gets no answer."""
     pair = Pair.opened()
     pair.send("b", 3)
     pair.run(RTT_NS // 2)
@@ -254,7 +254,7 @@ SILENT_ENDS = {CloseReason.PATH_LOST, CloseReason.PEER_CLOSED, CloseReason.CONNE
 
 @pytest.mark.parametrize("reason", CloseReason)
 def test_every_reason_can_end_a_session(reason: CloseReason) -> None:
-    """Each has its scenario, is reported once, and is told to the peer where there is someone to tell."""
+    """Each has its scenario, is reported once, and is sent to the peer if there is one."""
     pair = ENDS[reason]()
     assert reasons(pair) == [reason]
     assert goodbyes(pair, "a") == ([] if reason in SILENT_ENDS else [reason])

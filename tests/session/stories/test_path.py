@@ -1,4 +1,4 @@
-"""Two sessions on a path that carries only so much, and later something else."""
+"""Two sessions on a path that limits the size of datagrams, and later changes that limit."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def probes(pair: Pair) -> list[Transmit]:
     ("mtu", "least"), [(0, WANTED), (9_000, 9_000), (8_972, 8_956), (1_472, 1_456), (1_200, 1_200)]
 )
 def test_datagrams_grow_to_what_the_path_carries(mtu: int, least: int) -> None:
-    """And both ends' owners are told: who sends of each size, who gets them of each probe."""
+    """And both owners get events: the sender's of each size, the receiver's of each probe."""
     pair = on_path(mtu)
     assert probes(pair) == []
     assert pair.a.path_size.size_bytes == 1_200
@@ -119,7 +119,7 @@ def test_a_path_that_loses_by_chance_is_found_all_the_same(seed: int) -> None:
 
 
 def test_a_path_that_carries_less_all_at_once_still_brings_everything() -> None:
-    """What was handed over in larger packets arrives, under its numbers, in pieces of the base's size."""
+    """Larger packets handed over before arrive, under their numbers, in pieces of the base's size."""
     pair = on_path(0)
     assert settle(pair) == WANTED
     pair.network.faults = path(1_300)

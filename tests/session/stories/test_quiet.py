@@ -1,4 +1,4 @@
-"""A peer that says nothing: when the owner is told, what a ping is worth, and when the session gives up."""
+"""A silent peer: when the owner is notified, what the answer to a ping changes, and when the session gives up."""
 
 from itertools import pairwise
 
@@ -52,7 +52,7 @@ def test_an_acceptor_that_says_little_gives_a_dead_peer_up_as_soon() -> None:
 
 
 def asked() -> Pair:
-    """The same when the owner has been told and asked, and nothing can be answered any more."""
+    """The same when the owner was notified and has asked, and no answer can come."""
     pair = acknowledged()
     pair.run_until(lambda: told(pair) == 1)
     cut(pair)
@@ -62,7 +62,7 @@ def asked() -> Pair:
 
 
 def test_an_owner_is_told_once_after_half_of_the_ack_timeout() -> None:
-    """Whoever does not ask then is not told again before it has sent something."""
+    """An owner that does not ask then is not notified again before it has sent something."""
     pair = acknowledged()
     pair.run(TIMEOUT_NS // 2 - 30 * MS)
     assert told(pair) == 0
@@ -86,7 +86,7 @@ def test_whoever_is_heard_is_not_quiet() -> None:
 
 
 def test_each_answered_ping_doubles_the_wait_for_the_next() -> None:
-    """The owner asks whenever it is told, and the peer has nothing to say."""
+    """The owner asks at each notification, and the peer has nothing to send."""
     pair = acknowledged()
     moments = []
     for turn in range(6):
@@ -113,7 +113,7 @@ def test_a_ping_that_nobody_answers_ends_the_session() -> None:
 
 
 def test_the_loss_of_a_few_pings_does_no_harm() -> None:
-    """One that is answered is as good as the first; nothing is repeated any more."""
+    """One that is answered is as good as the first; nothing is repeated afterwards."""
     pair = asked()
     pair.run(TIMEOUT_NS - 300 * MS)
     pair.lose = None

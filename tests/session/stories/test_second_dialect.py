@@ -1,4 +1,4 @@
-"""Another wire protocol over real TCP: a codec and a framer of its own, and the same machines of a session."""
+"""Another wire protocol over real TCP: its own codec and framer, and the same machines of a session."""
 
 import asyncio
 from contextlib import suppress

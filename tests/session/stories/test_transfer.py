@@ -1,4 +1,4 @@
-"""Whole transfers through a network that loses, repeats and reorders, in both directions at once."""
+"""Whole transfers through a network that loses, duplicates and reorders, in both directions at once."""
 
 import pytest
 
@@ -76,7 +76,7 @@ def test_everything_arrives_without_congestion_control() -> None:
 
 
 def test_a_quiet_session_stays_quiet() -> None:
-    """When all is acknowledged nothing is sent any more, not even in hours."""
+    """When all is acknowledged nothing more is sent, not even in hours."""
     pair = transfer(0.3, 1)
     pair.network.faults = Faults()
     pair.run(10 * SECOND)

@@ -1,4 +1,4 @@
-"""A stranger gets silence and costs little; one that comes with too many others proves its address first."""
+"""A stranger gets no answer and costs little; under load it must prove its address first."""
 
 from collections.abc import Callable
 from random import Random
@@ -54,7 +54,7 @@ def test_who_is_not_exactly_what_was_agreed_gets_silence(stranger: Callable[[], 
 
 
 def test_two_nodes_with_different_psks_do_not_talk() -> None:
-    """Whoever calls notices, in the accept; who is called never hears any data."""
+    """The initiator notices, in the accept; the responder never gets any data."""
     ends = Ends(a_at_b=Peer("a", (public(A_KEY),), psk=b"p" * 32))
     connect = ends.connect()
     answer = ends.answer(connect)
@@ -73,7 +73,7 @@ def test_two_nodes_with_the_same_psk_talk() -> None:
 
 @pytest.mark.parametrize("keys", [(), (LOW_ORDER,), (b"\1" * 31,), (public(A_KEY),)])
 def test_who_has_no_key_that_can_be_called_is_not_dialled(keys: tuple[bytes, ...]) -> None:
-    """None at all, one that would share a secret with everybody, one of a wrong length, our own."""
+    """None at all, one that shares a secret with any key, one of a wrong length, our own."""
     channels = node([A_KEY], [Peer("b", keys)])
     assert not channels.knows("b")
     with pytest.raises(ProtocolError, match="no-key: b"):
@@ -162,7 +162,7 @@ def test_under_load_a_caller_proves_where_it_is() -> None:
 
 
 def test_a_cookie_is_of_use_at_its_address_alone() -> None:
-    """Whoever has seen one elsewhere is asked again."""
+    """A sender that has seen one elsewhere is asked again."""
     ends = Ends()
     load(ends)
     take(ends.caller, ends.answer(ends.connect()).retry)
@@ -172,7 +172,7 @@ def test_a_cookie_is_of_use_at_its_address_alone() -> None:
 
 
 def test_a_cookie_is_sent_for_two_minutes() -> None:
-    """Then its node would not know it any more."""
+    """After that its node would no longer recognise it."""
     ends = Ends()
     load(ends)
     take(ends.caller, ends.answer(ends.connect()).retry)
@@ -219,7 +219,7 @@ def test_a_retry_is_believed_from_who_saw_the_connect() -> None:
 
 
 def test_under_load_each_host_has_its_share() -> None:
-    """Whoever is where it says may still ask too often; another host is taken meanwhile."""
+    """A host that has proved its address may still connect too often; another host is taken meanwhile."""
     ends = Ends()
     load(ends)
     take(ends.caller, ends.answer(ends.connect()).retry)
