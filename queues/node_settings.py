@@ -185,7 +185,7 @@ class Limits:
         node_quota_bytes: limit of all other queues together.
         peer_quota_bytes: limit of what one peer has in them.
         peer_memory_bytes: memory that one peer can fill: half with unread express messages, the rest with out-of-order
-            packets, with packets that wait for the disk, and with its streams.
+            packets and with packets that wait for the disk.
         memory_bytes: memory that all peers can fill.
         disk_reserve_bytes: with less free room on the disk nothing new is accepted for it; 0 never checks.
         max_peer_queues: existing queues that one peer has created since the start.
