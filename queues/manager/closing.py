@@ -48,7 +48,7 @@ class Departure:
 
 
 def _nobody(_reason: str | None) -> None:
-    """A waiter that does nothing: waiting is only a way to request acks."""
+    """A waiter that does nothing: waiting serves only to request acks."""
 
 
 def way_made(engine: "Engine") -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Replay detection: which connects are newer than all before them. A replayed one is not, whoever sends it.
+"""Replay detection: which connects are newer than all before them. A replayed one is not, from any sender.
 
 Each connect names the start of its node in which it was made, and the time by that node's clock. That is the monotonic
 clock of the process, and starts are counted in the store. So the wall clock does not matter, and a node whose wall

@@ -29,7 +29,7 @@ UNREAD_MAX = 1_000
 
 
 class AckKind(StrEnum):
-    """What became of messages."""
+    """Outcome of messages."""
 
     ACK = "ack"
     """The acknowledgement that frees their class has come, which is their last stage."""
@@ -39,7 +39,7 @@ class AckKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AckEvent:
-    """What became of messages of one outgoing queue.
+    """Outcome of messages of one outgoing queue.
 
     Attributes:
         kind: acknowledged, or failed.

@@ -2,8 +2,8 @@
 
 Promise: a rejection is permanent, for a reason that stays true or because the queue is set to reject. Any other packet
 for which there is no room is not taken *now*. The node asks its origin to hold the stream back; the origin sends all of
-it again when it is told to go on, and asks by itself now and then (``ordering/hold.py``). No other stream is held back,
-and sessions go on.
+it again when it may go on, and asks by itself now and then (``ordering/hold.py``). No other stream is held back, and
+sessions go on.
 
 The rest of a large message that has begun is always taken, so that no two halves can wait for each other. When a queue
 holds nothing but unfinished messages of origins that are gone, other origins may fill it: no reader could make room.

@@ -1,4 +1,4 @@
-"""What the session log says of incoming streams (docs/session-log.md). Formatting only."""
+"""Session log records of incoming streams (docs/session-log.md). Formatting only."""
 
 from collections.abc import Callable
 

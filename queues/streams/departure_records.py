@@ -1,4 +1,4 @@
-"""What the session log says of outgoing queues (docs/session-log.md). Formatting only."""
+"""Session log records of outgoing queues (docs/session-log.md). Formatting only."""
 
 from triack.base.delivery import Delivery
 from triack.base.reasons import HoldReason

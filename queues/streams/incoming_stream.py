@@ -168,7 +168,7 @@ class IncomingStream:
 
     @property
     def owes_ack(self) -> bool:
-        """Whether an order ack is due, and everything is committed or the committed part has news."""
+        """Whether an order ack is due, and all is committed or it would acknowledge more than the last one."""
         sequence, claimable = self.sequence, self.claimable
         all_committed = sequence.committed == sequence.position
         return sequence.ack.due and claimable[1] > 0 and (all_committed or claimable > self.acked)
