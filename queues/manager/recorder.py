@@ -25,7 +25,7 @@ from triack.session.protocol.packets import SessionPacket
 
 __all__ = ["Recorder", "start_record"]
 
-_TRANSACTIONAL = Delivery.TRANSACTIONAL  # a name of its own, as it is asked for with every packet
+_TRANSACTIONAL = Delivery.TRANSACTIONAL  # a name of its own, as every packet is compared with it
 DROPS_EVERY_NS = 1_000_000_000
 """A flood of bad datagrams must not become a flood of records: drops are recorded once a second."""
 

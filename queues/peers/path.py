@@ -41,7 +41,7 @@ class PathState(Enum):
     SETTLED = "settled"
     """There is no candidate."""
     ASKING = "asking"
-    """The candidate is to be challenged."""
+    """The candidate must be challenged."""
     WAITING = "waiting"
     """The candidate was challenged."""
 

@@ -15,7 +15,7 @@ class Ordinals:
     """Allocates ordinals.
 
     Args:
-        incarnation: which start of the node it is.
+        incarnation: number of the node's start.
     """
 
     __slots__ = ("_next",)
