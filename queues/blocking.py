@@ -1,4 +1,4 @@
-"""How far a message has come when ``send`` returns: HornetQ's switches, as values of a setting."""
+"""The stage that a message has reached when ``send`` returns: HornetQ's switches, as values of a setting."""
 
 from dataclasses import dataclass
 
@@ -11,15 +11,15 @@ __all__ = ["Blocking"]
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """For what ``Node.send`` and ``send_many`` wait before they return; ``until`` of a call says something else.
+    """The stage for which ``Node.send`` and ``send_many`` wait before they return; ``until`` of a call overrides it.
 
-    A commit always waits until it is on this node's disk, and ``until`` of ``Transaction.commit`` for more.
+    A commit always waits until it is on this node's disk, and with ``until`` of ``Transaction.commit`` for more.
 
     Attributes:
-        durable: the stage that recoverable and transactional messages are to reach, such as ``"stored"``; None: none.
+        durable: the stage that recoverable and transactional messages must reach, such as ``"stored"``; None: none.
         express: the same for express ones.
-        acknowledge: whether a consumer that acknowledges by itself waits until that is on the disk, before it hands out
-            the next message: then what was handed out once never comes again after a crash, but for the last one.
+        acknowledge: whether a consumer that acknowledges by itself waits until each acknowledgement is on the disk
+            before it hands out the next message. After a crash only the last message may then come again.
     """
 
     durable: Stage | str | None = None
@@ -33,5 +33,5 @@ class Blocking:
                 raise UsageError(f"Blocking: {name} messages do not all have the stage {as_stage(stage).name.lower()}")
 
     def stage_of(self, delivery: Delivery) -> Stage | str | None:
-        """What a message of that class waits for."""
+        """The stage for which a message of that class waits."""
         return self.durable if delivery in DURABLE else self.express

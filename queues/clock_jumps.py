@@ -1,14 +1,13 @@
-"""Deadlines that an earlier start wrote down by a time of day which was set since.
+"""Corrects stored deadlines if the wall clock was set since an earlier start.
 
-Promise: a packet on its way out lives as long as its sender said, by what has passed, however the clock was set
-between two starts, and what it says of itself to its receiver is moved forward with the clock. A packet in a queue is
-not ended by a clock that was set forward, if it was sent by the clock before. Where a clock was set back, a packet in a
-queue may end late.
+Promise: an outgoing packet lives as long as its sender said, by elapsed time, however the clock was set between two
+starts, and its times for the receiver are moved forward with the clock. A clock that was set forward does not expire a
+packet in a queue, if it was sent by the clock before. If the clock was set back, a packet in a queue may expire late.
 
-What was set is kept with the first commit after it, as the rows themselves stay as they are.
+A jump is stored with the first commit after it; the rows themselves stay as they are.
 
-A message of a node whose clock is not set lives at its receiver from its arrival on: what its sender wrote down can
-only be compared with itself. A receiver that starts again counts anew.
+A message of a node whose clock is not set lives at its receiver from its arrival on: its times can only be compared
+with each other. A receiver that restarts counts anew.
 """
 
 import json
@@ -25,28 +24,28 @@ from triack.queues.packing import move_times, receive_by_of, sent_at_of
 __all__ = ["ClockJumps", "head_here", "late_by_ms"]
 
 JUMPS_MAX = 16
-"""That are remembered: a machine without a battery has one with each start, and few messages outlive so many."""
+"""Jumps remembered: a machine without a battery has one with each start, and few messages outlive this number."""
 _STATE = f"{OWN_STATE}clock"
 
 
 def late_by_ms(sent_at_ms: int, receive_by_ms: int, now_ms: int) -> int:
-    """By how much the clock of a sender is behind that is not set, while this node's is; 0 when it may be right.
+    """By how much a sender's unset clock is behind, while this node's is set; 0 when it may be right.
 
-    Nor is it late when no node of ours has written these times, as none lets a message live for more than a century.
+    It is 0, too, for times that no correct node writes, as none lets a message live for more than a century.
     """
     is_life = 0 < receive_by_ms - sent_at_ms <= LONGEST_LIFE_S * 1_000
     return now_ms - sent_at_ms if is_life and sent_at_ms < UNSET_BEFORE_MS <= now_ms else 0
 
 
 def head_here(head: bytes, now_ms: int) -> bytes:
-    """The first bytes of a packet that is to be received by some time, by this node's clock."""
+    """The first bytes of a packet, with its times by this node's clock."""
     by_ms = late_by_ms(sent_at_of(head), receive_by_of(head), now_ms)
     return move_times(head, by_ms) if by_ms else head
 
 
 @dataclass(slots=True)
 class _Jump:
-    """One jump; ``ends`` has the number that each stream, by its sequence, gave next when it was found."""
+    """One jump; ``ends`` has the next number of each stream, by its sequence, when the jump was found."""
 
     by_ms: int
     last_ms: int
@@ -65,10 +64,10 @@ class ClockJumps:
             self._jumps.append(_Jump(*jump, {}))
 
     def restore(self, state: Mapping[str, bytes], streams: Iterable[OutgoingStreamRow], commit: Commit) -> None:
-        """Take what the store has, and let the next commit keep what is new.
+        """Restore the jumps from the store, and store a new one with the next commit.
 
         Raises:
-            StoreDamaged: it cannot be read.
+            StoreDamaged: they cannot be read.
         """
         found = _read(state.get(_STATE, b"[]"))
         if not self._jumps:
@@ -80,16 +79,16 @@ class ClockJumps:
         commit.state[_STATE] = json.dumps(value).encode()
 
     def outgoing_ms(self, sequence: int, number: int) -> int:
-        """By how much the clock was set since a packet of an earlier start was made."""
+        """By how much the clock was moved since a packet of an earlier start was made."""
         return sum([jump.by_ms for jump in self._jumps if number < jump.ends.get(sequence, 0)])
 
     def move_outgoing(self, sequence: int, number: int, body: bytes) -> bytes:
-        """The body of a packet, by the clock of today. A clock that was set back may be one that is not set at all."""
+        """The body of a packet by today's clock, if that was set forward: one set back may be an unset clock."""
         by_ms = self.outgoing_ms(sequence, number) if self._jumps else 0
         return move_times(body, by_ms) if by_ms > 0 else body
 
     def move_queued(self, head: bytes) -> bytes:
-        """The first bytes of a packet in a queue, by the clock of today, if it was sent by the clock before."""
+        """The first bytes of a packet in a queue, by today's clock, if it was sent by the clock before."""
         for jump in self._jumps if receive_by_of(head) else ():
             # Half way between the two clocks, as no two machines agree exactly.
             if jump.by_ms > 0 and sent_at_of(head) < jump.last_ms + jump.by_ms // 2:

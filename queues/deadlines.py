@@ -1,6 +1,6 @@
-"""One deadline for each of many things. The earliest is seen at once; a thing without a deadline costs nothing.
+"""One deadline for each of many things. The earliest is found at once; a thing without a deadline costs nothing.
 
-A heap keeps what was ever set; an entry that no longer says what is in force is passed over when it comes to the top.
+A heap keeps every deadline that was set; an outdated entry is skipped when it comes to the top.
 """
 
 from collections.abc import Hashable
@@ -12,11 +12,11 @@ __all__ = ["Deadlines"]
 Key = TypeVar("Key", bound=Hashable)
 
 STALE_MIN = 64
-"""Below so many entries a heap is never made anew: it would cost more than it frees."""
+"""Below this number of entries a heap is never rebuilt: that would cost more than it frees."""
 
 
 class Deadlines(Generic[Key]):
-    """When each thing must be looked at again, by the caller's clock. Ties go by the order of setting."""
+    """When each thing must be served again, by the caller's clock. Ties go by the order of setting."""
 
     __slots__ = ("_at", "_heap", "_order")
 
@@ -50,7 +50,7 @@ class Deadlines(Generic[Key]):
     def earliest(self) -> int | None:
         """The earliest deadline, or None."""
         heap = self._heap
-        # Equal means the same, as orders are unique; machine code makes a tuple anew each time that it is looked at.
+        # Equal means identical, as orders are unique. Compiled code makes a new tuple at each access, so ``is`` fails.
         while heap and self._at.get(heap[0][2]) != heap[0]:
             heappop(heap)
         return heap[0][0] if heap else None

@@ -1,4 +1,4 @@
-"""What a node can be told beyond its sessions and sequences."""
+"""Settings of a node, beyond those of its sessions and sequences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,10 +31,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class KeySettings:
-    """Keys with which messages are sent once. A node that has as many as it may refuses new ones (``TooManyKeys``).
+    """Keys with which messages are sent once. A node that is at its limit refuses new ones (``TooManyKeys``).
 
     Attributes:
-        lifetime_s: how many seconds what was sent with a key is not accepted again.
+        lifetime_s: for how many seconds a message with the key of an accepted one is not accepted again.
         most: keys of one node; each takes about half a kilobyte of memory.
     """
 
@@ -83,18 +83,18 @@ class Reconnect:
         step_s: each further wait in a row is that much longer; None: twice as long. A session that lasts for
             ``most_s``, or ends as idle, ends the row.
         most_s: the longest wait.
-        unanswered_most_s: the longest after an attempt that nobody answered: it was a wait itself, of
+        unanswered_most_s: the longest wait after an attempt without an answer. Such an attempt was a wait itself, of
             ``connect_timeout_s``, and a peer that comes back must not wait for ours.
-        eager_s: how long a peer that does not answer is called once a second or more often.
-        away_most_s: the longest wait between two calls to a peer that has not answered for longer than that, whatever
-            the other waits are. Each call over UDP is 1,228 bytes with its headers, so that 120 s make 0.9 MB a day. A
+        eager_s: how long to call a peer that does not answer once a second or more often.
+        away_most_s: the longest wait between two calls to a peer that has not answered for longer than ``eager_s``,
+            whatever the other waits are. A call over UDP is 1,228 bytes with its headers, so 120 s make 0.9 MB a day. A
             peer that calls by itself is heard at once.
-        jitter: that share of each wait is drawn, so that nodes that lost the same peer do not come back in step.
-        after_session_lost: what becomes of what was sent and not acknowledged when its session is lost, its peer being
-            silent, gone, begun anew or ending it: ``resend`` it on the next session, or ``hand back``: its receipt
-            fails as ``session-lost``, it is a dead letter that may have been delivered, and is sent no more.
-        gap: what happens when another node answers for a peer, one that has nothing of what was acknowledged: ``warn``
-            tells of it, counts it and goes on; ``error`` sends nothing there, and whoever waits gets ``GapDetected``.
+        jitter: the random share of each wait, so that nodes that lost the same peer do not come back in step.
+        after_session_lost: what to do with sent but unacknowledged messages when their session is lost because the peer
+            is silent, gone, restarted or ends it. ``resend`` sends them on the next session. ``hand back`` fails their
+            receipts as ``session-lost``; they become dead letters that may have been delivered, and are not resent.
+        gap: what to do when another node answers for a peer, one that has none of the acknowledged messages: ``warn``
+            reports and counts it and goes on; ``error`` sends nothing there, and waiters get ``GapDetected``.
     """
 
     first_s: float = 0.1
@@ -121,20 +121,20 @@ class Reconnect:
 
 
 STREAM_BYTES = 2_048
-"""What a stream takes in memory beside what is out of order, measured: machines, names, entries in tables."""
+"""Memory of a stream without its out-of-order packets, measured: state machines, names, entries in tables."""
 WhenFull = Literal["hold", "reject"]
-"""What becomes of messages for a full queue: they wait at their sender, or are refused for ever as ``queue-full``."""
+"""What happens to messages for a full queue: they wait at their sender, or are rejected as ``queue-full``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """How much a queue takes. One packet may go beyond it, a large message with all of its packets.
+    """Limits of a queue. One packet may exceed them, or one large message with all of its packets.
 
     Attributes:
-        messages: that are not acknowledged.
+        messages: unacknowledged messages.
         size_bytes: of the packets that hold them.
-        when_full: ``hold`` lets senders wait; ``reject`` refuses what comes, which goes to its sender's dead-letter
-            queue. Express messages that are on their way when their sender is told to wait are still taken.
+        when_full: ``hold`` lets senders wait; ``reject`` rejects new messages, which go to their senders' dead-letter
+            queues. Express messages that are in flight when their sender is asked to wait are still taken.
     """
 
     messages: int = 10_000_000
@@ -148,19 +148,19 @@ class Quota:
 
 
 WhenLettersFull = Literal["drop oldest", "keep", "discard expired"]
-"""What becomes of dead letters when their quota is full."""
+"""What happens to dead letters when their quota is full."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """How many dead letters a node keeps. They count for no other quota, so that no other queue waits for them.
+    """Limits of the dead-letter queue. Dead letters count for no other quota, so no other queue waits for them.
 
     Attributes:
         messages: at most.
         size_bytes: of the packets that hold them, at most.
-        when_full: ``drop oldest`` lets the oldest letters go that nobody has in hand; ``keep`` keeps those that are
-            there, and new ones are lost; ``discard expired`` keeps no letter of a message whose time ran out, and is
-            ``drop oldest`` for the others. Each message that is lost is counted in ``NodeStats.drops``.
+        when_full: ``drop oldest`` drops the oldest letters that no reader has in hand; ``keep`` keeps the present ones
+            and drops new ones; ``discard expired`` keeps no letters of expired messages, and is ``drop oldest`` for the
+            others. Each message that is lost is counted in ``NodeStats.drops``.
     """
 
     messages: int = 10_000_000
@@ -176,19 +176,19 @@ class DeadLetters:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much may lie in a node, and what its peers may fill of it.
+    """Limits of what a node stores, and of what its peers may fill.
 
     Attributes:
-        quota: how much each queue takes, but for the dead-letter queue.
+        quota: limits of each queue except the dead-letter queue.
         queue_quota: the same for some queues, by name.
-        dead_letters: how many letters are kept in the dead-letter queue, and what becomes of more.
-        node_quota_bytes: of all other queues together.
-        peer_quota_bytes: of what one peer has in them.
-        peer_memory_bytes: memory that one peer can fill: half with express messages that nobody reads, the rest with
-            packets that came too early, and with those that wait for the disk.
+        dead_letters: limits of the dead-letter queue, and what happens when it is full.
+        node_quota_bytes: limit of all other queues together.
+        peer_quota_bytes: limit of what one peer has in them.
+        peer_memory_bytes: memory that one peer can fill: half with unread express messages, the rest with out-of-order
+            packets and with packets that wait for the disk.
         memory_bytes: memory that all peers can fill.
-        disk_reserve_bytes: with less room than that on the disk nothing new is accepted for it; 0 never looks.
-        max_peer_queues: queues that one peer may have created since the start, and that are still there.
+        disk_reserve_bytes: with less free room on the disk nothing new is accepted for it; 0 never checks.
+        max_peer_queues: existing queues that one peer has created since the start.
     """
 
     quota: Quota = field(default_factory=Quota)
@@ -208,12 +208,12 @@ class Limits:
             check_kind(f"Limits: queue_quota of {check_name(queue)}", quota, Quota)
 
     def quota_of(self, queue: str) -> Quota:
-        """How much that queue takes."""
+        """Limits of that queue."""
         return self.queue_quota.get(queue, self.quota)
 
 
 def streams_limit(settings: "NodeSettings") -> int:
-    """How many streams of one peer may be live, by their number and by the memory that they take."""
+    """The limit of live streams of one peer, by their number and by their memory."""
     return min(settings.max_streams, max(1, settings.limits.peer_memory_bytes // 4 // STREAM_BYTES))
 
 
@@ -223,38 +223,38 @@ class NodeSettings:
 
     Attributes:
         session: limits and timeouts of its sessions.
-        order: those of its sequences.
+        order: limits and timeouts of its sequences.
         stream_datagram_bytes: largest datagram on ``tcp://`` and ``memory://``; ``session.max_datagram_bytes`` is for
             UDP.
         reconnect: how long to wait before another attempt to connect.
-        pending_limit_bytes: messages accepted but not yet in a packet; at that many ``send`` waits.
-        express_limit_bytes: unacknowledged express bodies in memory; at that many ``send`` waits.
-        body_cache_bytes: bodies of waiting outgoing packets in memory; beyond it only the disk has them. Packets that
+        pending_limit_bytes: messages accepted but not yet in a packet; at the limit ``send`` waits.
+        express_limit_bytes: unacknowledged express bodies in memory; at the limit ``send`` waits.
+        body_cache_bytes: bodies of waiting outgoing packets in memory; further ones are only on the disk. Packets that
             wait in a queue of this node may take as much, and those in all queues four times as much.
-        max_redeliveries: how often a message that failed is tried again; failing once more, it goes to the dead-letter
+        max_redeliveries: how often a failed message is tried again; if it fails once more, it goes to the dead-letter
             queue.
         redelivery: how long a message that failed waits before it comes again.
         queue_redelivery: the same for some queues, by name.
-        limits: how much may lie in the node, and what its peers may fill of it.
+        limits: limits of what the node stores, and of what its peers may fill.
         max_sessions: sessions at a time; beyond it the oldest unfinished connection is dropped.
-        max_queues: queues that arrivals may create; beyond it empty ones that nobody reads are removed.
-        max_streams: incoming streams of one peer that are live. At half of them, a node lets its own idle streams to a
-            peer end at once, as the peer may have the same limit.
-        retire_after_s: how long a stream has had nothing outstanding when it ends; 0 or None: only to make room for
-            others. Its next message begins a new one.
+        max_queues: queues that arrivals may create; beyond it empty queues without a reader are removed.
+        max_streams: live incoming streams of one peer. Above half of it a node ends its own idle streams to a peer at
+            once, as the peer may have the same limit.
+        retire_after_s: a stream ends when it has had nothing outstanding for this long; 0 or None: only to make room
+            for others. The next message for its queue begins a new stream.
         close_timeout_s: how long ``close`` waits for the disk, and for the last acks.
-        keep_alive_s: for nodes that listen nowhere, so that nobody can call them: how long a session over UDP that they
-            have begun may send nothing before it sends a ping. Middle boxes that forget flows do so after 30 s at the
-            earliest; over UDP a day of this costs half a megabyte for each peer. 0 for no such pings. A peer may have
-            an interval of its own (``Node.trust``).
+        keep_alive_s: for nodes that do not listen, which no peer can call: how long a session over UDP that they have
+            begun may send nothing before it sends a ping. Middle boxes keep flows for at least 30 s; over UDP a day of
+            pings costs half a megabyte for each peer. 0 for no such pings. A peer may have an interval of its own
+            (``Node.trust``).
         keys: how long the keys of messages count, and how many there may be.
-        messages_per_packet: the most that share a packet; None for as many as fit. With 1 a window of packets, and all
-            else that counts them, is one of messages.
-        ack_events: when acknowledgements are told (``Node.acknowledgements``); None: of each message by itself.
-        blocking: how far messages have come when ``send`` returns.
+        messages_per_packet: the most messages that share a packet; None for as many as fit. With 1, windows and other
+            counts of packets are counts of messages.
+        ack_events: when acknowledgements are reported (``Node.acknowledgements``); None: each message by itself.
+        blocking: the stage that messages have reached when ``send`` returns.
         survives: what the node's store survives: ``power loss``, ``process crash`` (then a loss of power may take the
-            last commits, or leave the store damaged) or ``nothing`` (it is in memory). What peers are told is stored
-            here is as safe as that, and they are told so (``SessionStats.survives``).
+            last commits, or leave the store damaged) or ``nothing`` (it is in memory). What this node acknowledges as
+            stored is as safe as that, and its peers know (``SessionStats.survives``).
     """
 
     session: SessionSettings = field(default_factory=SessionSettings)

@@ -5,10 +5,10 @@
     FRAGMENT  kind u8, zero u16, ordinal u64, sent at u64 ms, receive by u64 ms, total u32, offset u32, a piece of
     (properties length u32, properties, body)
 
-All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``;
-with the id of its node that names it for ever. Messages that are to be received by different times, 0 for any time,
-share no body: so a queue knows when a packet ends without reading it. The work here is per batch: one ``struct.pack``
-and one ``join``.
+All integers are big-endian. Properties are a JSON object. A message of a batch has the ordinal ``first + index``, which
+with the id of its node names it permanently. Messages with different receive-by times (0 for any time) share no body,
+so a queue knows when a packet expires without reading it. The work here is per batch: one ``struct.pack`` and one
+``join``.
 """
 
 import json
@@ -54,26 +54,26 @@ __all__ = [
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Largest message body, as in MSMQ ([MS-MQMQ] 2.2.19.1)."""
 USER_PROPERTIES_BYTES = 12 * 1024
-"""What a user may set: a quarter of what fits is left for what the dead-letter queue adds."""
+"""Limit of a user's properties: a quarter of the maximum is left for those that the dead-letter queue adds."""
 MAX_PROPERTIES_BYTES = 16 * 1024
-"""Encoded properties: what a user may set, and with what the dead-letter queue adds."""
+"""Limit of encoded properties, including those that the dead-letter queue adds."""
 
 PIECE_MIN_BYTES = 256
-"""Smallest piece of a large message, but for its last: those that fill the smallest datagram are larger. Many smaller
+"""Smallest piece of a large message, except its last: pieces that fill the smallest datagram are larger. Many smaller
 ones would take many times their bytes in memory."""
 
 ALIKE_MAX = 64
-"""Bodies of one length that are read at once: what small messages make of the smallest datagrams. The ways to read
-these are remembered, and take no more than a few MiB."""
+"""Bodies of one length that are read at once: small messages in the smallest datagrams. The cached ``Struct`` objects
+for them take no more than a few MiB."""
 
 _HEAD = Struct("!BHQQQ")
 _FRAGMENT = Struct("!II")
 _LENGTH = Struct("!I")
 _SHORT_MAX = 0xFFFF
-"""Lengths in a batch are 16 bits; what is longer travels in fragments."""
+"""Lengths in a batch are 16 bits; longer messages travel in fragments."""
 _BATCH, _RICH, _FRAGMENT_KIND = 1, 2, 3
 _TIME_MAX_MS = (1 << 64) - 1
-"""What the head of a body has room for."""
+"""The latest time that the head of a body can hold."""
 _NEVER = (0, 0)
 """The expiry of a message without any time limit."""
 _BATCH_BEGIN = bytes([_BATCH])
@@ -84,15 +84,15 @@ Properties = dict[str, Any]
 
 
 NO_DEAD_LETTER = "no_dead_letter"
-"""A property: when the message cannot be delivered, its sender is told, or has gone, and nobody wants to keep it."""
+"""A property: keep no dead letter when the message cannot be delivered, as its sender is notified or gone."""
 
 
 @dataclass(slots=True)
 class Outgoing:
-    """A message on its way into a packet; ``key`` is its sender's, for this node alone, and empty when it has none.
+    """A message on its way into a packet; ``key`` is its sender's, for this node only, and empty when it has none.
 
-    It is not sent from ``reach_by_ms`` on, nor from ``receive_by_ms`` on: nobody would read it. 0 is for never. With
-    ``ack_now`` its packet asks for its acknowledgements.
+    It is not sent from ``reach_by_ms`` on, nor from ``receive_by_ms`` on, when it would not be read. 0 is for never.
+    With ``ack_now`` its packet asks for its acknowledgements.
     """
 
     body: bytes
@@ -104,7 +104,7 @@ class Outgoing:
 
     @property
     def expiry(self) -> tuple[int, int]:
-        """When it is not worth sending any more, and when not worth reading; 0 for never."""
+        """The times from which sending and reading it are useless; 0 for never."""
         reach_by_ms, receive_by_ms = self.reach_by_ms, self.receive_by_ms
         unread = receive_by_ms > 0 and not 0 < reach_by_ms < receive_by_ms
         return (receive_by_ms if unread else reach_by_ms), receive_by_ms
@@ -115,10 +115,10 @@ class Packed:
     """A packet body.
 
     Attributes:
-        messages: how many messages end in it: all of a batch, and one in the last fragment of a large message.
-        tickets: how many messages it is part of: those of a batch, and one for each fragment of a large message.
-        reach_by_ms: wall clock time after which it is not worth sending, 0 for never.
-        asks: whether it is to ask for its acknowledgements.
+        messages: number of messages that end in it: all of a batch, and one in the last fragment of a large message.
+        tickets: number of messages that it is part of: those of a batch, and one for each fragment of a large message.
+        reach_by_ms: wall clock time after which sending it is useless, 0 for never.
+        asks: whether it must ask for its acknowledgements.
     """
 
     body: bytes
@@ -163,7 +163,7 @@ def _lengths(count: int) -> Struct:
 
 @lru_cache(maxsize=1_024)
 def _alike(count: int, size_bytes: int) -> Struct:
-    """So many bodies of one length, which are read at once."""
+    """Reads ``count`` bodies of one length at once."""
     return Struct(f"{size_bytes}s" * count)
 
 
@@ -225,7 +225,7 @@ class _Packer:
         self._room_bytes -= size_bytes
 
     def add_plain(self, bodies: list[bytes]) -> None:
-        """Add messages that have nothing but a body, as ``add`` does, as many at a time as a batch has room for."""
+        """Add messages that are only bodies, like ``add``, as many at a time as a batch has room for."""
         ends = list(accumulate([len(body) + 2 for body in bodies], initial=0))
         at = 0
         while at < len(bodies):
@@ -256,7 +256,7 @@ class _Packer:
         self._room_bytes = self._full_bytes
 
     def _put(self, bodies: list[bytes], properties: list[bytes] | None) -> None:
-        """A batch is full."""
+        """Finish a batch."""
         count, (reach_by_ms, receive_by_ms) = len(bodies), self._expiry
         body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms)
         self.packed.append(Packed(body, count, count, reach_by_ms, self._asks))
@@ -276,7 +276,7 @@ class _Packer:
 
 
 def pack_one(message: Outgoing, ordinal: int, sent_at_ms: int) -> bytes:
-    """One message with its properties as a body of its own, of whatever length: for queues on this node."""
+    """One message with its properties as a body of its own, of any length, for queues of this node."""
     properties = write_properties(message.properties)
     if max(len(message.body), len(properties)) <= _SHORT_MAX:
         return _batch([message.body], [properties], ordinal, sent_at_ms, message.receive_by_ms)
@@ -317,7 +317,7 @@ def unpack(body: bytes) -> Unpacked:
 
 
 def count_of(head: bytes) -> int:
-    """How many messages a batch holds whose first ``HEAD_BYTES`` are these; 1 for a fragment."""
+    """Number of messages in a batch, by its first ``HEAD_BYTES``; 1 for a fragment."""
     kind, count, _, _, _ = _HEAD.unpack_from(head)
     return 1 if kind == _FRAGMENT_KIND else int(count)
 
@@ -333,7 +333,7 @@ def receive_by_of(head: bytes) -> int:
 
 
 def messages_in(body: bytes) -> int:
-    """How many messages end in a body: all of a batch, and one in the last fragment of a large one."""
+    """Number of messages that end in a body: all of a batch, and one in the last fragment of a large one."""
     head = body[:HEAD_BYTES]
     fragment = fragment_range(head, len(body))
     if fragment is None:
@@ -364,7 +364,7 @@ def check(body: bytes) -> None:
 
 
 def move_times(body: bytes, by_ms: int) -> bytes:
-    """A body, or the first bytes of one, as if it had been sent that much later, and were to be received by then."""
+    """A body, or the first bytes of one, with its sending and receive-by times moved."""
     kind, count, ordinal, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
     moved = min(max(1, receive_by_ms + by_ms), _TIME_MAX_MS) if receive_by_ms else 0
     sent_at_ms = min(max(0, sent_at_ms + by_ms), _TIME_MAX_MS)
@@ -372,7 +372,7 @@ def move_times(body: bytes, by_ms: int) -> bytes:
 
 
 def read_batch(body: bytes) -> tuple[int, int, int] | None:
-    """Of a sound batch: how many messages, when they were sent, when they expire; None for any other body."""
+    """Message count, sending time and expiry of a valid batch; None for any other body."""
     try:
         return _check_batch(body) if body[:1] == _BATCH_BEGIN else None
     except ProtocolError:
@@ -380,7 +380,7 @@ def read_batch(body: bytes) -> tuple[int, int, int] | None:
 
 
 def _check_batch(body: bytes) -> tuple[int, int, int]:
-    """What ``unpack`` checks, without making the messages. Returns how many, when they were sent, and expire."""
+    """Check what ``unpack`` checks, without making the messages. Returns message count, sending time and expiry."""
     try:
         _, count, _, sent_at_ms, receive_by_ms = _HEAD.unpack_from(body)
         lengths = _lengths(count).unpack_from(body, _HEAD.size)
@@ -408,14 +408,14 @@ def read_fragment(body: bytes) -> Fragment:
 
 
 def join_fragments(fragments: list[Fragment]) -> bytes:
-    """All pieces of a message, ascending by offset, as one body that ``unpack`` reads."""
+    """Join all pieces of a message, ascending by offset, into one body for ``unpack``."""
     first = fragments[0]
     head = _HEAD.pack(_FRAGMENT_KIND, 0, first.ordinal, first.sent_at_ms, first.receive_by_ms)
     return head + _FRAGMENT.pack(first.total_bytes, 0) + b"".join(fragment.piece for fragment in fragments)
 
 
 def unpack_pieces(pieces: Sequence[bytes]) -> Unpacked:
-    """The messages of a batch, or the large one that these are all the pieces of. Raises ProtocolError ``bad-body``."""
+    """The messages of a batch, or the large message of these pieces. Raises ProtocolError ``bad-body``."""
     return unpack(pieces[0] if len(pieces) == 1 else join_fragments([read_fragment(piece) for piece in pieces]))
 
 

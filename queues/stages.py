@@ -1,4 +1,4 @@
-"""Which stage each message has reached, for those who ask. Costs nothing per message until someone does."""
+"""Which stage each message has reached. Costs nothing per message until a waiter asks."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ __all__ = ["STAGES", "Stage", "StageTracker", "Waiter", "as_stage"]
 
 
 class Stage(IntEnum):
-    """How far a message has come.
+    """Stage that a message has reached.
 
     Attributes:
         QUEUED: accepted here, and on this node's disk unless it is express.
@@ -35,9 +35,9 @@ STAGES: dict[Delivery, Stage] = {
     Delivery.RECOVERABLE: Stage.STORED,
     Delivery.TRANSACTIONAL: Stage.ORDERED,
 }
-"""The last stage that a class has."""
+"""The last stage of each class."""
 _BY_NAME = {stage.name.lower(): stage for stage in Stage}
-_DONE = StreamPacketState.DONE  # a name of its own, as every packet is asked for it
+_DONE = StreamPacketState.DONE  # a name of its own, as every packet is compared with it
 
 
 def as_stage(stage: object) -> Stage:
@@ -53,17 +53,17 @@ Waiter = Callable[[str | None], None]
 """Called once, with None when the stage is reached or with the reason why it never will be."""
 
 PRUNE_AT = 1_024
-"""Beyond so many separate failures, of messages up to the oldest one nothing is known any more."""
+"""Limit of separate failures: beyond it, messages up to the oldest failure are forgotten."""
 DONE_MAX = 32
-"""So many packets that are done with are kept, or an eighth of all: a node may have thousands of outgoing queues, and
-to forget one at a time is dear where many wait."""
+"""Done packets that are kept, or an eighth of all if that is more. It is small because a node may have thousands of
+outgoing queues; forgetting packets one at a time would be expensive where many wait."""
 
 
 @dataclass(slots=True)
 class _Wait:
-    """Someone waits; ``left`` are packets of the message that may not be there yet, None before they are known.
+    """A waiter; ``left`` are packets of its message that may not have reached the stage, None before they are known.
 
-    Stages are never lost again, so each packet is looked at until it is there, however many a message has.
+    Packets never lose a stage, so each is checked only until it has reached it, however many a message has.
     """
 
     stage: Stage
@@ -71,7 +71,7 @@ class _Wait:
     left: list[StreamPacket] | None = None
 
     def is_over(self) -> bool:
-        """Whether all of the packets have come to the stage."""
+        """Whether all of the packets have reached the stage."""
         left = self.left
         while left and _reached(left[-1], self.stage):
             left.pop()
@@ -91,21 +91,21 @@ class StageTracker:
         self._failed: list[tuple[int, int, str]] = []
         self._forgotten_below = 0
         self._waiting: dict[int, list[_Wait]] = {}
-        # No one who waits waits for less.
+        # The lowest stage that any waiter may wait for.
         self._least = Stage.QUEUED
 
     @property
     def awaited(self) -> bool:
-        """Whether anyone waits."""
+        """Whether there are waiters."""
         return bool(self._waiting)
 
     def awaits(self, first: StreamPacket, last: StreamPacket) -> bool:
-        """Whether anyone waits for a message in these packets, or in those between them."""
+        """Whether a waiter waits for a message in these packets, or in those between them."""
         waiting = self._waiting
         return bool(waiting) and bool(_common(waiting, range(first.first_ticket, last.first_ticket + last.tickets)))
 
     def ask_of(self, entry: StreamPacket) -> Ask:
-        """Which acks are wanted of a packet by whoever waits for a message in it."""
+        """The acks of a packet that waiters for its messages need."""
         tickets = _common(self._waiting, range(entry.first_ticket, entry.first_ticket + entry.tickets))
         stages = [wait.stage for ticket in tickets for wait in self._waiting[ticket]]
         if not stages:
@@ -125,11 +125,11 @@ class StageTracker:
             self._answer_all(range(before, tickets))
 
     def handle_progress(self, entries: Sequence[StreamPacket], stage: Stage) -> None:
-        """Packets came to a stage; to the last one those that are done with, whatever became of them."""
+        """Packets reached a stage; done packets reach the last one, whatever their outcome."""
         if self._waiting and entries and stage >= self._least:
             first = min([entry.first_ticket for entry in entries])
             self._answer_all(range(first, max([entry.first_ticket + entry.tickets for entry in entries])))
-        # The first half of those that may be kept is not: the others are done with by chance, before their turn.
+        # Check the packet in the middle of those that may be kept: later ones may be done by chance, before their turn.
         at = max(DONE_MAX, len(self._entries) // 8) // 2
         if at < len(self._entries) and self._entries[at].state is _DONE:
             self._prune()
@@ -147,7 +147,7 @@ class StageTracker:
         self.handle_progress([entry], Stage.ORDERED)
 
     def wait(self, ticket: int, stage: Stage, waiter: Waiter) -> list[StreamPacket]:
-        """Call ``waiter`` when the message reaches the stage. Returns the packets it is in, if it has not yet."""
+        """Call ``waiter`` when a message reaches a stage. Returns its packets, if it has not yet."""
         wait = _Wait(stage, waiter)
         if self._answer(ticket, wait):
             return []
@@ -156,7 +156,7 @@ class StageTracker:
         return self._find(ticket)
 
     def reached_until(self, tickets: range, stage: Stage) -> int:
-        """How far a row of messages has come, looked at by the packet: the first ticket that has not, or the end."""
+        """The first ticket of a row of messages that has not reached a stage, or the end; checked packet by packet."""
         at, end = tickets.start, min(tickets.stop, self.queued)
         for first, behind, _ in [(0, self._forgotten_below, ""), *self._failed]:
             if first < end and at < behind:
@@ -164,7 +164,7 @@ class StageTracker:
         index = bisect_left(self._starts, at)
         while index and self._entries[index - 1].first_ticket + self._entries[index - 1].tickets > at:
             index -= 1
-        # What is no more between packets, and before them, is done.
+        # Messages whose packets are gone are done.
         for entry in islice(self._entries, index, None):
             if entry.first_ticket >= end:
                 break
@@ -173,7 +173,7 @@ class StageTracker:
         return max(at, end)
 
     def fates(self, tickets: range) -> Iterator[tuple[range, str | None]]:
-        """What became of messages whose packets are gone: runs of them, and why they failed or None."""
+        """Outcomes of messages whose packets are gone: runs of them, and why they failed or None."""
         at = tickets.start
         while at < tickets.stop:
             ends, reason = [tickets.stop], None
@@ -187,7 +187,7 @@ class StageTracker:
             at = min(ends)
 
     def forget(self, ticket: int, waiter: Waiter) -> None:
-        """Nobody waits any more."""
+        """Remove a waiter."""
         left = [wait for wait in self._waiting.get(ticket, ()) if wait.waiter is not waiter]
         if left:
             self._waiting[ticket] = left
@@ -195,13 +195,13 @@ class StageTracker:
             self._waiting.pop(ticket, None)
 
     def halt(self, error: RollbackDetected | None) -> None:
-        """Nothing leaves this node any more: whoever waits for more than ``QUEUED`` is told so. None: it goes on."""
+        """Nothing leaves any more: waiters for more than ``QUEUED`` get the error. None: sending goes on."""
         self.suspended = error
         if error is not None:
             self._answer_all(range(self.queued))
 
     def fail_all(self, reason: str) -> None:
-        """Tell everyone who waits that it will not happen."""
+        """Fail all waiters."""
         waiting, self._waiting = self._waiting, {}
         for waits in waiting.values():
             for wait in waits:
@@ -215,7 +215,7 @@ class StageTracker:
                 del waiting[ticket]
 
     def _answer(self, ticket: int, wait: _Wait) -> bool:
-        """Tell a waiter what has become of a message. Returns False when that is still open."""
+        """Notify a waiter of a message's outcome. Returns False when that is still open."""
         if ticket < self._forgotten_below:
             wait.waiter("forgotten")
             return True
@@ -229,7 +229,7 @@ class StageTracker:
             if wait.is_over():
                 wait.waiter(None)
                 return True
-        # Suspended for this life of the process only: what is queued stays so.
+        # Suspended only for the life of this process: queued messages stay queued.
         if self.suspended is None or wait.stage is Stage.QUEUED:
             return False
         wait.waiter(str(self.suspended))
@@ -255,7 +255,7 @@ class StageTracker:
 
 
 def _common(waiting: dict[int, list[_Wait]], tickets: range) -> list[int]:
-    """The tickets that someone waits for, found from the smaller side."""
+    """The tickets that have waiters, found from the smaller side."""
     if len(tickets) < len(waiting):
         return [ticket for ticket in tickets if ticket in waiting]
     return [ticket for ticket in waiting if ticket in tickets]

@@ -1,9 +1,9 @@
-"""Messages that nobody received in time: out of their queue, and into the dead-letter queue ([MS-MQMQ] 2.2.19.2).
+"""Messages that were not received in time go from their queue to the dead-letter queue ([MS-MQMQ] 2.2.19.2).
 
-Promise: what waits in a queue when its time to be received ends is handed out no more, whether anybody reads the queue
-or not, and is a dead letter (``receive-timeout``) with the next commit that has room for it. What an application has in
-hand then stays there, and dies when it is given back. A packet without such a time costs nothing; one with it costs an
-entry of a heap.
+Promise: a message that waits in a queue when its time to be received ends is not handed out any more, whether the queue
+has readers or not. It becomes a dead letter (``receive-timeout``) with the next commit that has room for it. A message
+that an application has in hand then stays there, and expires when it is given back. A packet without such a time costs
+nothing; one with it costs an entry of a heap.
 
     WAITING --its time ends--> EXPIRED --its body is in memory--> a dead letter, in one commit
     OUT     --its time ends--> OUT --given back--> WAITING, and its time has ended
@@ -24,21 +24,21 @@ from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
 __all__ = ["LETTERS_MAX", "Expired", "Expiry"]
 
 LETTERS_MAX = 200
-"""Dead letters that one commit makes, and packets that expire in one round: some milliseconds of work, as whoever
-shares the event loop waits meanwhile. The others follow with the next."""
+"""Limit of dead letters in one commit, and of packets that expire in one round: some milliseconds of work, as it blocks
+the event loop. The others follow with the next."""
 FETCH_AHEAD_BYTES = 2 * 1024 * 1024
 """Bodies fetched from the store at a time, as a queue does for its readers."""
 
 
 class Expired(Read):
-    """The bodies of expired messages that only the disk has."""
+    """A read of the bodies of expired messages that are only on the disk."""
 
 
 class Expiry:
-    """The queues' messages whose time has ended, on their way to the dead-letter queue.
+    """The expired messages of the queues, on their way to the dead-letter queue.
 
     Args:
-        notices: what the queues tell, and with it when their packets end.
+        notices: notices of the queues, which have the times when packets expire.
         dead_letter: moves a message to the dead-letter queue with the next commit: queue, message, reason, turn.
         record: writes to the session log.
     """
@@ -57,7 +57,7 @@ class Expiry:
         self._expired: deque[tuple[Mailbox, QueuedPacket, list[int]]] = deque()
 
     def handle_timer(self, now_ms: int) -> None:
-        """Take some of what has expired out of its queue. ``now_ms`` is the wall clock."""
+        """Remove some expired messages from their queues. ``now_ms`` is the wall clock."""
         by_queue: dict[Mailbox, list[QueuedPacket]] = {}
         for mailbox, packet in self._notices.expiring.poll_due(now_ms, LETTERS_MAX):
             found = mailbox.poll_expired(now_ms, LETTERS_MAX) if packet is None else [packet]
@@ -66,7 +66,7 @@ class Expiry:
             self.expire(mailbox, packets)
 
     def expire(self, mailbox: Mailbox, packets: list[QueuedPacket]) -> None:
-        """Take what nobody has of these packets out of their queue."""
+        """Remove the messages of these packets that no reader has in hand from their queue."""
         expired = mailbox.expire(packets)
         self._expired += [(mailbox, packet, indices) for packet, indices in expired.items() if indices]
 
@@ -94,13 +94,13 @@ class Expiry:
                 packet.pieces = [read.bodies[key] for key in packet.keys]
 
     def dead_letter_expired(self, turn: LocalTurn) -> None:
-        """Make the next of them dead letters, with this commit."""
+        """Make dead letters of the next expired messages, with this commit."""
         letters = 0
         while self._expired and self._expired[0][1].pieces and letters < LETTERS_MAX:
             mailbox, packet, indices = self._expired.popleft()
             letters += len(indices)
             leases = [Lease(packet, index, packet.restored) for index in indices]
-            # Before the commit: if the process dies right after it, nothing else would tell of them.
+            # Log them before the commit: after a crash right after it there is no other trace of them.
             for fields in handed_fields(mailbox.name, as_runs(leases)):
                 del fields["redelivered"]
                 self._record("expired", turn.now_ns, **fields, receive_by_ms=packet.receive_by_ms)

@@ -1,4 +1,4 @@
-"""What was handed out of a queue, as records of the session log: neighbouring packets are one record."""
+"""Session log records of handed-out messages: neighbouring packets share one record."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -11,11 +11,11 @@ __all__ = ["as_runs", "handed_fields", "settled_runs"]
 
 
 def handed_fields(queue: str, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
-    """Yield the fields of a `handed` record for each series of packets whose numbers follow each other.
+    """Yield the fields of a `handed` record for each series of packets with successive numbers.
 
     Args:
         queue: name of the queue.
-        runs: what was drawn, in order.
+        runs: the drawn runs, in order.
     """
     before: Run | None = None
     fields: dict[str, Any] = {}
@@ -31,7 +31,7 @@ def handed_fields(queue: str, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
 
 
 def as_runs(leases: list[Lease]) -> list[Run]:
-    """Return messages that were taken out, in order, as runs that are drawn to their end."""
+    """Return removed messages, in order, as runs that are drawn to their end."""
     runs: list[Run] = []
     for lease in leases:
         if not runs or runs[-1].packet is not lease.packet or runs[-1].next != lease.index:
@@ -41,7 +41,7 @@ def as_runs(leases: list[Lease]) -> list[Run]:
 
 
 def settled_runs(settled: dict[QueuedPacket, int]) -> Iterator[Run]:
-    """Yield messages that are done with, given as bits of their packets, as runs that are drawn to their end."""
+    """Yield acknowledged messages, given as bits of their packets, as runs that are drawn to their end."""
     for packet, bits in settled.items():
         first = 0
         while bits >> first:
@@ -68,7 +68,7 @@ def _begin(queue: str, run: Run) -> dict[str, Any]:
 
 
 def _follows(before: Run, after: Run) -> bool:
-    """Whether a run begins with the packet behind that of another one."""
+    """Whether a run begins with the packet after that of another run."""
     one, other = before.packet, after.packet
     return (
         after.first == 0

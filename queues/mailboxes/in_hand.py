@@ -1,13 +1,13 @@
-"""Which messages applications have in hand, noted where it outlives the process: so that a death counts for them.
+"""Notes of the messages that applications have in hand, which outlive the process so that its death counts for them.
 
-Promise: what a start finds of the one before it, which died, is exactly the messages that a handler had then, and those
-that were acknowledged and had no commit yet. A message in hand costs one word that is written in memory, and no system
-call. More packets than there are words for are handed out without a note; a death does not count for them.
+Promise: after a death, the next start finds exactly the messages that a handler had in hand, and those that were
+acknowledged without a commit. A message in hand costs one write to memory, and no system call. When there are no words
+left, packets are handed out without a note, and a death does not count for them.
 
     free --a run of a packet begins--> cell --its last message is done, and a commit has said so--> free
 
-The caller of the engine owns the words (``base/in_hand.py`` has their layout). As a rule a file shares them, so that
-the system keeps them when the process is killed. Without words nothing is noted.
+The caller of the engine owns the words (``base/in_hand.py`` has their layout). Usually a file is mapped there, so that
+the system keeps them when the process is killed. Without words there are no notes.
 """
 
 from triack.base.in_hand import CELL_HEAD, LEFT_AT, LIVE_AT, WORD_BITS
@@ -22,11 +22,11 @@ class InHand:
     """The notes of one start.
 
     Args:
-        words: where they are written; None for nowhere.
+        words: memory for them; None for no notes.
 
     Attributes:
         words: as given, until the node ends.
-        cells: where in the words each packet is noted that has a cell.
+        cells: position in the words of each packet that has a cell.
     """
 
     __slots__ = ("_end", "_free", "cells", "words")
@@ -35,7 +35,7 @@ class InHand:
         self.words = words
         self.cells: dict[QueuedPacket, int] = {}
         self._end = 0 if words is None else words[LIVE_AT]
-        # Cells that were given back, by the words of each of their sets.
+        # Free cells, by the number of words of each of their sets.
         self._free: dict[int, list[int]] = {}
 
     def open(self, packet: QueuedPacket) -> None:
@@ -54,11 +54,11 @@ class InHand:
             return
         for word in range(at + CELL_HEAD, at + CELL_HEAD + 2 * size):
             words[word] = 0
-        words[at] = packet.keys[0]  # last: until then a reader of the words passes the cell over
+        words[at] = packet.keys[0]  # last: until then a reader of the words skips the cell
         self.cells[packet] = at + CELL_HEAD
 
     def close(self, packet: QueuedPacket) -> None:
-        """A commit says that all of a packet is done: its cell is free."""
+        """A commit has a whole packet as done: free its cell."""
         cell, words = self.cells.pop(packet, None), self.words
         if cell is not None and words is not None:
             at = cell - CELL_HEAD
@@ -66,21 +66,21 @@ class InHand:
             self._free.setdefault(words[at + 1], []).append(at)
 
     def hold(self, packet: QueuedPacket, bits: int) -> None:
-        """Messages are in the hands of an application of this process."""
+        """An application of this process has messages in hand."""
         cell = self.cells.get(packet)
         if cell is not None and self.words is not None:
             self._change(self.words, cell, bits)
 
     def let_go(self, packet: QueuedPacket, bits: int) -> None:
-        """Messages are in nobody's hands any more, and come again."""
+        """Applications no longer have messages in hand; they come again."""
         cell = self.cells.get(packet)
         if cell is not None and self.words is not None:
             self._change(self.words, cell, bits, clear=True)
 
     def settle(self, done: list[tuple[QueuedPacket, int]], is_safe: bool) -> None:
-        """Messages of packets were acknowledged. ``is_safe``: all that was asked for before that is on the disk.
+        """Messages of packets were acknowledged. ``is_safe``: everything requested before that is on the disk.
 
-        Else nobody can say that they are done before that is, which the commit says that has both.
+        Otherwise the notes must not say that they are done; the commit that holds both will.
         """
         words = self.words
         if words is None:
@@ -98,7 +98,7 @@ class InHand:
 
     @staticmethod
     def _change(words: memoryview, at: int, bits: int, *, clear: bool = False) -> None:
-        """Add messages to a set, or take them out of it."""
+        """Add messages to a set, or remove them from it."""
         while bits:
             some = bits & _WORD
             if some and clear:
@@ -109,12 +109,12 @@ class InHand:
             at += 1
 
     def forget_left(self) -> None:
-        """A commit has told of what earlier starts had left."""
+        """A commit holds what earlier starts had left in hand: forget that."""
         if self.words is not None:
             self.words[LEFT_AT] = 0
 
     def handle_end(self) -> None:
-        """The node ends, and not by a handler: what is in hand comes again, and counts as no failure."""
+        """The node ends, but not because of a handler: messages in hand come again, and do not count as failed."""
         words = self.words
         if words is None:
             return

@@ -1,6 +1,6 @@
-"""Packets of one stream that arrived together, one behind the other: what most traffic is made of.
+"""Runs of successive packets of one stream that arrived together, which are most of the traffic.
 
-They are read by the run, so that what all of them say is read once. What is not plain - a fragment, properties, a gap,
+Fields that all packets of a run share are read once. A packet that is not plain - a fragment, properties, a gap,
 another stream, a control packet - ends a run, and is read by itself.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["IncomingRun", "read_runs"]
 
 @dataclass(slots=True)
 class IncomingRun:
-    """Batches whose numbers follow each other, in their session and in their stream.
+    """Batches with successive numbers in their session and in their stream.
 
     Attributes:
         packet: the session's number of the first.
@@ -30,7 +30,7 @@ class IncomingRun:
         counts: messages of each.
         sent_at_ms: when those of each were sent, by the sender's wall clock.
         receive_by_ms: when those of each expire; 0 for never.
-        asks: whether one of them asks for an order ack.
+        asks: whether any of them asks for an order ack.
         size_bytes: of all contents.
     """
 
@@ -51,11 +51,11 @@ class IncomingRun:
 
     @property
     def body_bytes(self) -> int:
-        """Of all bodies."""
+        """Size of all bodies."""
         return sum(map(len, self.bodies))
 
     def headers(self) -> Iterator[SequenceHeader]:
-        """Yield the packets one by one. Each of a run that asks does so."""
+        """Yield the packets one by one. If any of them asks, all do."""
         first = self.header
         for step, body in enumerate(self.bodies):
             yield SequenceHeader(
@@ -70,7 +70,7 @@ class IncomingRun:
             )
 
     def packets(self, delivery: Delivery) -> list[QueuedPacket]:
-        """The packets for a queue: they have no keys yet, and count for what they take."""
+        """The packets for a queue, without keys, and charged with their sizes."""
         first = self.header
         packets: list[QueuedPacket] = []
         contents = zip(self.bodies, self.counts, self.sent_at_ms, self.receive_by_ms, strict=True)
@@ -84,7 +84,7 @@ class IncomingRun:
         return packets
 
     def take(self, content: bytes) -> bool:
-        """Add the next packet, if it follows. Returns whether it does."""
+        """Add the next packet, if it continues the run. Returns whether it does."""
         step = len(self.bodies)
         first = self.header
         following = wire.read_following(first, content)
@@ -110,7 +110,7 @@ class IncomingRun:
 
     @classmethod
     def begin(cls, packet: int, content: bytes, delivery: Delivery) -> "IncomingRun | None":
-        """The run that begins with a packet, if it is one of batches."""
+        """The run that begins with a packet, or None if the packet is no plain batch."""
         if not wire.is_data(content):
             return None
         try:
@@ -123,7 +123,7 @@ class IncomingRun:
 
 
 def read_runs(event: RunArrived) -> Iterator[IncomingRun | PacketArrived]:
-    """Yield what has arrived, in order: in runs, and by itself what belongs to none."""
+    """Yield what has arrived, in order: runs, and single packets that belong to none."""
     run: IncomingRun | None = None
     for packet, content in enumerate(event.contents, event.number):
         if run is not None:

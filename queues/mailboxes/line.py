@@ -1,7 +1,7 @@
-"""Packets of a queue that wait for their first readers, in order: the first of them in memory, the others on the disk.
+"""Packets of a queue that wait to be read, in order: the first of them in memory, the others on the disk.
 
-Promise: what the packets of a queue, and of all queues of a node, take of memory has a limit, however many there are. A
-packet for which there is no room goes on the shelf, as do all behind it, and is fetched again when its turn comes.
+Promise: the memory of the packets of a queue, and of all queues of a node, has a limit, however many there are. A
+packet for which there is no room goes on the shelf, as do all after it, and is fetched again when its turn comes.
 """
 
 from collections import OrderedDict
@@ -14,22 +14,22 @@ from triack.queues.mailboxes.shelf import Shelf
 __all__ = ["CACHE_BYTES", "PACKET_BYTES", "Cache", "Line"]
 
 CACHE_BYTES = 16 * 1024 * 1024
-"""For the packets of one queue, unless it is told otherwise: a burst of a second or so."""
+"""Default for the packets of one queue: a burst of about a second."""
 CACHES = 4
-"""All queues of a node have so many times as much: four that are busy at once."""
+"""All queues of a node share this many times as much: enough for four busy queues."""
 PACKET_BYTES = 700
-"""What a packet takes in memory beside its body: some more than the 590 that were measured."""
+"""Memory of a packet without its body: some more than the 590 that were measured."""
 FETCH_AHEAD_BYTES = 2 * 1024 * 1024
-"""Bodies fetched from the store at a time: enough that reading costs more than asking, little beside the cache."""
+"""Bodies fetched from the store at a time: enough that reading outweighs the request, and much less than the cache."""
 
 
 class Cache:
-    """How much memory the durable packets in all queues of a node take, and may take.
+    """Memory of the packets in all queues of a node, and its limit.
 
     Attributes:
         limit_bytes: for one queue; ``CACHES`` times as much is for all.
-        used_bytes: what all take.
-        unfinished_bytes: of that, pieces of messages that are not here as a whole.
+        used_bytes: of all queues.
+        unfinished_bytes: the part of that for durable pieces of incomplete messages.
     """
 
     __slots__ = ("limit_bytes", "unfinished_bytes", "used_bytes")
@@ -45,11 +45,11 @@ class Line:
 
     Args:
         cache: of all queues of the node.
-        set_expiry: told when a packet expires, by the wall clock in milliseconds, or that it does not; with None for
-            the packet, when the next one of those does that only the disk has.
+        set_expiry: called with a packet and when it expires, by the wall clock in milliseconds; with None for the
+            packet, when the next packet expires that is only on the disk.
 
     Attributes:
-        cached_bytes: what this queue takes of the cache.
+        cached_bytes: this queue's part of the cache.
     """
 
     __slots__ = ("_cache", "_ready", "_set_expiry", "_shelf", "cached_bytes")
@@ -65,23 +65,23 @@ class Line:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more is to be kept in memory that the disk has."""
+        """Whether no more packets that are on the disk should be kept in memory."""
         return self._would_be_full(0)
 
     def _would_be_full(self, size_bytes: int) -> bool:
-        """Whether that is so with so much more."""
+        """Whether that would be so with this much more."""
         cache, more_bytes = self._cache, self._cache.used_bytes + size_bytes
         return self.cached_bytes + size_bytes > cache.limit_bytes or more_bytes > CACHES * cache.limit_bytes
 
     def count(self, size_bytes: int) -> None:
-        """So much more is in memory, or less."""
+        """Add an amount, which may be negative, to the memory in use."""
         self.cached_bytes += size_bytes
         self._cache.used_bytes += size_bytes
 
     # ---- packets
 
     def append(self, packet: QueuedPacket) -> None:
-        """Let a packet wait behind all others: in memory, if there is room or nothing else has it."""
+        """Add a packet after all others: in memory if there is room, or if it is not on the disk."""
         if self._shelf or (packet.keys and self.is_full):
             self._shelf.add(packet)
             if packet.receive_by_ms:
@@ -90,7 +90,7 @@ class Line:
             self._enter(packet)
 
     def extend(self, packets: list[QueuedPacket]) -> None:
-        """The same of packets that come together."""
+        """Add packets that come together."""
         size_bytes = sum(map(_memory_of, packets))
         if self._shelf or self._would_be_full(size_bytes) or any(packet.receive_by_ms for packet in packets):
             for packet in packets:
@@ -106,7 +106,7 @@ class Line:
             self._set_expiry(packet, packet.receive_by_ms)
 
     def _take_down(self) -> list[QueuedPacket]:
-        """Make objects of the next packets that only the disk has."""
+        """Make objects of the next packets that are only on the disk."""
         packets = self._shelf.take()
         for packet in packets:
             self._enter(packet)
@@ -114,34 +114,34 @@ class Line:
         return packets
 
     def first(self) -> QueuedPacket | None:
-        """The packet that comes next."""
+        """The next packet, or None."""
         while not self._ready and self._shelf:
             self._take_down()
         return next(iter(self._ready.values()), None)
 
     def drop_first(self) -> None:
-        """The first packet was read out: its leases keep it as long as anyone needs it."""
+        """Drop the first packet after its last message was drawn: its leases keep it as long as needed."""
         self.count(-_memory_of(self._ready.popitem(last=False)[1]))
 
     def remove(self, packet: QueuedPacket) -> bool:
-        """Let a packet wait no more. Returns whether it did."""
+        """Remove a packet. Returns whether it was waiting."""
         if self._ready.pop(packet.first_place, None) is None:
             return self._shelf.remove(packet.first_place)
         self.count(-_memory_of(packet))
         return True
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
-        """Yield the packets that have a message of this place or a later one. They are only to be looked at."""
+        """Yield the packets that have a message at this place or later, read-only."""
         packets = chain(self._ready.values(), self._shelf.walk(place))
         return (packet for packet in packets if packet.last_place >= place)
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
-        """Packets that only the disk has and that have expired; they are to be removed. There may be more at once."""
+        """Expired packets that are only on the disk; the caller removes them. More may be due at once."""
         expired = self._shelf.poll_expired(now_ms, most)
         self._set_expiry(None, self._shelf.next_expiry_ms)
         return expired
 
-    # ---- bodies that only the disk has
+    # ---- bodies on the disk
 
     def missing(self) -> list[int]:
         """Keys of the bodies to fetch next, or nothing."""

@@ -1,4 +1,4 @@
-"""A commit that fills, as far as the queues of this node know it."""
+"""The next commit, as far as the queues of this node know it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class LocalChanges:
     Attributes:
         queued: packets that it holds: hand them out. Either one, with the first bytes of its body, or neighbouring
             batches, with None.
-        settled: packets of which it says that all is done: nobody has any of them in hand.
+        settled: packets whose messages are all acknowledged by it: no application has any in hand.
     """
 
     queued: list[tuple[Mailbox, list[QueuedPacket], bytes | None]] = field(default_factory=list)
@@ -25,12 +25,12 @@ class LocalChanges:
 
 @dataclass(slots=True)
 class LocalCommit:
-    """One commit that fills.
+    """The next commit.
 
     Attributes:
-        commit: what the store gets.
-        local: what it changes in queues of this node.
-        waiters: who waits for it; called with None, or with the error that ended the store.
+        commit: the part for the store.
+        local: its changes in queues of this node.
+        waiters: called with None when it has returned, or with the error that ended the store.
     """
 
     commit: Commit = field(default_factory=Commit)
@@ -40,13 +40,13 @@ class LocalCommit:
 
 @dataclass(slots=True)
 class LocalTurn:
-    """One call into the queues of this node: when it is, and what the commit that fills takes of it.
+    """One call into the queues of this node: its time, and the next commit, to which it adds.
 
     Attributes:
         now_ns: the monotonic clock.
         now_ms: the wall clock.
-        commit: what the store gets.
-        local: what it changes in queues of this node.
+        commit: the part for the store.
+        local: its changes in queues of this node.
         waiters: see ``LocalCommit``.
     """
 

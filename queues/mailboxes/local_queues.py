@@ -1,7 +1,7 @@
-"""The queues of this node: which there are, what is put into them, and what leaves them.
+"""The queues of this node, and the messages that enter and leave them.
 
-Promise: an application sees a message only when the commit has returned that holds it. What it is done with, gives
-back, or lets expire leaves the queue in one commit with whatever follows from that, as a dead letter does.
+Promise: an application sees a message only after the commit that holds it has returned. A message that is acknowledged,
+given back or expired leaves the queue in one commit with its consequences, such as a dead letter.
 """
 
 from collections import Counter
@@ -39,22 +39,22 @@ class LocalQueues:
 
     Args:
         settings: limits.
-        declared: the only queues there are beside the node's own, or None to make a queue when something arrives.
+        declared: the only queues there are besides the node's own, or None to create a queue on arrival.
         wall: the time of day.
-        drops: counts what is dropped, by reason.
+        drops: counts drops, by reason.
         record: writes to the session log, ``record(event, now_ns, **fields)``.
-        payer_of: who is charged for what a node sends.
-        words: where it is noted what applications have in hand; None for nowhere.
+        payer_of: the payer that is charged for what a node sends.
+        words: memory for the notes of messages in hand; None for no notes.
 
     Attributes:
         mailboxes: the queues, by name.
-        is_fixed: whether only declared queues are made.
-        notices: what they have to tell.
-        in_hand: the notes of what applications have in hand.
-        expiry: what nobody received in time.
-        waiting: what waits for its commit, in memory.
-        dead_letters: how many were put into the dead-letter queue, by reason.
-        on_removed: called with the name of a queue that nobody used and that made room for others.
+        is_fixed: whether only declared queues may exist.
+        notices: notices of the queues.
+        in_hand: the notes of messages that applications have in hand.
+        expiry: messages that were not received in time.
+        waiting: packets in memory that wait for their commit.
+        dead_letters: number of messages that were put into the dead-letter queue, by reason.
+        on_removed: called with the name of an unused queue that was removed to make room.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class LocalQueues:
     # ---- starting
 
     def restore(self, content: StoreContent, turn: LocalTurn, jumps: ClockJumps) -> None:
-        """Take what the store has, and make the declared queues."""
+        """Restore the queues from the store, and create the declared ones."""
         for queue_id, name in content.queues:
             self.mailboxes[name] = self._new_mailbox(queue_id, name)
             self._next_queue_id = max(self._next_queue_id, queue_id + 1)
@@ -127,7 +127,7 @@ class LocalQueues:
                 self._count_left(mailbox.name, progress, *content.left[index.key], turn.now_ms)
                 self.notices.settles = True
             if progress is not None and (encoded := progress.encode()) != index.progress:
-                # What the clock would have made of a wait, it makes of it no more, nor for any further start.
+                # Store the corrected waits, so that no further start derives them from the clock again.
                 turn.commit.progress[index.key] = encoded
             mailbox.put(packet, head_here(jumps.move_queued(index.head), turn.now_ms), progress)
         for mailbox in self.mailboxes.values():
@@ -138,7 +138,7 @@ class LocalQueues:
             self.in_hand.forget_left()
 
     def _count_left(self, queue: str, progress: Progress, held: int, acked: int, now_ms: int) -> None:
-        """The process that had messages of a packet in hand died: which of them are done, and which failed."""
+        """The process that had messages of a packet in hand died: count them as done or failed."""
         progress.acked |= acked
         redelivery, setbacks = self._settings.redelivery_of(queue), progress.setbacks
         for index in indices_of(held & ~progress.acked):
@@ -147,7 +147,7 @@ class LocalQueues:
                 setbacks.waits[index] = Wait(now_ms + length_ms, length_ms, redelivery.keep_order)
 
     def _handle_settled(self, error: Exception | None) -> None:
-        """What the start before has left is on the disk: from here on messages are handed out."""
+        """The commit that counts what the start before left in hand has returned: messages may be handed out."""
         if error is None:
             self.notices.settles = False
             self.in_hand.forget_left()
@@ -162,12 +162,12 @@ class LocalQueues:
     # ---- which queues there are
 
     def make_queue(self, name: str, commit: Commit) -> Mailbox:
-        """The queue of that name, made in the next commit if there is none."""
+        """The queue of that name, created with the next commit if there is none."""
         mailbox = self.mailboxes.get(name)
         if mailbox is None:
             if len(self.mailboxes) >= self._settings.max_queues:
                 self.make_room()
-            # One that was removed comes back under a new number: its rows under the old one may still have to go.
+            # A removed queue comes back under a new number: rows under the old one may still have to be deleted.
             mailbox = self.mailboxes[name] = self._new_mailbox(self._next_queue_id, name)
             self._next_queue_id += 1
             commit.queues.append((mailbox.queue_id, name))
@@ -180,7 +180,7 @@ class LocalQueues:
         return Mailbox(queue_id, name, self.notices, system.quota(limits), is_apart=system.is_apart)
 
     def make_room(self) -> None:
-        """Remove the queues that are empty and that nobody waits for."""
+        """Remove the empty queues that have no listeners."""
         kept = (*STANDING_QUEUES, *self._declared)
         idled, self.notices.idled = self.notices.idled, {}
         for mailbox in idled:
@@ -189,7 +189,7 @@ class LocalQueues:
                 self._removed.append(self.mailboxes.pop(name).queue_id)
                 self.on_removed(name)
 
-    # ---- what comes
+    # ---- arrivals
 
     def put(self, name: str, packet: QueuedPacket, head: bytes, turn: LocalTurn) -> None:
         """Put a packet into a queue: an express one now, any other with the next commit. ``head`` begins its body."""
@@ -201,7 +201,7 @@ class LocalQueues:
         self.add_rows(mailbox, [packet], head, turn)
 
     def add_rows(self, mailbox: Mailbox, packets: list[QueuedPacket], head: bytes | None, turn: LocalTurn) -> None:
-        """Put packets that were counted, and follow each other, into the next commit; see ``LocalChanges.queued``."""
+        """Put successive packets that were charged into the next commit; see ``LocalChanges.queued``."""
         first, first_key = packets[0], key_of(mailbox.queue_id, mailbox.next_position)
         for key, packet in enumerate(packets, first_key):
             packet.keys = range(key, key + 1)
@@ -214,7 +214,7 @@ class LocalQueues:
         turn.local.queued.append((mailbox, packets, head))
 
     def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, turn: LocalTurn) -> None:
-        """Keep a message that went nowhere, in the next commit, under the id that it has for ever."""
+        """Keep an undeliverable message, with the next commit, under its own id."""
         properties = message.properties or {}
         if NO_DEAD_LETTER in properties and origin == self.notices.disk.own:
             self._drops[DropReason.REQUEST_ENDED] += 1
@@ -235,19 +235,19 @@ class LocalQueues:
         self.put(DEAD_LETTER_QUEUE, packet, body[:HEAD_BYTES], turn)
 
     def _drop_oldest_letters(self) -> None:
-        """Let the oldest dead letters give way to those that a commit has brought; all of these are there by now."""
+        """Drop the oldest dead letters if those of a commit, which are in the queue by now, exceed the quota."""
         mailbox = self.mailboxes[DEAD_LETTER_QUEUE]
         messages = mailbox.fill.messages
         while not mailbox.fill.fits(0, 0):
             dropped = mailbox.drop_oldest(max(1, min(messages.value - messages.limit, LETTERS_MAX)))
             if not dropped:
-                return  # readers have them all in hand
+                return  # readers have all of them in hand
             self._drops[DropReason.DEAD_LETTER_REPLACED] += len(dropped)
 
     # ---- commits
 
     def complete(self, group: LocalCommit) -> None:
-        """Complete a commit before it goes to the disk: what is done with leaves it."""
+        """Add to a commit what was acknowledged, failed or removed, before it goes to the disk."""
         for mailbox in self.notices.dirty:
             changed, gone = mailbox.take_changes()
             for packet in changed:
@@ -275,7 +275,7 @@ class LocalQueues:
         self._drop_oldest_letters()
         self.notices.relieved = self.notices.relieved or bool(group.local.queued)
 
-    # ---- bodies that only the disk has
+    # ---- bodies on the disk
 
     def poll_fetch(self) -> Read | None:
         """The bodies that a queue needs next."""
@@ -298,7 +298,7 @@ class LocalQueues:
     # ---- time
 
     def handle_timer(self, now_ns: int) -> None:
-        """Let messages expire, and others come again."""
+        """Let messages expire, and end waits of others."""
         now_ms = self._wall.ms(now_ns)
         self.expiry.handle_timer(now_ms)
         for mailbox in self.notices.resuming.poll_due(now_ms):
@@ -309,10 +309,10 @@ class LocalQueues:
         moments = (self.notices.resuming.earliest(), self.expiry.next_deadline_ms())
         return min((self._wall.ns(at_ms) for at_ms in moments if at_ms is not None), default=None)
 
-    # ---- what applications give back
+    # ---- returned messages
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, turn: LocalTurn) -> None:
-        """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
+        """A message was not processed: redeliver it, or dead-letter it when it has failed too often."""
         died = way.reason is DeadReason.READER_DIED
         failures = mailbox.count_failure(lease, died=died) if way.failed else 0
         if self.is_over(mailbox, failures):
@@ -327,7 +327,7 @@ class LocalQueues:
         mailbox.give_back(lease, wait)
 
     def is_over(self, mailbox: Mailbox, failures: int) -> bool:
-        """Whether a message of a queue has failed so often that it is handed out no more."""
+        """Whether a message of a queue has failed too often to be handed out again."""
         system = system_queue(mailbox.name)
         return failures > self._settings.max_redeliveries and (system is None or system.gives_up)
 
@@ -347,7 +347,7 @@ class LocalQueues:
     # ---- the session log
 
     def note_runs(self, now_ns: int) -> None:
-        """Write down what was handed out, came back or was purged since the last call. Ends every open run."""
+        """Log what was handed out, came back or was purged since the last call. Ends every open run."""
         for mailbox in self.notices.read:
             for fields in handed_fields(mailbox.name, mailbox.take_runs()):
                 self._record("handed", now_ns, **fields)
@@ -358,7 +358,7 @@ class LocalQueues:
             taken.clear()
 
     def note_settled(self, now_ns: int) -> None:
-        """Write down what the commit that begins now takes out of its queues for good, behind its handing out."""
+        """Log the messages that the commit that begins now removes from their queues, after their handing out."""
         self.note_runs(now_ns)
         for mailbox, settled in self.notices.settled.items():
             self._note("settled", mailbox.name, settled_runs(settled), now_ns)

@@ -1,14 +1,14 @@
 """A queue of this node: messages that have arrived and wait for the application.
 
-Promise: messages are handed out in the order in which their packets were put; each stays until it is acknowledged,
-and what is given back comes again before anything younger. A queue knows packets and indices within them, not message
-objects, and keeps packets in memory only up to a limit (``line``): those behind wait on the disk, and are fetched when
-their turn comes.
+Promise: messages are handed out in the order in which their packets were put. Each stays until it is acknowledged, and
+a message that is given back comes again before anything younger. A queue knows packets and indices within them, not
+message objects. It keeps packets in memory only up to a limit (``line``); the others wait on the disk, and are fetched
+when their turn comes.
 
-Messages are handed out by the run: neighbours in one packet. Whoever reads the queue draws from the same run, one
-message at a time, so that nothing is set aside for a reader who is busy; and the run itself is the record of what was
-handed out. A message of a packet is WAITING, then OUT, then DONE; or OUT and WAITING again when it is given back. What
-is given back with a ``Wait`` comes no earlier than that ends, and nothing younger before it unless the wait says so.
+Messages are handed out by the run: neighbours in one packet. All readers of the queue draw from the same run, one
+message at a time, so that nothing is set aside for a busy reader. The run itself is the record of what was handed out.
+A message of a packet is WAITING, then OUT, then DONE; or OUT and WAITING again when it is given back. A message that is
+given back with a ``Wait`` does not come before that ends, nor does anything younger unless the wait allows it.
 """
 
 from collections import Counter
@@ -37,35 +37,35 @@ from triack.queues.packing import count_of, fragment_range, receive_by_of, sent_
 __all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
 
 UNFINISHED_BYTES = CACHE_BYTES
-"""What durable pieces of unfinished messages may take of the cache: what can be read comes first."""
+"""The part of the cache for durable pieces of unfinished messages: readable messages come first."""
 EXPRESS_OVERHEAD_BYTES = 1_024
-"""What an express packet takes in memory beside its body, measured, with room for what is measured elsewhere."""
+"""Memory of an express packet without its body, measured, with room for what is measured elsewhere."""
 PARTIAL_MAX = 256
-"""Unfinished large express messages of one stream: nobody sends their lost pieces again, so the oldest give way."""
+"""Unfinished large express messages of one stream: lost pieces are not resent, so the oldest messages give way."""
 
 
 class Notices:
-    """What the queues of a node have for their owner. A queue enters each list once, when it begins to have something.
+    """Notices from the queues of a node to their owner. A queue enters each list once, when it begins to apply.
 
     Attributes:
         dirty: queues with something for the next commit, see ``Mailbox.take_changes``.
-        wanting: queues whose next bodies only the disk has, see ``Mailbox.poll_fetch``.
+        wanting: queues whose next bodies are only on the disk, see ``Mailbox.poll_fetch``.
         read: queues from which something was handed out, see ``Mailbox.take_runs``.
-        filled: queues that have become full since somebody looked, each told once until it has room.
-        purged: what was taken out by hand since it was last written down, with the name of its queue.
-        returned: the same of what came back from applications.
-        settled: durable messages that are done with, as bits of their packets, and are in no commit that has begun.
-        expiring: when what waits of a packet expires, by the wall clock in milliseconds, see ``Mailbox.expire``; with
-            None, the first of those packets that only the disk has, see ``Mailbox.poll_expired``.
+        filled: queues that have become full since the last check, each reported once until it has room.
+        purged: messages purged since the last log record, with the name of their queue.
+        returned: the same for messages that came back from applications.
+        settled: durable messages that are done, as bits of their packets, and are in no commit that has begun.
+        expiring: when the waiting messages of a packet expire, by the wall clock in milliseconds, see
+            ``Mailbox.expire``; with None, the first packet that is only on the disk, see ``Mailbox.poll_expired``.
         resuming: when the next wait ends in a queue, by the wall clock in milliseconds: interrupt it then.
-        drops: what was given up, by reason.
-        disk: what lies in the queues of this node, express messages left out.
+        drops: counts of dropped messages, by reason.
+        disk: bytes in the queues of this node, without express messages.
         express: express messages in memory.
-        cache: what the packets of all queues take of memory.
-        relieved: whether some queue has become shorter since somebody looked.
-        idled: queues that may have become idle since somebody looked.
-        in_hand: where it is noted what applications have in hand.
-        settles: whether nothing is handed out yet, as no commit tells of what the start before has left in hand.
+        cache: memory of the packets of all queues.
+        relieved: whether some queue has become shorter since the last check.
+        idled: queues that may have become idle since the last check.
+        in_hand: the notes of messages that applications have in hand.
+        settles: whether nothing is handed out yet, because no commit holds what the start before had left in hand.
     """
 
     __slots__ = (
@@ -121,21 +121,21 @@ class Mailbox:
     Args:
         queue_id: its number in the store.
         name: its name.
-        notices: where it tells its owner what it has.
-        quota: how much it takes.
-        is_apart: whether what is in it counts for nobody, as of dead letters.
+        notices: notices to its owner.
+        quota: its limits.
+        is_apart: whether its content counts for no other quota, as with dead letters.
 
     Attributes:
-        next_position: where in the store the next packet goes.
-        length: how many messages are not acknowledged.
-        left: how many were here in this process and are not any more.
-        restored: how many were here when it started.
-        size_bytes: of the packets that hold them.
-        fetching: whether bodies are on their way from the store.
+        next_position: position in the store of the next packet.
+        length: number of unacknowledged messages.
+        left: number of messages that were done in this process.
+        restored: number of messages at the start of this process.
+        size_bytes: of the packets with unacknowledged messages.
+        fetching: whether bodies are being read from the store.
         listeners: called when there may be something to read.
-        fill: what counts against its quota.
+        fill: use of its quota.
         last_place: the place of the youngest message that was ever here, see ``reader_state``.
-        partials: large messages that are not here as a whole.
+        partials: incomplete large messages.
         reader: what was done with its messages.
     """
 
@@ -190,11 +190,11 @@ class Mailbox:
     # ---- filling
 
     def put(self, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
-        """Add a packet whose commit has returned (express: has arrived).
+        """Add a packet whose commit has returned (express: that has arrived).
 
         Args:
             packet: one row.
-            head: the first bytes of its body, enough to know what it is.
+            head: the first ``HEAD_BYTES`` of its body.
             progress: what an earlier process did with its messages.
         """
         packet.sent_at_ms = sent_at_of(head)
@@ -229,7 +229,7 @@ class Mailbox:
     # ---- quotas
 
     def charge(self, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
-        """Count a packet that is to be put against the quotas; a large message as a whole, with its first packet."""
+        """Count a packet against the quotas before it is put; a large message as a whole, with its first packet."""
         if packet.charged_bytes:
             return
         packet.charged_bytes = packet.size_bytes
@@ -242,7 +242,7 @@ class Mailbox:
             self.partials.begin(packet, ordinal, total_bytes)
             self._count(packet, 1, total_bytes)
         elif packet.delivery not in DURABLE:
-            # As long as it is a piece it takes as much as a message does.
+            # A piece has the overhead of a whole message.
             self.partials.of(StreamId(packet.origin, packet.stream))[
                 fragment[0]
             ].overhead_bytes += EXPRESS_OVERHEAD_BYTES
@@ -255,7 +255,7 @@ class Mailbox:
         return packets
 
     def _count(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
-        """Count so much more, or less, of several packets like this one."""
+        """Add amounts, which may be negative, for several packets like this one."""
         fill = self.fill
         fill.messages.add(messages)
         if size_bytes:
@@ -284,7 +284,7 @@ class Mailbox:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing in it, and nobody waits for it."""
+        """Whether it is empty, and has no listeners."""
         return not (self.fill.bytes.value or self._runs or self._changed or self._orphans or self.listeners)
 
     # ---- putting
@@ -294,7 +294,7 @@ class Mailbox:
         self._drop_partials(stream, self.partials.overtaken(stream, ordinal))
 
     def drop_unfinished(self, origin: bytes, stream: int, first: int, last: int) -> None:
-        """Drop unfinished messages that nobody sends any more: packets with these numbers are wanted no more."""
+        """Drop unfinished messages whose origin has given up packets with these numbers."""
         self._drop_partials(StreamId(origin, stream), self.partials.unsent(StreamId(origin, stream), first, last))
 
     def drop_stream(self, origin: bytes, stream: int) -> None:
@@ -305,7 +305,7 @@ class Mailbox:
         )
 
     def drop_unfinished_express(self, origin: bytes) -> None:
-        """Drop unfinished express messages of a process that is gone: nobody has the rest of them."""
+        """Drop unfinished express messages of a process that is gone: their rest is lost."""
         for stream in self.partials.of_origin(origin):
             partials = self.partials.of(stream).items()
             express = (
@@ -316,7 +316,7 @@ class Mailbox:
             self._drop_partials(stream, list(express))
 
     def _drop_partials(self, stream: StreamId, ordinals: list[int]) -> None:
-        """Their rows are orphans: nothing will ever read them, so the next commit removes them."""
+        """Drop unfinished messages. Nothing will ever read their rows, so the next commit deletes them."""
         for ordinal in ordinals:
             partial = self.partials.pop(stream, ordinal)
             rows = list(partial.rows.values())
@@ -336,7 +336,7 @@ class Mailbox:
         cache.unfinished_bytes += size_bytes if packet.keys else 0
 
     def _forget_pieces(self, partial: Partial, origin: bytes) -> None:
-        """They are one message now, or nothing."""
+        """Release the memory of pieces that are one message now, or were dropped."""
         self._line.count(-partial.cached_bytes)
         if any(row.keys for row in partial.rows.values()):
             self._notices.cache.unfinished_bytes -= partial.cached_bytes
@@ -351,7 +351,7 @@ class Mailbox:
         partials = self.partials.of(stream)
         partial = partials.get(ordinal)
         if partial is None or offset in partial.rows or partial.total_bytes != total_bytes:
-            # Its message was dropped meanwhile, or is no correct sender's: nothing will ever read it.
+            # Its message was dropped meanwhile, or its sender is faulty: nothing will ever read it.
             self._orphans += packet.keys
             self._notices.dirty[self] = None
             return
@@ -383,12 +383,12 @@ class Mailbox:
 
     @property
     def cached_bytes(self) -> int:
-        """What packets that were not handed out take of memory."""
+        """Memory of packets that were not handed out."""
         return self._line.cached_bytes
 
     @property
     def oldest_ms(self) -> int | None:
-        """When the oldest message that waits was sent, by its sender's clock; None when none waits."""
+        """When the oldest waiting message was sent, by its sender's clock; None when none waits."""
         run = self._run
         ahead = (it for it in self._line.walk(0) if run is None or run.packet is not it or run.next < it.count)
         first = next(ahead, None)
@@ -396,7 +396,7 @@ class Mailbox:
         return min((packet.sent_at_ms for packet in waiting), default=None)
 
     def leave(self, listener: Callable[[], None]) -> None:
-        """A listener wants to hear no more."""
+        """Remove a listener."""
         self.listeners.remove(listener)
         self._notices.idled[self] = None
 
@@ -406,19 +406,19 @@ class Mailbox:
             listener()
 
     def interrupt(self) -> None:
-        """Let everyone who reads, and everyone who waits, ask again: a wait is over, or the node has ended."""
+        """Let all readers and listeners ask again: a wait is over, or the node has ended."""
         self.end_run()
         self.wake()
 
-    # ---- bodies that only the disk has
+    # ---- bodies on the disk
 
     @property
     def awaits_disk(self) -> bool:
-        """Whether somebody wants what waits here, and its bodies come from the disk; the listeners are told then."""
+        """Whether a reader has to wait for the disk; the listeners are notified when it is done."""
         return self.fetching or self in self._notices.wanting or self._notices.settles
 
     def _look_ahead(self) -> None:
-        """Bodies are fetched for who reads, not for queues that nobody looks at."""
+        """Request the next bodies. Only reading does so: queues without a reader fetch nothing."""
         if not self.fetching and (first := self._line.first()) is not None and not first.pieces:
             self._notices.wanting[self] = None
 
@@ -429,7 +429,7 @@ class Mailbox:
         keys = self._line.missing()
         self.fetching = bool(keys)
         if not keys:
-            self.wake()  # what was awaited has left
+            self.wake()  # the awaited packets have left
         return keys
 
     def load(self, bodies: dict[int, bytes]) -> None:
@@ -441,13 +441,13 @@ class Mailbox:
     # ---- handing out
 
     def open_run(self, now_ms: int) -> Run | None:
-        """The run that goes on, or the next one.
+        """The open run, or the next one.
 
         Args:
             now_ms: the wall clock.
 
         Returns:
-            None when there is nothing to hand out, or it has to wait, or its body is still on its way from the disk.
+            None when there is nothing to hand out, or it has to wait, or its body is still being read from the disk.
         """
         run = self._run
         if run is not None:
@@ -461,7 +461,7 @@ class Mailbox:
                 self._notices.read[self] = None
             self._runs.append(run)
         if run is None or run.redelivered:
-            # Else the first packet that waits is the one that is read, and its body is here.
+            # Otherwise the first waiting packet is the one being read, and its body is in memory.
             self._look_ahead()
         return run
 
@@ -488,7 +488,7 @@ class Mailbox:
                 failures = self._failures_in(packet, first, end) if setbacks.failures else NO_FAILURES
                 return Run(packet, first, end, setbacks, failures, redelivered=packet.restored)
             else:
-                # It has waited since before a restart.
+                # Its wait began before a restart.
                 reader.next += 1
                 returned.put(packet, first, wait)
                 self.set_resume(now_ms)
@@ -497,19 +497,19 @@ class Mailbox:
         return None
 
     def _failures_in(self, packet: QueuedPacket, first: int, end: int) -> Mapping[int, int]:
-        """How often neighbouring messages have failed, by index; those are left out that have not."""
+        """How often neighbouring messages have failed, by index, without those that have not."""
         failures, place = self.reader.setbacks.failures, packet.first_place
         return {index: failures[place + index] for index in range(first, end) if place + index in failures}
 
     def end_run(self) -> None:
-        """Let nobody draw from the open run any more; what was not drawn stays in the queue."""
+        """End the open run; messages that were not drawn stay in the queue."""
         run, self._run = self._run, None
         if run is None:
             return
         run.stop()
         packet, reader, place = run.packet, self.reader, run.packet.first_place
         if place + run.first < reader.next:
-            # It was one that came back: the queue itself has been read beyond it.
+            # It was a returned message: the queue itself has been read beyond it.
             if run.next == run.first:
                 reader.returned.put(packet, run.first, None)
             return
@@ -518,7 +518,7 @@ class Mailbox:
             self._line.drop_first()
 
     def take_runs(self) -> list[Run]:
-        """What was handed out since the last call, in order. Ends the open run."""
+        """The runs that were handed out since the last call, in order. Ends the open run."""
         self.end_run()
         runs, self._runs = self._runs, []
         self._notices.idled[self] = None
@@ -533,7 +533,7 @@ class Mailbox:
 
     def acknowledge_many(self, done: list[tuple[QueuedPacket, int]]) -> None:
         """Messages of packets are done, message i if bit i is set; a second time does nothing."""
-        if len(done) == 1:  # as of a reader who takes one after the other
+        if len(done) == 1:  # typical of a reader that takes one at a time
             self._acknowledge(done)
             return
         for _, some in groupby(done, key=_account_of):
@@ -554,7 +554,7 @@ class Mailbox:
                 continue
             messages += fresh.bit_count()
             place = packet.first_place
-            if place not in begun:  # then it is done
+            if place not in begun:  # the whole packet is done
                 if setbacks.failures or setbacks.waits:
                     setbacks.forget(packet.places)
                 if packet.receive_by_ms:
@@ -573,22 +573,22 @@ class Mailbox:
             self._release(done[0][0], messages, charged_bytes, packets)
 
     def count_failure(self, lease: Lease, *, died: bool = False) -> int:
-        """A message could not be processed. Returns how often that happened to it."""
+        """A message could not be processed. Returns its number of failures."""
         setbacks = self.reader.setbacks
         failures = setbacks.count_death(lease.place) if died else setbacks.count_failure(lease.place)
         self._note_change(lease.packet)
         return failures
 
     def failures_of(self, lease: Lease) -> int:
-        """How often a message was given back as failed, or its reader died; 0 when its packet is done."""
+        """Number of failures of a message, deaths of its reader included; 0 when its packet is done."""
         return self.reader.failures_of(lease.place)
 
     def give_back(self, lease: Lease, wait: Wait | None = None) -> None:
-        """A message that is not acknowledged comes again, before anything younger.
+        """Redeliver an unacknowledged message, before anything younger.
 
         Args:
             lease: the message.
-            wait: what keeps it back from now on, and perhaps lets younger messages pass; durable with the next commit.
+            wait: its wait from now on, which may let younger messages pass; durable with the next commit.
         """
         packet, index = lease.packet, lease.index
         if self.reader.acked(packet) >> index & 1:
@@ -605,7 +605,7 @@ class Mailbox:
         self.wake()
 
     def take_returned(self, lease: Lease) -> bool:
-        """Take a message out that came back and that nobody was handed since. Returns whether it is such a one."""
+        """Take out a message that came back and was not handed out since. Returns whether it was such a message."""
         place, returned = lease.place, self.reader.returned
         self.end_run()
         is_here = any(at == place for at, _ in returned.messages)
@@ -614,19 +614,19 @@ class Mailbox:
         return is_here
 
     def set_resume(self, now_ms: int) -> None:
-        """Let the listeners be told when the next wait ends."""
+        """Notify the listeners when the next wait ends."""
         self._notices.resuming.set(self, self.reader.returned.resume_ms(now_ms))
 
     # ---- steering
 
     def waiting(self, after: int = 0) -> Iterator[tuple[QueuedPacket, int]]:
-        """What waits here in nobody's hands, in order. Ends the open run.
+        """The waiting messages that no reader has in hand, in order. Ends the open run.
 
         Args:
-            after: only what comes behind this place.
+            after: only messages after this place.
 
         Returns:
-            Packets and indices; to be gone through before anything else happens to the queue.
+            Packets and indices; consume them before anything else happens to the queue.
         """
         self.end_run()
         back = sorted(self.reader.returned.messages)
@@ -638,7 +638,7 @@ class Mailbox:
         return ((packet, at - packet.first_place) for at, packet in merge_sorted(back, ahead) if at > after)
 
     def withdraw(self, wanted: Collection[int]) -> list[Lease]:
-        """Take out for good what still waits of these places, in order, as if it had been acknowledged."""
+        """Remove the messages at these places that still wait, in order, as if they had been acknowledged."""
         if not wanted:
             return []
         last = max(wanted)
@@ -651,12 +651,12 @@ class Mailbox:
         return taken
 
     def drop_oldest(self, most: int) -> list[Lease]:
-        """Take out for good the oldest messages that nobody has in hand. Returns them; none when there are none."""
+        """Remove the oldest messages that no reader has in hand. Returns them, if any."""
         oldest = list(islice(self.waiting(), most))
         return self.withdraw({packet.first_place + index for packet, index in oldest})
 
     def _forget_done(self, taken: list[Lease]) -> None:
-        """What was taken out is not to be handed out, nor fetched from the disk."""
+        """Removed messages must not be handed out, nor fetched from the disk."""
         reader = self.reader
         reader.returned.keep(lambda packet, place: not reader.acked(packet) >> (place - packet.first_place) & 1)
         for packet in {lease.packet.first_place: lease.packet for lease in taken}.values():
@@ -670,14 +670,14 @@ class Mailbox:
         self._notices.expiring.set((self, packet), at_ms)
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
-        """Packets that only the disk has and that have expired: ``expire`` them. There may be more at once."""
+        """Expired packets that are only on the disk: ``expire`` them. More may be due at once."""
         return self._line.poll_expired(now_ms, most)
 
     def expire(self, packets: Collection[QueuedPacket]) -> dict[QueuedPacket, list[int]]:
-        """Hand out no more of these; what is in somebody's hands stays there.
+        """Hand out no more of these packets; messages that a reader has in hand stay there.
 
         Returns:
-            The indices that nobody has: in no queue any more, until they are acknowledged as dead letters.
+            The indices that no reader has: they are no longer in the queue, and must be acknowledged as dead letters.
         """
         self.end_run()
         returned = self.reader.returned
@@ -692,7 +692,7 @@ class Mailbox:
         self.wake()
         return {packet: sorted(indices) for packet, indices in expired.items()}
 
-    # ---- what the next commit holds
+    # ---- the next commit
 
     def _note_change(self, packet: QueuedPacket) -> None:
         if not self._changed:
@@ -700,10 +700,10 @@ class Mailbox:
         self._changed[packet.first_place] = packet
 
     def take_changes(self) -> tuple[list[QueuedPacket], list[int]]:
-        """For the next commit, since the last call.
+        """Changes for the next commit since the last call.
 
         Returns:
-            Durable packets of which something was acknowledged or failed, and keys of rows that became orphans.
+            Durable packets with messages that were acknowledged or failed, and keys of rows that became orphans.
         """
         changed, self._changed = self._changed, {}
         orphans, self._orphans = self._orphans, []
@@ -712,6 +712,6 @@ class Mailbox:
 
 
 def _account_of(done: tuple[QueuedPacket, int]) -> tuple[bytes, bool]:
-    """Where a packet counts."""
+    """The account that a packet counts for."""
     packet = done[0]
     return packet.origin, packet.delivery in DURABLE

@@ -1,4 +1,4 @@
-"""Large messages of which some pieces are here: which, and whether the others are still to come."""
+"""Large messages of which only some pieces are here, and whether the others are still to come."""
 
 from dataclasses import dataclass, field
 
@@ -14,13 +14,13 @@ class Partial:
     """The pieces of one message.
 
     Attributes:
-        total_bytes: of all of it.
+        total_bytes: size of the message.
         begun_by: the number of the packet that came first.
         rows: the pieces that are here, by their offset.
         progress: what an earlier process did with the message; the store keeps it with the first piece.
-        last_number: of its last packet, once that can be known; 0 before.
-        cached_bytes: what it takes of the memory for bodies.
-        overhead_bytes: what it takes beside that.
+        last_number: number of its last packet, once known; 0 before.
+        cached_bytes: its memory for bodies.
+        overhead_bytes: charged overhead of its pieces.
     """
 
     total_bytes: int
@@ -38,7 +38,7 @@ class Partial:
         return self._have_bytes == self.total_bytes
 
     def add(self, packet: QueuedPacket, offset: int, length: int, progress: Progress | None = None) -> None:
-        """One more piece."""
+        """Add a piece."""
         self.rows[offset] = packet
         self._have_bytes += length
         if offset == 0:
@@ -49,7 +49,7 @@ class Partial:
 
 
 class Partials:
-    """Those of one queue, by stream and the message's ordinal there; the oldest of a stream first."""
+    """The incomplete messages of one queue, by stream and ordinal; the oldest of a stream first."""
 
     __slots__ = ("_by_stream",)
 
@@ -57,16 +57,16 @@ class Partials:
         self._by_stream: dict[StreamId, dict[int, Partial]] = {}
 
     def of(self, stream: StreamId) -> dict[int, Partial]:
-        """Those of a stream. Only to be looked at."""
+        """The incomplete messages of a stream, read-only."""
         return self._by_stream.get(stream, {})
 
     def __len__(self) -> int:
-        """How many messages are unfinished."""
+        """Number of incomplete messages."""
         return sum(map(len, self._by_stream.values()))
 
     @property
     def streams(self) -> list[StreamId]:
-        """Those that have any."""
+        """The streams that have any."""
         return list(self._by_stream)
 
     def of_origin(self, origin: bytes) -> list[StreamId]:
@@ -74,12 +74,12 @@ class Partials:
         return [stream for stream in self._by_stream if stream[0] == origin]
 
     def begin(self, packet: QueuedPacket, ordinal: int, total_bytes: int) -> None:
-        """The first packet of a message has come; it is no piece of it before its commit."""
+        """The first packet of a message has come; it is added as a piece after its commit."""
         partials = self._by_stream.setdefault(StreamId(packet.origin, packet.stream), {})
         partials[ordinal] = Partial(total_bytes, packet.number)
 
     def pop(self, stream: StreamId, ordinal: int) -> Partial:
-        """It is whole, or given up."""
+        """Remove a message that is whole, or given up."""
         partials = self._by_stream[stream]
         partial = partials.pop(ordinal)
         if not partials:
@@ -87,7 +87,7 @@ class Partials:
         return partial
 
     def expects(self, origin: bytes, stream: int, ordinal: int) -> bool:
-        """Whether a message was begun. Room for all of it was taken then."""
+        """Whether a message was begun. It was charged as a whole then."""
         return ordinal in self.of(StreamId(origin, stream))
 
     def awaits_beyond(self, origin: bytes, stream: int, number: int) -> bool:
@@ -95,12 +95,12 @@ class Partials:
         return any(partial.begun_by > number for partial in self.of(StreamId(origin, stream)).values())
 
     def overtaken(self, stream: StreamId, ordinal: int | None) -> list[int]:
-        """Those that are dead when something else follows in an ordered stream, such as this one: their rest expired.
+        """Messages whose rest has expired because an ordered stream goes on with something else, such as this one.
 
-        One that has no row yet is younger: its packets wait for their commit.
+        A message without rows is younger: its packets wait for their commit.
         """
         return [other for other, partial in self.of(stream).items() if other != ordinal and partial.rows]
 
     def unsent(self, stream: StreamId, first: int, last: int) -> list[int]:
-        """Those that nobody sends any more, as their last packet has one of these numbers."""
+        """Messages that their origin has given up: their last packet has one of these numbers."""
         return [ordinal for ordinal, partial in self.of(stream).items() if first <= partial.last_number <= last]

@@ -1,4 +1,4 @@
-"""What has become of the messages of one packet, as it is kept on the disk: this outlives the process."""
+"""Progress of the messages of one packet, as the disk keeps it across restarts."""
 
 import json
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ __all__ = ["Progress", "Setbacks"]
 class Setbacks:
     """Messages that were given back, or whose reader died.
 
-    Each message has a number; what the number counts from is for the owner to say.
+    Each message has a number, which the owner chooses.
 
     Attributes:
         failures: how often a message was given back as failed, or its reader died.
-        deaths: how many of those were deaths of its reader.
-        waits: what keeps a message back, or did so last.
+        deaths: the part of those that were deaths of its reader.
+        waits: a message's current or last wait.
     """
 
     failures: dict[int, int] = field(default_factory=dict)
@@ -26,22 +26,22 @@ class Setbacks:
     waits: dict[int, Wait] = field(default_factory=dict)
 
     def count_failure(self, number: int) -> int:
-        """A message was given back as failed. Returns how often that happened to it."""
+        """A message was given back as failed. Returns its number of failures."""
         failures = self.failures[number] = self.failures.get(number, 0) + 1
         return failures
 
     def count_death(self, number: int) -> int:
-        """The reader of a message died, which is a failure as well. Returns how many failures there were."""
+        """The reader of a message died, which is a failure as well. Returns the message's number of failures."""
         self.deaths[number] = self.deaths.get(number, 0) + 1
         return self.count_failure(number)
 
     def wait_of(self, number: int, now_ms: int) -> Wait | None:
-        """What keeps a message back now."""
+        """The current wait of a message, or None."""
         wait = self.waits.get(number)
         return wait if wait is not None and wait.until_ms > now_ms else None
 
     def part(self, numbers: range) -> "Setbacks":
-        """Those of some neighbouring messages, each numbered by its index among them."""
+        """The setbacks of some neighbouring messages, each numbered by its index among them."""
         found = Setbacks()
         if not (self.failures or self.waits):
             return found
@@ -55,13 +55,13 @@ class Setbacks:
         return found
 
     def add_part(self, first: int, part: "Setbacks") -> None:
-        """Take what ``part`` returned for neighbouring messages, of which the first has this number."""
+        """Add what ``part`` returned for neighbouring messages, of which the first has this number."""
         self.failures.update({first + index: times for index, times in part.failures.items()})
         self.deaths.update({first + index: times for index, times in part.deaths.items()})
         self.waits.update({first + index: wait for index, wait in part.waits.items()})
 
     def forget(self, numbers: range) -> None:
-        """Neighbouring messages are done, all of them."""
+        """Forget neighbouring messages that are done."""
         for number in numbers:
             self.failures.pop(number, None)
             self.deaths.pop(number, None)
@@ -81,19 +81,19 @@ class Progress:
     setbacks: Setbacks = field(default_factory=Setbacks)
 
     def encode(self) -> bytes:
-        """What is written to the disk."""
+        """The bytes for the disk."""
         its = self.setbacks
         return json.dumps([hex(self.acked), its.failures, its.deaths, its.waits]).encode()
 
     @classmethod
     def decode(cls, progress: bytes, number: int, now_ms: int, moved_ms: int = 0) -> "Progress":
-        """Read what ``encode`` wrote in an earlier life of the process.
+        """Read what ``encode`` wrote in an earlier process.
 
         Args:
-            progress: what was written.
+            progress: the bytes.
             number: of the packet, for the error.
             now_ms: the wall clock.
-            moved_ms: by how much the wall clock was set since it was written.
+            moved_ms: by how much the wall clock was set since they were written.
 
         Raises:
             StoreDamaged: it cannot be read.

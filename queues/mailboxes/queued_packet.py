@@ -1,4 +1,4 @@
-"""A packet of messages in a queue of this node: what it holds. ``reader_state`` has what was done with it."""
+"""A packet of messages in a queue of this node. ``reader_state`` has what was done with it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,18 +12,17 @@ __all__ = ["Lease", "QueuedPacket", "bits_of", "indices_of", "merge"]
 class QueuedPacket:
     """One packet of messages, or one large message of several packets.
 
-    From the moment at which it stands in a queue nothing of it changes, but for its body being in memory or not.
+    Once it is in a queue nothing of it changes, except whether its body is in memory.
 
     Attributes:
         keys: store keys of its rows; empty for express.
-        count: how many messages it holds.
-        pieces: bodies of its rows; empty while only the disk has them.
-        restored: whether it comes from the store as the process found it: an earlier process may have handed out its
-            messages.
+        count: number of messages in it.
+        pieces: bodies of its rows; empty while they are only on the disk.
+        restored: whether it was in the store at the start: an earlier process may have handed out its messages.
         first_place: the place in the queue of its first message, see ``reader_state``; 0 before it has one.
         sent_at_ms: wall clock of its sender.
-        receive_by_ms: wall clock at which what waits of it expires; 0 for never.
-        charged_bytes: what it counts for in quotas; 0 while it does not.
+        receive_by_ms: wall clock at which its waiting messages expire; 0 for never.
+        charged_bytes: its charge against quotas; 0 before it is charged.
         content: its messages, once ``open`` was called.
     """
 
@@ -54,7 +53,7 @@ class QueuedPacket:
         return range(self.first_place, self.first_place + self.count)
 
     def has_expired(self, now_ms: int) -> bool:
-        """Whether nobody is to be handed its messages any more."""
+        """Whether its messages must not be handed out any more."""
         return 0 < self.receive_by_ms <= now_ms
 
     def open(self) -> Unpacked:
@@ -66,7 +65,7 @@ class QueuedPacket:
 
 @dataclass(slots=True)
 class Lease:
-    """One message in the hands of the application. ``redelivered``: it may have been handed out before."""
+    """One message that the application has in hand. ``redelivered``: it may have been handed out before."""
 
     packet: QueuedPacket
     index: int
@@ -94,7 +93,7 @@ def indices_of(bits: int) -> list[int]:
 
 
 def merge(rows: list[QueuedPacket], charged_bytes: int) -> QueuedPacket:
-    """The packets of a large message, ascending, as one; ``charged_bytes`` is what all of it counts for."""
+    """Join the packets of a large message, ascending, into one; ``charged_bytes`` is its charge as a whole."""
     first = rows[0]
     whole = all(row.pieces for row in rows)
     return QueuedPacket(

@@ -1,7 +1,7 @@
-"""How much may lie in a node, and how much does: of one queue, of one peer, and of all of them.
+"""Quotas of a node and their use: of one queue, of one peer, and of all of them.
 
-Pure accounting; who asks decides what happens at a limit. What is full stays so until a quarter of its limit is free
-again, so that nobody stops and goes with every message.
+Pure accounting; the caller decides what happens at a limit. A full quota stays full until a quarter of its limit is
+free again, so that senders do not stop and go with every message.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ NO_LIMIT = 2**62
 """More than any disk has."""
 
 Payer = str | bytes
-"""Who is charged for what a node sends: the peer that has proved to be it, by name, or the node itself by its id."""
+"""Payer for what a node sends: the name of the peer that has proved to be it, or else the node's own id."""
 
 
 class Level:
@@ -22,8 +22,8 @@ class Level:
 
     Attributes:
         value: the quantity.
-        limit: at which it is full.
-        is_full: since it was at its limit, until a quarter of that is free.
+        limit: the value at which it is full.
+        is_full: whether it has reached its limit, and a quarter of that has not been free since.
     """
 
     __slots__ = ("is_full", "limit", "value")
@@ -34,7 +34,7 @@ class Level:
         self.is_full = False
 
     def add(self, amount: int) -> None:
-        """More, or less."""
+        """Add an amount, which may be negative."""
         self.value += amount
         if self.value >= self.limit:
             self.is_full = True
@@ -42,17 +42,17 @@ class Level:
             self.is_full = False
 
     def takes(self, amount: int) -> bool:
-        """Whether it is not full, and would not be with so much more."""
+        """Whether it is not full, and would not become full by this amount."""
         return not self.is_full and self.value + amount < self.limit
 
 
 class Fill:
-    """What counts against the quota of a queue: also what waits for its commit, and unfinished messages.
+    """Use of a queue's quota, including messages that wait for their commit, and unfinished ones.
 
     Attributes:
-        messages: those that are not acknowledged.
+        messages: number of unacknowledged messages.
         bytes: of the packets that hold them.
-        is_told: whether the operator was told that the queue is full.
+        is_told: whether the operator was notified that the queue is full.
     """
 
     __slots__ = ("bytes", "is_told", "messages")
@@ -64,21 +64,21 @@ class Fill:
 
     @property
     def is_full(self) -> bool:
-        """Whether the queue has reached its quota, or comes from there."""
+        """Whether the queue has reached its quota, and a quarter of it has not been free since."""
         return self.messages.is_full or self.bytes.is_full
 
     def takes(self, messages: int, size_bytes: int) -> bool:
-        """Whether it is not full, and would not be with so much more."""
+        """Whether it is not full, and would not become full by these amounts."""
         return self.messages.takes(messages) and self.bytes.takes(size_bytes)
 
     def fits(self, messages: int, size_bytes: int) -> bool:
-        """Whether it would not be above its quota with so much more."""
+        """Whether these amounts would not exceed its quota."""
         return (
             self.messages.value + messages <= self.messages.limit and self.bytes.value + size_bytes <= self.bytes.limit
         )
 
     def is_full_with(self, messages: int) -> bool:
-        """Whether it takes no more, beside so many messages that were accepted and are in no packet yet."""
+        """Whether it takes no more, given the number of accepted messages that are in no packet yet."""
         return self.is_full or self.messages.value + messages >= self.messages.limit
 
 
@@ -88,17 +88,18 @@ PayerOf = Callable[[bytes], Payer]
 class Account:
     """Bytes of one kind, or a number of things, by the peer that they come from.
 
-    One peer may have so many, and the node itself half of what is for all. When that half is used, none may have more
-    than its share of it: whoever has little is never stopped by those who have much.
+    Each peer has a limit, and the node itself may have half of the limit of all. When half of the limit of all is used,
+    no peer may have more than its equal share of that half: a peer that has little is never stopped by those that have
+    much.
 
-    What comes names the node that it is from. The peer that has proved to be that node pays, however many nodes it
-    claims to be; a node that nobody has proved to be pays for itself. What was charged stays charged to who paid
-    for it, until it goes or ``handle_proved`` moves it.
+    Each item names the node that it comes from. The peer that has proved to be that node pays, however many nodes it
+    claims to be; a node that no peer has proved to be pays for itself. The payer keeps the charge until the item goes
+    or ``handle_proved`` moves it.
 
     Args:
         peer_bytes: limit of one peer.
         all_bytes: limit of all.
-        payer_of: who pays for a node; by default the node itself.
+        payer_of: the payer for a node; by default the node itself.
     """
 
     __slots__ = ("_all_bytes", "_charged", "_levels", "_payer_of", "_peer_bytes", "own", "total_bytes")
@@ -108,7 +109,7 @@ class Account:
         self._all_bytes = all_bytes
         self._payer_of = payer_of
         self._levels: dict[Payer, Level] = {}
-        # By node: who pays, and how much.
+        # By node: its payer, and the amount.
         self._charged: dict[bytes, tuple[Payer, int]] = {}
         self.own = b""
         self.total_bytes = 0
@@ -123,12 +124,12 @@ class Account:
         return self._levels.get(self._payer(node_id))
 
     def of(self, node_id: bytes) -> int:
-        """What the peer has that pays for a node."""
+        """The total of the peer that pays for a node."""
         level = self._level(node_id)
         return 0 if level is None else level.value
 
     def add(self, node_id: bytes, size_bytes: int) -> None:
-        """More, or less."""
+        """Charge an amount, which may be negative."""
         payer = self._payer(node_id)
         value = size_bytes + (self._charged[node_id][1] if node_id in self._charged else 0)
         if value:
@@ -148,7 +149,7 @@ class Account:
             del self._levels[payer]
 
     def handle_proved(self, node_id: bytes) -> None:
-        """Another peer than before has proved to be a node: it pays for what is there of it."""
+        """A peer has proved to be a node: move the node's charges to it."""
         charged = self._charged.pop(node_id, None)
         if charged is not None:
             before, value = charged
@@ -158,7 +159,7 @@ class Account:
             self._charge(payer, value)
 
     def takes(self, node_id: bytes, size_bytes: int) -> bool:
-        """Whether a peer may have more, and still could with so much more."""
+        """Whether a peer is below its limits, and would still be with this amount."""
         level = self._level(node_id)
         if level is None:
             return size_bytes < self._peer_bytes and self.total_bytes + size_bytes < self._all_bytes // 2
@@ -172,22 +173,22 @@ class Account:
         return level.is_full or self._is_crowded(level, self._all_bytes // 2)
 
     def has_share(self, node_id: bytes) -> bool:
-        """Whether a peer has reached what one peer may have, whatever the others have."""
+        """Whether a peer has reached the limit of one peer, whatever the others have."""
         level = self._level(node_id)
         return level is not None and level.is_full
 
     def has_enough(self, node_id: bytes) -> bool:
-        """The same, of things that come and go one by one: there is room for one as soon as one has gone."""
+        """Whether a peer may have no more of things counted singly: there is room as soon as one has gone."""
         level = self._level(node_id)
         return level is not None and (level.value >= level.limit or self._is_crowded(level, self._all_bytes // 2))
 
     def is_over(self, node_id: bytes) -> bool:
-        """Whether a peer has twice as much as it may, having been told."""
+        """Whether a peer that was asked to stop has twice its limit."""
         level = self._level(node_id)
         return level is not None and (level.value >= 2 * level.limit or self._is_crowded(level, self._all_bytes))
 
     def stays_within(self, node_id: bytes, size_bytes: int) -> bool:
-        """Whether a peer that was told would still not have twice as much as it may with so much more."""
+        """Whether a peer that was asked to stop would stay below twice its limit with this amount."""
         level = self._level(node_id)
         value, limit = (0, self._peer_bytes) if level is None else (level.value, level.limit)
         return value + size_bytes < 2 * limit and self.total_bytes + size_bytes < self._all_bytes

@@ -1,14 +1,14 @@
-"""What one reader of a queue has done with its messages: handed out, acknowledged, failed, waiting.
+"""State of one reader of a queue: which messages are handed out, acknowledged, failed, waiting.
 
 Each message of a queue has a *place*: places count up from 1 in the order of the queue, and no place is used twice. So
-what a reader has done is a few ranges of numbers, however many messages there are. A queue has one such state, which
-all of its consumers share.
+the state is a few ranges of numbers, however many messages there are. A queue has one such state, which all of its
+consumers share.
 
     AHEAD --handed out--> OUT --acknowledged--> DONE
                           OUT --given back--> RETURNED --handed out--> OUT
 
-A message is AHEAD when its place is ``next`` or later, and it is not DONE. One that is AHEAD or RETURNED becomes DONE
-as well when somebody takes it out of the queue by hand, and when it has expired.
+A message is AHEAD when its place is ``next`` or later, and it is not DONE. An AHEAD or RETURNED message also becomes
+DONE when it is purged, and when it has expired.
 """
 
 from bisect import bisect_left
@@ -26,11 +26,10 @@ class ReaderState:
     """The state of one reader.
 
     Attributes:
-        next: the place behind the last message that was handed out; while a run is open, where that run began.
-        done: the places of the packets of which every message is acknowledged.
-        begun: packets of which some messages are acknowledged, and not all, by their first places: bit i is set when
-            message i is acknowledged.
-        setbacks: by place, what happened to messages of packets that are not done.
+        next: the place after the last message that was handed out; while a run is open, the place where it began.
+        done: the places of packets whose messages are all acknowledged.
+        begun: partly acknowledged packets, by their first places: bit i is set when message i is acknowledged.
+        setbacks: setbacks of messages of packets that are not done, by place.
         returned: messages that came back.
     """
 
@@ -43,11 +42,11 @@ class ReaderState:
         self.setbacks = Setbacks()
         self.returned = Returned(self.setbacks)
         self.begun: dict[int, int] = {}
-        # Places at or behind ``next`` of messages that had to wait, or whose reader died, before a restart; ascending.
+        # Places from ``next`` on of messages that had to wait, or whose reader died, before a restart; ascending.
         self._apart: list[int] = []
 
     def restore(self, packet: QueuedPacket, progress: Progress) -> None:
-        """Take what was done with a packet in an earlier life of the process. The packet has its place."""
+        """Restore what an earlier process did with a packet, which has its place already."""
         first_place, its = packet.first_place, progress.setbacks
         self.acknowledge(packet, progress.acked & bits_of(range(packet.count)))
         if not self.is_done(packet):
@@ -56,23 +55,23 @@ class ReaderState:
             self._apart += [first_place + index for index in apart if index < packet.count]
 
     def progress_of(self, packet: QueuedPacket) -> Progress:
-        """What must survive a restart of a packet that is partly done."""
+        """The progress of a partly done packet, which must survive a restart."""
         return Progress(self.acked(packet), self.setbacks.part(packet.places))
 
     # ---- handing out
 
     def next_waiting(self, packet: QueuedPacket) -> tuple[int, int]:
-        """The next neighbours in a packet that wait: the index of the first, and the index behind the last.
+        """The next waiting neighbours in a packet: the index of the first, and the index after the last.
 
-        They were never handed out by this process. One that had to wait before a restart, or whose reader died, is
-        handed out by itself.
+        This process has not handed them out. A message that had to wait before a restart, or whose reader died, is
+        handed out alone.
         """
         place, count = packet.first_place, packet.count
         first = self.next - place if self.next > place else 0
         acked = self.begun.get(place, 0)
         if not acked:
             if place <= self._last_done and place in self.done:
-                return count, count  # the last of them were acknowledged before it was their turn
+                return count, count  # the last messages were acknowledged before their turn
             if not self._apart:
                 return first, count
         rest = acked >> first
@@ -121,13 +120,13 @@ class ReaderState:
     # ---- given back
 
     def failures_of(self, place: int) -> int:
-        """How often a message was given back as failed, or its reader died."""
+        """Number of failures of a message, deaths of its reader included."""
         return self.setbacks.failures.get(place, 0)
 
     def deaths_of(self, place: int) -> int:
-        """How often the reader of a message died."""
+        """Number of deaths of a message's reader."""
         return self.setbacks.deaths.get(place, 0)
 
     def wait_of(self, place: int, now_ms: int) -> Wait | None:
-        """What keeps a message back now."""
+        """The current wait of a message, or None."""
         return self.setbacks.wait_of(place, now_ms)

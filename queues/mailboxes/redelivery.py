@@ -1,7 +1,8 @@
 """How long a message that was given back waits before it is handed out again.
 
-Promise: whoever fails is asked again later and later, so that an outage of a handler costs time and no messages. A wait
-survives a restart: its end is kept by the wall clock, and a clock that was set wrong makes it no longer than it was.
+Promise: each further failure of a message makes its wait longer, so that an outage of a handler costs time and no
+messages. A wait survives a restart: its end is kept by the wall clock, and a wrong clock makes it no longer than it
+was.
 """
 
 from typing import NamedTuple
@@ -14,7 +15,7 @@ __all__ = ["Return", "Wait", "wait_after_death_ms", "wait_ms"]
 
 
 def wait_ms(redelivery: Redelivery, failures: int) -> int:
-    """How many milliseconds a message waits that has failed so often."""
+    """How many milliseconds a message waits after this number of failures."""
     wait_ns, most_ns = in_ns(redelivery.first_wait_s), in_ns(redelivery.max_wait_s)
     for _ in range(1, failures):
         if wait_ns >= most_ns:
@@ -24,19 +25,19 @@ def wait_ms(redelivery: Redelivery, failures: int) -> int:
 
 
 def wait_after_death_ms(redelivery: Redelivery, failures: int) -> int:
-    """How many milliseconds a message waits that has failed so often, the last time by the death of its reader.
+    """How many milliseconds a message waits after this number of failures, the last one by the death of its reader.
 
-    As after one failure fewer: one death may be anybody's fault, and a new process has taken its time to start.
+    As after one failure fewer: a single death may have another cause, and a new process has taken its time to start.
     """
     return wait_ms(redelivery, failures - 1) if failures > 1 else 0
 
 
 class Wait(NamedTuple):
-    """What keeps a message back.
+    """A wait that keeps a message back.
 
     Attributes:
         until_ms: the wall clock at its end.
-        length_ms: how long it is in all.
+        length_ms: its whole length.
         keep_order: whether everything younger waits as well.
     """
 
@@ -45,7 +46,7 @@ class Wait(NamedTuple):
     keep_order: bool
 
     def after_restart(self, now_ms: int, moved_ms: int = 0) -> "Wait":
-        """The same in a new life of the process, since whose last one the clock was moved. It never gets longer."""
+        """The same after a restart and a move of the clock. It never gets longer."""
         return self._replace(until_ms=min(self.until_ms + moved_ms, now_ms + self.length_ms))
 
 
@@ -54,8 +55,8 @@ class Return(NamedTuple):
 
     Attributes:
         failed: whether that counts as a failure.
-        delay_ms: how long it waits; None for what its failures ask for.
-        redelivery: what the consumer wants, None for what the queue has.
+        delay_ms: how long it waits; None for the wait after its number of failures.
+        redelivery: the consumer's setting, None for that of the queue.
         reason: why it is dead when it has failed too often.
     """
 

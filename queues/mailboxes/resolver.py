@@ -1,8 +1,8 @@
-"""What a name of a queue means: a queue that users name, one that the node has for itself, or a queue of another node.
+"""Resolves names of queues: to a user's queue, a system queue of the node, or a queue of another node.
 
-All parts of a node ask here, so that a name means the same when a message is sent, when one arrives, and when somebody
-looks into a queue. A further kind of target, such as a topic or a route over another node, is one more class in
-``Target``. Mypy then names the places that have to decide what they do with it: those that end with ``assert_never``.
+All parts of a node use this, so that a name means the same for sending, arrival and browsing. A further kind of target,
+such as a topic or a route over another node, is one more class in ``Target``. Mypy then names the places that have to
+handle it: those that end with ``assert_never``.
 """
 
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ __all__ = ["LocalQueue", "RemoteQueue", "Resolver", "Target", "local_queue"]
 
 @dataclass(frozen=True, slots=True)
 class LocalQueue:
-    """A queue of this node that users name. It need not be there yet."""
+    """A user's queue of this node, which need not exist yet."""
 
     name: str
 
     @property
     def takes_from_peers(self) -> bool:
-        """Whether peers may send there at all: not to a name that is reserved for the node's own queues."""
+        """Whether peers may send there at all: not to names that are reserved for system queues."""
         return not is_reserved(self.name)
 
 
@@ -39,21 +39,21 @@ class RemoteQueue:
 
     @property
     def destination(self) -> str:
-        """The same as one text, as outgoing queues and dead letters have it."""
+        """The same as one text, as in outgoing queues and dead letters."""
         return f"{self.peer}/{self.name}"
 
 
 Target = LocalQueue | SystemQueue | RemoteQueue
-"""What a name means."""
+"""The meaning of a name."""
 
 
 def local_queue(name: str) -> LocalQueue | SystemQueue:
-    """What the name of a queue of this node means. The name has been checked (``base/names.py``)."""
+    """Resolve the name of a queue of this node. The name has been checked (``base/names.py``)."""
     return system_queue(name) or LocalQueue(name)
 
 
 class Resolver:
-    """Finds what names mean on one node.
+    """Resolves names on one node.
 
     Args:
         directory: the peers by name and address.
@@ -67,11 +67,11 @@ class Resolver:
         self._address = address
 
     def resolve(self, where: str, queue: str) -> Target:
-        """What a destination means.
+        """Resolve a destination.
 
         Args:
-            where: a peer's name or an address; empty for this node. An address is that of a peer in the directory, one
-                of this node's own, or one of a node without a name here.
+            where: a peer's name or an address; empty for this node. The address may be that of a peer in the directory,
+                this node's own, or that of a node without a name here.
             queue: the name of the queue there.
         """
         there = self._directory.at(where) or self._directory.named(where)

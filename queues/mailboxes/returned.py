@@ -1,7 +1,7 @@
-"""The messages of a queue that came back from whoever had them, until they are handed out again.
+"""The messages of a queue that were given back, until they are handed out again.
 
-Promise: they come again in the order in which they stand in the queue, none before its wait ends, and one that keeps
-the order lets nothing younger pass while it waits.
+Promise: they come again in the order of the queue, none before its wait ends. While a message that keeps the order
+waits, nothing younger passes it.
 """
 
 from collections.abc import Callable
@@ -15,14 +15,15 @@ __all__ = ["Returned"]
 
 
 class Returned:
-    """What came back to one reader.
+    """The returned messages of one reader.
 
     Args:
-        setbacks: of the reader: they say what keeps a message back.
+        setbacks: of the reader, with the waits of its messages.
 
     Attributes:
-        coming: what comes next, before anything that was never handed out: place and packet of each message, a heap.
-        passed: what younger messages may pass: the wall clock in milliseconds at which it joins those, then the same.
+        coming: messages that come next, before any that was never handed out: place and packet of each, a heap.
+        passed: messages that younger ones may pass: the end of each wait, by the wall clock in milliseconds, when it
+            joins ``coming``; then place and packet.
     """
 
     __slots__ = ("_setbacks", "coming", "passed")
@@ -38,7 +39,7 @@ class Returned:
         return self.coming + [item[1:] for item in self.passed]
 
     def oldest(self) -> list[QueuedPacket]:
-        """Packets of which one holds the oldest message; none when nothing is here."""
+        """Packets of which one holds the oldest message; empty when there are no messages."""
         return [packet for _, packet in self.coming[:1]] + [packet for _, _, packet in self.passed]
 
     def put(self, packet: QueuedPacket, index: int, wait: Wait | None) -> None:
@@ -50,12 +51,12 @@ class Returned:
             heappush(self.passed, (wait.until_ms, place, packet))
 
     def handle_time(self, now_ms: int) -> None:
-        """Let those come next whose wait has ended."""
+        """Move messages whose wait has ended to those that come next."""
         while self.passed and self.passed[0][0] <= now_ms:
             heappush(self.coming, heappop(self.passed)[1:])
 
     def pop(self, now_ms: int) -> tuple[QueuedPacket, int] | None:
-        """The first that comes next, packet and index; None while it waits, and everything younger with it."""
+        """Take the next message, packet and index; None while it, and everything younger, waits."""
         place, packet = self.coming[0]
         if self._setbacks.wait_of(place, now_ms) is not None:
             return None
@@ -71,7 +72,7 @@ class Returned:
         return min(ends, default=None)
 
     def keep(self, keeps: Callable[[QueuedPacket, int], bool]) -> None:
-        """Forget all but some; ``keeps`` is asked by packet and place."""
+        """Keep only messages for which ``keeps`` is true, given packet and place."""
         self.coming = [item for item in self.coming if keeps(item[1], item[0])]
         self.passed = [item for item in self.passed if keeps(item[2], item[1])]
         heapify(self.coming)

@@ -1,4 +1,4 @@
-"""Neighbouring messages on their way out of a queue."""
+"""Runs: neighbouring messages on their way out of a queue."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -10,31 +10,31 @@ from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
 __all__ = ["Run"]
 
 NO_SETBACKS: Final = Setbacks()
-"""Of a run that was made for a record, or in another process than the queue's."""
+"""Setbacks of a run that was made for a record, or outside the queue's process."""
 
 NO_FAILURES: Final[Mapping[int, int]] = MappingProxyType({})
-"""What nearly all runs have in common."""
+"""Failures of nearly all runs."""
 
 
 class Run:
-    """Neighbouring messages of one packet, handed out one by one to whoever reads the queue.
+    """Neighbouring messages of one packet, handed out one by one to the readers of the queue.
 
-    A run ends when it is drawn to its end, when something older comes back, and when it is written down; whoever drew
-    from it then asks for the next one.
+    A run ends when it is drawn to its end, when an older message comes back, and when it is logged. Its readers then
+    ask for the next one.
 
     Args:
-        packet: whose messages they are.
+        packet: the packet of the messages.
         first: the index of the first of them.
-        end: the index behind the last of them.
+        end: the index after the last of them.
         setbacks: of the reader, by place.
-        failures: how often messages had failed when the run began, by index; those are left out that had not.
+        failures: how often messages had failed when the run began, by index, without those that had not.
         redelivered: whether they may have been handed out before.
 
     Attributes:
-        packet: whose messages they are.
+        packet: the packet of the messages.
         first: the index of the first of them.
         next: the index of the next to be drawn: those from ``first`` up to it are handed out.
-        end: the index behind the last of them.
+        end: the index after the last of them.
         redelivered: whether they may have been handed out before.
     """
 
@@ -77,15 +77,15 @@ class Run:
         return index
 
     def draw_many(self, most: int) -> range:
-        """Hand out so many of the next messages, or all that there are. Returns their indices in the packet."""
+        """Hand out at most ``most`` of the next messages. Returns their indices in the packet."""
         first = self.next
         self.next = min(first + most, self.end)
         return range(first, self.next)
 
     def size_of(self, drawn: range) -> int:
-        """How many bytes messages that were drawn count for where a list is cut.
+        """Size of drawn messages, for limiting a list.
 
-        Their bodies; all of the packet if it has properties, as how long those of one message are nobody has kept.
+        That of their bodies; of the whole packet if it has properties, as the size of each message's is not kept.
         """
         content = self.packet.open()
         if content.properties is not None:
@@ -93,9 +93,9 @@ class Run:
         return sum(map(len, content.bodies[drawn.start : drawn.stop]))
 
     def lease(self, index: int) -> Lease:
-        """A message that was drawn."""
+        """The lease of a drawn message."""
         return Lease(self.packet, index, self.redelivered)
 
     def stop(self) -> None:
-        """Nothing more is drawn from it."""
+        """End the run: nothing more can be drawn from it."""
         self.end = self.next

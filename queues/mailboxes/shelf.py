@@ -1,11 +1,11 @@
-"""Packets of a queue that wait on the disk alone, behind those that are in memory: known by some bytes each.
+"""Packets of a queue that wait only on the disk, after those in memory: each takes a few bytes.
 
-Promise: a packet that was put on the shelf comes off it as it was, but for its body, and in order; until then it takes
-``RECORD_BYTES`` at most, and no object. What cannot be written down so stays an object in its place: express messages,
-which no disk has, and large messages whose rows do not follow each other.
+Promise: a packet that was put on the shelf comes off it as it was, except for its body, and in order. Until then it
+takes at most ``RECORD_BYTES``, and no object. Packets that no record can describe stay objects in their places: express
+messages, which are not on the disk, and large messages whose rows are not successive.
 
-Of a block that is full the records are packed, as neighbours differ in little: the packets of one sender then take some
-five bytes each. The block that something was changed in last, and the one that fills, are not.
+The records of a full block are compressed, as neighbours differ in little: the packets of one sender then take some
+five bytes each. The block that was changed last and the last block are not compressed.
 """
 
 import zlib
@@ -23,20 +23,20 @@ _RECORD = Struct("<QQQQQIIIHH")
 _PLACE = Struct("<Q")
 _MESSAGES = Struct("<H")
 RECORD_BYTES = _RECORD.size
-"""What a packet takes before it is packed, without a share of what blocks take beside."""
+"""Memory of an uncompressed packet, without its share of a block's overhead."""
 _MESSAGES_AT = RECORD_BYTES - _MESSAGES.size
-"""No messages: the packet was taken away."""
+"""Offset of the message count; 0 messages: the packet was removed."""
 BLOCK_RECORDS = 256
-"""Packets that come off the shelf at once: so few that their objects take little, so many that there are few blocks."""
+"""Packets that come off the shelf at once: few enough that their objects take little, enough that blocks are few."""
 BLOCK_BYTES = BLOCK_RECORDS * RECORD_BYTES
-"""Of one that is full."""
-_LEVEL = 1  # of zlib: a third of a microsecond for a record, and the best one takes but a twentieth off what is left
+"""Of a full block."""
+_LEVEL = 1  # of zlib: a third of a microsecond for a record; the best level saves only a twentieth more
 ROWS_MAX = 0xFFFF
-"""What a record has room for: more than the pieces of the largest message."""
+"""Rows that a record has room for: more than the pieces of the largest message."""
 
 
 class _Record(NamedTuple):
-    """A packet: what its object says, in the order of the bytes. ``key`` is its first row, ``stream`` where that is."""
+    """The fields of a packet, in the order of the bytes: ``key`` of its first row, ``stream`` as index of a table."""
 
     place: int
     key: int
@@ -51,21 +51,21 @@ class _Record(NamedTuple):
 
 
 Stream = tuple[bytes, int, int, int, bool]
-"""What most packets have in common: origin, stream, sequence, class, and whether they come from an earlier process."""
+"""Fields that most packets share: origin, stream, sequence, class, and whether they come from an earlier process."""
 
 
 class Shelf:
-    """The packets of one queue behind those that are in memory, in the order of their places."""
+    """The packets of one queue after those in memory, in the order of their places."""
 
     __slots__ = ("_blocks", "_expiring", "_kept", "_numbers", "_open", "_open_at", "_starts", "_streams")
 
     def __init__(self) -> None:
-        # The last one fills; the others are packed.
+        # The last one grows; the others are compressed.
         self._blocks: list[bytearray | bytes] = []
-        # What the block that begins at that place has in it now.
+        # The uncompressed content of the block that begins at that place.
         self._open_at = 0
         self._open: bytearray | None = None
-        # The places of their first packets.
+        # The places of the blocks' first packets.
         self._starts: list[int] = []
         self._kept: dict[int, QueuedPacket] = {}
         self._streams: list[Stream] = []
@@ -76,7 +76,7 @@ class Shelf:
         return bool(self._blocks)
 
     def add(self, packet: QueuedPacket) -> None:
-        """Put a packet behind all others. Its body goes, if the disk has it."""
+        """Put a packet after all others. Its body is released if it is on the disk."""
         if packet.keys:
             packet.pieces = []
         if not _is_plain(packet):
@@ -93,7 +93,7 @@ class Shelf:
             self._expiring.set(start, min(packet.receive_by_ms, earliest_ms))
 
     def take(self) -> list[QueuedPacket]:
-        """Take the first packets off the shelf, in order; those of the first block, of which none may be left."""
+        """Take the packets of the first block off the shelf, in order; all of them may have been removed."""
         records = _records(self._read(0))
         start = self._starts.pop(0)
         self._expiring.set(start, None)
@@ -108,14 +108,14 @@ class Shelf:
         return packets
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
-        """Yield the packets from about a place on. One that is no object here is made for the moment."""
+        """Yield the packets from about a place on. Packets without an object get a temporary one."""
         for start in self._starts[max(0, bisect_right(self._starts, place) - 1) :]:
             index = self._index_of(start)
             if index is not None:
                 yield from map(self._decode, _records(self._read(index)))
 
     def remove(self, place: int) -> bool:
-        """Take a packet away. Returns whether it was here."""
+        """Remove a packet. Returns whether it was here."""
         found = self._find(place)
         if found is None:
             return False
@@ -128,11 +128,11 @@ class Shelf:
 
     @property
     def next_expiry_ms(self) -> int | None:
-        """When one of them is to be looked at as it may have expired, by the wall clock, or None."""
+        """When to check for expired packets, by the wall clock, or None."""
         return self._expiring.earliest()
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
-        """Some of the packets that have expired; whoever asks removes them."""
+        """Some of the expired packets; the caller removes them."""
         expired: list[QueuedPacket] = []
         for start in self._expiring.poll_due(now_ms, 1):
             records = _records(self._read(bisect_left(self._starts, start)))
@@ -145,7 +145,7 @@ class Shelf:
     # ---- records
 
     def _read(self, index: int) -> bytearray:
-        """What a block has in it now, to be looked at."""
+        """The current content of a block, for reading."""
         block = self._blocks[index]
         if isinstance(block, bytearray):
             return block
@@ -154,7 +154,7 @@ class Shelf:
         return _unpack(block)
 
     def _write(self, index: int) -> bytearray:
-        """The same, to be changed; the one that was changed before it is packed again."""
+        """The same, for changing; the block that was changed before it is compressed again."""
         block = self._read(index)
         if block is not self._open and block is not self._blocks[index]:
             if self._open is not None:
@@ -163,7 +163,7 @@ class Shelf:
         return block
 
     def _index_of(self, start: int) -> int | None:
-        """Which block begins at a place, if it is still here."""
+        """The index of the block that begins at a place, if it is still here."""
         index = bisect_left(self._starts, start)
         return index if index < len(self._starts) and self._starts[index] == start else None
 
@@ -209,7 +209,7 @@ class Shelf:
         )
 
     def _find(self, place: int) -> tuple[bytearray, int] | None:
-        """The block of a packet, and where in it the record begins."""
+        """The block of a packet, and the offset of its record."""
         index = bisect_right(self._starts, place) - 1
         if index < 0:
             return None
@@ -222,12 +222,12 @@ class Shelf:
 
 
 def _pack(block: bytearray) -> bytes:
-    """A full block, without what its records have in common: the first bytes of all of them, then the second ones."""
+    """Compress a full block by columns: the first bytes of all records, then the second ones, and so on."""
     return zlib.compress(b"".join([block[at::RECORD_BYTES] for at in range(RECORD_BYTES)]), _LEVEL)
 
 
 def _unpack(packed: bytes) -> bytearray:
-    """The block that it was."""
+    """Restore a compressed block."""
     columns, block = zlib.decompress(packed), bytearray(BLOCK_BYTES)
     for at in range(RECORD_BYTES):
         block[at::RECORD_BYTES] = columns[at * BLOCK_RECORDS : (at + 1) * BLOCK_RECORDS]
@@ -239,7 +239,7 @@ def _records(block: bytearray) -> list[_Record]:
 
 
 def _is_plain(packet: QueuedPacket) -> bool:
-    """Whether a record says all of a packet, but for its body."""
+    """Whether a record can describe a packet, except for its body."""
     keys = packet.keys
     if not keys or len(keys) > ROWS_MAX:
         return False

@@ -1,6 +1,6 @@
-"""The queues that a node has for itself: who may put messages into each, how much it takes, and what it is for.
+"""The system queues of a node: their writers, quotas and purposes.
 
-Names that begin with ``$`` are reserved for them, as the names of MSMQ's own queues are in ``system$``.
+Names that begin with ``$`` are reserved for them, like ``system$`` for those of MSMQ.
 """
 
 from collections.abc import Callable
@@ -22,17 +22,17 @@ __all__ = [
 ]
 
 PREFIX: Final = "$"
-"""No queue of a user's begins with it."""
+"""No user's queue begins with it."""
 DEAD_LETTER_QUEUE: Final = "dead-letter"
-"""It is the oldest of them, and its name is in the tools of users: it has no prefix."""
+"""Without the prefix: it is the oldest system queue, and users' tools have its name."""
 REPLY_QUEUE: Final = f"{PREFIX}replies"
-"""A reply that answers nothing is dropped there."""
+"""A reply that answers no request is dropped there."""
 DEAD_LETTER_STREAM: Final = 0
-"""No stream has it: dead letters are numbered by their ordinals at their origins."""
+"""The number of no stream: dead letters are numbered by their ordinals at their origins."""
 
 
 class Writer(Enum):
-    """Who puts messages into a system queue."""
+    """Writers of a system queue."""
 
     NODE = "node"
     """This node alone."""
@@ -45,13 +45,13 @@ class SystemQueue(NamedTuple):
 
     Attributes:
         name: of the queue.
-        purpose: what puts messages there.
-        writer: who may.
-        stands: whether it is there from the start of a node, and for as long.
-        is_apart: whether its messages count for no quota but its own.
+        purpose: which messages it holds.
+        writer: its permitted writers.
+        stands: whether it exists during the whole life of a node.
+        is_apart: whether its messages count only for its own quota.
         gives_up: whether a message of it that fails too often goes to the dead-letter queue.
-        quota: how much it takes, by the limits of the node.
-        overflow: what is said to the operator when it is over its quota, beside that it is.
+        quota: its quota, by the limits of the node.
+        overflow: addition to the operator's event when it is over its quota.
     """
 
     name: str
@@ -105,7 +105,7 @@ _TABLE = (
     ),
 )
 SYSTEM_QUEUES: Final = {queue.name: queue for queue in _TABLE}
-"""All of them, by name."""
+"""All system queues, by name."""
 STANDING_QUEUES: Final = tuple(queue.name for queue in _TABLE if queue.stands)
 """The names of those that each node has from its start."""
 
@@ -116,5 +116,5 @@ def system_queue(name: str) -> SystemQueue | None:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether only the node itself gives a queue that name."""
+    """Whether a name is reserved for the node itself."""
     return name in SYSTEM_QUEUES or name.startswith(PREFIX)

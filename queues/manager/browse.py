@@ -1,7 +1,7 @@
-"""Looking into queues: what waits in one, page by page, and nothing of it changes by that.
+"""Browsing queues: the messages that wait in one, page by page, without changing it.
 
-A page is found first, in one step of the engine; what only the disk has of it is fetched then, and meanwhile anything
-may happen to the queue. So a page shows what waited when it was begun.
+The engine finds a page in one step, and then fetches the bodies that are only on the disk. Meanwhile the queue may
+change, so a page shows what waited when it was begun.
 """
 
 from bisect import bisect_left
@@ -21,7 +21,7 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 __all__ = ["BrowsedMessage", "Position", "Sight", "cut_page", "missing", "see", "sights_of", "sights_on_the_way"]
 
 PAGE_BYTES = 1024 * 1024
-"""Packets of one page: what one frame to another process carries easily, and enough that asking costs little beside."""
+"""Size of the packets of one page: fits easily into one frame to another process, and outweighs the cost of asking."""
 
 Position = tuple[int, ...]
 """Where a message is in its queue; the next one has a greater position."""
@@ -29,19 +29,19 @@ Position = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class BrowsedMessage:
-    """A message that waits in a queue, as somebody sees it who only looks.
+    """A message that waits in a queue, for browsing.
 
     Attributes:
-        id: names the message for ever, as ``Message.id`` does.
-        queue: the queue it waits in; the destination, for one that is on its way.
-        body: what was sent.
+        id: names the message permanently, as ``Message.id`` does.
+        queue: the queue it waits in; for an outgoing message, its destination.
+        body: its body.
         delivery: its class.
         sent_at: when it was sent: wall clock of the sender, seconds since 1970; of a dead letter, when it died.
-        attempts: how often it failed; how often it was sent, for one that is on its way. Of a dead letter: before.
-        wait_until: it is not handed out before that: wall clock of this node; None when it is.
+        attempts: how often it failed; for an outgoing message, how often it was sent. Of a dead letter: before it died.
+        wait_until: when its wait ends: wall clock of this node; None when it does not wait.
         receive_by: when it must have been received: wall clock, seconds since 1970; None for any time.
-        properties: everything the sender set beside the body, and in the dead-letter queue why it is there.
-        position: where it is in its queue.
+        properties: everything the sender set besides the body, and in the dead-letter queue why it is there.
+        position: its position in its queue.
     """
 
     id: str
@@ -62,7 +62,7 @@ class BrowsedMessage:
 
     @property
     def destination(self) -> str | None:
-        """Where a dead letter was to go: a queue of this node, or ``peer/queue``."""
+        """The destination of a dead letter: a queue of this node, or ``peer/queue``."""
         return self._text("dead_destination")
 
     def _text(self, name: str) -> str | None:
@@ -70,27 +70,27 @@ class BrowsedMessage:
         return value if isinstance(value, str) else None
 
     def describe(self) -> dict[str, Any]:
-        """All but the body, as JSON has it."""
+        """All but the body, for JSON."""
         described = asdict(self) | {"delivery": self.delivery.label}
         del described["body"]
         return described
 
     @classmethod
     def read(cls, described: dict[str, Any], body: bytes) -> Self:
-        """What ``describe`` described, as it was. Raises KeyError, TypeError."""
+        """Rebuild a message from ``describe`` and its body. Raises KeyError, TypeError."""
         delivery = Delivery[described["delivery"].upper()]
         return cls(**(described | {"body": body, "delivery": delivery, "position": tuple(described["position"])}))
 
 
 @dataclass(slots=True)
 class Sight:
-    """One message of a page, of which perhaps only the disk has the body.
+    """One message of a page, whose body may be only on the disk.
 
     Attributes:
-        table: where the store has its packets, under ``keys``.
-        pieces: its packets; empty while only the disk has them.
-        number: what names it when its packets cannot be read.
-        index: which message of its packets it is.
+        table: the store's table of its packets, under ``keys``.
+        pieces: its packets; empty while they are only on the disk.
+        number: its packet's number, for its id when its packets cannot be read.
+        index: its index among the messages of its packets.
     """
 
     position: Position
@@ -108,7 +108,7 @@ class Sight:
 
 
 def sights_of(mailbox: Mailbox, after: Position, now_ms: int) -> Iterator[Sight]:
-    """What waits in a queue of this node, behind a position; what is in somebody's hands is not seen."""
+    """The messages that wait in a queue of this node after a position, without those that a reader has in hand."""
     for packet, index in mailbox.waiting(after[0] + after[1] if after else 0):
         place = packet.first_place + index
         wait = mailbox.reader.wait_of(place, now_ms)
@@ -129,7 +129,7 @@ def sights_of(mailbox: Mailbox, after: Position, now_ms: int) -> Iterator[Sight]
 
 
 def sights_on_the_way(outgoing: OutgoingStream, origin: bytes, after: Position) -> Iterator[Sight]:
-    """What an outgoing queue keeps until it is acknowledged, behind a position."""
+    """The unacknowledged messages of an outgoing queue after a position."""
     stream, begin = (*after, 0, 0)[:2]
     if outgoing.stream_number < stream:
         return
@@ -159,7 +159,7 @@ def sights_on_the_way(outgoing: OutgoingStream, origin: bytes, after: Position) 
 
 
 def cut_page(sights: Iterable[Sight], most: int) -> list[Sight]:
-    """The first of them: at most so many, and no more than a frame takes."""
+    """The first sights: at most ``most``, and no more than a frame takes."""
     page: list[Sight] = []
     size_bytes = 0
     for sight in sights:
@@ -172,13 +172,13 @@ def cut_page(sights: Iterable[Sight], most: int) -> list[Sight]:
 
 
 def missing(page: list[Sight]) -> Read | None:
-    """What is to be fetched from the disk for a page."""
+    """The bodies to fetch from the disk for a page, or None."""
     keys = dict.fromkeys(key for sight in page if not sight.pieces for key in sight.keys)
     return Read(page[0].table, list(keys)) if keys else None
 
 
 def see(page: list[Sight], bodies: dict[int, bytes]) -> Iterator[BrowsedMessage]:
-    """The messages of a page. What has left its queue before it was fetched is left out."""
+    """The messages of a page, without those that left the queue before they were fetched."""
     position: Position = ()
     content: Unpacked | None = None
     for sight in page:
@@ -198,7 +198,7 @@ def _unpack(pieces: Sequence[bytes]) -> Unpacked | None:
 
 
 def _see(sight: Sight, pieces: Sequence[bytes], content: Unpacked | None) -> BrowsedMessage:
-    # One that cannot be read is shown all the same: as a dead letter it would be, under the same id.
+    # An unreadable message is shown all the same, as its dead letter would be, under the same id.
     content = content or Unpacked(sight.number - sight.index, 0, 0, [b"".join(pieces)] * (sight.index + 1), None)
     properties = content.properties[sight.index] if content.properties else {}
     before = properties.get("dead_attempts")

@@ -1,4 +1,4 @@
-"""What has not arrived yet of what a node sent, and whether it comes nearer: for those who wait, and who close."""
+"""Outgoing messages that have not arrived yet, and whether they make progress: for flushing and closing a node."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ __all__ = ["Departure", "count_by", "left_behind", "way_made"]
 
 
 class Departure:
-    """Watches everything outgoing until all of it has arrived.
+    """Watches all outgoing messages until they have arrived.
 
     Args:
         engine: of the node that sends.
@@ -30,10 +30,10 @@ class Departure:
         self._asked: dict[OutgoingStream, int] = {}
 
     def hasten(self) -> bool:
-        """Ask for the acknowledgements that are awaited, which would come by themselves, but later.
+        """Request the outstanding acknowledgements, which would come by themselves, but later.
 
         Returns:
-            Whether anything is still on its way, or waits for it. What a suspended peer is to get does not count.
+            Whether anything is still waiting or in flight. Messages to a suspended peer do not count.
         """
         waiting = [
             outgoing for outgoing in self._engine.outbox.streams if outgoing.busy and not outgoing.stages.suspended
@@ -48,11 +48,11 @@ class Departure:
 
 
 def _nobody(_reason: str | None) -> None:
-    """Awaits a stage for the sake of the asking alone."""
+    """A waiter that does nothing: waiting serves only to request acks."""
 
 
 def way_made(engine: "Engine") -> tuple[int, ...]:
-    """A value that changes whenever something that leaves has come nearer to its destination."""
+    """A value that changes whenever an outgoing packet has made progress."""
     sessions = [conversation.session.stats() for conversation in engine.handshakes.conversations.values()]
     return (
         sum(outgoing.unacknowledged for outgoing in engine.outbox.streams),
@@ -62,11 +62,11 @@ def way_made(engine: "Engine") -> tuple[int, ...]:
 
 
 def left_behind(engine: "Engine", *, stored: bool) -> Counter[str]:
-    """How many messages have not arrived yet, as far as is known, by destination.
+    """Number of messages that have not arrived yet, as far as is known, by destination.
 
     Args:
         engine: of the node that sends.
-        stored: those that are on the disk, or those that only memory has, as no commit that has returned holds them.
+        stored: count the messages on the disk; False: those that are only in memory.
     """
     counts: Counter[str] = Counter()
     for outgoing in engine.outbox.streams:
@@ -77,5 +77,5 @@ def left_behind(engine: "Engine", *, stored: bool) -> Counter[str]:
 
 
 def count_by(messages: Mapping[str, int]) -> str:
-    """How many messages there are for whom, as people say it."""
+    """The number of messages for each destination, as text."""
     return ", ".join(f"{counted(count, 'message')} for {to}" for to, count in messages.items())

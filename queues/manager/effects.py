@@ -1,17 +1,17 @@
-"""What the engine wants done. ``Engine.poll`` gives effects in the order in which a host must do them, one by one.
+"""Effects that the engine wants done. ``Engine.poll`` returns them in the order in which a host must do them.
 
 The order of effects, for one call of ``poll``:
 
-    1. WriteRecords    what the job that follows will change, so that a process that dies in between has told of it
+    1. WriteRecords    what the next job will change, so that the log has it if the process dies in between
     2. StartJob        one commit or read at a time; the host answers with ``Engine.handle_done``
     3. WriteRecords    everything else that has happened
     4. Tell            for the program and the operator
-    5. KeepConnection           for streams that have an open conversation now: the transport keeps them
-    6. Send            datagrams leave after the records that tell of them are with the operating system
-    7. DropConnection         streams that have none any more; the last words have left
+    5. KeepConnection  for transport streams that have an open conversation now: the transport keeps them
+    6. Send            datagrams leave after the operating system has the records about them
+    7. DropConnection  for transport streams that no longer have one; the last datagrams have left
 
-Each part is absent when there is nothing to do. There is at most one job. If there is none at first, gathering what is
-sent may find that bodies must be read; the records before that job are then those of 3, too.
+Each part is absent when there is nothing to do. There is at most one job. If there is none at first, gathering what to
+send may show that bodies must be read; the records before that job are then those of 3, too.
 """
 
 from dataclasses import dataclass
@@ -25,26 +25,26 @@ from triack.queues.streams.group_commit import GroupCommit
 __all__ = ["Effect", "Job", "Send", "StartJob", "Tell", "TellRollback", "WriteRecords"]
 
 Job = GroupCommit | Read
-"""What the host's worker does: apply ``GroupCommit.commit``, or fetch the bodies of a ``Read``."""
+"""A job of the host's worker: apply ``GroupCommit.commit``, or fetch the bodies of a ``Read``."""
 
 
 @dataclass(slots=True)
 class WriteRecords:
-    """Append whole lines to the session log; with the operating system before the next effect is done."""
+    """Append whole lines to the session log; the operating system must have them before the next effect."""
 
     data: bytes
 
 
 @dataclass(slots=True)
 class StartJob:
-    """Give the store a job, and go on; there is never a second one before ``Engine.handle_done``."""
+    """Give the store a job, and go on; the next job comes only after ``Engine.handle_done``."""
 
     job: Job
 
 
 @dataclass(slots=True)
 class Tell:
-    """Tell the program, and the operator, what has happened to a link."""
+    """Give the program and the operator an event of the node."""
 
     event: NodeEvent
 

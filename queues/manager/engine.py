@@ -1,7 +1,7 @@
 """The engine of a queue manager: sessions, sequences and queues put together.
 
 Pure: a host owns clock, sockets and disk. Inputs are the calls of the application and ``handle_*``. After every input,
-and when ``next_deadline`` has come, the host calls ``poll`` and does what it says, one effect after the other
+and when ``next_deadline`` has come, the host calls ``poll`` and carries out its effects one by one
 (``triack.queues.manager.effects`` has their order).
 """
 
@@ -51,10 +51,10 @@ __all__ = ["Engine"]
 
 
 class _Burst:
-    """Data that came together, of one conversation, opened.
+    """Opened datagrams of one conversation that came together.
 
     Attributes:
-        conversation: whose it is.
+        conversation: their conversation.
         newest: the header with the greatest counter, when one has opened.
         payloads, counters: of each datagram.
         size_bytes: of all datagrams.
@@ -64,14 +64,14 @@ class _Burst:
 
     def __init__(self, conversation: Conversation, newest: Header) -> None:
         self.conversation = conversation
-        # Until one has opened, a counter is anybody's word.
+        # Until a datagram has opened, its counter is not authentic.
         self.newest = Header(newest.kind, newest.connection_id, -1, newest.epoch)
         self.payloads: list[bytes] = []
         self.counters: list[int] = []
         self.size_bytes = 0
 
     def add(self, opened: Opened, overhead_bytes: int) -> None:
-        """Some more; so much longer were the datagrams than the payloads."""
+        """Add opened datagrams, each ``overhead_bytes`` longer than its payload."""
         self.payloads += opened.payloads
         self.counters += opened.counters
         self.size_bytes += sum(map(len, opened.payloads)) + overhead_bytes * len(opened.payloads)
@@ -86,26 +86,26 @@ class Engine:
         name: a label for people.
         address: where the node listens, empty when it does not.
         settings: every limit and timeout.
-        queues: the only queues there are, or None to make them on arrival.
-        channels: makes what protects datagrams.
-        directory: the peers by name; who changes it says so (``handle_directory_changed``).
+        queues: the only queues there are, or None to create them on arrival.
+        channels: makes the channels that protect datagrams.
+        directory: the peers by name; call ``handle_directory_changed`` after a change.
         random: for ids and jitter.
         now_ns: the monotonic clock.
         wall_offset_ns: wall clock minus monotonic clock.
         recording: whether to keep a session log.
-        announced: where it tells peers that they find it, if that is not ``address``; empty for nowhere.
-        boot: names this boot of the machine: as long as it runs, no file loses what was written; empty if unknown.
+        announced: the address that it tells peers, if not ``address``; empty for none.
+        boot: names this boot of the machine, during which files lose nothing that was written; empty if unknown.
 
     Attributes:
-        node_id: 16 bytes that name this node for ever.
-        drops: what was dropped, by reason.
-        failure: what ended the store, or None.
-        news: what it has to tell of its links.
+        node_id: 16 bytes that name this node permanently.
+        drops: counts of drops, by reason.
+        failure: the error that ended the store, or None.
+        news: events of its links.
         draining: whether the node is closing, or at rest, and takes nothing new.
-        watching: who is told of acknowledgements.
-        jobs: what the store has in hand, and the commit that fills.
+        watching: readers of acknowledgement events.
+        jobs: the store's current job, and the next commit.
         queues: the queues of this node.
-        resolver: finds what names of queues mean.
+        resolver: resolves names of queues.
         wall: the time of day.
     """
 
@@ -176,7 +176,7 @@ class Engine:
         self._restore(content, now_ns)
 
     def _make_reports(self) -> SessionEventRouter:
-        """Make what takes the events of sessions to the parts of this node."""
+        """Make the router that takes the events of sessions to the parts of this node."""
         return SessionEventRouter(
             self.node_id,
             inbox=self.inbox,
@@ -190,12 +190,12 @@ class Engine:
         )
 
     def _note_start(self, about: dict[str, Any], records: int, boot: str, now_ns: int) -> None:
-        """The log begins: with what this start is, and what is known of the log of the one before."""
+        """Begin the log with this start, and with what is known of the log of the one before."""
         self._record("node_started", now_ns, **about)
         self._record("start_before", now_ns, records=records, **({"boot": boot} if boot else {}))
 
     def _payer_of(self, node_id: bytes) -> Payer:
-        """Who is charged for what a node sends."""
+        """The payer that is charged for what a node sends."""
         return self.handshakes.peers.payer_of(node_id)
 
     def _restore(self, content: StoreContent, now_ns: int) -> None:
@@ -211,11 +211,11 @@ class Engine:
 
     @property
     def in_hand(self) -> InHand:
-        """Where it is noted what applications have in hand."""
+        """The notes of the messages that applications have in hand."""
         return self.queues.in_hand
 
     def name_of(self, node_id: bytes) -> str:
-        """What a node is called in destinations; empty for this node."""
+        """The name of a node in destinations; empty for this node."""
         return "" if node_id == self.node_id else self.handshakes.name_of(node_id)
 
     def outgoing_stream(self, where: str, queue: str, delivery: Delivery) -> OutgoingStream:
@@ -223,7 +223,7 @@ class Engine:
         return self.outgoing_to(self.resolver.resolve(where, queue), delivery)
 
     def outgoing_to(self, target: Target, delivery: Delivery) -> OutgoingStream:
-        """The outgoing queue to what a name means."""
+        """The outgoing queue to a resolved target."""
         match target:
             case RemoteQueue(peer, queue):
                 return self.outbox.outgoing_stream(peer, queue, delivery, self.jobs.group.commit)
@@ -233,11 +233,11 @@ class Engine:
                 assert_never(target)
 
     def current(self, outgoing: OutgoingStream) -> OutgoingStream:
-        """The outgoing queue that leads where this one does, for those who have kept it while time passed."""
+        """The outgoing queue with this one's destination, for callers that have kept this one for a while."""
         return self.outbox.current(outgoing, self.jobs.group.commit)
 
     def submit(self, outgoing: OutgoingStream, message: bytes | Outgoing, size_bytes: int) -> int:
-        """Accept a message. All that is submitted between two calls of ``poll`` is committed together."""
+        """Accept a message. Messages submitted between two calls of ``poll`` are committed together."""
         return self.outbox.submit(outgoing, message, size_bytes)
 
     def submit_many(self, outgoing: OutgoingStream, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
@@ -245,11 +245,11 @@ class Engine:
         return self.outbox.submit_many(outgoing, messages, size_bytes)
 
     def submit_once(self, outgoing: OutgoingStream, message: Outgoing, size_bytes: int, now_ns: int) -> Accepted:
-        """Accept a message with a key, unless one was accepted with it before. Returns that which was."""
+        """Accept a message with a key, or return the one that was accepted with the key before."""
         return self.outbox.submit_once(outgoing, message, size_bytes, self.wall.ms(now_ns), self.jobs.group.commit)
 
     def await_stage(self, outgoing: OutgoingStream, ticket: int, stage: Stage, waiter: Waiter) -> None:
-        """Call ``waiter`` when a message reaches a stage; a packet that is on its way is asked for its acks."""
+        """Call ``waiter`` when a message reaches a stage; request the acks of packets in flight."""
         entries = outgoing.stages.wait(ticket, stage, waiter)
         link = self.outbox.links.get(outgoing.peer)
         if stage is Stage.QUEUED or link is None or link.conversation is None:
@@ -259,11 +259,11 @@ class Engine:
             link.conversation.wake()
 
     def await_commit(self, waiter: Any) -> None:
-        """Call ``waiter`` with None when all that was asked for so far is durable, or with the store's error."""
+        """Call ``waiter`` with None when everything requested so far is durable, or with the store's error."""
         self.jobs.group.waiters.append(waiter)
 
     def look(self, look: Look) -> None:
-        """Fetch bodies for somebody who looks at a queue."""
+        """Fetch bodies for browsing a queue."""
         self.jobs.look(look)
 
     def set_state(self, key: str, value: bytes | None) -> None:
@@ -275,15 +275,15 @@ class Engine:
         return self.queues.make_queue(name, self.jobs.group.commit)
 
     def open_run(self, mailbox: Mailbox, now_ns: int) -> Run | None:
-        """The next messages of a queue that are still worth reading, to be drawn one by one.
+        """The next messages of a queue that have not expired, to be drawn one by one.
 
         Args:
             mailbox: the queue, as ``make_queue`` gave it.
             now_ns: the monotonic clock.
 
         Returns:
-            A run from which at least one message can be drawn, or None when there is none, or its body is still on
-            its way from the disk; the queue's listeners are told when to ask again.
+            A run from which at least one message can be drawn. None when there is none, or its body is still being
+            read from the disk; the queue notifies its listeners when to ask again.
         """
         now_ms = self.wall.ms(now_ns)
         while not self.queues.settles and (run := mailbox.open_run(now_ms)) is not None:
@@ -302,7 +302,7 @@ class Engine:
             run.packet.open()
         except ProtocolError:
             return DeadReason.BAD_BODY
-        # What was given back too often is dead since then; of deaths only the next start knows.
+        # A message that was given back too often is dead since then; readers' deaths show only at the next start.
         if run.killed and self.queues.is_over(mailbox, run.failures_of(run.first)):
             return DeadReason.READER_DIED
         return None
@@ -313,18 +313,18 @@ class Engine:
         Args:
             mailbox: the queue.
             most: how many at most.
-            most_bytes: when those that were drawn have as many, no further run is begun.
+            most_bytes: no further run is begun once the drawn messages have this size.
             now_ns: the monotonic clock.
 
         Returns:
-            The runs, and the indices of what was drawn from each; fewer than asked for when there are no more now.
+            The runs, and the indices drawn from each; fewer than ``most`` when there are no more now.
         """
         drawn: list[tuple[Run, range]] = []
         while most > 0 and most_bytes > 0 and (run := self.open_run(mailbox, now_ns)) is not None:
             killed = run.killed
             if killed and drawn:
                 break
-            # What may have killed its reader comes by itself: others are not to die with it.
+            # A message that may have killed its reader is handed out alone, so that no others count as killed with it.
             indices = run.draw_many(most)
             drawn.append((run, indices))
             most = 0 if killed else most - len(indices)
@@ -332,7 +332,7 @@ class Engine:
         return drawn
 
     def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
-        """The next message of a queue, for those who read one at a time; see ``open_run``."""
+        """The next message of a queue, for readers that take one at a time; see ``open_run``."""
         run = self.open_run(mailbox, now_ns)
         if run is None:
             return None
@@ -343,8 +343,8 @@ class Engine:
     def acknowledge(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """Messages of packets are done, message i if bit i is set; durable with the next commit.
 
-        It outlives the process at once if all that was asked for before is on the disk: else what a handler has sent
-        might be lost, and what it has handled not come again.
+        The acknowledgement survives the process at once if everything requested before is on the disk. Otherwise it
+        must not: a crash might lose what the handler has sent, while the message it handled would not come again.
         """
         notes = self.queues.in_hand
         if notes.words is not None:
@@ -352,7 +352,7 @@ class Engine:
         mailbox.acknowledge_many(done)
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
-        """A message was not processed: it comes again, or goes to the dead-letter queue when it failed too often."""
+        """A message was not processed: redeliver it, or dead-letter it when it has failed too often."""
         self._look(now_ns)
         self.queues.give_back(mailbox, lease, way, self.jobs.turn(now_ns))
 
@@ -363,7 +363,7 @@ class Engine:
         self.handle_datagrams([data], sender, now_ns)
 
     def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
-        """Take datagrams that came together from an address, in order; the same as one by one, for less work."""
+        """Take datagrams that came together from an address, in order, with less work than one by one."""
         self._look(now_ns)
         run: _Burst | None = None
         while burst:
@@ -387,7 +387,7 @@ class Engine:
         self._end_burst(run, sender, now_ns)
 
     def _open_run(self, run: "_Burst", burst: list[bytes], header: Header, now_ns: int) -> int:
-        """Open the data at the beginning of a burst. Returns how many datagrams that was."""
+        """Open the data at the beginning of a burst. Returns the number of datagrams taken."""
         conversation = run.conversation
         opened, taken = conversation.open_run(burst, header, now_ns)
         run.add(opened, conversation.channel.overhead_bytes)
@@ -397,7 +397,7 @@ class Engine:
         return taken
 
     def _end_burst(self, run: "_Burst | None", sender: str, now_ns: int) -> None:
-        """What one conversation was sent has been opened: the session takes it."""
+        """Give the opened datagrams of one conversation to its session."""
         if run is None or not run.payloads:
             return
         conversation = run.conversation
@@ -438,10 +438,10 @@ class Engine:
             self._close(conversation, CloseReason.TOO_MANY_FORGERIES, now_ns)
 
     def source_of(self, datagram: bytes) -> str | bytes | None:
-        """Whose turn it is when a datagram is taken: the peer's whose conversation it names; None for all others.
+        """The peer whose turn a datagram uses, by the conversation that it names; None for all others.
 
-        It costs a look, and nothing is proved: whoever names a conversation of somebody else takes from that one's
-        turns. An address is no source, as a peer may send from as many as it likes.
+        It costs one lookup and proves nothing: a sender that names another peer's conversation uses up that peer's
+        turns. An address is no source because a peer may send from any number of them.
         """
         conversation = self.handshakes.conversations.get(connection_id_of(datagram))
         if conversation is None:
@@ -455,7 +455,7 @@ class Engine:
             self._close(conversation, CloseReason.PATH_LOST, now_ns)
 
     def handle_directory_changed(self, now_ns: int) -> None:
-        """Whom this node knows has changed: sessions of those who are trusted no more end with the next ``poll``."""
+        """The directory has changed: sessions of peers that are no longer trusted end with the next ``poll``."""
         self._look(now_ns)
         self.inbox.handle_directory_changed()
         self.handshakes.handle_directory_changed(now_ns)
@@ -501,9 +501,9 @@ class Engine:
             raise ProtocolError(DropReason.NOT_OPEN)
 
     def _content_bytes(self, peer: str, in_force_bytes: int | None) -> int:
-        """The largest content that fits a datagram to a peer where it is; without a session wherever it may be.
+        """The largest content that fits a datagram to a peer, at its address or, without a session, all its addresses.
 
-        That of UDP when nobody knows where.
+        That of UDP when its address is unknown.
         """
         if in_force_bytes is None:
             in_force_bytes = min(
@@ -515,7 +515,7 @@ class Engine:
     # ---- the clock
 
     def handle_timer(self, now_ns: int) -> None:
-        """Let everything whose time has come do its work."""
+        """Run everything that is due."""
         self._transmitter.handle_timer(now_ns)
         if self.failure is None:
             self.inbox.handle_timer(now_ns)
@@ -523,14 +523,14 @@ class Engine:
             self.outbox.handle_timer(self.jobs.turn(now_ns))
 
     def next_deadline(self) -> int | None:
-        """When ``poll`` must be called at the latest, or None. A host that asks has nothing to do until then."""
+        """When ``poll`` must be called at the latest, or None. The host is idle until then."""
         deadline_ns = self._earliest_deadline()
         if self._recorder is not None:
             self._recorder.handle_wait(deadline_ns)
         return deadline_ns
 
     def _look(self, now_ns: int) -> None:
-        """The host has come, perhaps late; before anything else is written down of now."""
+        """Note the time of the host's call, which may be late, before anything else is recorded."""
         if self._recorder is not None:
             self._recorder.handle_time(now_ns)
 
@@ -553,11 +553,11 @@ class Engine:
     # ---- outputs
 
     def poll(self, now_ns: int) -> list[Effect]:
-        """Let time pass, and say what is to be done now, in this order; see ``triack.queues.manager.effects``."""
+        """Advance the time, and return what is to be done now, in this order; see ``triack.queues.manager.effects``."""
         effects: list[Effect] = []
         self._look(now_ns)
         self.handle_timer(now_ns)
-        # The disk takes longest: it begins before anything else is done.
+        # The disk takes longest, so its job starts first.
         self._start_job(effects, now_ns)
         sends = self._gather(now_ns)
         self.watching.handle_time(now_ns)
@@ -610,7 +610,7 @@ class Engine:
     # ---- outputs: the disk
 
     def _start_job(self, effects: list[Effect], now_ns: int) -> None:
-        """Give the store its next job, unless it has one; what the job changes is on record before."""
+        """Give the store its next job, unless it has one; the session log has what the job changes before."""
         self.outbox.dead_lettering.note(now_ns)
         jobs = self.jobs
         if self.failure is not None or jobs.running is not None:
@@ -625,14 +625,14 @@ class Engine:
             effects.append(StartJob(job))
 
     def handle_done(self, job: Job, now_ns: int) -> None:
-        """The store has done a job: what it holds is durable."""
+        """The store has done a job: if it is a commit, its content is durable."""
         self._look(now_ns)
         if isinstance(job, GroupCommit):
             self.handshakes.history.handle_committed(job.commit)
         self.jobs.handle_done(job, now_ns)
 
     def handle_store_failed(self, job: Job | None, error: TriackError, now_ns: int) -> None:
-        """The store is finished: nothing more is acknowledged, every session closes, everyone who waits is told."""
+        """The store has failed: acknowledge nothing more, close every session, and notify all waiters."""
         self._look(now_ns)
         self.failure = error
         self.in_hand.handle_end()
@@ -652,13 +652,13 @@ class Engine:
 
     @property
     def rollbacks(self) -> dict[str, str]:
-        """Peers that this node speaks to no more: node id in hex, and whose store it is (own, peer, unknown)."""
+        """Suspended peers: node id in hex, and whose store was rolled back (own, peer, unknown)."""
         return self.handshakes.suspended.sides
 
     # ---- closing
 
     def drain(self, now_ns: int) -> None:
-        """Take nothing new; let the sessions finish what they have."""
+        """Take nothing new; let the sessions finish."""
         self._look(now_ns)
         self.draining = True
         self.inbox.order_acks.request_all()
@@ -671,7 +671,7 @@ class Engine:
 
     @property
     def is_behind(self) -> bool:
-        """Whether so much has arrived that the disk does not have that the rest may wait; see ``Admission``."""
+        """Whether enough arrivals wait for the disk that further ones should wait; see ``Admission``."""
         return self.inbox.admission.is_behind
 
     @property
@@ -687,7 +687,7 @@ class Engine:
     def stop(self, error: TriackError, now_ns: int) -> None:
         """Close what is left, at once. One more ``poll`` must follow: a store that is free then begins its last commit.
 
-        If it is not, who still waits for that gets the error, and nothing of it ever happens.
+        If the store is busy, that commit never happens, and its waiters get the error.
         """
         self._look(now_ns)
         self.in_hand.handle_end()
@@ -696,7 +696,7 @@ class Engine:
             self._close(conversation, CloseReason.LOCAL_STOP, now_ns)
 
     def finish(self, now_ns: int) -> bytes:
-        """The last records of the session log, when the store is closed and no poll follows any more."""
+        """The last records of the session log, after the store is closed and the last poll."""
         self._look(now_ns)
         self.queues.note_runs(now_ns)
         recorder, self._recorder = self._recorder, None

@@ -1,8 +1,8 @@
-"""What the store is given to do: group commits and reads in turns, one job at a time.
+"""Jobs of the store: group commits and reads in turns, one job at a time.
 
-A commit that somebody waits for goes to the disk as soon as that is free. One that only takes out what is done with
-waits for the next of those, for at most ``LAZY_NS``: a crash may take it, as it may take any commit that has not
-returned, and what it was to take out is found to be done with again.
+A commit that has waiters goes to the disk as soon as the disk is free. A commit of mere deletions waits for the next
+such commit, for at most ``LAZY_NS``. A crash may lose it, like any commit that has not returned; its deletions are then
+found to be due again.
 """
 
 from collections import deque
@@ -23,13 +23,13 @@ from triack.queues.streams.outbox import Outbox
 __all__ = ["LAZY_NS", "Jobs", "Look"]
 
 LAZY_NS = 10 * MS
-"""How long what is done with may stay on the disk: several syncs, so that a stream of messages one by one has none for
-it alone; and no longer, as after a crash so much is handed out, or sent, again."""
+"""How long deletions may wait: several syncs, so that single messages in a row need no sync for deletions alone; and no
+longer, as a crash repeats the handing out, or sending, of that time."""
 
 
 @dataclass(slots=True, eq=False)
 class Look(Read):
-    """Bodies for somebody who only looks at them; ``waiter`` is called with None, or with what ended the node."""
+    """A read of bodies for browsing; ``waiter`` is called with None, or with the error that ended the node."""
 
     waiter: Callable[[Exception | None], None] = field(kw_only=True)
 
@@ -38,15 +38,15 @@ class Jobs:
     """The jobs of a node's store.
 
     Args:
-        queues: the queues of this node, and their part of every commit.
-        inbox: what arrives, and its part.
-        outbox: what leaves, and its part.
+        queues: the queues of this node, for their part of every commit.
+        inbox: the incoming streams, for their part.
+        outbox: the outgoing queues, for their part.
         wall: the time of day.
         number: called with every commit before it goes to the disk.
 
     Attributes:
-        group: the commit that fills.
-        running: what the store has in hand, or None.
+        group: the next commit.
+        running: the store's current job, or None.
     """
 
     __slots__ = (
@@ -87,15 +87,15 @@ class Jobs:
         return Turn.of(self.group, now_ns, self._wall.ms(now_ns))
 
     def look(self, look: Look) -> None:
-        """Fetch bodies for somebody who looks."""
+        """Fetch bodies for browsing."""
         self._looks.append(look)
 
     def start(self, now_ns: int, *, at_once: bool) -> Job | None:
-        """The next job, unless there is one in hand or nothing to do. Commits and reads in turns: neither starves.
+        """The next job, unless one is running or there is none. Commits and reads in turns: neither starves.
 
         Args:
             now_ns: the monotonic clock.
-            at_once: whether no commit is to wait for another.
+            at_once: whether no commit may wait for another.
         """
         if self.running is not None or self._ended:
             return None
@@ -129,7 +129,7 @@ class Jobs:
         return group
 
     def _may_wait(self, now_ns: int) -> bool:
-        """Whether the commit that fills, for which nobody waits, has time."""
+        """Whether the next commit, which has no waiters, may still wait."""
         if self._lazy_until_ns is None:
             self._lazy_until_ns = now_ns + LAZY_NS
         return now_ns < self._lazy_until_ns
@@ -140,7 +140,7 @@ class Jobs:
         return self._outbox.poll_fetch() or self._queues.expiry.poll_fetch() or self._queues.poll_fetch()
 
     def handle_done(self, job: Job, now_ns: int) -> None:
-        """The store has done a job: what it holds is durable."""
+        """The store has done a job: if it is a commit, its content is durable."""
         self.running = None
         self._runs_adding = False
         if isinstance(job, GroupCommit):
@@ -159,7 +159,7 @@ class Jobs:
             self._queues.handle_fetched(job)
 
     def fail(self, job: Job | None, error: Exception) -> None:
-        """The store is finished: everyone who waits for it is told. ``job`` is what failed, if that was one."""
+        """The store has failed: notify all its waiters. ``job`` is the job that failed, if any."""
         if job is not None:
             self.running = None
         waiters = [*self.group.waiters, *self._take_looking()]
@@ -171,15 +171,15 @@ class Jobs:
             waiter(error)
 
     def holds(self, conversation: Conversation) -> bool:
-        """Whether packets of a session are on their way to the disk, so that it will have a store ack to give."""
+        """Whether packets of a session are being written to the disk, so that it will send a store ack."""
         running = self.running
         groups = (self.group, running) if isinstance(running, GroupCommit) else (self.group,)
         return any(conversation in group.arrivals.stored for group in groups)
 
     def interrupt(self, error: Exception) -> None:
-        """The node stops: the commit that fills is the last, and the store must be free for it with the next ``poll``.
+        """The node stops: the next commit is the last, and the store must be free for it at the next ``poll``.
 
-        If it is not, nothing of that commit ever happens, and who waits for it is told.
+        If the store is busy, that commit never happens, and its waiters get the error.
         """
         waiters = self._take_looking()
         self._ended = self._ended or self._stops or self.running is not None
@@ -192,7 +192,7 @@ class Jobs:
 
     @property
     def adds_any(self) -> bool:
-        """Whether a commit that fills, or that the store has in hand, has what an application may have sent."""
+        """Whether the next or the running commit may hold messages or values of an application."""
         commit = self.group.commit
         return self._runs_adding or bool(commit.outgoing or commit.messages or commit.state)
 
@@ -202,5 +202,5 @@ class Jobs:
 
     @property
     def busy(self) -> bool:
-        """Whether something accepted is in no commit that has returned."""
+        """Whether anything accepted is not in a commit that has returned."""
         return self.running is not None or bool(self.group)

@@ -1,4 +1,4 @@
-"""What the engine has to tell about the ways to other nodes, until the next poll takes it."""
+"""Events about links to other nodes, until the next poll takes them."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ class News:
         self._events.append(LinkUp(address, conversation.peer_label, conversation.peer_id.hex()))
 
     def look_at(self, conversation: Conversation) -> None:
-        """Time has passed for a session."""
+        """A session's timers ran: check whether its peer still does not answer."""
         if conversation.link is not None and conversation.session.is_unanswered:
             self._be_silent(conversation.link)
 
@@ -48,20 +48,20 @@ class News:
             self._be_silent(link)
 
     def handle_called(self, link: Link, missing: WaitsFor | None) -> None:
-        """A link was to get a session; ``missing`` says why it could not, or cannot yet."""
+        """A link needed a session; ``missing`` says why it has none, or none yet."""
         is_unknown = missing is WaitsFor.KEY
         if is_unknown and not link.unknown:
             self._events.append(PeerUnknown(link.peer, f"this node trusts no {link.peer}, or has no key of it"))
         link.unknown = is_unknown
 
     def handle_trouble(self, address: str, cause: str) -> None:
-        """Nothing reaches an address. Told once, until somebody answers there; and not of addresses nobody wants."""
+        """An address is unreachable: report it once until a peer answers there, and only if a link uses it."""
         for conversation in self._at(address):
             if conversation.link is not None and not conversation.is_open:
                 self._be_silent(conversation.link, cause)
 
     def _be_silent(self, link: Link, cause: str = "") -> None:
-        """A peer does not answer where it was called last: told when it was called wherever it may be."""
+        """A peer does not answer at its last address: report it once it was called at all of its addresses."""
         if not link.silent and link.dialer.is_last:
             link.silent = True
             self._events.append(PeerSilent(link.dialer.address, cause or f"no answer from {link.peer}"))

@@ -1,7 +1,7 @@
-"""Writes down what happens, as lines of the session log (docs/session-log.md).
+"""Writes the lines of the session log (docs/session-log.md).
 
-Formatting only: the host does the I/O. Packets that leave or arrive one behind the other at the same moment are one
-record, so that a packet costs a few comparisons.
+Formatting only: the host does the I/O. Successive packets that leave or arrive at the same moment share one record, so
+that a packet costs a few comparisons.
 """
 
 from collections import Counter
@@ -25,16 +25,16 @@ from triack.session.protocol.packets import SessionPacket
 
 __all__ = ["Recorder", "start_record"]
 
-_TRANSACTIONAL = Delivery.TRANSACTIONAL  # a name of its own, as it is asked for with every packet
+_TRANSACTIONAL = Delivery.TRANSACTIONAL  # a name of its own, as every packet is compared with it
 DROPS_EVERY_NS = 1_000_000_000
-"""A flood of bad datagrams must not become a flood of records: drops are written down once a second."""
+"""A flood of bad datagrams must not become a flood of records: drops are recorded once a second."""
 
 _Stream = tuple[Delivery, bytes, int, int]
 """Class, origin, stream and sequence."""
 
 
 class _Run:
-    """Packets that left or arrived at one moment, whose numbers follow each other."""
+    """Packets with successive numbers that left or arrived at one moment."""
 
     __slots__ = (
         "at_ns",
@@ -69,7 +69,7 @@ class Recorder:
 
     Args:
         node_id: the recording node.
-        incarnation: which start of it.
+        incarnation: number of its start.
         wall_offset_ns: wall clock minus monotonic clock.
         now_ns: the monotonic clock.
     """
@@ -82,7 +82,7 @@ class Recorder:
         self._drops: Counter[DropReason] = Counter()
         self._drops_at_ns = now_ns
         self._wakefulness = Wakefulness(now_ns)
-        # What may still grow: packets, and behind them the express packets among them that entered their queue.
+        # Records that may still grow: packets, and after them the express packets among them that entered their queue.
         self._run: _Run | None = None
         self._entered: tuple[int, dict[str, Any]] | None = None
 
@@ -95,7 +95,7 @@ class Recorder:
         self._lines.add(event, now_ns, fields)
 
     def _enter(self, now_ns: int, fields: dict[str, Any]) -> bool:
-        """Join express packets that enter a queue as they arrive; what is on disk comes in ranges already."""
+        """Join express packets that enter a queue as they arrive; durable ones come in ranges already."""
         if fields["class"] != Delivery.EXPRESS.label:
             return False
         if self._entered is not None:
@@ -110,7 +110,7 @@ class Recorder:
         return True
 
     def add_drops(self, drops: Counter[DropReason], now_ns: int, *, last: bool) -> None:
-        """Record what was dropped since the last time; at most once a second, unless it is the ``last`` time."""
+        """Record drops since the last time; at most once a second, unless it is the ``last`` time."""
         if not last and now_ns - self._drops_at_ns < DROPS_EVERY_NS:
             return
         for reason, count in (drops - self._drops).items():
@@ -119,11 +119,11 @@ class Recorder:
         self._drops_at_ns = now_ns
 
     def handle_wait(self, deadline_ns: int | None) -> None:
-        """The host waits until something happens, or until a time."""
+        """The host waits for an input, or until a deadline."""
         self._wakefulness.handle_wait(deadline_ns)
 
     def handle_time(self, now_ns: int) -> None:
-        """The host comes: record it if it was to come long ago, and nothing has been recorded since."""
+        """The host has called: record that if the call is late, and nothing has been recorded since it was due."""
         since_ns = self._wakefulness.handle_time(now_ns)
         if since_ns is None:
             return
@@ -133,7 +133,7 @@ class Recorder:
             self._lines.add("woke_late", now_ns, {"since_ns": since_ns})
 
     def add_transmit(self, session: str, transmit: Transmit, now_ns: int) -> None:
-        """Record what one datagram carries."""
+        """Record the content of one datagram."""
         ack, stored, sent = transmit.ack, transmit.store_ack, transmit.packet
         if ack is not None:
             fields = {"session": session, "cumulative": ack.cumulative, "ranges": ack.ranges}
@@ -180,7 +180,7 @@ class Recorder:
         packet: Packet | None,
         now_ns: int,
     ) -> None:
-        """Record a packet that arrived; None for one that cannot be read."""
+        """Record a packet that arrived; ``packet`` is None if it cannot be read."""
         duplicate, number, size = event.duplicate, event.number, len(event.content)
         if not isinstance(packet, SequenceHeader):
             self._add_packet("packet_received", now_ns, session, duplicate, number, None).size += size
@@ -238,7 +238,7 @@ class Recorder:
         return run
 
     def _end_run(self) -> None:
-        """Write down what was still growing."""
+        """Write the records that were still growing."""
         run, self._run = self._run, None
         entered, self._entered = self._entered, None
         if run is not None:
@@ -263,7 +263,7 @@ class Recorder:
 
     @property
     def written(self) -> int:
-        """The serial of the last record that ``take`` has given, or is to give."""
+        """The serial of the last record that ``take`` has returned, or will return."""
         return self._lines.written
 
     def take(self) -> bytes:
@@ -282,7 +282,7 @@ def _count(counts: list[list[int]], messages: int) -> None:
 
 
 def start_record(address: str, settings: NodeSettings) -> dict[str, Any]:
-    """Where a node listens, and the settings that it keeps to (``base.session_log.SETTINGS``)."""
+    """A node's address, and its settings for the log (``base.session_log.SETTINGS``)."""
     session, order, window = settings.session, settings.order, largest_window(settings)
     return {
         **({"address": address} if address else {}),

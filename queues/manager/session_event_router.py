@@ -1,4 +1,4 @@
-"""What sessions report, brought to whom it concerns: packets to the inbox, acknowledgements to the outbox."""
+"""Routes the events of sessions: packets to the inbox, acknowledgements to the outbox."""
 
 from collections import Counter
 from fractions import Fraction
@@ -31,12 +31,12 @@ class SessionEventRouter:
 
     Args:
         node_id: this node.
-        inbox: what arrives.
-        outbox: what leaves.
+        inbox: the incoming streams.
+        outbox: the outgoing queues.
         handshakes: all conversations.
-        jobs: has the commit that fills.
-        news: what programs are told of links.
-        drops: counts what is dropped, by reason.
+        jobs: has the next commit.
+        news: events of links.
+        drops: counts drops, by reason.
         recorder: of the session log, or None.
         record: writes to the session log, ``record(event, now_ns, **fields)``.
 
@@ -82,7 +82,7 @@ class SessionEventRouter:
         self._record = record
 
     def take(self, conversation: Conversation, now_ns: int) -> None:
-        """Take all that the session of a conversation has to report."""
+        """Take all events of the session of a conversation."""
         while (event := conversation.session.poll_event()) is not None:
             if type(event) is events.RunArrived:
                 self._take_run(conversation, event, now_ns)
@@ -140,7 +140,7 @@ class SessionEventRouter:
         conversation.keep_essence()
 
     def _take_positions(self, conversation: Conversation, now_ns: int) -> None:
-        """The acceptor has said how far it is: as order acks say it, and before anything is sent again."""
+        """Take the acceptor's positions like order acks, before anything is resent."""
         assert conversation.peer is not None
         for position in conversation.peer.positions:
             if self._outbox.leads(position.stream, conversation.peer_id):
@@ -150,7 +150,7 @@ class SessionEventRouter:
     def _on_closed(self, conversation: Conversation, event: events.SessionClosed, now_ns: int) -> None:
         self.closes[event.reason.value] += 1
         if conversation.known is not None or conversation.session.initiator:
-            # What a connect alone has begun is no session yet: whoever has a copy of one could fill the log.
+            # A connect alone makes no session: otherwise an attacker could fill the log with copies of one.
             self._record(
                 "session_closed",
                 now_ns,
@@ -182,7 +182,7 @@ class SessionEventRouter:
             if isinstance(packet, wire.SequenceHeader):
                 check(packet.body)
         except ProtocolError:
-            # It has arrived, and will be acknowledged, though nobody can read it.
+            # It has arrived, and will be acknowledged, although it cannot be read.
             if self._recorder is not None:
                 self._recorder.add_received(conversation.label, event, None, now_ns)
             raise
@@ -209,7 +209,7 @@ class SessionEventRouter:
             self._outbox.handle_reject(packet.stream, packet.sequence, packet.number, packet.reason)
 
     def _take_end(self, conversation: Conversation, packet: wire.EndPacket, now_ns: int) -> None:
-        """A stream has ended, says its origin; or its destination, that it is forgotten."""
+        """An origin says that its stream has ended, or a destination that it has forgotten one of ours."""
         self._depend(conversation)
         if not packet.answer:
             if packet.origin != conversation.peer_id:
@@ -223,7 +223,7 @@ class SessionEventRouter:
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
 
     def _take_run(self, conversation: Conversation, event: events.RunArrived, now_ns: int) -> None:
-        """Take packets by the run, and those one by one that cannot be."""
+        """Take packets by the run where possible, else one by one."""
         delivery = event.delivery
         for run in read_runs(event):
             if isinstance(run, events.PacketArrived):
@@ -265,7 +265,7 @@ class SessionEventRouter:
         self._drops[event.reason] += 1
 
     def _depend(self, conversation: Conversation) -> None:
-        """The next commit is to say what of the peer's store it depends on."""
+        """The next commit depends on the peer's store: let it hold the point."""
         known = conversation.known
         if known is not None:
             known.handle_serial(conversation.session.peer_commit_serial)
@@ -277,7 +277,7 @@ class SessionEventRouter:
         if self._recorder is not None:
             self._recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
         contexts = [sent.context for sent in event.told]
-        # Of an express packet that left again only the newest sending counts: there was no place for its stream.
+        # Only the newest sending of a resent express packet counts: there was no place for its stream.
         covered = [
             sent.context
             for sent in event.told
@@ -296,7 +296,7 @@ class SessionEventRouter:
             self._depend(conversation)
             if conversation.link is not None:
                 conversation.link.patience.handle_stored()
-        # Of a packet that left again only the newest sending counts: an older one may have been passed over.
+        # Only the newest sending of a resent packet counts: an older one may have been passed over.
         covered = [
             sent.context
             for sent in event.packets
@@ -313,10 +313,10 @@ class SessionEventRouter:
             conversation.session.ping()
 
     def _on_idle(self, conversation: Conversation, _event: events.SessionIdle, _now_ns: int) -> None:
-        """The session ends, unless there is something to say that is not to wait for another one.
+        """End the session, unless there is something to send that must not wait for another one.
 
-        That is an order ack, or, of a stream that waits for room, a packet that asks, or the word that there is none.
-        A store ack is to be given, too, however long the disk takes: its peer would send everything again.
+        That is an order ack or, for a stream that waits for room, a packet that asks, or a repeated hold. A pending
+        store ack keeps it open, too, however long the disk takes: its peer would resend everything.
         """
         if self._jobs.holds(conversation):
             return
@@ -347,12 +347,12 @@ _REPORTS: dict[type, Any] = {
 
 
 def _share(trigger: AckTrigger) -> str:
-    """Of the window, exactly; empty when none counts."""
+    """The exact share of the window; empty when the trigger has none."""
     share = trigger.window_share
     return "" if share is None else f"{Fraction(share).numerator}/{Fraction(share).denominator}"
 
 
 def _at_once(terms: AckTerms) -> str:
-    """What makes an ack due at once, in words."""
+    """The causes that make an ack due at once, as words."""
     told = {"gap": terms.on_gap, "duplicate": terms.on_duplicate, "request": terms.on_request}
     return " ".join(name for name, is_told in told.items() if is_told)

@@ -1,10 +1,10 @@
-"""What conversations send: packets from links to sessions, and datagrams from sessions to addresses.
+"""Transmission: packets from links to sessions, and datagrams from sessions to addresses.
 
-Nothing is swept: who has something to do puts itself into a ready set (``Conversation.wake``), who waits for a moment
-into ``Deadlines``; all others cost nothing.
+Nothing is polled: a conversation with something to do puts itself into a ready set (``Conversation.wake``), one that
+waits for a moment into ``Deadlines``; all others cost nothing.
 
-Datagrams to one address leave together, and the system may carry them as one, and lose them as one. A packet that
-leaves again leaves by itself: what took a run of packets must not take their repetition in the same way.
+Datagrams to one address leave together, and the system may carry them as one, and lose them as one. A resent packet
+leaves by itself, so that the cause that lost a run of packets does not lose their retransmission as well.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,14 +35,14 @@ _KINDS = {
 
 
 class Giving(IntEnum):
-    """What sessions are given to send, beside what they say by themselves."""
+    """What sessions are given to send, besides their own frames."""
 
     NOTHING = 0
     """The store has failed."""
     ANSWERS = 1
     """The node closes: order acks and rejections, and no packets of its own."""
     ALL = 2
-    """Whatever there is."""
+    """Everything."""
 
 
 class Transmitter:
@@ -51,12 +51,12 @@ class Transmitter:
     Args:
         handshakes: all conversations.
         outbox: has the packets.
-        news: is told of time that passes without an answer.
+        news: reports peers that do not answer.
         report: called with a conversation whose session has something to report.
         recorder: of the session log, or None.
 
     Attributes:
-        deadlines: when conversations must be looked at again.
+        deadlines: when conversations must be served again.
     """
 
     __slots__ = ("_handshakes", "_lone", "_news", "_outbox", "_recorder", "_report", "deadlines")
@@ -79,9 +79,9 @@ class Transmitter:
         self._lone: list[tuple[str, list[bytes]]] = []
 
     def handle_timer(self, now_ns: int) -> None:
-        """Let every session whose time has come do its work."""
+        """Run the timers of every session that is due."""
         for conversation in self.deadlines.poll_due(now_ns):
-            # One that was never open may have given way to others.
+            # A half-open conversation may have given way to others.
             if not self._handshakes.has(conversation):
                 continue
             conversation.session.handle_timer(now_ns)
@@ -96,12 +96,12 @@ class Transmitter:
             self._news.handle_called(link, self._handshakes.waits_for(link))
 
     def poll(self, giving: Giving, now_ns: int) -> list[tuple[str, list[bytes]]]:
-        """Everything to send now: addresses, and what goes there together."""
+        """Everything to send now: addresses, and the datagrams that go there together."""
         batches: dict[str, list[bytes]] = {}
         paced: dict[Conversation, None] = {}
         ready = self._handshakes.awake
         while ready:
-            # To close one session can give another one something to do.
+            # Closing one session can give another one something to do.
             awake = list(ready)
             ready.clear()
             for conversation in awake:
@@ -109,7 +109,7 @@ class Transmitter:
                     self._serve(conversation, giving, batches, now_ns)
                     if conversation.session.is_paced:
                         paced[conversation] = None
-        # Credit grows with time: any later look may let a packet go, and timers of the system are coarse.
+        # Credit grows with time: any later poll may let a packet go, and timers of the system are coarse.
         ready.update(paced)
         for address, datagram in self._handshakes.take_replies():
             batches.setdefault(address, []).append(datagram)
@@ -184,7 +184,7 @@ class Transmitter:
             self._transmit_runs(conversation, batches, now_ns)
 
     def _transmit_runs(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
-        """What leaves by the run, until something else goes first."""
+        """Send packets by the run, until something else goes first."""
         while (run := conversation.session.poll_run(now_ns)) is not None:
             batch = batches.setdefault(conversation.path, [])
             batch += conversation.channel.seal_run(run.connection_id, run.counter, run.payloads, now_ns)
@@ -192,7 +192,7 @@ class Transmitter:
                 self._recorder.add_run_sent(conversation.label, run.packets, now_ns)
 
     def _look_for(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
-        """Answer a challenge of the peer's, and challenge where it may be."""
+        """Answer a challenge of the peer, and challenge its candidate address."""
         paths, channel = conversation.paths, conversation.channel
         if paths is None:
             return

@@ -1,4 +1,4 @@
-"""Who wants to be told of the acknowledgements of outgoing queues: readers, fed by the queues and by the clock."""
+"""Readers of the acknowledgement events of outgoing queues, fed by the queues and by the clock."""
 
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -15,9 +15,9 @@ class Watching:
         self._readers: list[tuple[OutgoingStream, AckEvents]] = []
 
     def begin(self, outgoing: OutgoingStream, events: AckEvents) -> None:
-        """Feed a reader from now on, which begins with the oldest message that is not settled.
+        """Feed a reader from now on, beginning with the oldest unsettled message.
 
-        Of those after it, some may be: in classes without order, and by failures.
+        Some messages after it may be settled: in classes without order, and by failures.
         """
         for tickets, reason in outgoing.settled_early():
             if reason is None:
@@ -28,7 +28,7 @@ class Watching:
         self._readers.append((outgoing, events))
 
     def handle_time(self, now_ns: int) -> None:
-        """Let every reader gather what has happened since the last call; those that have ended are forgotten."""
+        """Let every reader gather the outcomes since the last call; forget readers that have ended."""
         for outgoing, events in self._readers:
             if events.ended:
                 outgoing.readers.remove(events)
@@ -38,7 +38,7 @@ class Watching:
             self._readers = [reader for reader in self._readers if not reader[1].ended]
 
     def end(self) -> None:
-        """Nothing happens any more to any outgoing queue."""
+        """End all readers: there will be no more outcomes."""
         for _, events in self._readers:
             events.end()
 

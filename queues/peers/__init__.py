@@ -1,1 +1,1 @@
-"""Other nodes: conversations with them, how these begin, and where a peer is found."""
+"""Other nodes: conversations with them, handshakes, and dialling."""

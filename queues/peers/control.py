@@ -1,4 +1,4 @@
-"""What a node says of the packets of another: order acks and rejections, on their way to a session's window."""
+"""Control packets about another node's packets, such as order acks and rejections, that wait for a session's window."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ class Control:
     """One control packet.
 
     Attributes:
-        content: what the packet carries.
+        content: content of the packet.
         refuses: the session's numbers of the packets that it refuses. They will never be on the disk here; when the
             peer has this packet, store acks may pass them.
     """

@@ -1,7 +1,8 @@
-"""All conversations of a node, and whose they are: by connection, by node, by peer, by path.
+"""Index of all conversations of a node: by connection, by node, by peer, by path.
 
-Promise: nobody looks through all of them for a datagram, a connect or a lost path. Those that are not open yet cost a
-peer nothing, so they are few, in all and from one source: the oldest give way, and nobody who has spoken does.
+Promise: a datagram, a connect or a lost path needs no search through all of them. Half-open conversations cost a peer
+nothing, so their number is limited, in all and from one source: the oldest give way, but never one whose initiator has
+sent data.
 """
 
 from collections import OrderedDict
@@ -15,17 +16,17 @@ from triack.queues.peers.vouching import Vouching
 __all__ = ["HALF_OPEN_MAX", "HALF_OPEN_OF_ONE_MAX", "Conversations"]
 
 HALF_OPEN_MAX = 1_024
-"""Accepted conversations of which nothing was heard since: at a thousand connects a second, each has a second for its
-round trip. They take some 8 MB."""
+"""Accepted conversations whose initiator has not sent data yet: at a thousand connects a second, each has a second for
+its round trip. They take some 8 MB."""
 HALF_OPEN_OF_ONE_MAX = 16
-"""The same for one peer, or one address when peers are not known by keys. An honest one has one, and after a restart in
-the middle of it two. Connects that may be copies have as many places of their own."""
+"""The same for one peer, or one address when peers have no keys. An honest peer has one, or two after a restart in the
+middle of it. Connects that may be copies have as many places of their own."""
 Source = tuple[str, bool]
-"""The peer, or the address, that has caused a conversation, and whether by what may be a copy of an earlier connect."""
+"""The peer or address that has caused a conversation, and whether its connect may be a copy of an earlier one."""
 
 Key = TypeVar("Key", bound=Hashable)
 Group = dict[Key, Conversation | dict[Conversation, None]]
-"""Most have one member, which then stands there itself: a table of one takes a quarter of a kilobyte."""
+"""Most groups have one member, stored without a dictionary: a dictionary of one takes a quarter of a kilobyte."""
 
 
 class Conversations:
@@ -33,7 +34,7 @@ class Conversations:
 
     Attributes:
         by_connection: all of them, by our connection id.
-        vouching: for the streams by which those go that have been open.
+        vouching: for the connections that carry open conversations.
     """
 
     __slots__ = (
@@ -58,12 +59,12 @@ class Conversations:
         self._half_open: OrderedDict[Conversation, Source] = OrderedDict()
 
     def add(self, conversation: Conversation) -> None:
-        """One more."""
+        """Add a conversation."""
         self.by_connection[conversation.session.connection_id] = conversation
         _put(self._by_path, conversation.path, conversation)
 
     def remove(self, conversation: Conversation) -> None:
-        """It is gone."""
+        """Remove a conversation."""
         del self.by_connection[conversation.session.connection_id]
         self.forget_half_open(conversation)
         self._accepted.pop((conversation.peer_id, conversation.session.session_id), None)
@@ -74,14 +75,14 @@ class Conversations:
         _take(self._by_name, conversation.link_name, conversation)
 
     def handle_opened(self, conversation: Conversation) -> None:
-        """It is open: its node is who it says, as far as that can be known."""
+        """A conversation is open: index it by its node and name."""
         self.forget_half_open(conversation)
         self.vouching.add(conversation.path)
         _put(self._by_node, conversation.peer_id, conversation)
         _put(self._by_name, conversation.link_name, conversation)
 
     def move(self, conversation: Conversation, path: str) -> None:
-        """Its datagrams go to another address from now on."""
+        """Move a conversation to another path."""
         if path != conversation.path:
             _take(self._by_path, conversation.path, conversation)
             if conversation.known is not None:
@@ -93,14 +94,14 @@ class Conversations:
     # ---- those that accept
 
     def add_accepted(self, conversation: Conversation, source: Source) -> list[Conversation]:
-        """One more that accepts; it is found by its session from now on, and half open.
+        """Add an accepting conversation, which is half open and found by its session from now on.
 
         Args:
             conversation: it was added before.
-            source: who has caused it.
+            source: the source that has caused it.
 
         Returns:
-            Those that have to give way: of one source, that has too many, the oldest of the same node if there is one.
+            Those that have to give way: if the source has too many, its oldest, of the same node if there is one.
         """
         self._accepted[(conversation.peer_id, conversation.session.session_id)] = conversation
         crowd = _members(self._by_source, source)
@@ -113,26 +114,26 @@ class Conversations:
         return oldest
 
     def accepted(self, node_id: bytes, session_id: int) -> Conversation | None:
-        """The one that a node has asked for with that session."""
+        """The accepting conversation for a node and session."""
         return self._accepted.get((node_id, session_id))
 
     def answer(self, conversation: Conversation, channel: Channel, counter: int, sender: str) -> None:
-        """Answer a connect: with its channel, and to where it came from."""
+        """Answer a connect: by its channel, and to its sender's address."""
         conversation.answer(channel, counter, sender)
         self.move(conversation, sender)
 
     def forget_half_open(self, conversation: Conversation) -> None:
-        """It is open, or closed."""
+        """A conversation is no longer half open."""
         source = self._half_open.pop(conversation, None)
         if source is not None:
             _take(self._by_source, source, conversation)
 
     @property
     def oldest_half_open(self) -> Conversation | None:
-        """Who gives way first, if anyone does."""
+        """The first to give way, or None."""
         return next(iter(self._half_open), None)
 
-    # ---- whose they are
+    # ---- lookups
 
     def with_node(self, node_id: bytes) -> list[Conversation]:
         """Those with a node that have been open."""

@@ -1,13 +1,13 @@
-"""Which connects are newer than all before them: a recorded one that comes again is not, whoever sends it.
+"""Replay detection: which connects are newer than all before them. A replayed one is not, from any sender.
 
-Each connect says in which start of its node it was made, and when by that node's clock. The clock is that of the
-process, which never goes back while it lives, and starts are counted in the store; so no wall clock has a say, and one
-that was set back locks nobody out. WireGuard has a wall clock here (TAI64N, section 5.1 of its paper).
+Each connect names the start of its node in which it was made, and the time by that node's clock. That is the monotonic
+clock of the process, and starts are counted in the store. So the wall clock does not matter, and a node whose wall
+clock was set back is not locked out. WireGuard has a wall clock here (TAI64N, section 5.1 of its paper).
 
-A connect that is not newer may be an honest one all the same: it was overtaken, or its node's store is an older copy.
-So it is not refused, but has to show that its sender is where it says (``handshake``).
+A connect that is not newer may still be honest: it was overtaken, or its node's store is an older copy. So it is not
+refused, but its sender has to prove its address (``handshake``).
 
-Promise: of what a peer says here, only what its key has proved is remembered, of few nodes for each.
+Promise: this remembers only moments that a peer's key has proved, of few nodes for each peer.
 """
 
 from collections import OrderedDict
@@ -17,11 +17,11 @@ from typing import NamedTuple
 __all__ = ["NODES_OF_ONE_MAX", "Freshness", "Moment"]
 
 NODES_OF_ONE_MAX = 64
-"""Nodes with the key of one peer that are told apart: honest ones are one or two, and a few after stores were lost."""
+"""Nodes remembered for the key of one peer: an honest peer has one or two, and a few after stores were lost."""
 
 
 class Moment(NamedTuple):
-    """When a connect was made: in which start of its node, and when in that."""
+    """When a connect was made: the start of its node, and the time in it."""
 
     incarnation: int
     sent_at_ns: int
@@ -36,7 +36,7 @@ class Freshness:
         self._newest: dict[str, OrderedDict[bytes, Moment]] = {}
 
     def take(self, peer: str, node_id: bytes, moment: Moment) -> bool:
-        """A connect has come that a peer has made. Returns whether it is newer than all of that node before."""
+        """A connect of a peer has come. Returns whether it is newer than all before it of that node."""
         nodes = self._newest.setdefault(peer, OrderedDict())
         newest = nodes.get(node_id)
         if newest is not None and moment <= newest:
@@ -48,5 +48,5 @@ class Freshness:
         return True
 
     def forget(self, is_known: Callable[[str], bool]) -> None:
-        """Forget the peers that are known no more."""
+        """Forget peers that are no longer known."""
         self._newest = {peer: nodes for peer, nodes in self._newest.items() if is_known(peer)}

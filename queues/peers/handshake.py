@@ -1,19 +1,20 @@
-"""How conversations begin, and the peers with which none may begin: those whose store, or ours, was rolled back.
+"""How conversations begin, and with which peers none may begin: those whose store, or ours, was rolled back.
 
     CONNECT   where my store is, and what I remember of yours   --->  is that in my history?
     is that in my history?   <---   where my store is, what I remember of yours, and what I have checked   ACCEPT
     open; the first datagram                                    --->  open
 
-Who dials an address for the first time does not know whom it will meet. If the accept shows a node that it remembers,
-it connects once more with what it remembers, and opens when that was checked. It takes no more round trips otherwise.
+A node that dials an address for the first time does not know which node will answer. If the accept shows a node that it
+remembers, it connects once more with what it remembers, and opens when that was checked. Otherwise this takes no more
+round trips.
 
-Only a node itself can tell that something is not in its history. Whoever finds that out has the other suspended and
-tells it: an acceptor by refusing every connect, an initiator by connecting until it is refused. A suspended peer is
-spoken to no more; the rest of the node goes on, as a peer may lie. What an initiator says of a rollback counts only if
-it knows the id of our present start: a late copy of an older connect does not.
+Only a node itself can tell that something is not in its history. If it finds that out, it suspends the peer and tells
+it: an acceptor by refusing every connect, an initiator by connecting until it is refused. A suspended peer gets nothing
+more; the rest of the node goes on, as a peer may lie. An initiator's claim of a rollback counts only if it knows the id
+of our present start, which a late copy of an older connect does not.
 
-A connect that may be a copy (``freshness``) is answered when its sender has proved to be where it says, and takes no
-place from those that are not: nothing that is repeated has an effect on an honest peer.
+A connect that may be a copy (``freshness``) is answered only after its sender has proved to be at its address, and
+takes no place from others: a replay has no effect on an honest peer.
 """
 
 from collections import Counter
@@ -57,11 +58,11 @@ SESSIONS_OF_ONE_MAX = 8
 """Open sessions of one peer: it needs one, two when both ends connect at once, and some while it moves or restarts."""
 
 _IN_CONVERSATION = frozenset({Kind.ACCEPT, Kind.RETRY, Kind.DATA, Kind.CHALLENGE, Kind.RESPONSE})
-"""What belongs to a conversation that there is."""
+"""Kinds of datagrams that belong to an existing conversation."""
 
 
 class Connect(NamedTuple):
-    """A connect that has arrived; ``name`` is what this node calls its sender, ``repeats`` whether it may be a copy."""
+    """A connect that has arrived; ``name`` is this node's name for its sender, ``repeats`` whether it may be a copy."""
 
     hello: Hello
     peer: Introduction
@@ -84,17 +85,17 @@ class Handshakes:
         directory: the peers by name.
         random: for ids.
         outbox: has the links.
-        positions: how far the streams of others are here.
-        drops: counts what is dropped, by reason.
+        positions: positions of incoming streams.
+        drops: counts drops, by reason.
         record: writes to the session log, ``record(event, now_ns, **fields)``.
         report: called with a conversation whose session has something to report.
 
     Attributes:
         awake: the conversations that have something to do.
-        codec: encodes and decodes what sessions say.
+        codec: encodes and decodes the frames of sessions.
         history: of this node's store.
-        peers: what is remembered of others.
-        suspended: peers that are spoken to no more.
+        peers: what this node remembers of its peers.
+        suspended: the suspended peers.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class Handshakes:
     # ---- the initiator
 
     def connect(self, link: Link, now_ns: int) -> None:
-        """Give a link a session: one that its peer has opened, or one that begins now."""
+        """Give a link a session: one that its peer has opened, or a new one."""
         there = next((one for one in self._index.with_peer(link.peer) if one.is_open), None)
         if there is not None and link.suspended is None:
             self._serve(link, there)
@@ -163,7 +164,7 @@ class Handshakes:
             self._call(link, addresses, now_ns)
 
     def waits_for(self, link: Link) -> WaitsFor | None:
-        """What is missing for a link to bring to its peer what it has to send; None when nothing is."""
+        """What a link needs before it can send what it has; None when it needs nothing."""
         if not link.is_sending or (link.conversation is not None and link.conversation.is_open):
             return None
         if link.suspended is not None:
@@ -173,17 +174,17 @@ class Handshakes:
         return WaitsFor.ANSWER if self._ways_to(link.peer) else WaitsFor.ADDRESS
 
     def addresses_of(self, peer: str) -> tuple[str, ...]:
-        """Where a peer may be: as the directory says, or its name."""
+        """The addresses of a peer in the directory, or its name if that is an address."""
         known = self._directory.named(peer)
         return known.addresses if known is not None else (peer,) if "://" in peer else ()
 
     def _ways_to(self, peer: str) -> tuple[str, ...]:
-        """The same, and where it has said itself that it listens."""
+        """The same, and the address that the peer itself has announced."""
         addresses, learned = self.addresses_of(peer), self.peers.addresses.get(peer)
         return (*addresses, learned) if learned and learned not in addresses else addresses
 
     def _call(self, link: Link, addresses: tuple[str, ...], now_ns: int) -> None:
-        """Begin a session with whoever is at the next of a link's addresses."""
+        """Begin a session with the node at the next of a link's addresses."""
         try_ns = link.dialer.choose(addresses, now_ns)
         path = link.dialer.address
         channel = self._channels.dial(link.peer, path.partition(":")[0])
@@ -197,15 +198,15 @@ class Handshakes:
         link.conversation.link = link
 
     def handle_accept(self, conversation: Conversation, hello: Hello, now_ns: int) -> None:
-        """Take an accept: open, ask for more to be checked, or learn of a rollback.
+        """Take an accept: open, connect again for another check, or learn of a rollback.
 
         Raises:
-            ProtocolError: ``unexpected-accept``, for one that answers no connect of ours; ``bad-hello``.
+            ProtocolError: ``unexpected-accept``, if it answers no connect of ours; ``bad-hello``.
         """
         session, peer = conversation.session, Introduction.decode(hello.introduction)
         if session.state is not SessionState.CONNECTING or hello.session_id != session.session_id:
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
-        # A clone of our store has our id, but a start of its own: with ours, too, it is an echo of ourselves.
+        # A clone of our store has our id, but a start of its own. If the start is ours, too, it is our own echo.
         own_echo = peer.node_id == self._node_id and peer.point.start == self.history.start
         if own_echo or conversation.peer_id not in (b"", peer.node_id):
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
@@ -226,11 +227,11 @@ class Handshakes:
             self._connect_again(conversation, peer.node_id, self.peers.of(peer.node_id), RolledBack.NONE)
 
     def _is_true(self, peer: Introduction) -> bool:
-        """Whether this is another node than we are, and what it remembers of our store is so."""
+        """Whether this is not our own node, and what it remembers of our store is in our history."""
         return peer.node_id != self._node_id and self.history.has(peer.remembered)
 
     def _has_enough(self, peer: Introduction) -> bool:
-        """Whether the acceptor's store has all that we remember of it: it has looked, or is at a later point itself."""
+        """Whether the acceptor's store has all that we remember of it: it has checked, or is at a later point."""
         remembered = self.peers.of(peer.node_id)
         return covers(peer.checked, remembered) or covers(peer.point, remembered)
 
@@ -246,8 +247,8 @@ class Handshakes:
         """Answer a connect.
 
         Args:
-            datagram: all of it.
-            header: what ``read_header`` has read.
+            datagram: the whole datagram.
+            header: its header, from ``read_header``.
             sender: the address that it came from.
             now_ns: the clock.
 
@@ -271,15 +272,15 @@ class Handshakes:
         self._handle_hello(Connect(hello, peer, name, answer.channel, header.counter, sender, repeats), now_ns)
 
     def _may_repeat(self, proved: str, peer: Introduction, hello: Hello) -> bool:
-        """Whether a connect may be a copy of an earlier one: its node has made a newer one that has come.
+        """Whether a connect may be a copy of an earlier one: a newer one of its node has come.
 
-        Only what a key has proved is asked: without keys anybody could say so of anybody.
+        This is checked only if a key has proved the peer: without keys any sender could claim to be any node.
         """
         moment = Moment(peer.incarnation, hello.sent_at_ns)
         return proved != "" and not self._freshness.take(proved, peer.node_id, moment)
 
     def _name_of(self, peer: Introduction) -> str:
-        """What a node is called that proves nothing: by the address that it says, or by its own name if it has none."""
+        """The name of an unproved node: by the address that it announces, or by its own name if it has none."""
         if peer.address:
             there = self._directory.at(peer.address)
             return peer.address if there is None else there.name
@@ -287,7 +288,7 @@ class Handshakes:
         return named.name if named is not None and not named.addresses else ""
 
     def _check_owner(self, node_id: bytes, name: str) -> None:
-        """A node stays the peer's that has proved first to be it, for as long as there is that peer."""
+        """Check that a node belongs to the peer that has first proved to be it, as long as that peer is known."""
         owner = self.peers.owner(node_id)
         if name and owner not in ("", name) and self._directory.named(owner) is not None:
             raise ProtocolError(DropReason.FOREIGN_NODE_ID, f"{name} says that it is a node of {owner}")
@@ -311,7 +312,7 @@ class Handshakes:
             return
         link = self._outbox.links.get(connect.name)
         if link is not None and link.insists(now_ns) and self._node_id > peer.node_id:
-            # Both ends connect at once: the greater node id wins, and both know it.
+            # Both ends connect at once: the greater node id wins at both ends.
             raise ProtocolError(DropReason.CONNECTING_OURSELVES)
         self._make_room()
         self._accept(connect, now_ns)
@@ -335,21 +336,21 @@ class Handshakes:
     def _answer_again(self, conversation: Conversation, connect: Connect, now_ns: int) -> None:
         if conversation.session.state is not SessionState.ACCEPTING:
             raise ProtocolError(DropReason.LATE_CONNECT)
-        # A connect with nothing to check, a late copy perhaps, takes nothing back.
+        # A connect with nothing to check, perhaps a late copy, does not undo an earlier check.
         conversation.introduce(self._check(conversation.own, connect.peer))
         self._index.answer(conversation, connect.channel, connect.counter, connect.sender)
         conversation.session.handle_hello(connect.hello, now_ns)
         conversation.wake()
 
     def _is_told(self, peer: Introduction) -> bool:
-        """Whether the initiator says, having heard of our present start, that a store was rolled back."""
+        """Whether the initiator, which knows our present start, says that a store was rolled back."""
         return peer.rolled_back is not RolledBack.NONE and (peer.receiver, peer.remembered.start) == (
             self._node_id,
             self.history.start,
         )
 
     def _refuse(self, connect: Connect, rolled_back: RolledBack, now_ns: int) -> None:
-        """Tell who connects that there will be no session. It needs none: each connect is answered by itself."""
+        """Tell an initiator that there will be no session. Each connect is answered by itself, without a session."""
         self._reply(connect, rolled_back, now_ns)
         raise ProtocolError(DropReason.ROLLBACK)
 
@@ -373,11 +374,11 @@ class Handshakes:
             self._halt(peer, connect.name, RolledBack.SENDER, now_ns)
             self._refuse(connect, RolledBack.SENDER, now_ns)
         else:
-            # A late copy of a connect of ours, or a clone: only the clone will answer, and say what we are.
+            # A late copy of a connect of ours, or a clone: only the clone will answer, and then say so.
             self._reply(connect, RolledBack.NONE, now_ns)
 
     def _handle_own_address(self, connect: Connect, now_ns: int) -> None:
-        """We have dialled ourselves, by another name: what waits there can never be delivered."""
+        """We have dialled ourselves by another name: what waits on that link can never be delivered."""
         link = self._outbox.links.get(connect.peer.dialled)
         if link is None or link.conversation is None:
             return
@@ -394,16 +395,16 @@ class Handshakes:
         self._give_way(oldest)
 
     def _give_way(self, half_open: Conversation) -> None:
-        """A connect costs its sender nothing: it may drive out another, but nobody who has spoken."""
+        """Drop a half-open conversation. A connect costs its sender nothing, so it may displace only these."""
         self._index.remove(half_open)
         self._drops[DropReason.HALF_OPEN_OVERFLOW] += 1
 
     def confirm(self, conversation: Conversation, now_ns: int) -> None:
-        """The initiator has spoken on a session that is not open yet: may it open?
+        """The initiator has sent data on a session that is not open yet: check whether it may open.
 
         Raises:
             ProtocolError: ``outdated-accept``: since our accept, another process of that node has opened a session, and
-                nobody has asked this one whether it knows of it. It has to connect again.
+                this initiator has not checked that point in its history. It has to connect again.
         """
         session = conversation.session
         self._index.move(conversation, conversation.accepted_at)
@@ -448,7 +449,7 @@ class Handshakes:
         try_ns: int | None = None,
         spacing_ns: int = 0,
     ) -> SessionPort:
-        """A session with a peer of that name, or address, at that address; the node that it is, as far as we know."""
+        """A session with a peer by its name and path (``named``), and its node id as far as it is known."""
         name, path = named
         link = self._outbox.links.get(name)
         return Session(
@@ -473,7 +474,7 @@ class Handshakes:
         )
 
     def _keep_alive_ns(self, link: Link, path: str) -> int:
-        """How long a session of ours may send nothing; 0 for no limit. The system keeps TCP connections alive."""
+        """How long a session of ours may be silent; 0 for no limit. The system keeps TCP connections alive."""
         if not traits_of(path).paced:
             return 0
         known = self._directory.named(link.peer)
@@ -506,7 +507,7 @@ class Handshakes:
             self.peers.learn(proved, peer.address, commit)
 
     def _supersede(self, newer: Conversation, now_ns: int) -> None:
-        """A node that connects although it had a session has lost that; one that restarted, all."""
+        """Close older sessions that a peer has lost: by restarting, or by connecting although it had one."""
         for older in self.with_peer(newer.peer_id):
             if older is newer or older.session.is_closed:
                 continue
@@ -514,7 +515,7 @@ class Handshakes:
                 self._close(older, CloseReason.SUPERSEDED, now_ns)
 
     def _end_oldest(self, conversation: Conversation, now_ns: int) -> None:
-        """A peer may have many nodes, or say so, and each many names for this one; it has only so many sessions."""
+        """Limit the sessions of a peer: it may have or claim many nodes, and each may have many names for this one."""
         name = conversation.channel.peer
         crowd = self._index.with_peer(name) if name else self.with_peer(conversation.peer_id)
         left = [one for one in crowd if not one.session.is_closed]
@@ -549,7 +550,7 @@ class Handshakes:
             self._halt(peer, conversation.peer_name, RolledBack.UNKNOWN, now_ns, told=True)
 
     def name_of(self, node_id: bytes) -> str:
-        """By which name messages go back to a node that has sent some: its peer's, or its id when it has none here."""
+        """The name by which messages go back to a node: its peer's name, or its id when it has none here."""
         there = next((one.peer_name for one in self.with_peer(node_id) if one.peer_name), "")
         return self.peers.owner(node_id) or there or node_id.hex()
 
@@ -564,20 +565,20 @@ class Handshakes:
     def handle_arrived(
         self, conversation: Conversation, header: Header, sender: str, size_bytes: int, now_ns: int
     ) -> None:
-        """A datagram of a conversation has opened, and came from an address: the peer may be somewhere else now."""
+        """A datagram of a conversation has opened: its sender's address may be a new path."""
         conversation.handle_arrived(header, sender, size_bytes, self._draw, now_ns)
 
     def _draw(self, size_bytes: int) -> bytes:
         return self._random.getrandbits(8 * size_bytes).to_bytes(size_bytes, "big")
 
     def handle_response(self, conversation: Conversation, answer: bytes, sender: str) -> None:
-        """The peer has answered from somewhere else: it is there. Raises ProtocolError ``unexpected-response``."""
+        """The peer has answered a challenge from its new address. Raises ProtocolError ``unexpected-response``."""
         conversation.look_around().handle_response(answer, sender)
         self._index.move(conversation, sender)
         conversation.session.handle_moved()
 
     def of(self, header: Header) -> Conversation:
-        """Whose datagram it is. Raises ProtocolError ``unknown-connection``, ``unknown-kind``."""
+        """The conversation of a datagram. Raises ProtocolError ``unknown-connection``, ``unknown-kind``."""
         conversation = self.conversations.get(header.connection_id)
         if conversation is None:
             raise ProtocolError(DropReason.UNKNOWN_CONNECTION)
@@ -586,17 +587,17 @@ class Handshakes:
         return conversation
 
     def has(self, conversation: Conversation) -> bool:
-        """Whether a conversation is not gone."""
+        """Whether a conversation still exists."""
         return conversation.session.connection_id in self.conversations
 
     def remove(self, conversation: Conversation) -> None:
-        """A closed conversation has said its last word."""
+        """Remove a closed conversation after its last datagram."""
         self._index.remove(conversation)
         if self.peers.crowded and not self.with_peer(conversation.peer_id):
             self.peers.part(conversation.peer_id)
 
     def handle_directory_changed(self, now_ns: int) -> None:
-        """The directory has changed: who is trusted no more goes at once, and links look for their peers again."""
+        """The directory has changed: close sessions of peers that are no longer trusted, and redial changed peers."""
         self._freshness.forget(lambda peer: self._directory.named(peer) is not None)
         for conversation in list(self.conversations.values()):
             channel = conversation.channel
@@ -617,7 +618,7 @@ class Handshakes:
                 link.wake()
 
     def number(self, commit: Commit) -> None:
-        """A commit goes to the store: it says what it depends on, and gets its serial."""
+        """Complete a commit that goes to the store: add what it depends on, and its serial."""
         self.peers.write_down(commit)
         self._outbox.links.resuming.write_down(commit)
         self.history.number(commit)
@@ -625,7 +626,7 @@ class Handshakes:
     # ---- rollbacks
 
     def _halt(self, peer: Introduction, name: str, rolled_back: RolledBack, now_ns: int, *, told: bool = False) -> None:
-        """Speak to a peer no more, but to tell it, unless it told us."""
+        """Suspend a peer; after this it is only notified, unless it told us (``told``)."""
         if self.suspended.add(peer, name, rolled_back, now_ns):
             for conversation in self._index.of_node(peer.node_id):
                 self._close(conversation, CloseReason.ROLLBACK, now_ns)
@@ -639,7 +640,7 @@ class Handshakes:
         return replies
 
     def take_vouching(self) -> tuple[list[KeepConnection], list[DropConnection]]:
-        """Streams that have an open conversation now, and those that have none any more."""
+        """Transport streams that have an open conversation now, and those that no longer have one."""
         return self._index.vouching.take()
 
 
@@ -649,5 +650,5 @@ def _has_lost(older: Conversation, newer: Conversation) -> bool:
         return False
     if not older.session.initiator:
         return older.own.dialled == newer.own.dialled
-    # Who has proved to be this peer has no other name for us. If both called at once ours carries something by now.
+    # A proved peer has no other name for us. If both called at once, ours carries something by now.
     return newer.channel.peer != "" and not older.session.stats().unacked

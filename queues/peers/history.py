@@ -1,10 +1,10 @@
-"""The histories of stores: what shows that a store is an older copy of itself, or runs twice.
+"""The histories of stores, which show that a store is an older copy of itself, or runs twice.
 
 Each start of a store has a random id and each commit a serial that only grows, so a point (start, serial) names one
-durable state for ever. A store's history is the list of its starts, each with the serial at its end; the current one
-is open. A node remembers of each peer the latest point that it has heard of, and writes it down in the same commit as
-whatever depends on it. When two nodes meet, each asks whether what it remembers is in the other's history, and only the
-other can tell:
+durable state permanently. A store's history is the list of its starts, each with the serial at its end; the current one
+is open. A node remembers the latest known point of each peer, and stores it in the same commit as everything that
+depends on it. When two nodes connect, each asks whether the point that it remembers is in the other's history, and only
+the other can tell:
 
     remembered start   true when
     none               always
@@ -12,7 +12,7 @@ other can tell:
     an earlier one     the serial is not above the one at its end
     any other          never: this store is an older copy or another branch
 
-Promise: no session opens while either remembers a point that the other's store does not have.
+Promise: no session opens while either node remembers a point that the other's store does not have.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,8 +26,8 @@ from triack.queues.peers.reconnect import DOUBLINGS_MAX
 __all__ = ["STRANGERS_MAX", "History", "KnownPeer", "Peers", "covers"]
 
 STRANGERS_MAX = 65_536
-"""Beyond so many peers, those that nothing durable depends on are forgotten with their last session: anyone can invent
-a node id, and no honest node has so many peers."""
+"""Beyond this number, peers that nothing durable depends on are forgotten with their last session: anyone can invent a
+node id, and no honest node has this many peers."""
 
 
 class History:
@@ -48,7 +48,7 @@ class History:
 
     @property
     def point(self) -> HistoryPoint:
-        """Where the store is now: all of it is on the disk."""
+        """The latest point of the store that is on the disk."""
         return HistoryPoint(self.start, self.committed)
 
     def has(self, point: HistoryPoint) -> bool:
@@ -65,18 +65,18 @@ class History:
         commit.serial = self._last
 
     def handle_committed(self, commit: Commit) -> None:
-        """The commit has returned: it may be spoken of."""
+        """The commit has returned: peers may hear of its serial."""
         self.committed = max(self.committed, commit.serial)
 
 
 @dataclass(slots=True)
 class KnownPeer:
-    """What is remembered of one peer.
+    """What this node remembers of one peer.
 
     Attributes:
-        start, serial: the latest point of its store that it told of.
+        start, serial: the latest point of its store that it has announced.
         name: the peer that has proved to be this node, by a key; empty when none has.
-        written: the row as the own store has it, or will have it with the commits up to the next one; None for none.
+        written: its row in our store, as of the next commit; None for none.
         unheard: how often a fixed ack timeout is doubled for it.
     """
 
@@ -93,19 +93,20 @@ class KnownPeer:
         return HistoryPoint(self.start, self.serial)
 
     def handle_serial(self, serial: int) -> None:
-        """The peer has told of a commit of its current start."""
+        """The peer has announced a commit of its current start."""
         self.serial = max(self.serial, serial)
 
     def handle_waited(self, probe_ns: int | None, timeout_ns: int, *, unheard: bool) -> None:
-        """A session with it that was open is gone, whoever began it.
+        """A session with it that was open is gone, whichever end began it.
 
-        A fixed ack timeout may be shorter than a round trip, and then no ack would ever come in time. So a session that
-        one ends makes the next one wait twice as long, and one that needs less than half of that, half as long again.
+        A fixed ack timeout may be shorter than a round trip, and then no ack would ever come in time. So after a
+        session that ended by ack timeout, the next one waits twice as long; after one that needed less than half of the
+        timeout, half as long again.
 
         Args:
-            probe_ns: how long an ack might take in it, None when nobody knows.
-            timeout_ns: how long it waited for one.
-            unheard: whether it ended as none came.
+            probe_ns: how long an ack might take in it; None when unknown.
+            timeout_ns: its ack timeout.
+            unheard: whether it ended because no ack came.
         """
         if probe_ns is not None and 2 * probe_ns <= timeout_ns:
             self.unheard = max(0, self.unheard - 1)
@@ -118,10 +119,10 @@ class Peers:
 
     Args:
         rows: what the store had at the start.
-        addresses: the same of where peers said that they listen.
+        addresses: the stored addresses that peers have announced.
 
     Attributes:
-        addresses: where peers said that they listen, by name; kept in the store, so that who has only ever called is
+        addresses: the addresses that peers have announced, by name; stored, so that a peer that was never dialled is
             found after a restart.
     """
 
@@ -138,26 +139,26 @@ class Peers:
         return NO_POINT if known is None else known.point
 
     def ack_factor(self, node_id: bytes) -> int:
-        """How many times the usual wait the next session with a peer waits for acks, if that is fixed."""
+        """Factor for a fixed ack timeout in the next session with a peer."""
         known = self._known.get(node_id)
         return 1 if known is None else 1 << known.unheard
 
     def owner(self, node_id: bytes) -> str:
-        """Which peer has proved to be that node; empty when none has."""
+        """The peer that has proved to be a node; empty when none has."""
         known = self._known.get(node_id)
         return "" if known is None else known.name
 
     def payer_of(self, node_id: bytes) -> Payer:
-        """Who is charged for what a node sends (``queues.mailboxes.quotas``)."""
+        """The payer that is charged for what a node sends (``queues.mailboxes.quotas``)."""
         return self.owner(node_id) or node_id
 
     def meet(self, node_id: bytes, point: HistoryPoint, name: str) -> KnownPeer:
-        """A session with a peer opens: its store has all that was remembered of it, and is at least here now.
+        """A session with a peer opens: its store has the point that was remembered, and is at least at this one.
 
         Args:
             node_id: the node.
-            point: where its store is.
-            name: the peer that it has proved to be, empty when it has not.
+            point: the point of its store.
+            name: the peer that it has proved to be; empty when it has proved nothing.
         """
         known = self._known.setdefault(node_id, KnownPeer(node_id))
         known.name = name or known.name
@@ -168,7 +169,7 @@ class Peers:
         return known
 
     def learn(self, name: str, address: str, commit: Commit) -> None:
-        """A peer, which has proved to be of that name, says where it listens; empty for nowhere."""
+        """A peer that has proved its name announces its address; empty for none."""
         if address != self.addresses.get(name, ""):
             self.addresses[name] = commit.addresses[name] = address
 
@@ -177,7 +178,7 @@ class Peers:
         self._needed[known.node_id] = known
 
     def write_down(self, commit: Commit) -> None:
-        """Complete a commit: it says on which points of peers' stores it depends."""
+        """Add to a commit the points of peers' stores on which it depends."""
         for node_id, known in self._needed.items():
             row = PeerRow(node_id, known.start, known.serial, known.name)
             if row != known.written:
@@ -185,19 +186,19 @@ class Peers:
         self._needed.clear()
 
     def part(self, node_id: bytes) -> None:
-        """The last session with a peer is over: beyond the limit, one that nothing durable depends on is forgotten."""
+        """The last session with a peer is over: beyond the limit, forget it if nothing durable depends on it."""
         known = self._known.get(node_id)
         if known is not None and known.written is None and node_id not in self._needed and self.crowded:
             del self._known[node_id]
 
     @property
     def crowded(self) -> bool:
-        """Whether there are so many that strangers are forgotten."""
+        """Whether there are more peers than the limit, so that strangers are forgotten."""
         return len(self._known) > STRANGERS_MAX
 
 
 def covers(checked: HistoryPoint, remembered: HistoryPoint) -> bool:
-    """Whether a peer that has found ``checked`` in its history must have ``remembered``, too."""
+    """Whether a peer whose history has ``checked`` must have ``remembered``, too."""
     if remembered.start == NO_POINT.start:
         return True
     return checked.start == remembered.start and checked.serial >= remembered.serial

@@ -1,10 +1,10 @@
-"""What two queue managers say of themselves and of each other when they meet: the opaque part of a session's hello.
+"""Introduction of a queue manager to another when they connect: the opaque part of a session's hello.
 
     node id 16 bytes, incarnation u64, point, receiver 16 bytes, remembered, checked, survives u4, rolled back u4,
     name length u8, address length u8, dialled length u8, positions u8, name, address, dialled,
     per position: stream u32, sequence u64, number u64
 
-Every integer is big-endian; a point is two u64. See ``queues.peers.handshake`` for what is done with it.
+Every integer is big-endian; a point is two u64. See ``queues.peers.handshake`` for its use.
 """
 
 from dataclasses import dataclass, replace
@@ -28,18 +28,18 @@ _POSITION = Struct("!IQQ")
 _HALF_BYTE_BITS, _HALF_BYTE_MAX = 4, 15
 """Two small codes share a byte."""
 TEXT_BYTES_MAX = 255
-"""What one byte of length can say; a longer text is cut."""
+"""The limit of a one-byte length; a longer text is cut."""
 INTRODUCTION_BYTES_MAX = 958
-"""With the hello around it, and what a channel adds, an accept is no longer than the shortest connect, 1,200 bytes.
-Three texts of the greatest length leave room for five positions, the usual ones for forty."""
+"""With the hello around it, and the overhead of a channel, an accept is no longer than the shortest connect, 1,200
+bytes. Three texts of the greatest length leave room for five positions, the usual ones for forty."""
 _KEPT = 64
-"""What a node says of itself is the same to nearly all: so many that sessions share."""
+"""Number of essences to cache: a node's essence is the same in nearly all its sessions, which share it."""
 SERIAL_MAX = MARK_MAX
-"""Serials are the marks that sessions carry, and a store keeps one as one integer, like the id of a start."""
+"""Sessions carry serials as marks, and a store keeps each as one integer, like the id of a start."""
 
 
 class HistoryPoint(NamedTuple):
-    """A point in the history of a store: one of its starts, by id, and a commit, by serial. Start 0 is no point."""
+    """A point in the history of a store: the id of a start, and the serial of a commit. Start 0 is no point."""
 
     start: int
     serial: int
@@ -52,7 +52,7 @@ NO_NODE = bytes(16)
 
 
 class StreamPosition(NamedTuple):
-    """All of a stream up to ``number`` of that sequence is where its origin wants it: what an order ack says."""
+    """Acknowledges a stream up to ``number`` of that sequence, like an order ack."""
 
     stream: int
     sequence: int
@@ -79,22 +79,22 @@ _CODES = {int(member): member for member in RolledBack}
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """What a queue manager says when it meets another.
+    """What a queue manager says of itself, and of the other one, when they connect.
 
     Attributes:
-        node_id: 16 bytes that name the queue manager for ever.
+        node_id: 16 bytes that name the queue manager permanently.
         name: a label for people.
         address: where it listens, empty when it does not.
-        dialled: what the initiator calls the acceptor, echoed; it has one link by that name, so that a newer session
-            from the same node to the same name takes the place of an older one.
-        point: where the sender's store is now, on its disk.
-        receiver: whom the sender takes the receiver for, by node id; ``NO_NODE`` when it does not know.
+        dialled: the initiator's name for the acceptor, echoed. The initiator has one link by that name, so a newer
+            session from the same node to the same name replaces an older one.
+        point: the latest point of the sender's store on its disk.
+        receiver: the expected node id of the receiver; ``NO_NODE`` when the sender does not know it.
         remembered: the latest point of the receiver that the sender knows of.
-        checked: which ``remembered`` of the receiver the sender has found in the history of its own store.
+        checked: the receiver's ``remembered`` that the sender has found in the history of its own store.
         rolled_back: whose store was rolled back, if one was: there will be no session then.
-        survives: what the sender's store survives: what a store ack of it is worth.
-        positions: how far the sender's disk has streams of the receiver (``queues.streams.positions``).
-        incarnation: in which of its starts the sender is, counted (``queues.peers.freshness``).
+        survives: what the sender's store survives, which is what its store acks guarantee.
+        positions: positions on the sender's disk of streams of the receiver (``queues.streams.positions``).
+        incarnation: number of the sender's start (``queues.peers.freshness``).
     """
 
     node_id: bytes
@@ -112,12 +112,12 @@ class Introduction:
 
     @property
     def essence(self) -> "Introduction":
-        """What is asked for once a session is open; all else has been looked at."""
+        """The part that is still needed once a session is open."""
         return _essence(self.node_id, self.name, self.dialled, self.point.start, self.survives)
 
     @property
     def room(self) -> int:
-        """For how many positions there is room in it."""
+        """Number of positions for which it has room."""
         return (INTRODUCTION_BYTES_MAX - len(replace(self, positions=()).encode())) // _POSITION.size
 
     def encode(self) -> bytes:

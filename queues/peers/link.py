@@ -29,42 +29,41 @@ if TYPE_CHECKING:
 __all__ = ["Conversation", "Link", "Links"]
 
 QUEUE_TURN_PACKETS = 16
-"""Packets that one outgoing queue gives before the next one has its turn: a quarter of a window, so that each of a few
-has some in every window."""
+"""Packets that one outgoing queue sends in a turn: a quarter of a window, so that each of a few queues has some in each
+window."""
 CONTROL_MAX = 8_192
-"""Order acks and rejections that wait for one peer to take them: twice as many as it may have streams."""
+"""Order acks and rejections that wait to be sent to one peer: twice its limit of streams."""
 REFUSING_MAX = 2 * WINDOW_MAX
-"""Packets that these may refuse before the peer acknowledges that it knows: more than a session ever has on its way."""
+"""Packets that these may refuse before the peer acknowledges them: more than a session ever has in flight."""
 _HELLOS = frozenset({Kind.CONNECT, Kind.ACCEPT, Kind.RETRY})
-"""Their counters are not of the direction that they go in."""
+"""Kinds whose counters are not those of their direction."""
 PENDING_MAX = 32
-"""Connects of one session whose answers may still be on their way: no fewer than an initiator remembers of its own. It
-takes the first accept that arrives, however many it has asked for by then."""
+"""Connects of one session whose answers may still be in flight: no fewer than an initiator remembers of its own. It
+takes the first accept that arrives, however many connects it has sent by then."""
 
 
 @dataclass(slots=True, eq=False)
 class Conversation:
-    """A session, and where its datagrams go.
+    """A session, and the path of its datagrams.
 
-    Every connect of a session is a handshake of its own, so one that accepts has a channel for each that it answered,
-    until the initiator speaks with the keys of one of them.
+    Every connect of a session is a handshake of its own. So an acceptor has a channel for each connect that it has
+    answered, until the initiator uses the keys of one of them.
 
     Attributes:
-        channel: what protects its datagrams; of one that accepts, that of the newest connect.
-        path: the address to send to; follows the peer when it moves, once it has answered from there (``paths``).
-        peer_name: what this node calls the peer; empty for one that it has no name for.
+        channel: protects its datagrams; for an acceptor, that of the newest connect.
+        path: the address to send to; follows the peer when it moves and has answered from there (``paths``).
+        peer_name: this node's name for the peer; empty when it has none.
         awake: the conversations of this node that have something to do; it adds itself.
-        own: what this node said of itself last.
-        peer: what the other node said of itself; None for an initiator that has not been answered.
-        control: order acks, by (stream, 0), and rejections, by (stream, number), that wait for room; None when none
-        does. refusing: how many packets they refuse, with those of answers that the peer has not acknowledged yet.
+        own: this node's last introduction.
+        peer: the other node's introduction; None for an initiator that has no answer yet.
+        control: order acks, by (stream, 0), and rejections, by (stream, number), that wait for room; None for none.
+        refusing: number of packets that these refuse, including answers that the peer has not acknowledged yet.
         highest_counter: newest datagram seen, so that an old copy does not move the path.
-        paths: where the peer may be beside its path; None when it is there for all we know, and nobody asks.
-        pending: the channels of one that accepts, before the initiator has spoken, and where each accept went; newest
-            last.
-        accepted_at: where the accept went whose keys the initiator uses.
+        paths: validation of another path; None when there is nothing to validate or answer.
+        pending: an acceptor's channels before the initiator has sent data, and the address of each accept; newest last.
+        accepted_at: the address of the accept whose keys the initiator uses.
         connect_counter: that of the newest connect, for the accept that answers it.
-        known: what is remembered of the peer; None before the session was open.
+        known: what this node remembers of the peer; None before the session was open.
         label: the session's id as the log writes it.
     """
 
@@ -90,21 +89,21 @@ class Conversation:
         self.label = f"{self.session.session_id:016x}"
 
     def wake(self) -> None:
-        """Something was said to the session, or for it: it must be looked at before the node rests."""
+        """The session has changed: it must be served before the node rests."""
         self.awake[self] = None
 
     def answer(self, channel: Channel, counter: int, sender: str) -> None:
-        """Answer the connect with that counter, with its channel, to where it came from."""
+        """Answer the connect with that counter, by its channel, to its sender's address."""
         self.pending = (*self.pending[1 - PENDING_MAX :], (channel, sender))
         self.channel, self.connect_counter = channel, counter
 
     def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
-        """The payload of a datagram; the first of the initiator's settles which channel, and which path, it is to be.
+        """The payload of a datagram. The first one of an initiator decides the channel and the path.
 
-        Who speaks with a channel's keys has got the accept that made them: somebody answers where that went.
+        A sender that uses a channel's keys has received the accept that made them, so it is at that accept's address.
 
         Raises:
-            ProtocolError: as ``Channel.open``; ``not-open``: nothing but data settles it.
+            ProtocolError: as ``Channel.open``; ``not-open``: only data decides.
         """
         if not self.pending:
             return self.channel.open(datagram, header, now_ns)
@@ -124,10 +123,10 @@ class Conversation:
         raise error
 
     def open_run(self, burst: list[bytes], header: Header, now_ns: int) -> tuple[Opened, int]:
-        """Open data that came together: as many datagrams as have the first one's header, but for its counter.
+        """Open data that came together: the datagrams with the first one's header, except for its counter.
 
         Returns:
-            What came of them, and how many they are.
+            The results, and the number of datagrams.
         """
         counters = counters_of(burst) if not self.pending else [header.counter]
         datagrams = burst[: len(counters)]
@@ -136,7 +135,7 @@ class Conversation:
         return open_each(lambda datagram, _counter: self.open(datagram, header, now_ns), datagrams, counters), 1
 
     def withhold(self, delivery: Delivery, packet: int) -> None:
-        """A packet of the session is refused. Where a session ack would free it, none does before its rejection."""
+        """A packet of the session is refused: where a session ack frees it, hold that back until its rejection."""
         if FREED_BY[delivery, Role.ORIGIN] is Ack.SESSION:
             self.session.withhold(packet)
 
@@ -146,10 +145,10 @@ class Conversation:
         self.session.handle_rejections_known(numbers)
 
     def put_control(self, key: tuple[int, int], control: Control) -> bool:
-        """Queue an order ack or a rejection; a newer one takes the place of an older.
+        """Queue an order ack or a rejection; a newer one replaces an older.
 
         Returns:
-            False when too many wait: it is dropped, and its packet will come again.
+            False when too many wait: it is dropped, and its packet will be retransmitted.
         """
         waiting = OrderedDict() if self.control is None else self.control
         older = waiting.get(key)
@@ -172,7 +171,7 @@ class Conversation:
     ) -> None:
         """A datagram that opened came from an address; see ``Paths.handle_datagram``.
 
-        Before the session is open its peer is looked for by connects, and nobody would look for it here.
+        Before the session is open, connects find the peer's path, not this.
         """
         if header.kind in _HELLOS or not self.is_live:
             return
@@ -184,33 +183,33 @@ class Conversation:
             paths.handle_datagram(self.path, sender, size_bytes, newest=newest, draw=draw, now_ns=now_ns)
 
     def look_around(self) -> Paths:
-        """Where the peer may be beside its path."""
+        """The validation of another path, begun if needed."""
         self.paths = self.paths or Paths()
         return self.paths
 
     def take_control(self) -> Control:
-        """The order ack or rejection that has waited longest, which goes now; there is one."""
+        """Take the order ack or rejection that has waited longest; there must be one."""
         assert self.control is not None
         _, control = self.control.popitem(last=False)
         self.control = self.control or None
         return control
 
     def next_deadline(self) -> int | None:
-        """When it must be looked at again, or None."""
+        """When it must be served again, or None."""
         at_ns = self.session.next_deadline()
         other_ns = None if self.paths is None else self.paths.next_deadline()
         return at_ns if other_ns is None else other_ns if at_ns is None else min(at_ns, other_ns)
 
     @property
     def peer_label(self) -> str:
-        """What people are told: the peer by name, or what its node says of itself when it has none here."""
+        """Label for people: the peer's name, or the name that its node announces when it has none here."""
         if self.peer is None or (self.peer_name and "://" not in self.peer_name):
             return self.peer_name
         return self.peer.name
 
     @property
     def link_name(self) -> str:
-        """By which name a link leads to the peer: what this node calls it, or the id of one that has no name here."""
+        """The peer's name among links: this node's name for it, or its id when it has none here."""
         return self.peer_name or self.peer_id.hex()
 
     @property
@@ -220,17 +219,17 @@ class Conversation:
 
     @property
     def peer_start(self) -> int:
-        """Which start of the other node's store it is, 0 while unknown."""
+        """Id of the start of the other node's store, 0 while unknown."""
         return self.peer.point.start if self.peer is not None else 0
 
     def keep_essence(self) -> None:
-        """It is open, and what both nodes have said of themselves was looked at: of that a little is kept."""
+        """The session is open and both introductions were handled: keep only their essence."""
         self.own = self.own.essence
         if self.peer is not None:
             self.peer = self.peer.essence
 
     def introduce(self, own: Introduction) -> None:
-        """Say something else of this node, if that is something else."""
+        """Change this node's introduction, if it differs."""
         if own != self.own:
             self.own = own
             self.session.introduce(own.encode())
@@ -250,30 +249,29 @@ class Conversation:
 class Link:
     """All outgoing queues to one peer, and the session that serves them, if there is one.
 
-    Reconnects after waits that grow (``Patience``); after a session that lasted they begin small again. Each attempt
-    that nobody answers is followed by one at the peer's next address, later if the peer has been away for long
-    (``Dialer``).
+    It reconnects after growing waits (``Patience``), which begin small again after a session that lasted. After each
+    unanswered attempt it tries the peer's next address, later if the peer has been away for long (``Dialer``).
 
     Args:
-        peer: to whom it leads, by name.
+        peer: the peer, by name.
         reconnect: how long to wait before another attempt.
         random: for jitter.
         awake: the links of this node that have something to do; it adds itself.
-        calls: whether this node listens nowhere, so that it must keep in touch with the peer.
+        calls: whether this node does not listen, so that it must keep in touch with the peer.
 
     Attributes:
-        queues: all of them.
-        calling: where the peer is looked for.
-        patience: how long it waits between sessions, and in them for the peer's disk.
-        peer_id: the node that was found there last, so that it can be told at once what is remembered of it.
+        streams: all outgoing queues to the peer.
+        dialer: chooses the address and time of the next call.
+        patience: the waits between sessions, and in them for the peer's disk.
+        peer_id: the node that was found there last, so that the next connect can name what is remembered of it.
         suspended: why nothing may be sent to that node any more, or None.
         retry_at_ns: when the next attempt to connect may be made.
-        silent: whether the operator was told that nobody answers.
-        unknown: whether the operator was told that no key of the peer is known.
-        idle: whether the last session that was open ended because nothing was to be sent, and none has opened since.
-        sessions: how many were opened.
-        resends: packets that left again in those that have ended.
-        keeps_touch: whether the peer cannot call this node, so that a session is to be open even if nothing is sent.
+        silent: whether the operator was notified that the peer does not answer.
+        unknown: whether the operator was notified that no key of the peer is known.
+        idle: whether the last open session ended because there was nothing to send, and none has opened since.
+        sessions: number of sessions opened.
+        resends: number of packets that were resent in ended sessions.
+        keeps_touch: whether the peer cannot call this node, so that a session must be open even if nothing is sent.
     """
 
     __slots__ = (
@@ -321,7 +319,7 @@ class Link:
         self.patience = Patience(reconnect, random)
         self.keeps_touch = calls
         self._awake = {} if awake is None else awake
-        # Ordered: taking the first of a plain dictionary looks at every one that was removed before it.
+        # Ordered: taking the first key of a plain dictionary walks over all keys removed before it.
         self._sending: OrderedDict[OutgoingStream, None] = OrderedDict()
         self._told = False
         self._turn_packets = QUEUE_TURN_PACKETS
@@ -330,7 +328,7 @@ class Link:
     def busy(self) -> bool:
         """Whether there is a reason to connect.
 
-        Something to send, or to be fetched because the peer cannot call, or a rollback that it may not know of yet.
+        That is something to send, a peer that cannot call, or a rollback that the peer may not know of yet.
         """
         if self.suspended is not None:
             return not self._told
@@ -343,12 +341,12 @@ class Link:
 
     @property
     def awaits_order_ack(self) -> bool:
-        """Whether the peer has something that only its order ack will free."""
+        """Whether a stream waits for an order ack of the peer."""
         return any(outgoing.sequence.awaits_order_ack for outgoing in self.streams)
 
     @property
     def is_connecting(self) -> bool:
-        """Whether a connect of ours is on its way."""
+        """Whether we are connecting."""
         return self.conversation is not None and self.conversation.session.state is SessionState.CONNECTING
 
     @property
@@ -365,7 +363,7 @@ class Link:
             self._awake[self] = None
 
     def add(self, outgoing: OutgoingStream) -> None:
-        """One more outgoing queue to that peer."""
+        """Add an outgoing queue to the peer."""
         self.streams.append(outgoing)
         outgoing.stages.halt(self.suspended)
         if self.keeps_touch:
@@ -377,24 +375,24 @@ class Link:
         self._sending.pop(outgoing, None)
 
     def offer(self, outgoing: OutgoingStream) -> None:
-        """An outgoing queue has something to send; its turn comes after all that wait already."""
+        """An outgoing queue has something to send; its turn comes after all that already wait."""
         self._sending[outgoing] = None
         self.wake()
 
     def next_turn(self) -> tuple[OutgoingStream, int] | None:
-        """The stream whose turn it is, and how many packets it may still give in it; none to a suspended peer."""
+        """The stream whose turn it is, and the number of packets left in its turn; None for a suspended peer."""
         outgoing = None if self.suspended is not None else self._first_sending()
         return None if outgoing is None else (outgoing, self._turn_packets)
 
     def handle_given(self, outgoing: OutgoingStream, packets: int = 1) -> None:
-        """The queue whose turn it is has given packets; when its turn is spent it goes behind the others."""
+        """The queue whose turn it is has given packets; at the end of its turn it goes behind the others."""
         self._turn_packets -= packets
         if not self._turn_packets:
             self._sending.move_to_end(outgoing)
             self._turn_packets = QUEUE_TURN_PACKETS
 
     def end_turn(self, outgoing: OutgoingStream) -> None:
-        """The queue whose turn it is has nothing to give now; it is to be offered again when it has."""
+        """The queue whose turn it is has nothing to send now; offer it again when it has."""
         del self._sending[outgoing]
         self._turn_packets = QUEUE_TURN_PACKETS
 
@@ -407,7 +405,7 @@ class Link:
         return None
 
     def halt(self, error: RollbackDetected | None, *, told: bool) -> None:
-        """Send nothing any more, and say so to everyone who waits; None: go on. ``told``: the peer knows."""
+        """Send nothing more, and notify all waiters; None: go on. ``told``: the peer knows."""
         self._told = told or (self._told and error is self.suspended)
         self.suspended = error
         for outgoing in self.streams:
@@ -415,11 +413,11 @@ class Link:
         self.wake()
 
     def insists(self, now_ns: int) -> bool:
-        """Whether a connect of ours is on its way that may well be answered."""
+        """Whether we are connecting, and may well get an answer."""
         return self.is_connecting and self.dialer.is_fresh(now_ns)
 
     def handle_call(self, now_ns: int) -> None:
-        """The peer calls by itself. Should its session not open, as our answer is lost, ours does."""
+        """The peer calls by itself. If its session does not open because our answer is lost, ours soon does."""
         if self.dialer.spacing_ns(now_ns) <= ANSWER_NS:
             return
         self.dialer.hasten(now_ns)
@@ -443,16 +441,16 @@ class Link:
 
         Args:
             now_ns: the clock.
-            unanswered: it was never open because nobody answered: then its attempts were a wait already, and a
-                peer that comes back must not wait for ours.
-            idle: it ended because nothing was to be sent.
-            not_stored: it ended as what had arrived was not stored.
+            unanswered: it was never open because there was no answer. Its attempts were a wait already, and a peer that
+                comes back must not wait for ours.
+            idle: it ended because there was nothing to send.
+            not_stored: it ended because packets had arrived but were not stored.
         """
         settled, spaced_ns = idle, now_ns
         if self.conversation is not None:
             ended = self.conversation.session.stats()
             self.resends += ended.resends
-            # A peer may call a session idle that carries what it has not heard of.
+            # A peer may call a session idle that has packets which the peer has not seen.
             settled = idle and not ended.unacked
             if self.conversation.known is None:
                 spaced_ns = self.conversation.session.said_at_ns + self.dialer.spacing_ns(now_ns)
@@ -466,16 +464,16 @@ class Link:
 
 
 class Links(dict[str, Link]):
-    """The links of a node by peer, each made when it is asked for first.
+    """The links of a node by peer, each created at its first use.
 
     Args:
         reconnect: how long to wait before another attempt.
         random: for jitter.
-        calls: whether nobody can call this node, so that it must keep in touch with all to whom it has a link.
+        calls: whether no peer can call this node, so that it must keep in touch with every peer that has a link.
 
     Attributes:
         awake: those that have something to do; each adds itself.
-        resuming: which nodes have what was acknowledged.
+        resuming: the nodes that have the acknowledged messages.
         calls: see above.
     """
 
@@ -490,7 +488,7 @@ class Links(dict[str, Link]):
         self.calls = calls
 
     def keep_touch(self, peers: Iterable[Peer]) -> None:
-        """Keep in touch with those of these peers that want it, and with all if nobody can call this node."""
+        """Keep in touch with those of these peers that want it, and with all if no peer can call this node."""
         wanted = {peer.name for peer in peers if peer.wants_touch}
         for peer in wanted:
             self[peer].wake()
@@ -498,7 +496,7 @@ class Links(dict[str, Link]):
             link.keeps_touch = self.calls or name in wanted
 
     def handle_opened(self, link: Link, now_ns: int) -> None:
-        """A session serves a link; it is suspended if the node lacks what was acknowledged, and that is an error."""
+        """A session serves a link; suspend it if the node lacks acknowledged messages and the setting is "error"."""
         link.handle_opened(now_ns)
         queues = (outgoing.queue for outgoing in link.streams if outgoing.has_let_go)
         gap = self.resuming.handle_opened(link.peer, link.peer_id, queues)

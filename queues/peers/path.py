@@ -1,18 +1,18 @@
-"""Whether a peer is somewhere else now: no address is used before whoever is there has answered from there.
+"""Path validation: a new address of a peer is used only after the peer has answered a challenge from there.
 
-A datagram that opens is the peer's, but says nothing of where the peer is: who sees it can send it on from elsewhere,
-and be faster than it is. So an address from which the newest datagram came is only a candidate. It gets a challenge,
-eight random bytes under the session's keys, and becomes the path when just these come back from there, as in RFC 9000,
-section 8.2. Until then everything else goes to the old path, and the candidate gets at most three times the bytes that
-came from it (section 8.1).
+A datagram that opens is the peer's, but does not prove the peer's address: an attacker on the path can forward it from
+elsewhere, and faster. So the address from which the newest datagram came is only a candidate. It gets a challenge,
+eight random bytes under the session's keys, and becomes the path when the same bytes come back from there, as in RFC
+9000, section 8.2. Until then everything else goes to the old path, and the candidate gets at most three times the bytes
+that came from it (section 8.1).
 
     SETTLED --elsewhere--> ASKING --asked--> WAITING --answered--> SETTLED, at the new address
     ASKING or WAITING --elsewhere, but another address--> ASKING
     ASKING or WAITING --back, or given up--> SETTLED, at the old one
     WAITING --again--> ASKING
 
-Whoever is challenged answers to where the challenge came from. A challenge is as long as its answer, and an authentic
-one comes once, so that nobody is sent more than was sent from there.
+A challenged node answers to the address that the challenge came from. A challenge is as long as its answer, and an
+authentic one comes once, so that no address is sent more bytes than came from it.
 """
 
 from collections.abc import Callable
@@ -26,28 +26,28 @@ from triack.base.units import MS, SECOND
 __all__ = ["CHALLENGE_BYTES", "GIVE_UP_NS", "REPEAT_NS", "PathEvent", "PathState", "Paths"]
 
 CHALLENGE_BYTES = 8
-"""Nobody guesses one of 2^64 in the few tries that there are (RFC 9000, section 19.17)."""
+"""Too many to guess in the few possible tries (RFC 9000, section 19.17)."""
 AMPLIFICATION = 3
 """Bytes that a candidate may get for each that came from it (RFC 9000, section 8.1)."""
 REPEAT_NS = 250 * MS
-"""After so long without an answer a challenge is repeated: longer than most round trips, and a wait that few notice."""
+"""Time until an unanswered challenge is repeated: longer than most round trips, and hardly noticeable."""
 GIVE_UP_NS = 3 * SECOND
-"""Of a candidate that does not answer; a dozen challenges. When newer datagrams come from there, it begins again."""
+"""Time until an unanswering candidate is given up: a dozen challenges. Newer datagrams from there begin again."""
 
 
 class PathState(Enum):
-    """What is known of where the peer is."""
+    """State of path validation."""
 
     SETTLED = "settled"
-    """It is on the path, for all we know."""
+    """There is no candidate."""
     ASKING = "asking"
-    """A candidate is to be challenged."""
+    """The candidate must be challenged."""
     WAITING = "waiting"
-    """It was."""
+    """The candidate was challenged."""
 
 
 class PathEvent(Enum):
-    """What happens to it."""
+    """Event of path validation."""
 
     ELSEWHERE = "elsewhere"
     """The newest datagram came from an address that is neither the path nor the candidate."""
@@ -80,15 +80,15 @@ TRANSITIONS: dict[PathState, dict[PathEvent, PathState]] = {
         PathEvent.GIVEN_UP: PathState.SETTLED,
     },
 }
-"""State, then what happens, then the next state."""
+"""State, then event, then the next state."""
 
 
 class Paths:
-    """Where the peer of one conversation may be, beside its path.
+    """Validates another path of one conversation.
 
     Attributes:
         state: see the table above.
-        candidate: the address that is looked at; empty when settled.
+        candidate: the address being validated; empty when settled.
     """
 
     __slots__ = ("_answer", "_credit_bytes", "_question", "_repeat_ns", "_until_ns", "candidate", "state")
@@ -109,10 +109,10 @@ class Paths:
 
     @property
     def is_settled(self) -> bool:
-        """Whether there is nothing to know, and nothing to say."""
+        """Whether there is no candidate, and no response to send."""
         return self.state is PathState.SETTLED and self._answer is None
 
-    # ---- what comes
+    # ---- inputs
 
     def handle_datagram(
         self, path: str, sender: str, size_bytes: int, *, newest: bool, draw: Callable[[int], bytes], now_ns: int
@@ -120,11 +120,11 @@ class Paths:
         """An authentic datagram has come.
 
         Args:
-            path: the address that is in use.
-            sender: where it came from.
-            size_bytes: how long it was.
-            newest: whether none with a greater counter came before; old ones may come from where the peer was.
-            draw: gives so many random bytes.
+            path: the address in use.
+            sender: the address it came from.
+            size_bytes: its length.
+            newest: whether none with a greater counter came before; old ones may come from an old address.
+            draw: gives that number of random bytes.
             now_ns: the clock.
         """
         if sender == path:
@@ -140,29 +140,29 @@ class Paths:
         self._credit_bytes += AMPLIFICATION * size_bytes
 
     def handle_challenge(self, question: bytes, sender: str) -> None:
-        """The peer asks whether we are where it believes. Raises ProtocolError ``bad-frame``."""
+        """The peer challenges our address. Raises ProtocolError ``bad-frame``."""
         if len(question) != CHALLENGE_BYTES:
             raise ProtocolError(DropReason.BAD_FRAME, f"a challenge of {len(question)} bytes")
         self._answer = sender, question
 
     def handle_response(self, answer: bytes, sender: str) -> None:
-        """The candidate has become the path. Raises ProtocolError ``unexpected-response`` when it has not."""
+        """Take a response: the candidate becomes the path. Raises ProtocolError ``unexpected-response``."""
         if self.state is PathState.SETTLED or (sender, answer) != (self.candidate, self._question):
             raise ProtocolError(DropReason.UNEXPECTED_RESPONSE)
         self._move(PathEvent.ANSWERED)
 
-    # ---- what leaves, and when
+    # ---- outputs
 
     def poll_answer(self) -> tuple[str, bytes] | None:
-        """Where to send a response, and what it says, or None; of several challenges the last counts."""
+        """Address and content of a response, or None; of several challenges the last counts."""
         answer, self._answer = self._answer, None
         return answer
 
     def poll_challenge(self, size_bytes: int, now_ns: int) -> tuple[str, bytes] | None:
-        """Where to send a challenge, and what it says, or None.
+        """Address and content of a challenge, or None.
 
         Args:
-            size_bytes: how long the datagram will be.
+            size_bytes: length of the datagram.
             now_ns: the clock.
         """
         self._handle_time(now_ns)

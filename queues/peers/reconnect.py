@@ -1,6 +1,6 @@
-"""When a node whose session has ended, or whose connect nobody answered, tries again, and what it sends again then.
+"""Waits before a node reconnects after a session has ended or a connect got no answer.
 
-How patient it then is with a peer whose disk has kept it waiting is here, too.
+The wait for the store acks of a peer with a slow disk is here, too.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["DOUBLINGS_MAX", "Patience", "wait_ns"]
 
 DOUBLINGS_MAX = 30
-"""By then a millisecond has become twelve days: whatever the longest wait is, it is reached."""
+"""By then a millisecond has become twelve days, which exceeds any longest wait."""
 
 
 def wait_ns(reconnect: Reconnect, attempts: int, random: "Random", *, unanswered: bool) -> int:
@@ -22,9 +22,9 @@ def wait_ns(reconnect: Reconnect, attempts: int, random: "Random", *, unanswered
 
     Args:
         reconnect: the settings.
-        attempts: how many waits there were in this row before.
+        attempts: number of earlier waits in this row.
         random: for jitter.
-        unanswered: whether nobody has answered the last attempt.
+        unanswered: whether the last attempt got no answer.
     """
     if reconnect.step_s is None:
         wait_s = reconnect.first_s * 2.0 ** min(attempts, DOUBLINGS_MAX)
@@ -38,12 +38,12 @@ def wait_ns(reconnect: Reconnect, attempts: int, random: "Random", *, unanswered
 class Patience:
     """How long one link waits between its sessions, and in them for the disk of its peer.
 
-    A session that a store ack timeout ends teaches that the disk takes longer than that: the next one waits twice as
-    long, until something is stored, as RFC 6298 has it for a retransmission timer (section 5.5). A disk that stands
-    still is asked by ever fewer sessions; one that goes on again is heard at once, as there is a session.
+    After a session that ended by store ack timeout the next one waits twice as long, until something is stored, like
+    the retransmission timer of RFC 6298 (section 5.5). A disk that stands still gets ever fewer sessions; when it goes
+    on, its store acks come at once, as there is a session.
 
-    To be answered ends no row of waits: a peer that opens sessions and closes them at once is called as rarely as one
-    that refuses them.
+    An answer alone does not end a row of waits: a peer that opens sessions and closes them at once is called as rarely
+    as one that refuses them.
 
     Args:
         reconnect: the waits between sessions.
@@ -61,7 +61,7 @@ class Patience:
 
     @property
     def store_factor(self) -> int:
-        """How many times the usual wait the next session waits for store acks."""
+        """Factor for the store ack timeout of the next session."""
         return 1 << min(self._untaken, DOUBLINGS_MAX)
 
     def handle_opened(self, now_ns: int) -> None:
@@ -75,7 +75,7 @@ class Patience:
     def handle_closed(self, now_ns: int, *, unanswered: bool, settled: bool, not_stored: bool) -> int:
         """A session is gone; see ``Link.handle_closed``. Returns how long to wait before the next one, in ns.
 
-        ``settled``: it was idle, and all that had been sent in it was acknowledged.
+        ``settled``: it was idle, and everything sent in it was acknowledged.
         """
         opened_at_ns, self._opened_at_ns = self._opened_at_ns, None
         lasted = opened_at_ns is not None and now_ns - opened_at_ns >= self._reconnect.most_s * SECOND

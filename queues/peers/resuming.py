@@ -1,14 +1,14 @@
-"""Which node has what each peer has acknowledged, and what happens when another one answers in its place.
+"""Gap detection: which node has a peer's acknowledged messages, and what happens when another node answers.
 
-Promise: the id of the node that acknowledged durable messages is in the commit that lets them go here. When a session
-opens with another node by the same name, one that has none of them, that is told before anything goes there: a gap.
+Promise: the id of the node that acknowledged durable messages is in the commit that deletes them here. When a session
+opens with another node by the same name, which has none of them, the gap is reported before anything is sent there.
 
     no holder --acknowledged--> holder
     holder --the same node answers--> holder
-    holder --another node answers--> gap, told once; "warn": the stream goes on there; "error": the link is suspended
+    holder --another node answers--> gap, reported once; "warn": the stream goes on there; "error": suspend the link
     holder --another node acknowledges--> the other is the holder
 
-A node that answers with an older copy of its store is no other node: ``history`` finds that, and nobody passes it over.
+A node that answers with an older copy of its store is the same node: ``history`` detects that in any case.
 """
 
 from collections import Counter
@@ -25,13 +25,13 @@ _PREFIX = f"{OWN_STATE}holder:"
 
 
 class Resuming:
-    """Who has what was acknowledged, of every peer to which this node sends.
+    """The holder of the acknowledged messages of every peer to which this node sends.
 
     Args:
         gap: whether to go on when another node answers.
 
     Attributes:
-        gaps: how many were found since the start, by peer.
+        gaps: number of gaps found since the start, by peer.
     """
 
     __slots__ = ("_found", "_gap", "_holders", "_told", "_unwritten", "gaps")
@@ -45,18 +45,18 @@ class Resuming:
         self._found: list[GapFound] = []
 
     def restore(self, state: Mapping[str, bytes]) -> None:
-        """Take what the store has."""
+        """Restore the holders from the store."""
         self._holders = {
             name.removeprefix(_PREFIX): node_id for name, node_id in state.items() if name.startswith(_PREFIX)
         }
 
     def handle_freed(self, peer: str, node_id: bytes) -> None:
-        """A node has acknowledged durable messages to its peer, which leave the store with the commit that fills."""
+        """A node has acknowledged durable messages to its peer, which leave the store with the next commit."""
         if node_id not in (NO_NODE, self._holders.get(peer)):
             self._holders[peer] = self._unwritten[peer] = node_id
 
     def write_down(self, commit: Commit) -> None:
-        """Complete a commit: it says who has what it lets go."""
+        """Add to a commit the holders of the messages that it deletes."""
         for peer, node_id in self._unwritten.items():
             commit.state[_PREFIX + peer] = node_id
         self._unwritten.clear()
@@ -67,10 +67,10 @@ class Resuming:
         Args:
             peer: its name.
             node_id: the node that it is with.
-            queues: those of which something was acknowledged, or given up.
+            queues: those with messages that were acknowledged or given up.
 
         Returns:
-            What to say to who waits, if that node lacks what was acknowledged.
+            The gap, for waiters, if that node lacks acknowledged messages.
         """
         holder = self._holders.get(peer, node_id)
         if holder == node_id:

@@ -1,7 +1,7 @@
-"""What the queue manager needs of a session, and nothing else: it reaches no machine inside.
+"""The interface of a session that the queue manager uses.
 
-``triack.session.session.Session`` is the only one in the product. Whatever offers the same, another dialect's for
-example, can take its place in a conversation.
+``triack.session.session.Session`` is its only implementation in the product. Another one, such as of another dialect,
+can take its place in a conversation.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,20 +20,20 @@ class SessionPort(Protocol):
     """One end of a session, as its owner sees it.
 
     Attributes:
-        commit_serial: a number of the owner's that only grows; the owner keeps it current, and the peer learns it.
+        commit_serial: a growing number of the owner's; the owner keeps it current, and the peer learns it.
     """
 
     commit_serial: int
 
-    # ---- what it is
+    # ---- state
 
     @property
     def session_id(self) -> int:
-        """The initiator's choice, the same at both ends."""
+        """Chosen by the initiator, the same at both ends."""
 
     @property
     def connection_id(self) -> int:
-        """Where this end wants to get its datagrams."""
+        """Connection id for datagrams to this end."""
 
     @property
     def initiator(self) -> bool:
@@ -41,7 +41,7 @@ class SessionPort(Protocol):
 
     @property
     def state(self) -> SessionState:
-        """Where the session is."""
+        """State of the session."""
 
     @property
     def is_closed(self) -> bool:
@@ -49,11 +49,11 @@ class SessionPort(Protocol):
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether this end tries to connect, and has done so for a while."""
+        """Whether this end has been trying to connect for a while."""
 
     @property
     def said_at_ns(self) -> int:
-        """When this end said its hello last."""
+        """When this end sent its hello last."""
 
     @property
     def peer_commit_serial(self) -> int:
@@ -61,7 +61,7 @@ class SessionPort(Protocol):
 
     @property
     def room(self) -> int:
-        """How many packets ``send_packets`` takes now."""
+        """Number of packets that ``send_packets`` takes now."""
 
     @property
     def is_paced(self) -> bool:
@@ -70,18 +70,18 @@ class SessionPort(Protocol):
     def stats(self) -> SessionSnapshot:
         """Its figures now."""
 
-    # ---- what it receives
+    # ---- receiving
 
     def handle_hello(self, peer: Hello, now_ns: int) -> None:
-        """Take the peer's hello: the accept (initiator) or one more connect (acceptor)."""
+        """Take the peer's hello: the accept (initiator) or another connect (acceptor)."""
 
     def handle_retry(self) -> None:
-        """The acceptor wants the connect once more."""
+        """The acceptor wants the connect again."""
 
     def handle_datagrams(self, payloads: list[bytes], counters: list[int], now_ns: int) -> None:
         """Take datagrams that came together, in order."""
 
-    # ---- what it sends
+    # ---- sending
 
     def send_packet(self, delivery: Delivery, content: bytes, context: object, *, asks: bool = False) -> int:
         """Number a packet and queue it for sending. Returns its number."""
@@ -89,16 +89,16 @@ class SessionPort(Protocol):
     def send_packets(
         self, delivery: Delivery, contents: Sequence[bytes], contexts: Sequence[object], asks: Sequence[int]
     ) -> int:
-        """The same for several. Returns the number of the first."""
+        """Number several packets and queue them. Returns the number of the first."""
 
     def poll_run(self, now_ns: int) -> TransmitRun | None:
-        """The next datagrams to send with packets and nothing else; None: ``poll_transmit`` says what."""
+        """The next datagrams with packets and nothing else; None: use ``poll_transmit``."""
 
     def poll_transmit(self, now_ns: int) -> Transmit | None:
         """The next datagram to send, or None."""
 
     def take_counter(self, count: int = 1) -> tuple[int, int]:
-        """The connection id of datagrams of the owner's own, and the first of as many counters."""
+        """Reserve counters for the owner's own datagrams. Returns their connection id and the first counter."""
 
     # ---- time and events
 
@@ -106,21 +106,21 @@ class SessionPort(Protocol):
         """When ``handle_timer`` must be called at the latest, or None."""
 
     def handle_timer(self, now_ns: int) -> None:
-        """Let every timer that has run out do its work."""
+        """Handle every timer that has run out."""
 
     def poll_event(self) -> Event | None:
-        """The next thing that happened, or None."""
+        """The next event, or None."""
 
     # ---- commands
 
     def introduce(self, introduction: bytes) -> None:
-        """Say something else to the peer's owner, if the session is not open yet."""
+        """Change the introduction for the peer's owner, if the session is not open yet."""
 
     def hasten(self, wait_ns: int, now_ns: int) -> None:
-        """The peer may be there again: repeat an unanswered hello after that wait at most."""
+        """The peer may be back: repeat an unanswered hello after that wait at most."""
 
     def keep_alive(self, interval_ns: int, now_ns: int) -> None:
-        """From now on send a ping when nothing was sent for that long; 0: send none."""
+        """From now on send a ping after this long without sending; 0: send none."""
 
     def ping(self) -> None:
         """Ask the peer for every ack that it owes."""
@@ -138,7 +138,7 @@ class SessionPort(Protocol):
         """The commit that holds these received packets has returned."""
 
     def handle_freed(self, numbers: list[int]) -> None:
-        """The owner needs no store acks any more for these packets, sent or not."""
+        """The owner no longer needs store acks for these packets, sent or not."""
 
     def withhold(self, number: int) -> None:
         """A received packet is refused, and its rejection follows: session acks name it until the peer has that."""

@@ -1,4 +1,4 @@
-"""What a node's settings come to for a session with one of its peers."""
+"""Derives the settings of a session with one peer from the settings of a node."""
 
 from dataclasses import replace
 
@@ -14,10 +14,10 @@ from triack.session.protocol.settings import SessionSettings
 __all__ = ["largest_window", "session_settings", "traits_of"]
 
 TRAITS = {"udp": UDP, "tcp": TCP, "memory": MEMORY}
-"""What the scheme of an address says of the path to it."""
+"""Traits of a path by the scheme of its address."""
 
 PEER_PARTS = 4
-"""A node tells its peers when a quarter of what they may fill is full, and takes what is on its way then."""
+"""A node asks a peer to stop when a quarter of its memory share is full, and still takes packets in flight."""
 
 
 def session_settings(
@@ -33,11 +33,11 @@ def session_settings(
 
     Args:
         settings: of the node.
-        address: with whom.
-        try_ns: how long a connection may take, None for what the settings say.
-        direct: whether the peer is called by an address, and not by a name.
-        ack_factor: how many times the usual wait it waits for acks, where that is fixed.
-        store_factor: how many times the usual wait it waits for store acks.
+        address: of the peer.
+        try_ns: the longest time to connect, None for that of the settings.
+        direct: whether the peer is called by an address, not by a name.
+        ack_factor: factor for a fixed ack timeout.
+        store_factor: factor for the store ack timeout.
     """
     session = _patient(settings.session) if direct else settings.session
     if not traits_of(address).paced:
@@ -64,12 +64,12 @@ def traits_of(address: str) -> PathTraits:
 
 
 def _longer_s(fixed_s: float, factor: int, session: SessionSettings) -> float:
-    """So many times a fixed timeout, up to the longest there is."""
+    """A fixed timeout times a factor, up to the longest ack timeout."""
     return max(fixed_s, min(factor * fixed_s, session.ack_timeout_max_s))
 
 
 def _room_bytes(settings: NodeSettings) -> int:
-    """The largest datagrams of which a peer may have a window on its way."""
+    """The largest datagrams of which a peer may have a window in flight."""
     window = min(largest_window(settings), FLIGHT_PACKETS)
     return max(DATAGRAM_BASE_BYTES, _flight_bytes(settings) // window - EXPRESS_OVERHEAD_BYTES)
 
@@ -77,7 +77,7 @@ def _room_bytes(settings: NodeSettings) -> int:
 def largest_window(settings: NodeSettings) -> int:
     """The largest window of the node's sessions, in packets.
 
-    One that follows the path is no larger than what there is room for, in datagrams of the base.
+    An automatic window is limited to the room for it, in datagrams of the base size.
     """
     session = settings.session
     if session.max_unacked_packet != "auto":
@@ -91,7 +91,7 @@ def _flight_bytes(settings: NodeSettings) -> int:
 
 
 def _patient(session: SessionSettings) -> SessionSettings:
-    """The same for a peer that is called by its address."""
+    """Session settings for a peer that is called by its address."""
     times = session.direct_ack_timeouts
     if times == 1:
         return session

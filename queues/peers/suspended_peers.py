@@ -1,7 +1,7 @@
-"""Peers that are spoken to no more, as their store, or ours, was rolled back; and the links that lead to them.
+"""Suspended peers, whose store, or ours, was rolled back; and the links that lead to them.
 
-Promise: who waits for such a peer is told why, now and whenever another link turns out to lead there; the operator is
-told once for each; and what strangers invent fills no memory. Who is to be suspended is found out by ``handshake``.
+Promise: waiters for such a peer get the reason, now and whenever another link turns out to lead there. The operator
+hears once of each. Invented node ids fill no memory. ``handshake`` finds out which peers to suspend.
 """
 
 from collections import Counter
@@ -17,26 +17,26 @@ from triack.queues.peers.link import Link
 __all__ = ["SUSPENDED_MAX", "SuspendedPeers"]
 
 SUSPENDED_MAX = 1_024
-"""Suspended peers that are remembered and that no link leads to: anyone can invent a node id. More are refused all
-the same."""
+"""Limit of remembered suspended peers to which no link leads, as anyone can invent a node id. Further ones are refused
+all the same."""
 
 _SIDES = {RolledBack.SENDER: "own", RolledBack.RECEIVER: "peer", RolledBack.UNKNOWN: "unknown"}
 
 
 class Suspended(NamedTuple):
-    """A peer that is spoken to no more, and why."""
+    """Why a peer is suspended."""
 
     rolled_back: RolledBack
     error: RollbackDetected
 
 
 class SuspendedPeers:
-    """Whom a node does not speak to, in this life of its process.
+    """The peers that a node has suspended, for the life of its process.
 
     Args:
-        node_id: its own.
+        node_id: the node's own id.
         directory: the peers by name.
-        drops: counts what is dropped, by reason.
+        drops: counts drops, by reason.
         record: writes to the session log, ``record(event, now_ns, **fields)``.
     """
 
@@ -58,22 +58,22 @@ class SuspendedPeers:
         return node_id in self._by_node
 
     def rolled_back(self, node_id: bytes) -> RolledBack:
-        """Whose store is the older copy, of a peer that is suspended."""
+        """Whose store is the older copy, for a suspended peer."""
         return self._by_node[node_id].rolled_back
 
     @property
     def sides(self) -> dict[str, str]:
-        """Those that are suspended: node id in hex, and whose store it is (own, peer, unknown)."""
+        """The suspended peers: node id in hex, and whose store was rolled back (own, peer, unknown)."""
         return {node_id.hex(): suspended.error.rolled_back for node_id, suspended in self._by_node.items()}
 
     def add(self, peer: Introduction, name: str, rolled_back: RolledBack, now_ns: int) -> bool:
-        """Halt a peer. Returns whether it was not suspended before, and is remembered."""
+        """Suspend a peer. Returns whether it was not suspended before, and is remembered."""
         node_id = peer.node_id
         if node_id == self._node_id:
             rolled_back = RolledBack.SENDER
         if node_id in self._by_node:
             return False
-        # A peer can invent nodes, but its quarrel is told once.
+        # A peer can invent nodes, but only one rollback of it is reported.
         if node_id not in self._leading and (name in self._accused or len(self._by_node) >= SUSPENDED_MAX):
             self._drops[DropReason.SUSPENDED_OVERFLOW] += 1
             return False
@@ -104,12 +104,12 @@ class SuspendedPeers:
         return RollbackDetected(what, peer=peer.node_id.hex(), rolled_back=side)
 
     def stop_links(self, node_id: bytes, *, told: bool) -> None:
-        """Stop the links that lead to a peer, if it is suspended. ``told``: it knows."""
+        """Stop the links that lead to a suspended peer. ``told``: the peer knows."""
         for link in list(self._leading.get(node_id, ())):
             link.halt(self._by_node[node_id].error, told=told)
 
     def lead(self, link: Link, node_id: bytes) -> None:
-        """It has turned out to which node a link leads."""
+        """Note the node to which a link leads."""
         if link.peer_id == node_id:
             return
         before = self._leading.get(link.peer_id, {})

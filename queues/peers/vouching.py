@@ -1,7 +1,7 @@
-"""Which streams the engine has use for: those by which open conversations go.
+"""The transport connections that the engine needs: those that carry open conversations.
 
-TCP keeps a connection that somebody else has opened only as long as someone vouches for it; other transports have
-nothing that could be kept.
+TCP keeps a connection that a peer has opened only as long as the engine vouches for it; other transports have nothing
+to keep.
 """
 
 from collections import Counter
@@ -12,20 +12,20 @@ __all__ = ["DropConnection", "KeepConnection", "Vouching"]
 
 @dataclass(slots=True)
 class KeepConnection:
-    """There is an open conversation by the stream at that address: it is to be kept, whoever has opened it."""
+    """The connection at that address carries an open conversation: keep it, whichever end has opened it."""
 
     address: str
 
 
 @dataclass(slots=True)
 class DropConnection:
-    """There is none any more."""
+    """The connection at that address no longer carries one."""
 
     address: str
 
 
 class Vouching:
-    """Counts the open conversations of each stream, and says when the first is there and when the last has gone."""
+    """Counts the open conversations of each connection, and reports when the first comes and the last goes."""
 
     __slots__ = ("_changed", "_open", "_told")
 
@@ -35,11 +35,11 @@ class Vouching:
         self._changed: dict[str, None] = {}
 
     def add(self, path: str) -> None:
-        """An open conversation goes by that path now."""
+        """An open conversation uses that path now."""
         self._count(path, 1)
 
     def remove(self, path: str) -> None:
-        """It is gone, or goes by another one."""
+        """It is gone, or uses another path."""
         self._count(path, -1)
 
     def _count(self, path: str, change: int) -> None:
@@ -51,7 +51,7 @@ class Vouching:
         self._changed[path] = None
 
     def take(self) -> tuple[list[KeepConnection], list[DropConnection]]:
-        """What has changed since the last call; a stream that went and came back has not."""
+        """Changes since the last call, without connections that went and came back."""
         if not self._changed:
             return [], []
         changed, self._changed = self._changed, {}

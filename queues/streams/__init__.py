@@ -1,1 +1,1 @@
-"""Streams of packets that outlive sessions: what leaves, what arrives, and what becomes of each."""
+"""Streams of packets that outlive sessions, outgoing and incoming."""

@@ -1,9 +1,9 @@
-"""Keys of senders: what is sent again with the key of an accepted message is that message.
+"""Keys of senders: a message sent with the key of an accepted message is that message again.
 
-Promise: a key is in the commit of its message, so that a process which is killed has both or neither. A key counts for
-one queue of one peer, and for ``lifetime_s`` from the acceptance on; setting the clock between two starts makes that
-neither shorter nor longer, where it is known how long it was (``base/clock``). As long as it counts, it also knows
-whether its message became a dead letter.
+Promise: a key is in the commit of its message, so that a killed process has both or neither. A key counts for one queue
+of one peer, for ``lifetime_s`` from the acceptance on. If the clock was set between two starts, and by how much is
+known (``base/clock``), that changes nothing. As long as a key counts, it also knows whether its message became a dead
+letter.
 """
 
 import json
@@ -37,11 +37,11 @@ class Accepted:
         peer, queue: where it goes.
         stream: stream and sequence of the stream that it is in.
         outgoing: its outgoing queue; None when its stream has ended.
-        ordinal: names it, with the node.
-        accepted_ms: the wall clock then.
-        ticket: its ticket in its outgoing queue; None when it had come to its end before this start, or its stream has.
-        number: its packet, the last one of a large message; 0 before it is in one.
-        index: its place among the messages of the packet.
+        ordinal: its ordinal, part of its id.
+        accepted_ms: wall clock of the acceptance.
+        ticket: its ticket in its outgoing queue; None when it was settled before this start, or its stream has ended.
+        number: number of its packet, the last one of a large message; 0 before it is in one.
+        index: its index among the messages of the packet.
         reason: why it became a dead letter; empty when it has not.
     """
 
@@ -59,12 +59,12 @@ class Accepted:
 
     @property
     def name(self) -> tuple[str, str, str]:
-        """For what the key counts: peer, queue, key."""
+        """The scope of the key: peer, queue, key."""
         return self.peer, self.queue, self.key
 
     @property
     def row(self) -> str:
-        """Under which name it is kept."""
+        """The name under which it is stored."""
         stream, sequence = self.stream
         return f"{_PREFIX}{stream}.{sequence}:{self.key}"
 
@@ -75,7 +75,7 @@ class Accepted:
 
 
 class KeptKey(NamedTuple):
-    """What the store has of a key; as ``Accepted``; ``place`` is the index there."""
+    """A stored key, with the fields of ``Accepted``; ``place`` is its ``index``."""
 
     stream: tuple[int, int]
     key: str
@@ -128,14 +128,13 @@ class AcceptedKeys:
         *,
         moved_ms: int = 0,
     ) -> None:
-        """Take what the store has; the outgoing queues have their packets again.
+        """Restore the keys from the store, after the outgoing queues have their packets.
 
-        Where the clock was moved since, the times of acceptance move with it, and the commit says so. A key that was
-        accepted later than now, whatever the reason, is as old as this start: else it would be as old as each further
-        one.
+        If the clock was moved since, the times of acceptance move with it, and the commit stores them. A time of
+        acceptance that is in the future, for whatever reason, becomes now: otherwise the key would not age.
 
         Raises:
-            StoreDamaged: what it has of a key cannot be read.
+            StoreDamaged: a key cannot be read.
         """
         found: list[Accepted] = []
         for name, value in state.items():
@@ -161,26 +160,26 @@ class AcceptedKeys:
         return None if accepted is None or self._is_over(accepted, now_ms) else accepted
 
     def full_for_ms(self, now_ms: int) -> int:
-        """How long there is no room for another key; 0 when there is."""
+        """How long until there is room for another key; 0 when there is."""
         if len(self._by_name) < self._most:
             return 0
         eldest = next(iter(self._by_name.values()))
         return max(0, eldest.accepted_ms + self._lifetime_ms - now_ms)
 
     def add(self, accepted: Accepted, commit: Commit) -> None:
-        """A message was accepted: its key goes to the disk with it; those that are over leave it with this commit."""
+        """Add the key of an accepted message to its commit, which also deletes keys that have run out."""
         for over in self._take_over(accepted.accepted_ms):
             commit.state[over.row] = None
         self._keep(accepted)
         self._unpacked.append(accepted)
 
     def handle_packed(self, outgoing: OutgoingStream, entries: list[StreamPacket], commit: Commit) -> None:
-        """What was submitted to a queue is in packets now, which go into this commit."""
+        """The messages submitted to a queue are in packets now, which go into this commit."""
         mine = [accepted for accepted in self._unpacked if accepted.outgoing is outgoing]
         if not mine:
             return
         self._unpacked = [accepted for accepted in self._unpacked if accepted.outgoing is not outgoing]
-        # All fragments of a large message have its ticket: the last one holds its end.
+        # All fragments of a large message have its ticket; the last one is meant.
         starts = [entry.first_ticket for entry in entries]
         for accepted in mine:
             assert accepted.ticket is not None
@@ -196,7 +195,7 @@ class AcceptedKeys:
             accepted.write(commit)
 
     def handle_ended(self, outgoing: OutgoingStream) -> None:
-        """The stream of an outgoing queue has ended, and with it the way of all that had keys there."""
+        """The stream of an outgoing queue has ended: keys of its messages no longer refer to it."""
         for accepted in self._by_stream.pop((outgoing.stream_number, outgoing.sequence.sequence), {}).values():
             accepted.outgoing = accepted.ticket = None
 

@@ -1,17 +1,17 @@
-"""What an application is told of the acknowledgements of one outgoing queue: events, in the order of sending.
+"""Events that report the acknowledgements of one outgoing queue to an application, in the order of sending.
 
-Promise: every message is in exactly one event, of what became of it first, and events never go backwards. A failure is
-always told alone and at once, with all that was acknowledged before it; it counts as its neighbours do, so that what
-waits for an event does not wait longer for it. When nothing has happened nothing is told.
+Promise: every message is in exactly one event, for its first outcome, and events never go backwards. A failure is
+reported alone and at once, after everything that was acknowledged before it. It counts towards the trigger like its
+neighbours, so that it delays no event. Without an outcome there is no event.
 
     SETTLED_EARLY --all before it are settled--> GATHERED --the trigger, or a failure--> UNREAD --read--> (told)
 
-When the gathered are due is the business of an ``AckDebt``, which has the table of its moves: the same machine that
-says when a receiver acknowledges, so that Solace's windowed events, HornetQ's confirmation window and the interval of
-AMPS are values of an ``AckTrigger``. Without one each message has an event of its own.
+An ``AckDebt``, which has the table of its moves, decides when gathered messages are due. It is the same machine that
+decides when a receiver acknowledges, so that Solace's windowed events, HornetQ's confirmation window and the interval
+of AMPS are values of an ``AckTrigger``. Without a trigger each message has an event of its own.
 
-Nobody need read: acknowledged neighbours that are unread become one event, and so do failures for one reason inside
-here, which come out singly. Only what alternates takes room, and ``is_full`` says when that is enough.
+The application need not read. Unread acknowledged neighbours become one event. Neighbouring failures for one reason are
+stored as one, too, but are read singly. Only alternating outcomes take memory; ``is_full`` limits them.
 """
 
 from collections import deque
@@ -25,28 +25,28 @@ from triack.base.ack_trigger import AckTerms
 __all__ = ["UNREAD_MAX", "AckEvent", "AckEvents", "AckKind"]
 
 UNREAD_MAX = 1_000
-"""Unread ranges after which senders wait: as many as ``Node.events`` keeps, and some hundred kilobytes."""
+"""Number of unread ranges at which senders wait: what ``Node.events`` keeps, and some hundred kilobytes."""
 
 
 class AckKind(StrEnum):
-    """What became of messages."""
+    """Outcome of messages."""
 
     ACK = "ack"
-    """The acknowledgement that frees their class has come: they are as far as they go."""
+    """The acknowledgement that frees their class has come, which is their last stage."""
     FAILURE = "failure"
-    """It will never be delivered, as far as its sender can tell; it is in the dead-letter queue."""
+    """The message will never be delivered, as far as its sender can tell. It is in the dead-letter queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class AckEvent:
-    """What became of messages of one outgoing queue.
+    """Outcome of messages of one outgoing queue.
 
     Attributes:
         kind: acknowledged, or failed.
-        first: number of the first message: they are counted from 1 in each outgoing queue, from the start of the node;
-            see ``Receipt.number``.
-        last: number of the last one; the same for a failure.
-        reason: why it failed, by the names of docs/reasons.md; None for what was acknowledged.
+        first: number of the first message, counted from 1 in each outgoing queue since the start of the node; see
+            ``Receipt.number``.
+        last: number of the last message; equal to ``first`` for a failure.
+        reason: why it failed, by the names of docs/reasons.md; None for an acknowledgement.
     """
 
     kind: AckKind
@@ -56,13 +56,13 @@ class AckEvent:
 
     @property
     def count(self) -> int:
-        """How many messages it is about."""
+        """Number of messages it covers."""
         return self.last - self.first + 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Fate:
-    """What became of neighbours; ``end`` is the ticket after the last of them."""
+    """The outcome of neighbouring messages; ``end`` is the ticket after the last of them."""
 
     end: int
     reason: str | None
@@ -73,12 +73,12 @@ class AckEvents:
     """Makes the events of one reader.
 
     Args:
-        terms: when what was acknowledged is told; None: each message by itself, at once.
-        first: ticket of the first message that it is about.
-        wake: called when there is something to read, and at the end.
+        terms: when acknowledgements are reported; None: each message by itself, at once.
+        first: ticket of the first message to report.
+        wake: called when there is an event to read, and at the end.
 
     Attributes:
-        ended: whether it is fed no more; what is unread can still be read.
+        ended: whether no more events are added; unread ones can still be read.
     """
 
     __slots__ = ("_debt", "_fates", "_new_bytes", "_next", "_told", "_unread", "_wake", "ended")
@@ -100,9 +100,9 @@ class AckEvents:
 
         Args:
             ticket: of the first message in it.
-            messages: how many end in it; the first packets of a large message have none.
-            size_bytes: of the packet.
-            asks: whether the event is not to wait.
+            messages: number of messages that end in it; all but the last packet of a large message have none.
+            size_bytes: size of the packet.
+            asks: whether the event must not wait.
         """
         self._new_bytes += size_bytes
         self._settle(ticket, messages, _Fate(ticket + messages, None, asks))
@@ -112,12 +112,12 @@ class AckEvents:
         self._settle(ticket, messages, _Fate(ticket + messages, reason))
 
     def _settle(self, ticket: int, messages: int, fate: _Fate) -> None:
-        # A packet that failed is let go afterwards as one that was acknowledged: the first word counts.
+        # A failed packet is freed afterwards like an acknowledged one: its first outcome counts.
         if messages and ticket >= self._next:
             self._fates.setdefault(ticket, fate)
 
     def handle_time(self, now_ns: int) -> None:
-        """Gather what is settled, in order, and tell what is due."""
+        """Gather settled messages, in order, and report what is due."""
         while self._fates and (fate := self._fates.pop(self._next, None)) is not None:
             self._gather(fate, now_ns)
         debt = self._debt
@@ -128,7 +128,7 @@ class AckEvents:
                 self._tell_gathered()
 
     def end(self) -> None:
-        """Nothing happens any more. What was gathered waits no longer."""
+        """Report what was gathered; there will be no more outcomes."""
         self._tell_gathered()
         self.ended = True
         self._wake()
@@ -149,7 +149,7 @@ class AckEvents:
             self._put(_Fate(self._next, None))
 
     def _put(self, fate: _Fate) -> None:
-        """Neighbours of one kind become one."""
+        """Add a range of outcomes; it is joined with the last one if that has the same reason."""
         first = self._told
         if self._unread and self._unread[-1][1].reason == fate.reason:
             first, _ = self._unread.pop()
@@ -165,7 +165,7 @@ class AckEvents:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is unread that senders should wait."""
+        """Whether senders should wait because too many events are unread."""
         return not self.ended and len(self._unread) >= UNREAD_MAX
 
     def poll(self) -> AckEvent | None:

@@ -1,12 +1,12 @@
-"""Who may put what into which queue, and when: permissions, quotas, and the memory that peers fill.
+"""Admission control of the queues: permissions, quotas, and limits on the memory that peers fill.
 
-Promise: what is refused is refused for ever, for a reason that stays true or because its queue is set to refuse; all
-else for which there is no room is not taken *now*. Its origin is asked to hold the stream back, sends all of it again
-when it is told so, and asks by itself now and then (``ordering/hold.py``). Nobody else is held back: sessions go on,
-and so do their other streams.
+Promise: a rejection is permanent, for a reason that stays true or because the queue is set to reject. Any other packet
+for which there is no room is not taken *now*. The node asks its origin to hold the stream back; the origin sends all of
+it again when it may go on, and asks by itself now and then (``ordering/hold.py``). No other stream is held back, and
+sessions go on.
 
-Of a large message that was begun everything is taken, so that no two halves can wait for each other. Where nothing can
-be read, as all that there is was begun by those who are gone, others get their turn: nobody else would make room.
+The rest of a large message that has begun is always taken, so that no two halves can wait for each other. When a queue
+holds nothing but unfinished messages of origins that are gone, other origins may fill it: no reader could make room.
 """
 
 from collections import OrderedDict
@@ -36,19 +36,19 @@ OVERTAKEN_BYTES = 16 * 1024 * 1024
 """How far beyond its quota a queue goes for packets that a begun large message has overtaken: several windows of the
 largest packets, more than a correct sender has under way."""
 HOLD_KEY = -1
-"""In place of a number, among the control packets of a stream."""
+"""Key of a hold, in place of a number, among the control packets of a stream."""
 
 
 KEPT_OUT_MAX = 256
-"""Streams that wait for a place in one session, and are told when there is one; the others ask again by themselves."""
+"""Streams of one session that the node notifies when there is a place; any others ask again by themselves."""
 
 
 class _KeptOut:
-    """The streams of one session that are not known here as there is no place for them.
+    """The streams of one session that are not known here because there is no place for them.
 
     Attributes:
-        streams: those that are told when there is one, the longest waiting first.
-        turn: the greatest turn of a word about any of them; even.
+        streams: those to notify when there is a place, the longest waiting first.
+        turn: the greatest turn of a hold sent for any of them; even.
         overflowed: whether there were too many to remember all.
     """
 
@@ -61,25 +61,25 @@ class _KeptOut:
 
 
 class Admission:
-    """The door to the queues of a node.
+    """Admission control of the queues of a node.
 
     Args:
         settings: limits.
         queues: the queues of the node.
-        directory: says who may send to which queue.
-        goes_on: whether there is a session by which a stream, named by origin and stream, may go on.
-        payer_of: who is charged for what a node sends.
+        directory: says which peer may send to which queue.
+        goes_on: whether a stream, named by origin and number, has a session that may carry more of it.
+        payer_of: the payer that is charged for what a node sends.
 
     Attributes:
-        disk: what lies in the queues of the node, express messages left out.
+        disk: bytes in the queues of the node, without express messages.
         express: express messages in memory.
-        early: packets that came before their turn, in memory, and what is remembered of gaps.
-        waiting: what waits for its commit, in memory.
+        early: out-of-order packets in memory, and the records of gaps.
+        waiting: packets in memory that wait for their commit.
         streams: the streams themselves, in memory.
-        queues: those that peers have made since the start, and that are still there; their number.
+        queues: the number of queues that peers have created since the start and that still exist.
         holds: the streams that wait, and why.
-        store_low: whether the disk has so little room that nothing is taken.
-        room_bytes: how much more it takes, by the last look at it; None when nobody could tell.
+        store_low: whether the disk is so nearly full that durable packets are not taken.
+        room_bytes: free room on the disk at the last check; None when it is unknown.
     """
 
     def __init__(
@@ -107,20 +107,20 @@ class Admission:
         self.room_bytes: int | None = None
         self._news: list[StoreLow | StreamsNearLimit] = []
         self._payer_of = payer_of
-        # Of peers that are near their limit of streams: whether some had to wait.
+        # Peers near their limit of streams, and whether some of their streams had to wait.
         self._told_limit: dict[Payer, bool] = {}
         self._kept_out: dict[Conversation, _KeptOut] = {}
-        # Whether streams have ended since somebody looked whether others may have their places.
+        # Whether streams have ended since the last check for streams that may take their places.
         self._places = False
         self._stopped: dict[IncomingStream, Conversation] = {}
         self.holds = Holds(here=True)
         self._makers: dict[str, bytes] = {}
         queues.on_removed = self.handle_removed
-        # Whether some stream waits as its queue may not be made: any that becomes idle makes room for it.
+        # Whether some stream waits because its queue may not be created: any queue that becomes idle makes room for it.
         self._wants_queues = False
 
     def handle_start(self, node_id: bytes) -> None:
-        """This node is no peer of its own."""
+        """Set this node's own id: it is not a peer of itself."""
         for account in self._accounts:
             account.own = node_id
 
@@ -129,14 +129,14 @@ class Admission:
         return self.early, self.waiting, self.streams, self.queues, self.disk, self.express
 
     def handle_proved(self, node_id: bytes) -> None:
-        """Perhaps another peer than before has proved to be a node: it pays for what is here of it."""
+        """A peer has proved to be a node, perhaps not the same peer as before: charge it for what that node sent."""
         for account in self._accounts:
             account.handle_proved(node_id)
 
-    # ---- for ever
+    # ---- permanent rejections
 
     def refusal(self, stream: IncomingStream, conversation: Conversation, body: bytes) -> RejectReason | None:
-        """Why a packet whose turn has come is refused for ever, or None."""
+        """Why a packet whose turn has come is permanently rejected, or None."""
         return self._forbidden(stream, conversation) or self._overfull(stream, body)
 
     def _forbidden(self, stream: IncomingStream, conversation: Conversation) -> RejectReason | None:
@@ -154,7 +154,7 @@ class Admission:
         return None
 
     def _lacks_queue(self, stream: IncomingStream) -> bool:
-        """Whether the queue of a stream is not there, and may not be made now."""
+        """Whether the queue of a stream does not exist and may not be created now."""
         if stream.queue in self._mailboxes or not self._is_crowded(stream.origin):
             return False
         self._queues.make_room()
@@ -170,7 +170,7 @@ class Admission:
         return self.streams.of(origin) >= STREAM_BYTES * self._settings.max_streams or self.streams.has_enough(origin)
 
     def add_stream(self, origin: bytes) -> None:
-        """One more stream of a peer; or what is known of all that have ended of one of its nodes."""
+        """Charge a peer for one more stream, or for the record of the ended streams of one of its nodes."""
         self.streams.add(origin, STREAM_BYTES)
         self._tell_limit(origin)
 
@@ -184,7 +184,7 @@ class Admission:
         self._tell_limit(stream.origin)
 
     def _tell_limit(self, origin: bytes, *, is_full: bool = False) -> None:
-        """Tell the operator that a peer has nearly as many streams as it may, or that some have to wait; each once."""
+        """Tell the operator, once each, that a peer is near its limit of streams, or that some have to wait."""
         payer, limit = self._payer_of(origin), streams_limit(self._settings)
         streams, told = self.streams.of(origin) // STREAM_BYTES, self._told_limit.get(payer)
         if is_full > bool(told) or (told is None and 4 * streams >= 3 * limit):
@@ -195,12 +195,12 @@ class Admission:
             del self._told_limit[payer]
 
     def handle_made(self, origin: bytes, queue: str) -> None:
-        """A queue was made for a peer."""
+        """A queue was created for a peer."""
         self._makers[queue] = origin
         self.queues.add(origin, 1)
 
     def handle_removed(self, queue: str) -> None:
-        """A queue that nobody used has made room for others."""
+        """An unused queue was removed, which makes room for others."""
         origin = self._makers.pop(queue, None)
         if origin is not None:
             self.queues.add(origin, -1)
@@ -211,7 +211,7 @@ class Admission:
             return False
         peer = self._directory.named(conversation.peer_name)
         if peer is None:
-            # Without keys, addresses that nobody has named may send; a key that nobody has named may not.
+            # Without keys, addresses that are not in the directory may send. A key that is not in it may not.
             return not conversation.channel.peer_key
         return isinstance(target, SystemQueue) or peer.may_send_to(queue)
 
@@ -228,26 +228,26 @@ class Admission:
         begun = mailbox is not None and fragment and mailbox.partials.expects(stream.origin, stream.number, fragment[0])
         return None if begun or not full else RejectReason.QUEUE_FULL
 
-    # ---- for now
+    # ---- temporary holds
 
     @property
     def is_behind(self) -> bool:
-        """Whether half of what one peer may have waits for the disk: to take more is to ask for it twice soon."""
+        """Whether half of one peer's memory share waits for the disk: more packets would soon be refused and resent."""
         return self.waiting.total_bytes >= self._settings.limits.peer_memory_bytes // 8
 
     def count_early(self, stream: IncomingStream) -> None:
-        """A packet has come: see how much memory its stream takes for what is out of order."""
+        """A packet has come: update the charge for its stream's out-of-order memory."""
         size_bytes = stream.out_of_order_bytes
         if size_bytes != stream.early_bytes:
             self.early.add(stream.origin, size_bytes - stream.early_bytes)
             stream.early_bytes = size_bytes
 
     def forget_early(self, stream: IncomingStream) -> None:
-        """Another stream takes the place of this one."""
+        """Drop the charge for this stream's out-of-order memory: it ends, or another stream replaces it."""
         self.early.add(stream.origin, -stream.early_bytes)
 
     def must_wait(self, stream: IncomingStream, header: SequenceHeader) -> bool:
-        """Whether there is no room for a fresh packet of a durable stream now."""
+        """Whether there is no room now for a new packet of a durable stream."""
         if self._must_wait(stream):
             return True
         mailbox = self._mailboxes.get(stream.queue)
@@ -259,25 +259,22 @@ class Admission:
         fragment = fragment_range(header.body[:HEAD_BYTES], len(header.body))
         if fragment is not None and mailbox.partials.expects(origin, number, fragment[0]):
             return False
-        # Its origin sends it before the rest of what was begun: to refuse it would be to wait for each other.
+        # Its origin sends it before the rest of the large message: refusing it would be a deadlock.
         comes_first = not stream.ordered and mailbox.partials.awaits_beyond(origin, number, header.number)
         return not comes_first or mailbox.fill.bytes.value >= mailbox.fill.bytes.limit + OVERTAKEN_BYTES
 
     def _must_wait(self, stream: IncomingStream) -> bool:
-        """Whether a durable stream has to wait, whatever is in its queue."""
+        """Whether a durable stream has to wait, no matter how full its queue is."""
         return self.store_low or self.waiting.is_full(stream.origin) or self._lacks_queue(stream)
 
     def takes_run(self, stream: IncomingStream, mailbox: Mailbox, packets: int, messages: int, size_bytes: int) -> bool:
-        """Whether all is well with a stream, and still is when so much of it has been taken.
-
-        Then none of these packets would be refused, or have to wait, if they came one by one.
-        """
+        """Whether a stream can take all of a run: no packet would be refused, or have to wait, if it came singly."""
         origin = stream.origin
         if stream.may_send is not True or stream.rejections or not mailbox.fill.takes(messages, size_bytes):
             return False
         if stream.delivery not in DURABLE:
             size_bytes += packets * EXPRESS_OVERHEAD_BYTES
-            # What is on its way when its sender is told to stop is taken, unless the queue refuses it then.
+            # Packets in flight when their sender is asked to stop are taken, unless the queue rejects when full.
             refuses = self._settings.limits.quota_of(stream.queue).when_full == "reject"
             return (self.express.takes if refuses else self.express.stays_within)(origin, size_bytes)
         waits = self.store_low or not self.waiting.takes(origin, size_bytes)
@@ -286,14 +283,14 @@ class Admission:
     def _is_full(self, stream: IncomingStream, mailbox: Mailbox | None) -> bool:
         durable = stream.delivery in DURABLE
         if not durable and mailbox is not None and mailbox.partials.awaits_beyond(stream.origin, stream.number, 0):
-            # Whoever stopped in the middle of a large message would never make room.
+            # A stream that is stopped in the middle of a large message would never make room.
             return False
         account = self.disk if durable else self.express
         full = mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox)
         return full or account.is_full(stream.origin)
 
     def _why(self, stream: IncomingStream) -> HoldReason:
-        """What there is no room in for a stream that waits."""
+        """Why a stream waits: the resource that has no room for it."""
         durable, mailbox = stream.delivery in DURABLE, self._mailboxes.get(stream.queue)
         if durable and self.store_low:
             return HoldReason.STORE_LOW
@@ -307,12 +304,12 @@ class Admission:
         return HoldReason.PEER_QUOTA if account.has_share(stream.origin) else HoldReason.NODE_QUOTA
 
     def _is_left(self, mailbox: Mailbox) -> bool:
-        """Whether all that a queue has was begun by those who are gone: nobody could make room by reading."""
+        """Whether a queue holds only unfinished messages of origins that are gone, so that no reader can make room."""
         begun = mailbox.partials
         return mailbox.fill.messages.value == len(begun) and not any(self._goes_on(*one) for one in begun.streams)
 
     def handle_room(self, room_bytes: int | None) -> None:
-        """Somebody has looked how much more the disk takes. It is low until a quarter more than the reserve is free."""
+        """The disk was checked for room. Once low, it stays low until a quarter more than the reserve is free."""
         self.room_bytes = room_bytes
         if room_bytes is None:
             return
@@ -323,7 +320,7 @@ class Admission:
             self._notices.relieved = True
 
     def has_room(self, mailbox: Mailbox, *, durable: bool, coming: int = 0) -> bool:
-        """Whether a queue takes one message more of this node itself, beside those that are ``coming``."""
+        """Whether a queue takes one more message of this node itself, besides the ``coming`` ones."""
         account = self.disk if durable else self.express
         full = mailbox.fill.is_full_with(coming) and (coming > 0 or not self._is_left(mailbox))
         return not (full or account.is_full(account.own) or (durable and self.store_low))
@@ -333,11 +330,11 @@ class Admission:
 
         Args:
             stream: the stream.
-            conversation: by which its packet came.
+            conversation: the one its packet came by.
             refuses: the session's numbers of the packets that were not taken.
 
         Returns:
-            False when too many other answers wait; the packet stays unanswered, and its session makes it come again.
+            False when too many other answers wait. The packet stays unanswered then, and its session retransmits it.
         """
         again = stream.stopped
         if not again:
@@ -354,7 +351,7 @@ class Admission:
     # ---- streams for which there is no place
 
     def keep_out(self, conversation: Conversation, header: SequenceHeader, packet: int) -> bool:
-        """Ask an origin to wait with a stream that is not known here, and for which there is no place.
+        """Ask an origin to wait with an unknown stream for which there is no place.
 
         Returns:
             As ``stop``.
@@ -370,17 +367,17 @@ class Admission:
         kept.streams[header.stream] = None
         kept.streams.move_to_end(header.stream)
         if len(kept.streams) > KEPT_OUT_MAX:
-            # It asks by itself, now and then.
+            # Its origin asks by itself, now and then.
             kept.streams.popitem(last=False)
             kept.overflowed = True
         return True
 
     def let_in(self, conversation: Conversation, stream: IncomingStream) -> None:
-        """A stream is known now: if it was kept out before, in this session, it may go on."""
+        """A stream is known now: let it go on if it was kept out before in this session."""
         kept = self._kept_out.get(conversation)
         if kept is None:
             return
-        # What is said of it from now on is newer than what was said before.
+        # Holds sent for it from now on must be newer than those sent before.
         stream.turn = kept.turn
         known = stream.number in kept.streams
         kept.streams.pop(stream.number, None)
@@ -394,7 +391,7 @@ class Admission:
         conversation.put_control((stream, HOLD_KEY), Control(content))
 
     def _let_ask(self) -> None:
-        """As many streams that were kept out may ask again as there are places, the longest waiting first."""
+        """For each free place, let one stream that was kept out ask again, the longest waiting first."""
         for conversation, kept in self._kept_out.items():
             origin = conversation.peer_id
             places = streams_limit(self._settings) - self.streams.of(origin) // STREAM_BYTES
@@ -404,14 +401,14 @@ class Admission:
                 places -= 1
 
     def stop_again(self, conversation: Conversation) -> bool:
-        """Say once more to one of the origins that were told by a conversation that it must wait, if there is one."""
+        """Repeat the hold of one stream that a conversation has stopped. Returns False when there is none."""
         for stream, told_by in self._stopped.items():
             if told_by is conversation:
                 return self._tell(stream, conversation, ())
         return False
 
     def handle_session_closed(self, conversation: Conversation) -> None:
-        """What was said goes with its session: streams that it had told to wait are told anew, if it is still so."""
+        """Holds end with their session: its stopped streams are stopped anew if there is still no room."""
         self._kept_out.pop(conversation, None)
         for stream in [stream for stream, told_by in self._stopped.items() if told_by is conversation]:
             stream.turn += 1
@@ -419,12 +416,12 @@ class Admission:
             self.holds.free(stream)
 
     def stop_express(self, stream: IncomingStream, conversation: Conversation) -> None:
-        """Express packets were taken; ask for no more of them if these were some of the last."""
+        """Express packets were taken: stop their stream if there is no room for more."""
         if not stream.stopped and self._is_full(stream, self._mailboxes.get(stream.queue)):
             self.stop(stream, conversation)
 
     def go(self) -> None:
-        """Let the streams go on for which there is room again."""
+        """Let streams go on when there is room for them again."""
         if self._places:
             self._places = False
             self._let_ask()
@@ -453,7 +450,7 @@ class Admission:
         return conversation.put_control((stream.number, HOLD_KEY), Control(content, refuses))
 
     def take_news(self) -> list[QueueOverQuota | StoreLow | StreamHeld | StreamsNearLimit]:
-        """What the operator must know, since the last call."""
+        """News for the operator since the last call."""
         news: list[QueueOverQuota | StoreLow | StreamHeld | StreamsNearLimit] = [
             *self._news,
             *self._notices.filled,

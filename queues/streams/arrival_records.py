@@ -1,4 +1,4 @@
-"""What the session log says of incoming streams (docs/session-log.md). Formatting only."""
+"""Session log records of incoming streams (docs/session-log.md). Formatting only."""
 
 from collections.abc import Callable
 
@@ -73,7 +73,7 @@ def record_accepted(record: Record, accepted: dict[IncomingStream, list[Accepted
 
 
 def record_order_ack(record: Record, stream: IncomingStream, peer_id: bytes, now_ns: int) -> None:
-    """An order ack has left; what it says is ``stream.acked``."""
+    """An order ack for ``stream.acked`` has left."""
     sequence, number = stream.acked
     record(
         "order_ack_sent",

@@ -1,8 +1,8 @@
-"""Outgoing messages that are sent no more, from the moment at which that is decided until their letters are made.
+"""Outgoing messages that were given up, until their dead letters exist.
 
-Promise: each is on record before anything can pass it over, and becomes a dead letter as soon as its bodies are here,
-in the order in which they were given up, unless it was acknowledged after all. It stays in its sequence until the
-letter is on the disk: should this process die before, it must still be there.
+Promise: each is in the session log before anything can pass it over. It becomes a dead letter as soon as its bodies are
+in memory, in the order of giving up, unless it was acknowledged after all. It stays in its sequence until the letter is
+on the disk, so that a crash before then does not lose it.
 """
 
 from collections import deque
@@ -26,16 +26,16 @@ _GIVEN_UP = (StreamPacketState.GIVEN_UP, StreamPacketState.REJECTED)
 
 
 class DeadLettering:
-    """What an outbox has given up.
+    """The messages that an outbox has given up.
 
     Args:
         node_id: this node.
-        records: of the session log.
-        keys: are told what became of the messages that have one.
+        records: writes to the session log.
+        keys: the keys of messages, which note that their message is dead.
         put_dead_letter: keeps a letter with the next commit: message, origin, ordinal, turn.
 
     Attributes:
-        waiting: those without a letter, the oldest first.
+        waiting: messages without a dead letter, the oldest first.
     """
 
     __slots__ = ("_keys", "_node_id", "_put_dead_letter", "_records", "_unnoted", "waiting")
@@ -54,19 +54,19 @@ class DeadLettering:
         self.waiting: deque[DeadMessage] = deque()
         self._unnoted: list[DeadMessage] = []
 
-    # ---- what begins it
+    # ---- giving up
 
     def give_up(self, outgoing: OutgoingStream, entry: StreamPacket, reason: str) -> None:
-        """Send the message that a packet is part of no more; it becomes a dead letter when its bodies are here."""
+        """Give up the message that a packet is part of; it becomes a dead letter when its bodies are in memory."""
         if entry.state not in _GIVEN_UP:
             entries = outgoing.sequence.message_of(entry)
             outgoing.sequence.give_up(entries)
             self._put(DeadMessage(outgoing, entries, reason))
 
     def reject(self, outgoing: OutgoingStream, entry: StreamPacket, reason: str) -> list[StreamPacket]:
-        """Its destination will never take a packet, nor any of its message. Returns the packets of that."""
+        """The destination has rejected a packet, and so its whole message. Returns the packets of the message."""
         entries = outgoing.sequence.message_of(entry)
-        # One that has expired before is on its way to the dead-letter queue already; now it is known not to have come.
+        # An expired message is on its way to the dead-letter queue already. Now it is known not to have been delivered.
         is_new = entry.state is not StreamPacketState.GIVEN_UP
         outgoing.sequence.reject(entries)
         if is_new:
@@ -74,7 +74,7 @@ class DeadLettering:
         return entries
 
     def purge(self, outgoing: OutgoingStream) -> list[StreamPacket]:
-        """Send nothing more of what waits in an outgoing queue. Returns the packets, which become dead letters."""
+        """Give up all that waits in an outgoing queue. Returns the packets, which become dead letters."""
         entries = [entry for entry in outgoing.sequence.entries.values() if entry.state not in _GIVEN_UP]
         for entry in entries:
             self.give_up(outgoing, entry, DeadReason.PURGED)
@@ -84,26 +84,26 @@ class DeadLettering:
         self.waiting.append(item)
         self._unnoted.append(item)
 
-    # ---- what is done with it
+    # ---- dead letters
 
     def note(self, now_ns: int) -> None:
-        """Write down what is sent no more, before a session passes it over, or a commit has its letter."""
+        """Log the messages that were given up, before a session passes them over or a commit holds their letters."""
         if not self._unnoted:
             return
         given_up, self._unnoted = self._unnoted, []
         for item in given_up:
-            # What came with the end of a session may have freed what was given up at that end.
+            # Acks that came with the end of a session may have freed what was given up at that end.
             if not item.is_freed:
                 self._records.removed(item, now_ns)
 
     def missing(self, most: int) -> Iterator[tuple[OutgoingStream, StreamPacket]]:
-        """Packets of the next messages, at most so many of these, whose bodies only the disk has."""
+        """Packets of at most ``most`` next messages whose bodies are only on the disk."""
         for item in islice(self.waiting, most):
             if not item.is_freed:
                 yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
 
     def dead_letter(self, turn: Turn) -> None:
-        """Put messages into the dead-letter queue, with the next commit, in order, as far as bodies came."""
+        """Put messages into the dead-letter queue with the next commit, in order, up to the first without its body."""
         letters = 0
         while self.waiting and letters < LETTERS_MAX:
             item = self.waiting[0]

@@ -1,4 +1,4 @@
-"""One outgoing message that is sent no more, on its way to the dead-letter queue: why, and what its letter says."""
+"""One outgoing message on its way to the dead-letter queue: why it was given up, and what its dead letter says."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ __all__ = ["DeadMessage"]
 
 @dataclass(slots=True)
 class DeadMessage:
-    """The packets of one message, or the one packet of several, that will be sent no more, and why.
+    """The packets of one message, or the one packet of several, that were given up, and why.
 
-    They wait for their bodies. Until their letter is made, their destination may still free or refuse them.
+    They wait for their bodies. Until the dead letter exists, the destination may still acknowledge or reject them.
     """
 
     outgoing: OutgoingStream
@@ -33,11 +33,11 @@ class DeadMessage:
 
     @property
     def has_expired(self) -> bool:
-        """Whether time ran out, and nobody is to blame."""
+        """Whether it expired."""
         return self.reason in EXPIRED
 
     def open(self) -> Unpacked:
-        """What they hold. Tells, too, which of its two times ran out: only the packet itself knows."""
+        """Unpack the messages. Also set which of the two times ran out: only the packet itself has them."""
         content = unpack_pieces([entry.body or b"" for entry in self.entries])
         if self.has_expired and content.receive_by_ms == self.entries[0].reach_by_ms:
             self.reason = DeadReason.RECEIVE_TIMEOUT
@@ -45,13 +45,13 @@ class DeadMessage:
 
     @property
     def properties(self) -> Properties:
-        """What a dead letter says. A definite rejection says that nothing was delivered, also after it was given up.
+        """What a dead letter says. A definite rejection means that nothing was delivered, even after it was given up.
 
-        What an earlier life of this node had queued it may have sent: nobody wrote that down.
+        An earlier process of this node may have sent what it had queued: there is no record of that.
         """
         sends = max(entry.sends for entry in self.entries)
         rejected = self.entries[0].state is StreamPacketState.REJECTED
-        # What an earlier process of the destination took of an express stream, its disk does not say.
+        # The destination's disk does not say what an earlier process there took of an express stream.
         definite = rejected and (self.outgoing.durable or sends == 1)
         return {
             "dead_reason": self.reason,

@@ -1,4 +1,4 @@
-"""What the session log says of outgoing queues (docs/session-log.md). Formatting only."""
+"""Session log records of outgoing queues (docs/session-log.md). Formatting only."""
 
 from triack.base.delivery import Delivery
 from triack.base.reasons import HoldReason
@@ -27,7 +27,7 @@ class DepartureRecords:
     def queued(
         self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int, *, recovered: bool = False
     ) -> None:
-        """Packets are committed here, or (express) in memory; ``recovered``: they were found on the disk."""
+        """Packets are committed, or in memory if express; ``recovered``: they were found on the disk."""
         more: dict[str, object] = {"queue": outgoing.queue, "peer_name": outgoing.peer}
         if recovered:
             more["recovered"] = True
@@ -40,7 +40,7 @@ class DepartureRecords:
             self._write("committed", outgoing, first, last, now_ns, count=count, queue=outgoing.queue)
 
     def recovered(self, outgoing: OutgoingStream, now_ns: int) -> None:
-        """A stream to a queue of this node was found on the disk; a crash may have taken what was said of it before."""
+        """A stream to a queue of this node was found on the disk; a crash may have lost its earlier records."""
         last = outgoing.sequence.next_number - 1
         if outgoing.peer or not last:
             return
@@ -57,7 +57,7 @@ class DepartureRecords:
         )
 
     def resend(self, outgoing: OutgoingStream, again: list[StreamPacket], now_ns: int) -> None:
-        """Packets wait to go out again, as no order ack came."""
+        """Packets wait to be resent because no order ack came."""
         tier = outgoing.sequence.tier
         wait_ns = tier.interval_of(tier.attempt)
         first, last = again[0].number, again[-1].number
@@ -73,7 +73,7 @@ class DepartureRecords:
         self._record("stream_ended", now_ns, origin=self._origin, **said)
 
     def removed(self, item: DeadMessage, now_ns: int) -> None:
-        """A message is sent no more."""
+        """A message was given up."""
         first, last = item.entries[0].number, item.entries[-1].number
         count = sum(entry.messages for entry in item.entries)
         said = "expired" if item.has_expired else item.reason

@@ -1,8 +1,8 @@
-"""Which streams of every origin have ended, by the ranges that their origins have named (``retirement``).
+"""The ended streams of every origin, as ranges that their origins have named (``retirement``).
 
-Promise: a packet of a stream that has ended, and is not known any more, begins no stream. What is known of durable ones
-is on the disk, in the commit that forgets their positions. Of express ones nothing outlives this process, or the last
-session with their origin: no copy of a packet comes by another session.
+Promise: a packet of an ended and forgotten stream begins no stream. The ranges of durable streams are on the disk, in
+the commit that deletes their positions. Those of express streams do not outlive this process or the last session with
+their origin: no copy of a packet comes by another session.
 """
 
 from struct import Struct
@@ -16,16 +16,16 @@ from triack.ordering.wire import SequenceHeader
 __all__ = ["ENDED_STREAM", "RANGES_MAX", "EndedStreams"]
 
 ENDED_STREAM = 0
-"""No stream has it: in the table of positions its rows say what has ended."""
+"""The number of no stream: in the table of positions its rows hold the ranges that have ended."""
 RANGES_MAX = 8_192
-"""Ranges of one origin, which has at most as many as live streams, and one: more than any may have. A row has 16 bytes
-for each."""
+"""Limit of ranges of one origin. A correct origin needs at most one more than it has live streams, which is less. A row
+has 16 bytes for each."""
 
 _RANGE = Struct("!QQ")
 
 
 class EndedStreams:
-    """What has ended, of all origins."""
+    """The ended streams of all origins."""
 
     __slots__ = ("_durable", "_express")
 
@@ -41,7 +41,7 @@ class EndedStreams:
         self._durable[row.origin] = NumberSet(row.sequence, ranges)
 
     def has(self, header: SequenceHeader, delivery: Delivery) -> bool:
-        """Whether the stream of a packet, which is not known, has ended."""
+        """Whether the unknown stream of a packet has ended."""
         ended = (self._durable if delivery in DURABLE else self._express).get(header.origin)
         return ended is not None and header.sequence in ended
 
@@ -50,7 +50,7 @@ class EndedStreams:
         return origin in self._durable
 
     def add(self, origin: bytes, first: int, last: int, *, durable: bool) -> bool:
-        """A range has ended. Returns False when that would be one range more than any correct origin leaves."""
+        """Add a range. Returns False when that would exceed the ranges of any correct origin."""
         ended = (self._durable if durable else self._express).setdefault(origin, NumberSet())
         if ended.gaps >= RANGES_MAX and first > ended.highest + 1:
             return False
@@ -58,7 +58,7 @@ class EndedStreams:
         return True
 
     def row(self, origin: bytes) -> PositionRow:
-        """What is known of the durable streams of an origin, as the store keeps it."""
+        """The ended durable streams of an origin, as the store keeps them."""
         ended = self._durable[origin]
         ranges = b"".join(_RANGE.pack(*each) for each in ended.ranges)
         return PositionRow(origin, ENDED_STREAM, Delivery.RECOVERABLE, "", ended.cumulative, 0, ranges)

@@ -1,7 +1,7 @@
-"""Group commit: all that happens while the disk is busy becomes one commit.
+"""Group commit: everything that happens while the disk is busy becomes one commit.
 
-Promise: nothing in ``departures``, ``arrivals``, ``local`` or ``waiters`` becomes visible to anybody before the commit
-has returned.
+Promise: nothing in ``departures``, ``arrivals``, ``local`` or ``waiters`` becomes visible before the commit has
+returned.
 """
 
 from dataclasses import dataclass, field
@@ -16,20 +16,20 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 __all__ = ["REFUSED", "AcceptedRun", "Arrivals", "Departures", "GroupCommit", "Turn"]
 
 AcceptedRun = tuple[int, int, int, int]
-"""Packets of a stream that follow each other: sequence, first number, last number, and how many messages they hold."""
+"""Successive packets of a stream: sequence, first number, last number, number of messages in them."""
 REFUSED = -1
-"""In place of a count of messages, none of which will ever be here."""
+"""Takes the place of the message count for rejected packets."""
 
 
 @dataclass(slots=True)
 class Departures:
-    """What leaves, for the outbox.
+    """The part of a commit that is for the outbox.
 
     Attributes:
         started: packets that the commit holds: send them.
         dead_lettered: packets whose messages it moves to the dead-letter queue, with the reason: forget them.
-        ending: streams that have ended with it: tell their destinations.
-        over: streams whose rows it deletes: their streams are free.
+        ending: streams whose end it holds: notify their destinations.
+        over: streams whose rows it deletes: their numbers are free.
     """
 
     started: list[tuple[OutgoingStream, list[StreamPacket]]] = field(default_factory=list)
@@ -40,14 +40,14 @@ class Departures:
 
 @dataclass(slots=True)
 class Arrivals:
-    """What has arrived, for the inbox.
+    """The part of a commit that is for the inbox.
 
     Attributes:
-        accepted: packets of each stream that the commit holds: acknowledge them. One that was refused is by itself, and
-            has ``REFUSED`` for its messages.
+        accepted: packets of each stream that the commit holds: acknowledge them. A rejected packet has a run of its
+            own, with ``REFUSED`` for its messages.
         stored: received packets by conversation whose content or position it holds: store-acknowledge them.
-        refused: received packets whose rejections are on the disk with it: tell their origins.
-        ended: streams that have ended, by what their origins say; it forgets those that were known here: answer.
+        refused: received packets whose rejections it holds: notify their origins.
+        ended: streams that have ended, by what their origins say; it deletes those that were known here: answer.
     """
 
     accepted: dict[IncomingStream, list[AcceptedRun]] = field(default_factory=dict)
@@ -56,17 +56,17 @@ class Arrivals:
     ended: list[tuple[Conversation, EndPacket, IncomingStream | None]] = field(default_factory=list)
 
     def store_ack(self, conversation: Conversation, packet: int) -> None:
-        """Let a packet be store-acknowledged when the commit has returned."""
+        """Store-acknowledge a packet when the commit has returned."""
         self.stored.setdefault(conversation, []).append(packet)
 
 
 @dataclass(slots=True)
 class GroupCommit(LocalCommit):
-    """One commit that fills, and what becomes true when it has returned.
+    """The next commit, and what to do when it has returned.
 
     Attributes:
-        departures: what leaves with it.
-        arrivals: what has arrived.
+        departures: the part for the outbox.
+        arrivals: the part for the inbox.
     """
 
     departures: Departures = field(default_factory=Departures)
@@ -80,7 +80,7 @@ class GroupCommit(LocalCommit):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether anything comes true with it. What it only takes out, the next one may take out as well."""
+        """Whether anything waits for it. Plain deletions do not: the next commit can do them as well."""
         departures, arrivals = self.departures, self.arrivals
         return bool(
             self.commit.adds
@@ -98,8 +98,8 @@ class Turn(LocalTurn):
     """One call.
 
     Attributes:
-        departures: what leaves with the commit.
-        arrivals: what has arrived with it.
+        departures: the commit's part for the outbox.
+        arrivals: the commit's part for the inbox.
     """
 
     departures: Departures
@@ -107,14 +107,14 @@ class Turn(LocalTurn):
 
     @classmethod
     def of(cls, group: GroupCommit, now_ns: int, now_ms: int) -> "Turn":
-        """A call at that moment, while this commit fills."""
+        """A call at that moment, which adds to this commit."""
         return cls(now_ns, now_ms, group.commit, group.local, group.waiters, group.departures, group.arrivals)
 
 
 def fold(numbers: list[AcceptedRun], *, bridge: bool) -> list[AcceptedRun]:
-    """Join what follows each other.
+    """Join successive runs.
 
-    ``bridge`` lets a run pass expired numbers; none passes a refused one.
+    With ``bridge`` a run may span expired numbers; no run spans a rejected one.
     """
     runs: list[AcceptedRun] = []
     ends = True

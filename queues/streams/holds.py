@@ -1,7 +1,7 @@
-"""Which streams wait for room at their destination, and why: what stats and events say of it.
+"""The streams that wait for room at their destination, and why, for stats and events.
 
-Promise: an event tells of the beginning of each wait and of its end, one for all streams of a peer that wait for the
-same reason; where a queue is the reason, once for each queue. Both ends of a link have one of these.
+Promise: each wait has an event for its beginning and one for its end, shared by all streams of a peer that wait for the
+same reason; where a full queue is the reason, each queue has its own. Both ends of a link have one of these.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ __all__ = ["HeldStream", "Holds"]
 
 
 TOLD_APART = (HoldReason.QUEUE_FULL, HoldReason.STORE_LOW)
-"""Events of their own tell of these at the node that has no room: ``QueueOverQuota`` and ``StoreLow``."""
+"""Reasons that have events of their own at the node that has no room: ``QueueOverQuota`` and ``StoreLow``."""
 
 
 class HeldStream(NamedTuple):
@@ -35,7 +35,7 @@ class HeldStream(NamedTuple):
 
     @property
     def told_as(self) -> tuple[str, HoldReason, str]:
-        """What is alike in all streams of which one event tells."""
+        """Key of the event: streams with the same key share it."""
         return self.peer, self.reason, self.queue if self.reason is HoldReason.QUEUE_FULL else ""
 
 
@@ -64,7 +64,7 @@ class Holds:
                 self._tell(held, is_held=True)
 
     def free(self, stream: object) -> None:
-        """A stream waits no more, if it did."""
+        """End the wait of a stream, if it waits."""
         held = self._streams.pop(stream, None)
         if held is None:
             return
@@ -88,6 +88,6 @@ class Holds:
         return list(self._streams.values())
 
     def take_news(self) -> list[StreamHeld]:
-        """What has begun or ended since the last call."""
+        """Events of waits that began or ended since the last call."""
         news, self._news = self._news, []
         return news

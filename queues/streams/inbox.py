@@ -1,7 +1,7 @@
-"""What arrives: incoming streams.
+"""Incoming streams.
 
-A packet becomes visible to the application, store-acknowledged and order-acknowledged only when the commit has
-returned that holds it together with its stream's new position.
+A packet becomes visible to the application, store-acknowledged and order-acknowledged only after the commit that holds
+it and its stream's new position has returned.
 """
 
 from collections import Counter
@@ -50,18 +50,18 @@ class Inbox:
 
     Args:
         settings: limits.
-        queues: which they fill.
-        directory: says who may send to which queue.
+        queues: the queues that they fill.
+        directory: says which peer may send to which queue.
         wall: the time of day.
-        drops: counts what is dropped, by reason.
+        drops: counts dropped packets, by reason.
         record: writes to the session log.
-        payer_of: who is charged for what a node sends.
+        payer_of: the payer that is charged for what a node sends.
 
     Attributes:
-        admission: who may put what into the queues, and when.
-        positions: how far the ordered streams are.
-        ended: which streams have ended.
-        order_acks: those that are owed.
+        admission: admission control of the queues.
+        positions: the positions of the ordered streams.
+        ended: the streams that have ended.
+        order_acks: the order acks that are owed.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Inbox:
     # ---- starting
 
     def restore(self, content: StoreContent, now_ns: int) -> None:
-        """Take what the store has."""
+        """Restore the streams from the store."""
         self.admission.handle_start(content.node_id)
         self.admission.handle_room(content.room_bytes)
         for row in content.positions:
@@ -121,21 +121,21 @@ class Inbox:
             self.admission.add_stream(stream.origin)
         streams[stream.number] = stream
 
-    # ---- the door
+    # ---- admission
 
     def handle_directory_changed(self) -> None:
-        """Ask again who may send where, when the next packet of each stream comes."""
+        """Check the permission of each stream again when its next packet comes."""
         for streams in self._streams.values():
             for stream in streams.values():
                 stream.may_send = None
 
     def has_room(self, name: str, *, durable: bool, coming: int = 0) -> bool:
-        """Whether a queue takes one message more of this node itself, beside those that are ``coming``."""
+        """Whether a queue takes one more message of this node itself, besides the ``coming`` ones."""
         mailbox = self._mailboxes.get(name)
         return mailbox is None or self.admission.has_room(mailbox, durable=durable, coming=coming)
 
     def refuses(self, name: str, *, durable: bool) -> bool:
-        """Whether a queue takes no message more of this node, and is set not to let it wait."""
+        """Whether a queue takes no more messages of this node, and is set to reject instead of letting it wait."""
         return self._settings.limits.quota_of(name).when_full == "reject" and not self.has_room(name, durable=durable)
 
     # ---- packets
@@ -151,7 +151,7 @@ class Inbox:
         """Take a sequence packet that a session delivered. Its body has been checked.
 
         Raises:
-            ProtocolError: the packet contradicts what its stream is known to be.
+            ProtocolError: the packet contradicts what is known of its stream.
         """
         if header.origin != conversation.peer_id:
             raise ProtocolError(DropReason.FOREIGN_ORIGIN)
@@ -174,7 +174,7 @@ class Inbox:
             turn.arrivals.accepted.setdefault(stream, [])
         mailbox = self._mailboxes.get(stream.queue)
         if mailbox is not None:
-            # First: that may be the room that this packet needs.
+            # Do this first: it may make the room that this packet needs.
             mailbox.drop_unfinished(header.origin, header.stream, *stream.unwanted(header))
         if not self._holds_back(stream, (conversation, packet), header, turn.now_ns):
             handle = self._handle_ordered if stream.ordered else self._handle_unordered
@@ -185,7 +185,7 @@ class Inbox:
         """Take all packets of a run, as ``handle_packet`` would one by one.
 
         Returns:
-            False when they must come one by one, as it may depend on each what becomes of it; nothing has changed then.
+            False when the packets must come one by one because their fates may differ; nothing has changed then.
         """
         header = run.header
         stream = self._find(header.origin, header.stream)
@@ -222,7 +222,7 @@ class Inbox:
         return True
 
     def _date(self, packets: list[QueuedPacket], now_ns: int) -> None:
-        """What a sender said whose clock is not set counts from now on."""
+        """Date packets of a sender whose clock is not set: their times count from now on."""
         now_ms = self._wall.ms(now_ns)
         for packet in packets:
             by_ms = late_by_ms(packet.sent_at_ms, packet.receive_by_ms, now_ms)
@@ -230,7 +230,7 @@ class Inbox:
             packet.receive_by_ms += by_ms
 
     def _holds_back(self, stream: IncomingStream, arrival: Arrival, header: SequenceHeader, now_ns: int) -> bool:
-        """Whether a packet is not taken now, as there is no room for it."""
+        """Whether a packet is not taken now because there is no room for it."""
         admission = self.admission
         if not stream.is_fresh(header):
             return False
@@ -243,7 +243,7 @@ class Inbox:
             return False
         record_rejected(self._record, header, stream.delivery, RejectReason.HELD_BACK, now_ns)
         if stream.ordered:
-            # What came before it is all that there is to acknowledge for a while.
+            # Acknowledge what came before it: nothing more will be taken for a while.
             stream.sequence.ack.handle_packet(now_ns, asks=header.asks)
             self.order_acks.owe(stream)
         if not admission.stop(stream, arrival[0], (arrival[1],)):
@@ -251,7 +251,7 @@ class Inbox:
         return True
 
     def _stream_of(self, header: SequenceHeader, delivery: Delivery) -> IncomingStream | RejectReason:
-        """The stream of a packet, made when it is new; or why there can be none, as long as this process lives."""
+        """The stream of a packet, created when it is new; or why there is none."""
         stream = self._find(header.origin, header.stream)
         is_known = stream is not None and stream.begun == header.sequence
         if stream.has_ended if stream is not None and is_known else self.ended.has(header, delivery):
@@ -279,19 +279,19 @@ class Inbox:
     # ---- streams that end
 
     def handle_end(self, conversation: Conversation, packet: EndPacket, turn: Turn) -> None:
-        """A stream has ended, says its origin: forget it with the next commit, and then say so."""
+        """An origin says that a stream has ended: forget it with the next commit, and then answer."""
         origin, durable = packet.origin, packet.stream < EXPRESS_STREAMS
         stream = self._find(origin, packet.stream)
         if stream is not None and (stream.begun > packet.sequence or stream.has_ended):
-            # Its stream is another stream's by now; or it is about to be forgotten.
+            # Its number belongs to another stream by now, or it is about to be forgotten.
             stream = None
         is_known = origin in self._streams or self.ended.knows(origin)
         if not is_known and self.admission.has_streams_enough(origin):
-            # Packets of the stream find no place either. Their origin says again that it has ended.
+            # There is no place for packets of the stream either. Their origin repeats that it has ended.
             return
         if durable and not self.ended.knows(origin):
             self.admission.add_stream(origin)
-        # Also of a stream of which nothing has come: its packets may still be on their way.
+        # This includes a stream of which nothing has come: its packets may still be in flight.
         if not self.ended.add(origin, packet.since, packet.sequence, durable=durable):
             raise ProtocolError(DropReason.TOO_MANY_ENDS)
         if stream is not None:
@@ -312,7 +312,7 @@ class Inbox:
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     def _forget(self, stream: IncomingStream) -> None:
-        """A stream has ended, and the disk does not have it any more."""
+        """Forget a stream that has ended and is no longer on the disk."""
         streams = self._streams[stream.origin]
         del streams[stream.number]
         if not streams:
@@ -336,8 +336,8 @@ class Inbox:
         elif self._reject_again(stream, header, arrival, turn):
             return
         elif stream.sequence.has_accepted(header):
-            # It is on disk, or will be with the commits up to the next one. What was passed over is answered by
-            # the order ack, which is due at once.
+            # It is on disk, or will be with the next commit. The order ack, which is due at once, answers numbers that
+            # were passed over.
             turn.arrivals.store_ack(*arrival)
 
     def _handle_unordered(self, stream: IncomingStream, arrival: Arrival, header: SequenceHeader, turn: Turn) -> None:
@@ -352,7 +352,7 @@ class Inbox:
             turn.arrivals.store_ack(*arrival)
 
     def _take(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, turn: Turn) -> None:
-        """A packet's turn has come, once and for all: it goes into its queue, or is refused."""
+        """A packet's turn has come: put it into its queue, or reject it permanently."""
         reason = self.admission.refusal(stream, arrival[0], header.body)
         if reason is None:
             self._accept(stream, header, arrival, turn)
@@ -375,7 +375,7 @@ class Inbox:
             self.admission.stop_express(stream, arrival[0])
 
     def complete(self, group: GroupCommit) -> None:
-        """Complete the commit before it goes to the disk: positions of streams, acknowledged messages."""
+        """Complete the commit before it goes to the disk: add positions of streams, and streams that have ended."""
         for stream in group.arrivals.accepted:
             group.commit.positions[stream.id] = stream.row()
         for _, end, ended in group.arrivals.ended:
@@ -385,7 +385,7 @@ class Inbox:
             if self.ended.knows(end.origin):
                 group.commit.positions[StreamId(end.origin, ENDED_STREAM)] = self.ended.row(end.origin)
 
-    # ---- what is refused
+    # ---- rejections
 
     def _reject(
         self,
@@ -395,7 +395,7 @@ class Inbox:
         reason: RejectReason,
         turn: Turn,
     ) -> None:
-        """Refuse a packet for ever; its origin is told when that is on disk."""
+        """Reject a packet permanently; its origin is notified when the rejection is on disk."""
         stream.rejections.add(header, reason)
         arrival[0].withhold(stream.delivery, arrival[1])
         refused = (header.sequence, header.number, header.number, REFUSED)
@@ -404,12 +404,12 @@ class Inbox:
         record_rejected(self._record, header, stream.delivery, reason, turn.now_ns)
 
     def _reject_again(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, turn: Turn) -> bool:
-        """Refuse a packet that came again as it was refused before. Returns whether it was."""
+        """Reject a duplicate if it was rejected before. Returns whether it was."""
         record_rejected(self._record, header, stream.delivery, RejectReason.DUPLICATE, turn.now_ns)
         reason = stream.rejections.reason_of(header)
         if reason is not None:
             arrival[0].withhold(stream.delivery, arrival[1])
-            # What was decided may not be on disk yet: it is with the next commit.
+            # The rejection may not be on disk yet; it is with the next commit.
             turn.arrivals.refused.append((arrival, header, reason))
         return reason is not None
 
@@ -422,7 +422,7 @@ class Inbox:
     # ---- after the commit
 
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
-        """The commit has returned: acknowledgements may speak of it, the application may see it."""
+        """The commit has returned: acknowledge what it holds."""
         for (origin, number), row in group.commit.positions.items():
             if number == ENDED_STREAM:
                 continue
@@ -442,16 +442,16 @@ class Inbox:
             conversation.session.handle_stored(numbers, now_ns)
             conversation.wake()
 
-    # ---- what comes with time, and order acks
+    # ---- sessions, timers and order acks
 
     def handle_proved(self, node_id: bytes) -> None:
-        """It is known, perhaps only now, which peer has proved to be a node: that one pays for it."""
+        """A peer has proved to be a node: charge it for what that node sent."""
         self.admission.handle_proved(node_id)
 
     def handle_session_opened(self, peer_id: bytes, peer_start: int) -> None:
-        """What was said on older sessions may have been lost with them: a peer is told all of it again.
+        """Tell a peer again all that may have been lost with older sessions.
 
-        If it has started anew what its last process had begun, and no disk holds, will never be whole.
+        If the peer has restarted, the express messages that its last process had begun will never be complete.
         """
         if self._starts.get(peer_id, peer_start) != peer_start:
             for mailbox in self._mailboxes.values():
@@ -464,20 +464,20 @@ class Inbox:
         self.order_acks.handle_session_opened(self._streams.get(peer_id, {}).values())
 
     def handle_session_closed(self, conversation: Conversation) -> None:
-        """Nobody keeps what is over: a peer that has gone may not come back."""
+        """A session has ended: keep nothing for it, as its peer may not come back."""
         self.admission.handle_session_closed(conversation)
-        # What it had begun may be all that others wait for.
+        # Its unfinished messages may be all that blocks others.
         self._queues.notices.relieved = True
         for stream in self._streams.get(conversation.peer_id, {}).values():
             if stream.via is conversation:
                 stream.via = None
         if conversation.peer_id not in self._streams:
-            # Nothing of it is here that a restart of it would end; and a peer may be any number of nodes.
+            # Nothing here depends on whether it restarts, and one peer may appear as any number of nodes.
             self._starts.pop(conversation.peer_id, None)
             self.ended.handle_parted(conversation.peer_id)
 
     def send_order_acks(self, route: Callable[[IncomingStream], Conversation | None], now_ns: int) -> None:
-        """Hand every due order ack to a conversation; before that, tell streams for which there is room again."""
+        """Hand every due order ack to a conversation; first let streams go on when there is room for them again."""
         self.admission.go()
         self.order_acks.send(route, now_ns)
 

@@ -1,7 +1,7 @@
-"""What a node knows of one incoming stream: how far it has come, and what is owed for it.
+"""State of one incoming stream: its position, and the acknowledgements it owes.
 
-[MS-MQQB] 3.1.1.1.1 calls this an incoming transactional stream; express and recoverable streams are kept beside them,
-with a filter of duplicates in place of a position.
+[MS-MQQB] 3.1.1.1.1 calls this an incoming transactional stream. Express and recoverable streams are kept alike, with a
+duplicate filter in place of a position.
 """
 
 from struct import Struct
@@ -22,36 +22,36 @@ __all__ = ["Arrival", "IncomingStream"]
 _LENGTH = Struct("!I")
 
 HELD_BYTES = 512
-"""What a packet that came too early takes in memory beside its body, measured."""
+"""Memory of an out-of-order packet without its body, measured."""
 GAP_BYTES = 128
-"""The same for what is remembered between two gaps."""
+"""The same for one range between two gaps."""
 
 Arrival = tuple[Conversation, int]
-"""By which conversation a packet came, and its number there."""
+"""The conversation that a packet came by, and its number there."""
 
 _NO_SEQUENCE: IncomingSequence[Arrival] = IncomingSequence(OrderSettings())
-"""What streams without positions have in common, and nothing is ever given to; a stream has either this or a filter."""
+"""Shared placeholder of streams without positions, which is never changed; a stream has a sequence or a filter."""
 _NO_FILTER = DuplicateFilter()
 """The same for streams that have positions."""
 
 
 class IncomingStream:
-    """One incoming stream, named for ever by the id of its origin and the origin's number of the stream.
+    """One incoming stream, named by the id of its origin and the origin's number of the stream.
 
     Attributes:
         ordered: whether it is transactional, a sequence with positions.
-        sequence: its position, if it is.
+        sequence: its position, if it is ordered.
         filter: its duplicate filter, if it is not.
-        rejections: what was refused of it, and its origin may not know yet.
-        may_send: whether its origin may send to the queue; None while nobody has asked.
-        acked: what the last order ack said, or an accept.
+        rejections: rejected packets that its origin may not know of yet.
+        may_send: whether its origin may send to the queue; None before the first check.
+        acked: the position in the last order ack or accept.
         via: the conversation that its newest packet came by; None when that is over.
         heard: whether any packet has come since the start of this node.
-        turn: how often its origin was told to stop, or to go on; odd while it is to stop.
-        early_bytes: what is out of order took so much memory when it was counted last.
+        turn: number of holds sent to its origin, stop and go alike; odd while the stream is stopped.
+        early_bytes: memory of its out-of-order packets and gaps at the last count.
         begun: the sequence that it began with, or had at the start.
         has_ended: whether its origin has said that it ended; the next commits forget it.
-        refused_from: the lowest number that the disk has as refused, or None: after a crash it is refused again.
+        refused_from: the lowest number on the disk as rejected, or None; after a crash it is rejected again.
     """
 
     __slots__ = (
@@ -97,10 +97,10 @@ class IncomingStream:
 
     @classmethod
     def restore(cls, row: PositionRow, settings: OrderSettings) -> "IncomingStream":
-        """Take what the store has.
+        """Restore a stream from its row in the store.
 
         Raises:
-            StoreDamaged: the filter in it is none.
+            StoreDamaged: the row holds no valid filter.
         """
         stream = cls(row.origin, row.stream, row.queue, Delivery(row.delivery), settings, row.sequence)
         if stream.ordered:
@@ -117,24 +117,24 @@ class IncomingStream:
 
     @property
     def stopped(self) -> bool:
-        """Whether its origin was told to wait."""
+        """Whether its origin was asked to stop."""
         return bool(self.turn & 1)
 
     def is_of(self, header: SequenceHeader, delivery: Delivery) -> bool:
-        """Whether a packet is one of this stream, for all that its header says, and the stream goes on."""
+        """Whether a packet belongs to this stream, by its header, and the stream has not ended."""
         same = (self.queue, self.delivery, self.begun) == (header.queue, delivery, header.sequence)
         return same and not self.has_ended
 
     def is_fresh(self, header: SequenceHeader) -> bool:
-        """Whether a packet was neither taken nor refused before."""
+        """Whether a packet was neither accepted nor rejected before."""
         return self.sequence.is_fresh(header) if self.ordered else self.filter.is_fresh(header)
 
     def is_too_early(self, header: SequenceHeader, *, crowded: bool) -> bool:
-        """Whether a fresh packet would make one gap, or refusal, more than are remembered.
+        """Whether a new packet would exceed the limit of gaps or rejections.
 
         Args:
             header: the packet.
-            crowded: whether its origin has no memory left for such things in any stream.
+            crowded: whether its origin has no memory left for either in any stream.
         """
         if self.rejections.full or (crowded and self.rejections):
             return True
@@ -143,23 +143,22 @@ class IncomingStream:
         return (crowded or self.filter.full) and self.filter.opens_gap(header)
 
     def handle_heard(self, conversation: Conversation) -> None:
-        """A packet has come."""
+        """A packet of it has come by a conversation."""
         self.via = conversation
         self.heard = True
 
     @property
     def out_of_order_bytes(self) -> int:
-        """Memory for what came too early, and for what is known of gaps."""
+        """Memory of out-of-order packets, gaps and rejections."""
         known = len(self.rejections) + (0 if self.ordered else self.filter.gaps)
         return self.sequence.held_bytes + HELD_BYTES * self.sequence.held + GAP_BYTES * known
 
     @property
     def claimable(self) -> Position:
-        """How far an order ack may speak now.
+        """The position up to which an order ack may acknowledge now.
 
-        What it covers is delivered, for its origin: so it stops before what was refused and the origin may not know of,
-        and before what the disk still has as refused: the origin forgets what is covered, so that nothing would settle
-        it again after a crash.
+        Its origin takes what it covers as delivered, and forgets it. So it stops before rejections that the origin may
+        not know of, and before those still on the disk, which nothing would settle after a crash.
         """
         sequence, number = self.sequence.committed
         for lowest in (self.rejections.lowest, self.refused_from):
@@ -169,34 +168,35 @@ class IncomingStream:
 
     @property
     def owes_ack(self) -> bool:
-        """Whether an order ack is due that says something new, or was asked for, and whose commit has returned."""
+        """Whether an order ack is due, and all is committed or it would acknowledge more than the last one."""
         sequence, claimable = self.sequence, self.claimable
         all_committed = sequence.committed == sequence.position
         return sequence.ack.due and claimable[1] > 0 and (all_committed or claimable > self.acked)
 
     def unwanted(self, header: SequenceHeader) -> tuple[int, int]:
-        """The first and last number that its origin wants no more, as a packet shows; there may be none between them.
+        """The first and last number that its origin has given up, by a packet's header; the range may be empty.
 
-        An ordered stream names the packet before that is still wanted; another one all that is not.
+        In an ordered stream ``previous`` is the last number before this one that is still wanted; in another stream, it
+        is the last number that is not.
         """
         return (header.previous + 1, header.number - 1) if self.ordered else (1, header.previous)
 
     def forget_unwanted(self, header: SequenceHeader) -> bool:
-        """See from a packet what its origin wants no more, and forget that it was refused.
+        """Forget the rejections of packets that its origin has given up, by a packet's header.
 
         Returns:
-            Whether something was: the disk is to forget it, too.
+            Whether there were any: the disk must forget them, too.
         """
         return bool(self.rejections) and self.rejections.forget_unwanted(header.sequence, *self.unwanted(header))
 
     def handle_committed(self, row: PositionRow) -> None:
-        """Its state, as ``row`` made it, is on the disk."""
+        """The state in ``row`` is on the disk."""
         if not self.ordered:
             return
         before, self.refused_from = self.refused_from, Rejections.decode(row.filter).lowest
         self.sequence.handle_committed((row.sequence, row.number))
         if before is not None and before != self.refused_from:
-            # What was held back by it may be said now.
+            # Numbers after that rejection may be acknowledged now.
             self.sequence.ack.handle_request()
 
     @property

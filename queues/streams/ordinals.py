@@ -1,4 +1,4 @@
-"""The numbers by which messages of this node are named for ever; see ``triack.node.handles.message.Message.id``."""
+"""Permanent numbers of this node's messages, part of their ids; see ``triack.node.handles.message.Message.id``."""
 
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
@@ -7,15 +7,15 @@ __all__ = ["ORDINALS_BLOCK", "Ordinals"]
 ORDINALS_PER_START_BITS = 40
 """2^40 messages for each of 2^24 starts: message ids are never used twice."""
 ORDINALS_BLOCK = 4_096
-"""Ordinals that an outgoing queue takes at a time, so that a message has its id at once: many packets full, and little
-beside the ordinals of one start."""
+"""Ordinals that an outgoing queue takes at a time, so that a message has its id at once: enough for many packets, and
+few compared with the ordinals of one start."""
 
 
 class Ordinals:
-    """Gives them out.
+    """Allocates ordinals.
 
     Args:
-        incarnation: which start of the node it is.
+        incarnation: number of the node's start.
     """
 
     __slots__ = ("_next",)
@@ -24,6 +24,6 @@ class Ordinals:
         self._next = incarnation << ORDINALS_PER_START_BITS
 
     def number(self, outgoing: OutgoingStream) -> None:
-        """Give an outgoing queue, which has used up those it had, its next ones."""
+        """Give an outgoing queue its next block of ordinals, after it has used up the last one."""
         outgoing.number(self._next, ORDINALS_BLOCK)
         self._next += ORDINALS_BLOCK

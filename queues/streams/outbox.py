@@ -1,9 +1,9 @@
-"""What leaves: outgoing queues, the links they share, and the fate of every outgoing packet.
+"""Outgoing queues, the links they share, and the fate of every outgoing packet.
 
-A durable packet is offered to a session only after the commit that holds it has returned, and leaves the store only
+A durable packet is offered to a session only after the commit that holds it has returned. It leaves the store only
 after the acknowledgement that frees its class, or together with its arrival in the dead-letter queue.
 
-Only what something happened to is looked at: whoever changes an outgoing queue calls ``_look_at`` afterwards.
+Only changed queues cost work: a method that changes an outgoing queue calls ``_look_at`` afterwards.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -43,24 +43,24 @@ from triack.queues.streams.stream_state import StreamState
 __all__ = ["Outbox", "PacketContext"]
 
 FETCH_AHEAD_PACKETS = 2_048
-"""Bodies fetched from the disk at once: many windows of small packets, as asking costs more than reading them."""
+"""Bodies fetched from the disk at once: many windows of small packets, as a fetch costs more than reading them."""
 FETCH_AHEAD_BYTES = 8 * 1024 * 1024
-"""The same for large packets: two windows of the largest, and little beside ``body_cache_bytes``."""
+"""The same for large packets: two windows of the largest, and less than ``body_cache_bytes``."""
 
 _OUTGOING_OF = attrgetter("outgoing")
 _HOLD_REASONS = {str(reason): reason for reason in HoldReason}
 
 
 class HasRoom(Protocol):
-    """Says whether a queue of this node takes one message more of the node itself."""
+    """Says whether a queue of this node takes one more message of the node itself."""
 
     def __call__(self, name: str, *, durable: bool, coming: int) -> bool:
-        """The same, beside so many messages that are coming."""
+        """The same, besides ``coming`` messages that are on their way."""
 
 
 @dataclass(slots=True)
 class PacketContext:
-    """What a session carries along with a sequence packet. ``previous`` is what the header said when it left."""
+    """What a session carries along with a sequence packet. ``previous`` is the value in its header when it left."""
 
     outgoing: OutgoingStream
     entry: StreamPacket
@@ -72,12 +72,12 @@ class Outbox:
 
     Args:
         node_id: this node.
-        incarnation: which start of it; express sequences and message ordinals grow with it.
+        incarnation: number of its start; express sequences and message ordinals grow with it.
         settings: limits.
         content_bytes: largest packet content for a peer, given the largest datagram of its open session, or None.
         wall_offset_ns: wall clock minus monotonic clock.
         queues: the queues of this node.
-        has_room: whether one of them takes one message more of this node itself, beside those that are coming.
+        has_room: whether one of them takes one more message of this node itself, besides those that are coming.
         links: by peer, none yet.
         record: writes to the session log.
 
@@ -85,9 +85,9 @@ class Outbox:
         links: by peer.
         cached_bytes: bodies of packets that are in memory and on the disk.
         keys: of messages that are accepted once.
-        dead_lettering: what is sent no more, until its letters are made.
+        dead_lettering: messages that were given up, until their dead letters exist.
         holds: the outgoing queues that wait for room at their destinations, and why.
-        unpacked: the outgoing queues with something submitted that is in no packet yet.
+        unpacked: the outgoing queues with submitted messages that are in no packet yet.
         retirement: numbers streams, and ends them.
     """
 
@@ -128,7 +128,7 @@ class Outbox:
     # ---- starting
 
     def restore(self, content: StoreContent, turn: Turn, jumps: ClockJumps) -> None:
-        """Take what the store has. Bodies stay on the disk until they are needed."""
+        """Restore the outgoing queues from the store. Bodies stay on the disk until they are needed."""
         self._jumps = jumps
         self.retirement.restore(content.streams, content.state)
         for row in content.streams:
@@ -153,7 +153,7 @@ class Outbox:
             self._look_at(outgoing)
 
     def outgoing_stream(self, peer: str, queue: str, delivery: Delivery, commit: Commit) -> OutgoingStream:
-        """The outgoing queue to a queue, made when there is none; ``peer`` empty for a queue of this node."""
+        """The outgoing queue to a queue, created if needed; ``peer`` empty for a queue of this node."""
         outgoing = self._queues.get((peer, queue, delivery))
         if outgoing is not None:
             return outgoing
@@ -162,12 +162,12 @@ class Outbox:
         if delivery in DURABLE:
             commit.streams[row.stream] = row
         outgoing = self._add(self._make(row))
-        # It may be that nothing is ever sent to it.
+        # Perhaps nothing is ever sent to it.
         self.retirement.handle_freed(outgoing)
         return outgoing
 
     def current(self, outgoing: OutgoingStream, commit: Commit) -> OutgoingStream:
-        """The outgoing queue that leads where this one does: itself, unless its stream has ended meanwhile."""
+        """The outgoing queue with this one's destination: itself, unless its stream has ended meanwhile."""
         if outgoing.life is StreamState.LIVE:
             return outgoing
         return self.outgoing_stream(outgoing.peer, outgoing.queue, outgoing.delivery, commit)
@@ -203,10 +203,10 @@ class Outbox:
             self.links[outgoing.peer].remove(outgoing)
 
     def _look_at(self, outgoing: OutgoingStream) -> None:
-        """Something has happened to an outgoing queue: it may have something to send, or another deadline.
+        """An outgoing queue has changed: it may have something to send, or another deadline.
 
-        What only takes packets away needs no look: a queue that has nothing to give loses its turn by itself, and a
-        deadline that comes for nothing does no harm.
+        Removing packets needs no call: a queue with nothing to send loses its turn by itself, and a needless deadline
+        does no harm.
         """
         self._set_deadline(outgoing)
         if outgoing.peer and outgoing not in self._wanting and outgoing.sequence.peek() is not None:
@@ -232,7 +232,7 @@ class Outbox:
         return outgoing.submit(message, size_bytes)
 
     def submit_many(self, outgoing: OutgoingStream, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
-        """Accept messages, in order; ``size_bytes`` is what all of them count for."""
+        """Accept messages, in order; ``size_bytes`` is their total size."""
         self.unpacked[outgoing] = None
         rows: list[Row] = []
         while messages:
@@ -246,7 +246,7 @@ class Outbox:
     def submit_once(
         self, outgoing: OutgoingStream, message: Outgoing, size_bytes: int, now_ms: int, commit: Commit
     ) -> Accepted:
-        """Accept a message with a key, unless one was accepted with it before. Returns that which was."""
+        """Accept a message with a key, or return the one that was accepted with the key before."""
         accepted = self.keys.find(outgoing, message.key, now_ms)
         if accepted is None:
             ticket = self.submit(outgoing, message, size_bytes)
@@ -257,7 +257,7 @@ class Outbox:
         return accepted
 
     def room_bytes(self, outgoing: OutgoingStream) -> int:
-        """How much an outgoing queue takes without waiting; the message that goes beyond is taken, and nothing at 0."""
+        """How much an outgoing queue takes without waiting. One message may exceed that; at 0 nothing is taken."""
         if any(reader.is_full for reader in outgoing.readers):
             return 0
         coming = len(outgoing.pending)
@@ -272,7 +272,7 @@ class Outbox:
             return []
         taken = [outgoing for outgoing in self.unpacked if outgoing.durable is durable]
         if taken:
-            # A new one: a dictionary that was large once is slow to walk through for ever.
+            # Use a new dictionary: one that was large once stays slow to iterate.
             self.unpacked = {outgoing: None for outgoing in self.unpacked if outgoing.durable is not durable}
         return taken
 
@@ -290,7 +290,7 @@ class Outbox:
                 self._records.local(outgoing, entries, turn.now_ns)
 
     def pack_durable(self, turn: Turn) -> None:
-        """Put everything submitted in a durable class into the next commit, all of it together."""
+        """Put all submitted messages of durable classes into the next commit."""
         if not self.unpacked:
             return
         for outgoing in self._take_unpacked(durable=True):
@@ -363,7 +363,7 @@ class Outbox:
     def contents_of(
         self, outgoing: OutgoingStream, run: list[StreamPacket]
     ) -> tuple[list[bytes], list[PacketContext], list[int]]:
-        """Of packets that leave now, one behind the other: contents, contexts, and the ``Ask`` of each."""
+        """Contents, contexts and ``Ask`` of each of a run of packets that leave now."""
         sequence = outgoing.sequence
         awaited: list[int] = [entry.asks for entry in run]
         if outgoing.stages.awaits(run[0], run[-1]):
@@ -389,7 +389,7 @@ class Outbox:
         self._set_deadline(outgoing)
 
     def want_bodies(self, outgoing: OutgoingStream) -> None:
-        """The bodies of the packets that go next are only on the disk."""
+        """The bodies of the next packets are only on the disk."""
         self._wanting[outgoing] = None
 
     # ---- acknowledgements
@@ -418,7 +418,7 @@ class Outbox:
             outgoing.stages.handle_progress(entries, Stage.STORED)
 
     def leads(self, stream: int, peer_id: bytes) -> bool:
-        """Whether that node is where a stream leads, as far as we know: nobody else has a say in its packets."""
+        """Whether a node is the known destination of a stream: only that node may answer for its packets."""
         outgoing = self._by_number.get(stream)
         peer = self.retirement.peer_of(stream) if outgoing is None else outgoing.peer
         link = self.links.get(peer) if peer else None
@@ -437,7 +437,7 @@ class Outbox:
         self._look_at(outgoing)
 
     def handle_reject(self, stream: int, sequence: int, number: int, reason: str) -> None:
-        """The destination will never take a packet: none of its message's, and has not delivered it."""
+        """The destination has permanently rejected a packet, and so its message, and has not delivered it."""
         outgoing = self._by_number.get(stream)
         if outgoing is None or outgoing.sequence.sequence != sequence:
             return
@@ -470,7 +470,7 @@ class Outbox:
         self._look_at(outgoing)
 
     def ask_for_room(self, link: Link) -> bool:
-        """Let one of the streams that are held back send a packet now. Returns whether there is one that will."""
+        """Let one of the held streams send a packet now. Returns whether there is one that will."""
         for outgoing in link.streams:
             if outgoing.sequence.ask_for_room():
                 self._look_at(outgoing)
@@ -494,7 +494,7 @@ class Outbox:
         self.retirement.handle_freed(outgoing)
 
     def _forget_sent(self, outgoing: OutgoingStream, entries: list[StreamPacket]) -> None:
-        """Let the session wait for no more store acks of these packets."""
+        """Tell the session to stop waiting for store acks of these packets."""
         conversation = self.links[outgoing.peer].conversation
         if conversation is not None and entries:
             conversation.session.handle_freed([entry.packet for entry in entries if entry.packet])
@@ -534,11 +534,11 @@ class Outbox:
         not_stored: bool = False,
         lost: bool = False,
     ) -> None:
-        """The session of a link is gone: what is not freed goes out again; see ``Link``.
+        """The session of a link is gone: packets that are not freed are resent; see ``Link``.
 
-        ``unanswered``: it was never open because nobody answered. ``idle``: nothing was to be sent, and who waits for
-        an order ack goes on waiting. ``not_stored``: what had arrived was not stored. ``lost``: what was sent is in
-        doubt.
+        ``unanswered``: it was never open because there was no answer. ``idle``: there was nothing to send, and streams
+        that wait for an order ack go on waiting. ``not_stored``: packets had arrived but were not stored. ``lost``: the
+        fate of sent packets is in doubt.
         """
         link.handle_closed(now_ns, unanswered=unanswered, idle=idle, not_stored=not_stored)
         self.handle_size(link)
@@ -548,7 +548,7 @@ class Outbox:
                 for entry in outgoing.sequence.unconfirmed():
                     self.dead_lettering.give_up(outgoing, entry, DeadReason.SESSION_LOST)
             outgoing.sequence.handle_session_closed(idle=link.idle, not_stored=not_stored)
-            self.holds.free(outgoing)  # its destination says so again, if it is so
+            self.holds.free(outgoing)  # its destination holds it again if it must
             self._look_at(outgoing)
 
     # ---- giving up
@@ -568,13 +568,13 @@ class Outbox:
             self._look_at(key)
 
     def give_up(self, link: Link, reason: str) -> None:
-        """Nothing that waits for that peer can ever be delivered."""
+        """Give up everything that waits for a peer: it can never be delivered."""
         for outgoing in link.streams:
             for entry in list(outgoing.sequence.entries.values()):
                 self.dead_lettering.give_up(outgoing, entry, reason)
 
     def _remove_dead_lettered(self, group: GroupCommit) -> None:
-        """The dead letters are on disk: only now may the packets after them go without them."""
+        """The dead letters are on disk: only now may later packets pass over these."""
         for outgoing, entries, reason in group.departures.dead_lettered:
             left = [entry for entry in entries if entry.number in outgoing.sequence.entries]
             for entry in left:
@@ -599,13 +599,13 @@ class Outbox:
         return Read("outgoing", keys) if keys else None
 
     def _missing(self) -> Iterator[tuple[OutgoingStream, StreamPacket]]:
-        """Packets whose bodies are needed next: of given-up messages, then of the queues that want some, in turns."""
+        """Packets whose bodies are needed next: of given-up messages, then of the queues that want some."""
         yield from self.dead_lettering.missing(FETCH_AHEAD_PACKETS)
         for outgoing in list(self._wanting):
             missing = [entry for entry in outgoing.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
             yield from ((outgoing, entry) for entry in missing)
             if not missing:
-                # What it waited for was freed, or given up.
+                # The packets it waited for were freed or given up.
                 del self._wanting[outgoing]
                 self._look_at(outgoing)
 
@@ -624,7 +624,7 @@ class Outbox:
                 self._wanting.pop(outgoing, None)
                 self._look_at(outgoing)
 
-    # ---- looking
+    # ---- queries
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
@@ -637,7 +637,7 @@ class Outbox:
         return list(self._by_number.values())
 
     def volatile(self, *, all_classes: bool) -> bool:
-        """Whether packets wait to be acknowledged that no disk holds."""
+        """Whether packets wait for acknowledgement that are not on the disk; ``all_classes``: or on it."""
         return any(
             outgoing.sequence.entries for outgoing in self._by_number.values() if all_classes or not outgoing.durable
         )

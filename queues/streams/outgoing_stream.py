@@ -1,6 +1,6 @@
 """One outgoing queue of this node: messages for one queue of one peer in one class.
 
-It packs what is submitted into packets, gives them to the outgoing sequence, and knows how far each message has come.
+It packs submitted messages into packets, gives them to the outgoing sequence, and tracks the stage of each message.
 """
 
 from collections.abc import Iterator
@@ -32,21 +32,21 @@ class OutgoingStream:
     """One outgoing queue.
 
     Args:
-        stream_number: its number, unique in this node; with the id of its sequence unique for ever.
-        peer: whose its queue is, by name; empty for a queue of this node.
+        stream_number: its number, unique in this node; with the id of its sequence it is never used again.
+        peer: the peer that has the queue, by name; empty for a queue of this node.
         queue: name of the destination queue.
         delivery: class of all its messages.
         sequence: id of the sequence.
         next_number: number of the next packet.
-        content_bytes: largest packet content on the way there, until ``fit`` says something else.
+        content_bytes: largest packet content on the way there, until ``fit`` changes it.
         settings: for the sequence.
         messages_per_packet: the most that a packet holds; None for as many as fit.
 
     Attributes:
-        readers: who is told what becomes of its messages.
-        recovered: how many of its messages were there at the start of this process: an earlier one may have sent them.
-        life: where its stream is.
-        senders: how many are in the middle of a list of messages: all of it is numbered in one stream.
+        readers: the event readers that report the outcome of its messages.
+        recovered: number of its messages that were restored at the start: an earlier process may have sent them.
+        life: state of its stream.
+        senders: number of senders in the middle of a list of messages, all of which is numbered in one stream.
     """
 
     __slots__ = (
@@ -116,7 +116,7 @@ class OutgoingStream:
         )
 
     def fit(self, content_bytes: int) -> None:
-        """Packets that are made from now on have no larger content; those that are made already stay as they are."""
+        """Limit the content of packets made from now on; existing packets stay as they are."""
         self._body_bytes = content_bytes - header_bytes(self.queue)
 
     def submit(self, message: bytes | Outgoing, size_bytes: int) -> int:
@@ -128,7 +128,7 @@ class OutgoingStream:
         return ticket
 
     def submit_many(self, messages: list[bytes | Outgoing], size_bytes: int) -> Row:
-        """Accept messages that have their numbers already."""
+        """Accept messages for which ordinals were allocated."""
         assert self.submitted + len(messages) <= self.numbered
         self.pending += messages
         self.pending_bytes += size_bytes
@@ -137,7 +137,7 @@ class OutgoingStream:
         return row
 
     def number(self, first_ordinal: int, count: int) -> None:
-        """The next ``count`` messages to be submitted have these ordinals; those given before are used up."""
+        """Allocate ordinals for the next ``count`` messages; the earlier ones must be used up."""
         assert self.submitted == self.numbered
         offset = first_ordinal - self.numbered
         if not self._blocks or self._blocks[-1][1] != offset:
@@ -171,7 +171,7 @@ class OutgoingStream:
         self.committing += len(packed)
         ticket = self.submitted - len(messages)
         entries: list[StreamPacket] = []
-        # Many are as long as each other, and may wait for long: of each length there is one number.
+        # Many packets have the same length and may wait for long: share one int object for each length.
         lengths: dict[int, int] = {}
         for item in packed:
             size_bytes = lengths.setdefault(len(item.body), len(item.body))
@@ -184,14 +184,14 @@ class OutgoingStream:
         return entries
 
     def start(self, entries: list[StreamPacket]) -> None:
-        """The packets are durable, or need not be: send them."""
+        """Send packets that are durable, or need not be."""
         self.committing -= len(entries)
         self._append(entries)
         if entries:
             self.stages.handle_queued(entries[-1].first_ticket + entries[-1].tickets)
 
     def restore(self, row: OutgoingIndex, number: int) -> None:
-        """Take a packet that the store still has; its messages have the tickets before those of this start."""
+        """Restore a packet from the store; its messages have the tickets before those of this start."""
         # Every fragment of a message has its ticket, as in ``poll_packets``.
         tickets = max(1, row.messages)
         entry = StreamPacket(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
@@ -208,7 +208,7 @@ class OutgoingStream:
                 self._expiries.set(entry.number, entry.reach_by_ms)
 
     def handle_freed(self, entries: list[StreamPacket]) -> None:
-        """The sequence has let packets go."""
+        """The sequence has freed packets."""
         for entry in entries:
             self.unacked_bytes -= entry.size_bytes
             entry.body = None
@@ -232,7 +232,7 @@ class OutgoingStream:
         return self.stages.queued if oldest is None else oldest.first_ticket
 
     def settled_early(self) -> Iterator[tuple[range, str | None]]:
-        """What became of messages after that one, as far as it is known: tickets, and why they failed or None."""
+        """Known outcomes of messages after ``first_unsettled``: tickets, and why they failed or None."""
         at = self.first_unsettled
         for entry in self.sequence.entries.values():
             yield from self.stages.fates(range(at, entry.first_ticket))
@@ -251,32 +251,32 @@ class OutgoingStream:
 
     @property
     def destination(self) -> str:
-        """Where it leads, as who sends writes it: ``peer/queue``, or the name of a queue of this node."""
+        """Its destination, as senders write it: ``peer/queue``, or the name of a queue of this node."""
         return f"{self.peer}/{self.queue}" if self.peer else self.queue
 
     @property
     def unacknowledged(self) -> int:
-        """Packets that were made and are not freed yet; what is still to be packed counts as one."""
+        """Number of packets that are not freed yet; all messages that are still to be packed count as one."""
         return bool(self.pending) + self.committing + len(self.sequence.entries)
 
     @property
     def messages(self) -> int:
-        """Messages that have not arrived yet, as far as is known."""
+        """Number of messages that have not arrived yet, as far as is known."""
         return sum(entry.messages for entry in self.sequence.entries.values()) + self.unqueued
 
     @property
     def unqueued(self) -> int:
-        """Messages that were accepted and are not durable yet, or in no packet."""
+        """Number of accepted messages that are not durable yet, or in no packet."""
         return self.submitted - self.stages.queued
 
     @property
     def has_let_go(self) -> bool:
-        """Whether packets that a disk held were acknowledged or given up, in this life of the node or before."""
+        """Whether packets that were on the disk were acknowledged or given up, in this process or an earlier one."""
         return self.durable and self.sequence.next_number - 1 > self.committing + len(self.sequence.entries)
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody knows messages by their numbers in its stream, so that this must not end."""
+        """Whether a reader or sender refers to messages by their numbers in its stream, so that it must not end."""
         return bool(self.readers or self.senders)
 
     @property

@@ -1,7 +1,7 @@
-"""The order acks that a node owes, of all its incoming streams: which are due, which wait, and how they leave.
+"""The order acks that a node owes for its incoming streams: which are due, which wait, and how they leave.
 
-Promise: what was accepted is acknowledged in the end, however often sessions come and go; and nobody looks at streams
-that owe nothing. When the ack of one stream becomes due is its own business (``ordering.order_ack``).
+Promise: accepted packets are acknowledged in the end, however often sessions come and go, and streams that owe no ack
+cost nothing. Each stream decides itself when its ack is due (``ordering.order_ack``).
 """
 
 from collections import Counter
@@ -19,10 +19,10 @@ __all__ = ["OwedAcks"]
 
 
 class OwedAcks:
-    """Who waits for an order ack of this node.
+    """The incoming streams whose origins wait for an order ack.
 
     Args:
-        drops: counts what is dropped, by reason.
+        drops: counts dropped packets, by reason.
         record: writes to the session log.
     """
 
@@ -51,10 +51,10 @@ class OwedAcks:
         self._deadlines.set(stream, stream.sequence.ack.deadline_ns)
 
     def handle_request(self, peer_id: bytes) -> list[IncomingStream]:
-        """A peer wants every order ack that is owed to it. To ask again and again costs nothing.
+        """A peer wants every order ack that is owed to it. Repeated requests cost nothing.
 
         Returns:
-            The streams whose order ack nobody had asked for, and those whose order ack is about to leave.
+            The streams whose order ack had not been requested yet, and those whose order ack is about to leave.
         """
         leaving = [stream for stream in self._due if stream.origin == peer_id]
         owed = [stream for stream in self._unasked.pop(peer_id, ()) if stream in self._owing]
@@ -63,14 +63,14 @@ class OwedAcks:
         return owed + leaving
 
     def handle_session_opened(self, streams: Iterable[IncomingStream]) -> None:
-        """A session with the origin of these streams is open: all that can be said of them is said once more."""
+        """A session with the origin of these streams is open: acknowledge each of them once more."""
         for stream in streams:
-            # One from before a restart has no way back until a packet shows where its origin is.
+            # After a restart, there is no way back to the origin until a packet shows where it is.
             if stream.ordered and stream.heard and stream.sequence.position[1]:
                 self._request(stream)
 
     def forget(self, stream: IncomingStream) -> None:
-        """A stream has ended: its origin has heard all that there was to say."""
+        """A stream has ended: its origin needs no more acks."""
         for owing in (self._owing, self._due, self._unasked.get(stream.origin, {})):
             owing.pop(stream, None)
         self._deadlines.set(stream, None)
@@ -106,7 +106,7 @@ class OwedAcks:
                 continue
             self._send(stream, conversation, now_ns)
             sequence = stream.sequence
-            # What is accepted but not committed yet is owed still, and said when that commit has returned.
+            # An ack for packets that are accepted but not committed is still owed; it leaves after their commit.
             if sequence.committed == sequence.position:
                 sequence.ack.handle_sent()
                 del self._owing[stream]

@@ -1,7 +1,8 @@
-"""How far the ordered streams of every origin are on this disk: what an accept tells an origin before it sends.
+"""Positions on this disk of the ordered streams of every origin. An accept tells them to an origin before it sends.
 
-Promise: what is told is what an order ack could say at that moment, so that a session that opens after one was lost
-sends nothing again that is here already. What does not fit an accept is told by order acks, once the session is open.
+Promise: each position is what an order ack could say at that moment, so that a session that follows a lost one
+retransmits nothing that is here already. Positions that do not fit in an accept follow in order acks, once the session
+is open.
 """
 
 from collections import OrderedDict
@@ -28,7 +29,7 @@ class Positions:
         self._streams: dict[bytes, OrderedDict[IncomingStream, None]] = {}
 
     def handle_committed(self, stream: IncomingStream) -> None:
-        """The disk has a position of a stream: since now, or since before the start."""
+        """The position of a stream is on the disk, newly or since before the start."""
         streams = self._streams.get(stream.origin)
         if streams is None:
             streams = self._streams[stream.origin] = OrderedDict()
@@ -43,9 +44,9 @@ class Positions:
             self._streams.pop(stream.origin, None)
 
     def tell(self, origin: bytes, most: int, now_ns: int) -> tuple[StreamPosition, ...]:
-        """How far the streams of an origin are, the one that moved last first; at most so many.
+        """The positions of at most ``most`` streams of an origin, the one that moved last first.
 
-        That a position is told is written down once: a stranger can repeat a connect, and must not fill the log.
+        Each is logged once: a stranger can repeat a connect, and must not fill the log.
         """
         told: list[StreamPosition] = []
         for stream in islice(reversed(self._streams.get(origin, OrderedDict())), most):

@@ -1,23 +1,23 @@
 """How outgoing streams end, so that queue names which are used once cost neither end anything lasting.
 
 Promise: a stream ends only while nothing of it is outstanding: each packet was acknowledged, or its dead letter is on
-the disk here. Its destination forgets the stream only when its origin says so, and the origin forgets it only when the
-destination has answered that. No copy of a packet that comes later can begin the stream again.
+the disk here. The destination forgets the stream only when its origin says so. The origin forgets it only when the
+destination has answered. No late copy of a packet can begin the stream again.
 
 Each stream has a sequence of its own, and sequences only grow. When a stream ends, its origin names a range of
 sequences, from ``since`` to that of the stream, in which no stream to this destination is live or ever will be. The
-destination adds the range to those that have ended, and refuses each packet of an ended sequence whose stream it does
-not know (``queues.streams.ended_streams``). As the ranges leave out nothing but live streams, there are no more of them
-than live streams, and one.
+destination adds the range to those that have ended, and rejects each packet of an ended sequence whose stream it does
+not know (``queues.streams.ended_streams``). Only live streams are left out of the ranges, so there is at most one more
+range than there are live streams.
 
     origin                                                destination
     choose a stream; commit that it has ended
     END stream, sequence, since                    --->     commit: delete its position, keep the range
     commit: delete its stream                      <---     END, as an answer
 
-Each step is on the disk before the next one. After a crash, or when a session is lost, the last step is done again: a
-stream that has ended is not taken up after a restart, but told once more. Express streams take the same steps
-without a disk.
+Each step is on the disk before the next one. After a crash, or when a session is lost, the last step is repeated: after
+a restart an ended stream does not go on, but its origin sends END again. Express streams take the same steps without a
+disk.
 
 The next message for the same queue has a new stream. As nothing of the old one is outstanding, it overtakes nothing.
 """
@@ -45,12 +45,12 @@ from triack.queues.streams.stream_state import END_KEY, EXPRESS_STREAMS, TRANSIT
 __all__ = ["ENDED", "Retirement"]
 
 EXPRESS_SEQUENCE_BITS = 32
-"""Express sequences of a start are above those of all starts before it, with room for as many streams as end in it."""
+"""Express sequences of a start are above those of all starts before it, with 2^32 sequences for each start."""
 ENDED = 0
-"""In place of the next number, in the row of a stream that has ended."""
+"""Takes the place of the next number in the row of a stream that has ended."""
 ROOM_SHARE = 2
-"""Idle streams end at once when a peer has more than half of as many as its limit is: so many, that none of those in
-use has to wait, and so few, that a burst of new names finds room."""
+"""Idle streams end at once when a peer has more than half of its limit. That leaves enough streams for those in use,
+and enough room for a burst of new names."""
 
 _SEQUENCE = f"{OWN_STATE}sequence"
 _NUMBER = Struct("!Q")
@@ -61,11 +61,11 @@ class Retirement:
 
     Args:
         node_id: this node.
-        incarnation: which start of it.
+        incarnation: number of its start.
         settings: when streams end.
         links: by peer.
-        records: of the session log.
-        forget: called with an outgoing queue whose stream ends: nobody is to find it any more.
+        records: writes to the session log.
+        forget: called with an outgoing queue whose stream ends, to unregister it.
     """
 
     def __init__(
@@ -83,17 +83,17 @@ class Retirement:
         self._forget = forget
         self._wait_ns = in_ns(settings.retire_after_s) if settings.retire_after_s else None
         self._limit = streams_limit(settings)
-        # By whether they are durable: the next sequence, the stream behind all that were ever used, and free ones.
+        # Each by durable or not: the next sequence, the lowest number that was never used, and free numbers.
         self._sequences = {True: 1, False: incarnation << EXPRESS_SEQUENCE_BITS | 1}
         self._numbers = {True: 1, False: EXPRESS_STREAMS + 1}
         self._free: dict[bool, deque[int]] = {True: deque(), False: deque()}
         self._drained: dict[OutgoingStream, None] = {}
-        # By peer: the streams that have nothing outstanding and since when, the longest first.
+        # By peer: the streams that have nothing outstanding, and since when, the longest idle first.
         self._idle: dict[str, OrderedDict[OutgoingStream, int]] = {}
         self._deadlines = Deadlines[str]()
         self._pressed: dict[str, None] = {}
         self._crowded: set[str] = set()
-        # By stream: those that are ENDING or TOLD.
+        # By number: the streams that are ENDING or TOLD.
         self._ended: dict[int, OutgoingStream] = {}
         self._near: set[str] = set()
         self._news: list[StreamsNearLimit] = []
@@ -101,7 +101,7 @@ class Retirement:
     # ---- numbers
 
     def restore(self, rows: Iterable[OutgoingStreamRow], state: Mapping[str, bytes]) -> None:
-        """Take what the store has. Raises StoreDamaged."""
+        """Restore the numbers from the store. Raises StoreDamaged."""
         used = {row.stream: row.sequence for row in rows}
         kept = state.get(_SEQUENCE, _NUMBER.pack(1))
         if len(kept) != _NUMBER.size:
@@ -111,13 +111,13 @@ class Retirement:
         self._free[True].extend(stream for stream in range(1, self._numbers[True]) if stream not in used)
 
     def handle_ended(self, outgoing: OutgoingStream) -> None:
-        """The store has a stream that had ended: it is not known whether its destination was told."""
+        """Restore a stream that had ended; its destination may or may not know."""
         _move(outgoing, StreamEvent.ENDS)
         _move(outgoing, StreamEvent.END_STORED)
         self._ended[outgoing.stream_number] = outgoing
 
     def number(self, *, durable: bool) -> tuple[int, int]:
-        """Number and sequence of a new stream. No two streams of this node ever have the same two."""
+        """Number and sequence of a new stream. No two streams of this node ever share both."""
         sequence = self._sequences[durable]
         self._sequences[durable] = sequence + 1
         if self._free[durable]:
@@ -126,14 +126,14 @@ class Retirement:
         self._numbers[durable] = stream + 1
         return stream, sequence
 
-    # ---- what happens to streams
+    # ---- events of streams
 
     def handle_added(self, peer: str) -> None:
-        """There is one stream more to a peer."""
+        """There is one more stream to a peer."""
         self._look_at(peer)
 
     def handle_crowded(self, peer: str) -> None:
-        """The destination keeps as many streams as it may have of this node: all that are idle must end."""
+        """The destination has reached its limit of streams of this node: all idle ones must end."""
         self._pressed[peer] = None
         if peer not in self._crowded:
             self._crowded.add(peer)
@@ -141,11 +141,11 @@ class Retirement:
             self._news.append(StreamsNearLimit(peer, streams, streams, incoming=False, is_full=True))
 
     def handle_room(self, peer: str) -> None:
-        """The destination has taken something of a stream that it had no room for."""
+        """The destination may have room for streams again."""
         self._crowded.discard(peer)
 
     def _look_at(self, peer: str) -> None:
-        """See how many streams a peer has."""
+        """Check the number of streams to a peer against its limit."""
         streams = len(self._links[peer].streams)
         if ROOM_SHARE * streams > self._limit:
             self._pressed[peer] = None
@@ -156,14 +156,14 @@ class Retirement:
             self._near.discard(peer)
 
     def handle_freed(self, outgoing: OutgoingStream) -> None:
-        """Packets have left a stream, or it has none yet: perhaps it has nothing outstanding."""
+        """Packets have left a stream, or it has none yet: note it if nothing is outstanding."""
         if not outgoing.busy and outgoing.life is StreamState.LIVE:
             self._drained[outgoing] = None
 
     # ---- choosing
 
     def handle_timer(self, turn: Turn) -> None:
-        """End what has been idle for long enough, or has to make room."""
+        """End streams that have been idle for long enough, or have to make room."""
         if self._drained:
             self._take_drained(turn.now_ns)
         for peer in self._deadlines.poll_due(turn.now_ns):
@@ -202,7 +202,7 @@ class Retirement:
         while idle and self._wait_ns is not None and next(iter(idle.values())) + self._wait_ns <= turn.now_ns:
             outgoing, _ = idle.popitem(last=False)
             if outgoing.is_held:
-                # It is looked at again after another wait.
+                # Check it again after another wait.
                 idle[outgoing] = turn.now_ns
             else:
                 chosen.append(outgoing)
@@ -210,7 +210,7 @@ class Retirement:
         self._end(chosen, turn)
 
     def _end_surplus(self, peer: str, turn: Turn) -> None:
-        """End all that is idle when the destination is full; else the longest idle ones of what is above the share."""
+        """End all idle streams when the destination is full; else those beyond the share, the longest idle first."""
         idle = self._idle.get(peer)
         if not idle:
             return
@@ -240,14 +240,14 @@ class Retirement:
                 self.handle_stored([outgoing])
 
     def handle_stored(self, ending: list[OutgoingStream]) -> None:
-        """That these have ended is on the disk: their destinations are told."""
+        """The end of these streams is on the disk: notify their destinations."""
         for outgoing in ending:
             _move(outgoing, StreamEvent.END_STORED)
         for peer in {outgoing.peer: None for outgoing in ending}:
             self._tell(self._links[peer], [outgoing for outgoing in ending if outgoing.peer == peer])
 
     def handle_session_opened(self, link: Link) -> None:
-        """A session serves a link: its peer is told, once more, which streams have ended and it may still know."""
+        """A session serves a link: tell its peer again which streams have ended, as far as it may still know them."""
         told = (outgoing for outgoing in self._ended.values() if outgoing.peer == link.peer)
         self._tell(link, [outgoing for outgoing in told if outgoing.life is StreamState.TOLD])
 
@@ -255,7 +255,7 @@ class Retirement:
         conversation = link.conversation
         if not ended or conversation is None or not conversation.is_open:
             return
-        # One whose end is not on the disk yet may go on after a restart.
+        # A stream whose end is not on the disk yet may go on after a restart, so it counts as live.
         ending = (it for it in self._ended.values() if it.peer == link.peer and it.life is StreamState.ENDING)
         live = sorted(outgoing.sequence.sequence for outgoing in (*link.streams, *ending))
         for outgoing in ended:
@@ -266,7 +266,7 @@ class Retirement:
             conversation.put_control((outgoing.stream_number, END_KEY), Control(content))
 
     def handle_answer(self, stream: int, sequence: int, peer_id: bytes, turn: Turn) -> bool:
-        """A node says that it has forgotten a stream. Returns False when it has no say in that."""
+        """A node says that it has forgotten a stream. Returns False when that node is not its destination."""
         outgoing = self._ended.get(stream)
         if outgoing is None or outgoing.sequence.sequence != sequence or outgoing.life is not StreamState.TOLD:
             return True
@@ -283,27 +283,27 @@ class Retirement:
             return
         turn.commit.streams.pop(outgoing.stream_number, None)
         turn.commit.stream_deletes.append(outgoing.stream_number)
-        # No row may be left from which a start could tell what the next sequence is.
+        # There may be no row left from which the next start could derive the next sequence.
         turn.commit.state[_SEQUENCE] = _NUMBER.pack(self._sequences[True])
         turn.departures.over.append(outgoing)
 
     def handle_deleted(self, over: list[OutgoingStream]) -> None:
-        """The disk does not have these streams any more: others may have their streams."""
+        """These streams are no longer on the disk: their numbers are free."""
         for outgoing in over:
             _move(outgoing, StreamEvent.ROW_DELETED)
             self._free[outgoing.durable].append(outgoing.stream_number)
             if outgoing.peer:
                 self._look_at(outgoing.peer)
 
-    # ---- looking
+    # ---- queries
 
     def peer_of(self, stream: int) -> str:
-        """Where a stream led that has ended, and that its destination may still know; empty when there is none."""
+        """The peer of an ended stream that its destination may still know; empty when there is none."""
         outgoing = self._ended.get(stream)
         return "" if outgoing is None else outgoing.peer
 
     def take_news(self) -> list[StreamsNearLimit]:
-        """What the operator must know, since the last call."""
+        """News for the operator since the last call."""
         if not self._news:
             return []
         news, self._news = self._news, []
