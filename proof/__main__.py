@@ -251,7 +251,8 @@ def hundred(seconds: float, rounds: int, *, as_json: bool) -> None:
     found = measure_hundred(seconds, PEERS, rounds)
     _console.print(
         f"beside one whose messages nobody reads: {found.unread.kept:.1%} kept, {found.unread.growth_bytes:,} bytes"
-        f" more memory; beside one that has stopped: {found.stopped.kept:.1%} kept"
+        f" more memory; beside one that has stopped: {found.stopped.kept:.1%} kept; beside one that floods with pings:"
+        f" {found.pinging.kept:.1%} kept"
     )
     _conclude(found.to_json(), as_json=as_json)
 
