@@ -31,6 +31,8 @@ LIVENESS_NS = 30 * SECOND
 """After the faults everything that can be reached is on its destination's disk within this time (promise L5)."""
 REST_NS = 120 * SECOND
 """And acknowledged in order, read and forgotten within this: lost order acks wait for their resend tier."""
+DEATHS_SHARE = 4
+"""A message kills its reader four times at most, and each death may come when the wait for the one before is over."""
 SLICE_NS = 100 * MS
 """Between two looks whether all has arrived."""
 CALM_DELAY_NS = 5 * MS
@@ -174,9 +176,13 @@ class _Scene:
             self._explain("not everything was at rest within 120 s after the faults")
 
     def _wait_for(self, state: Callable[[], bool], most_ns: int) -> None:
-        """Let time pass until a state is reached, or so much has passed since the last death of a process."""
+        """Let time pass until a state is reached, or so much has passed since the last death of a process.
+
+        Deaths come to an end, too: without that all is over after ``DEATHS_SHARE`` times as long.
+        """
         since_ns, deaths = self.world.now_ns, self._deaths
-        while not state() and self.world.now_ns < since_ns + most_ns:
+        until_ns = since_ns + DEATHS_SHARE * most_ns
+        while not state() and self.world.now_ns < min(since_ns + most_ns, until_ns):
             self.world.run(SLICE_NS)
             if self._deaths > deaths:
                 since_ns, deaths = self.world.now_ns, self._deaths
