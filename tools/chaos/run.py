@@ -178,13 +178,13 @@ class _Scene:
     def _wait_for(self, state: Callable[[], bool], most_ns: int) -> None:
         """Let time pass until a state is reached, or so much has passed since the last death of a process.
 
-        Deaths come to an end, too: without that all is over after ``DEATHS_SHARE`` times as long.
+        Deaths come to an end, too: all is over after ``DEATHS_SHARE`` times as long, and sooner when a promise breaks.
         """
         since_ns, deaths = self.world.now_ns, self._deaths
         until_ns = since_ns + DEATHS_SHARE * most_ns
         while not state() and self.world.now_ns < min(since_ns + most_ns, until_ns):
             self.world.run(SLICE_NS)
-            if self._deaths > deaths:
+            if self._deaths > deaths and not self.work.history.violations:
                 since_ns, deaths = self.world.now_ns, self._deaths
 
     @property
