@@ -24,7 +24,7 @@ EXIT_INTERRUPTED = 130
 # Where each command is, and what the list of commands says of it. Modules are loaded when they are needed: some bring
 # Spark along.
 COMMANDS = {
-    "serve": ("triack.tools.commands.serve:serve", "Run a node until it is told to stop."),
+    "serve": ("triack.tools.commands.serve:serve", "Run a node until a signal stops it."),
     "send": ("triack.tools.commands.send:send", "Send each line of standard input as a message."),
     "receive": ("triack.tools.commands.receive:receive", "Write each message of a queue as a line."),
     "status": ("triack.tools.commands.status:status", "Show how a node is: its links, its disk, what is unread."),
@@ -85,7 +85,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(arguments: list[str] | None) -> int:
     try:
         code = cli.main(arguments, prog_name="triack", standalone_mode=False)
-    except BrokenPipeError:  # whoever read our output has gone, and needs no message
+    except BrokenPipeError:  # the reader of our output has gone, and needs no message
         sys.stdout = None  # nor a second try when Python ends
         return EXIT_FAILED
     except (click.Abort, KeyboardInterrupt):

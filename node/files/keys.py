@@ -38,7 +38,7 @@ PUBLIC_KEYS_KEPT = FILE_BYTES_MAX // TEXT_LETTERS
 the same order, so with one key more than the cache holds no key would be found again."""
 
 _HEADING = b"""\
-# The private keys of a Triack node: whoever reads them can speak in its name.
+# The private keys of a Triack node: with them, anyone can speak in its name.
 # It calls with the first one, and answers with each. `triack keygen` changes them.
 """
 """For people who find the file."""

@@ -214,7 +214,7 @@ class Enrolling:
         try:
             peer = await self._trust(arrival.enrolled, invited.name, invited.may_send)
         except TriackError as error:
-            why = f"whoever came with the code cannot be trusted: {error}"
+            why = f"the node that came with the code cannot be trusted: {error}"
             operator_log.warning(f"enrolment refused: {why}", node=self._name)
             self._finish(arrival.invitation, EnrolmentFailed(f"{why}; the code is used up"))
             return

@@ -169,13 +169,13 @@ class Engine:
         )
         self.news = News(self.handshakes.at)
         self.jobs = Jobs(self.queues, self.inbox, self.outbox, self.wall, self.handshakes.number)
-        self._router = self._make_reports()
+        self._router = self._make_router()
         self._transmitter = Transmitter(
             self.handshakes, self.outbox, self.news, report=self._report, recorder=self._recorder
         )
         self._restore(content, now_ns)
 
-    def _make_reports(self) -> SessionEventRouter:
+    def _make_router(self) -> SessionEventRouter:
         """Make the router that takes the events of sessions to the parts of this node."""
         return SessionEventRouter(
             self.node_id,

@@ -33,10 +33,10 @@ def enrol() -> None:
 @click.option("--no-wait", is_flag=True, help="Print the code, and leave it open in the node.")
 @data_option
 def invite(*, name: str | None, patterns: tuple[str, ...], no_wait: bool, data: Path) -> int:
-    """Print a code, and wait for whoever comes with it.
+    """Print a code, and wait for the node that comes with it.
 
     A process has to run the node (`triack serve`). The code is good once and for an hour, as long as that process and
-    this command run: tell it to the one who may come, by a way that nobody else can listen to.
+    this command run: give it to the operator of that node, by a way that nobody else can listen to.
     """
     return run(_invite(name, patterns, data, waits=not no_wait))
 

@@ -131,7 +131,7 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
 @queue.command()
 @verbose_option
 @_queue_argument
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many messages.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
 @json_option
 @existing_data_option
 def browse(*, data: Path, name: str, count: int | None, as_json: bool) -> int:

@@ -140,7 +140,7 @@ class _Output:
 @click.command()
 @click.argument("queue", metavar="QUEUE")
 @click.option("--listen", metavar="URL", help="Listen there meanwhile: udp://host:port or tcp://host:port.")
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many messages.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
 @click.option("--timeout", type=FloatRange(min=0, min_open=True), metavar="S", help="End when none came for S seconds.")
 @suite_option
 @tls_ca_option

@@ -115,7 +115,7 @@ class _Order:
     type=click.Choice([stage.name.lower() for stage in triack.Stage]),
     help="The stage to wait for; without it, the last one that the class has.",
 )
-@click.option("--timeout", type=FloatRange(min=0, min_open=True), metavar="S", help="Give up after so many seconds.")
+@click.option("--timeout", type=FloatRange(min=0, min_open=True), metavar="S", help="Give up after S seconds.")
 @click.option("--label", metavar="TEXT", help="A label for people.")
 @click.option("--ttl", type=FloatRange(min=0, min_open=True), metavar="S", help="To be received in S seconds.")
 @click.option("--reply-to", metavar="DEST", help="Where replies should go.")
@@ -160,9 +160,9 @@ def send(
     server that begins meanwhile gets the directory, and the lines go on through it; only express lines end first.
 
     Ends with 0 when every line has come as far as --until says; otherwise it tells which lines have not, and why. It
-    ends with 3 when all of them are on the disk of the node by then: they must not be sent again, and what they wait
-    for is told. It ends with 1 when some were not accepted, or will never arrive. Whoever wants to repeat a command
-    without looking gives it a --key: what was accepted with a key is not accepted again, for a day.
+    ends with 3 when all of them are on the disk of the node by then: do not send them again; the command says
+    what they wait for. It ends with 1 when some were not accepted, or will never arrive. With a --key a command can
+    be repeated without a look: for a day, the node accepts nothing again that it accepted with that key.
     """
     delivery = triack.Delivery[class_name.upper()]
     until = STAGES[delivery] if stage_name is None else triack.Stage[stage_name.upper()]

@@ -43,7 +43,7 @@ __all__ = ["serve"]
 @click.option("--tls-cert", metavar="FILE", type=existing_file, help="Accept TCP with TLS, with this certificate.")
 @click.option("--tls-key", metavar="FILE", type=existing_file, help="Its private key, if that is in another file.")
 @tls_ca_option
-@click.option("--metrics", metavar="HOST:PORT", help="Serve metrics there for Prometheus, to whoever asks.")
+@click.option("--metrics", metavar="HOST:PORT", help="Serve metrics there for Prometheus, without authentication.")
 @json_option
 @node_options
 def serve(

@@ -205,7 +205,7 @@ async def test_express_cannot_be_part_of_it(node: triack.Node) -> None:
 
 
 async def test_its_messages_are_settled_by_it_alone(node: triack.Node) -> None:
-    """Dialer ``ack`` is a mistake that is told."""
+    """A call of ``ack`` is a mistake, and is refused by name."""
     await fill(node, b"1")
     async with node.transaction() as tx:
         message = await tx.receive("in", WAIT)

@@ -65,7 +65,7 @@ CHECKS: Final[dict[str, Check]] = {
     ),
     "not_handed": Check(
         "What is committed is handed out, purged or expired before what its stream commits later is handed out.",
-        "A message that stays behind for ever is lost to its reader, whatever the disk says.",
+        "A message that never leaves its queue is lost to its reader, whatever the disk says.",
         "docs/guide.md, receiving",
         "the packets left behind",
     ),
@@ -127,7 +127,7 @@ CHECKS: Final[dict[str, Check]] = {
         "the packets",
     ),
     "store_ack_late": Check(
-        "A store ack leaves within its agreed delay of the commit, at once when so many packets or bytes are on disk.",
+        "A store ack leaves within its agreed delay of the commit, at once when enough packets or bytes are on disk.",
         "Withheld, it keeps recoverable messages on the origin's disk, and at last closes a healthy session.",
         "MS-MQQB 3.1.2.5; session/acknowledgements/store_ack.py",
         "how many packets, how long it took, what is allowed",
@@ -153,12 +153,12 @@ CHECKS: Final[dict[str, Check]] = {
     ),
     "ack_from_nowhere": Check(
         "No ack of any kind arrives that its peer did not send.",
-        "Whoever can forge one can make a sender forget.",
+        "A peer that forges one makes a sender forget.",
         "docs/session-log.md",
         "which ack, of what, from whom",
     ),
     "ack_taken_back": Check(
-        "No ack says less than an earlier one: within a session, and for ever for order acks.",
+        "No ack says less than an earlier one: within a session, and at any time for order acks.",
         "What was acknowledged may be deleted already.",
         "RFC 9000 13.2.3",
         "both numbers",
@@ -183,7 +183,7 @@ CHECKS: Final[dict[str, Check]] = {
     ),
     "policy": Check(
         "Both ends of a session have the initiator's policy in force, and hold no ack back beyond half of a timeout.",
-        "Two ends that disagree close a healthy link for ever.",
+        "Two ends that disagree close a healthy link again and again.",
         "MS-MQQB 2.2.2.1, 3.1.2.5",
         "what is in force at one end, and at the other",
     ),
@@ -216,14 +216,14 @@ CHECKS: Final[dict[str, Check]] = {
     "silence": Check(
         "A session with packets unacknowledged, or a ping unanswered, hears from its peer within the longest ack "
         "timeout, or closes.",
-        "A sender that waits for ever on a dead link never sends what it has by another session.",
+        "A sender that waits without end on a dead link never sends what it has by another session.",
         "MSMQ AckTimeout; decisions/0051",
         "how long it heard nothing, the timeout in force, and the tolerance",
     ),
     "store_silence": Check(
         "A session with packets not known to be on its peer's disk gets a store ack within the longest timeout, or "
         "closes.",
-        "A sender that waits for ever on a peer whose disk hangs never sends what it has by another session.",
+        "A sender that waits without end on a peer whose disk hangs never sends what it has by another session.",
         "MSMQ StoreAckTimeout",
         "how long no store ack came, the timeout in force, and the tolerance",
     ),
@@ -248,13 +248,13 @@ CHECKS: Final[dict[str, Check]] = {
     ),
     "unsent": Check(
         "What is queued leaves within 10 s if a session with its peer has nothing unacknowledged all that time.",
-        "A message that waits in an open session with room waits for ever.",
+        "A message that waits in an open session with room is never sent.",
         "design of the sessions; queues/peers/link.py",
         "the packets, and since when they waited",
     ),
     "close_without_full_resend": Check(
         "After a failed session the next one carries every unacknowledged packet of its streams, none skipped.",
-        "What is skipped waits for a resend tier, or for ever.",
+        "What is skipped waits for a resend tier, or without end.",
         "design of the session's end",
         "the packets, and the session that went on without them",
     ),
