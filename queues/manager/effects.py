@@ -6,9 +6,9 @@ The order of effects, for one call of ``poll``:
     2. StartJob        one commit or read at a time; the host answers with ``Engine.handle_done``
     3. WriteRecords    everything else that has happened
     4. Tell            for the program and the operator
-    5. KeepConnection  for transport streams that have an open conversation now: the transport keeps them
+    5. KeepConnection  for TCP connections whose conversation is open now: the transport keeps them
     6. Send            datagrams leave after the operating system has the records about them
-    7. DropConnection  for transport streams that no longer have one; the last datagrams have left
+    7. DropConnection  for TCP connections without one any longer; the last datagrams have left
 
 Each part is absent when there is nothing to do. There is at most one job. If there is none at first, gathering what to
 send may show that bodies must be read; the records before that job are then those of 3, too.
