@@ -22,7 +22,7 @@ EPOCH = "315532800"
 """1980, the first year of a wheel, which is a zip file; where nothing says when the sources are of."""
 MODE, PROGRAM_MODE = 0o644, 0o755
 ROOMS = ("base", "ordering", "session", "queues")
-BESIDES = ("node/handles/hands.py", "transport/data_keys.py")
+BESIDES = ("node/handles/in_flight.py", "transport/data_keys.py")
 """What is asked per packet or message in rooms that are otherwise the event loop's."""
 INTERPRETED = {
     "base/errors.py",  # exceptions inherit from Python's own, which mypyc cannot

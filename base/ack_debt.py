@@ -115,7 +115,7 @@ class AckDebt:
         size_bytes: int,
         now_ns: int,
         *,
-        asks: bool = False,
+        ack_requested: bool = False,
         gap: bool = False,
         asked_by_ns: int | None = None,
     ) -> None:
@@ -125,7 +125,7 @@ class AckDebt:
             packets: how many.
             size_bytes: of all of them.
             now_ns: the clock.
-            asks: their sender wants the ack at once.
+            ack_requested: their sender wants the ack at once.
             gap: something is missing before them.
             asked_by_ns: their sender wants it with something else that it waits for, and not later than this.
         """
@@ -133,7 +133,7 @@ class AckDebt:
         self._begin(now_ns, fresh=True)
         self.pending += packets
         self._pending_bytes += size_bytes
-        if asks and terms.on_request:
+        if ack_requested and terms.on_request:
             self._move(Cause.REQUEST)
         elif gap and terms.on_gap:
             self._move(Cause.GAP)

@@ -94,7 +94,7 @@ class IncomingSequence(Generic[Context]):
         Returns:
             Its outcome, and the packets that are accepted now, in order.
         """
-        self.ack.handle_packet(now_ns, asks=header.asks)
+        self.ack.handle_packet(now_ns, ack_requested=header.ack_requested)
         outcome = self._judge(header)
         if outcome is Outcome.ACCEPTED:
             return outcome, self._accept(header, context)
@@ -111,21 +111,21 @@ class IncomingSequence(Generic[Context]):
                 self._held[header.number] = (held[0], context)
         return outcome, []
 
-    def handle_run(self, header: SequenceHeader, packets: int, now_ns: int, *, asks: bool) -> bool:
+    def handle_run(self, header: SequenceHeader, packets: int, now_ns: int, *, ack_requested: bool) -> bool:
         """Accept packets of which each one names the one before it.
 
         Args:
             header: of the first.
             packets: how many there are.
             now_ns: the clock.
-            asks: whether one of them asks for an ack.
+            ack_requested: whether one of them asks for an ack.
 
         Returns:
             False when they have to be judged one by one, and nothing has changed.
         """
         if self._held or self._judge_position(header) is not Outcome.ACCEPTED:
             return False
-        self.ack.handle_packet(now_ns, asks=asks, packets=packets)
+        self.ack.handle_packet(now_ns, ack_requested=ack_requested, packets=packets)
         self._move_to(header)
         self.position = (header.sequence, header.number + packets - 1)
         return True

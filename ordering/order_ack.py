@@ -24,6 +24,6 @@ class OrderAck(AckDebt):
         delay_ns, idle_ns = in_ns(settings.seq_max_ack_delay_s), in_ns(settings.order_ack_idle_s)
         super().__init__(shared(AckTerms(count=None, bytes_=None, delay_ns=delay_ns, idle_ns=idle_ns)))
 
-    def handle_packet(self, now_ns: int, *, asks: bool, packets: int = 1) -> None:
+    def handle_packet(self, now_ns: int, *, ack_requested: bool, packets: int = 1) -> None:
         """One or several packets of the sequence arrived, with any outcome."""
-        self.add(packets, 0, now_ns, asks=asks)
+        self.add(packets, 0, now_ns, ack_requested=ack_requested)

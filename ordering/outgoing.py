@@ -153,7 +153,7 @@ class StreamPacket:
         sends: how often it was handed to a session.
         packet: the number that the current session gave it; 0 when it has not been sent in it.
         whole: the large message that it is a fragment of, or None.
-        asks: whether the sender of a message in it wants its acknowledgements at once.
+        ack_requested: whether the sender of a message in it wants its acknowledgements at once.
     """
 
     number: int
@@ -169,7 +169,7 @@ class StreamPacket:
     sends: int = 0
     packet: int = 0
     whole: "_Whole | None" = None
-    asks: bool = False
+    ack_requested: bool = False
 
 
 @dataclass(slots=True)
@@ -422,7 +422,7 @@ class OutgoingSequence:
             to_send.popleft()
         return to_send[0] if to_send else None
 
-    def peek_run(self, most: int) -> list[StreamPacket]:
+    def peek_run(self, limit: int) -> list[StreamPacket]:
         """The packet that goes next, and those that follow it with any outcome of it: at most ``most`` in all.
 
         Their numbers follow each other, and the bodies of all but perhaps the first are here.
@@ -433,17 +433,17 @@ class OutgoingSequence:
         run = [first]
         if self.hold.state is not HoldState.GOING or self.start.credit is not None:
             return run
-        for entry in islice(self._to_send, 1, most):
+        for entry in islice(self._to_send, 1, limit):
             follows = entry.number == run[-1].number + 1 and entry.state is _WAITING
             if not follows or entry.body is None:
                 break
             run.append(entry)
         return run
 
-    def upcoming(self, most: int) -> list[StreamPacket]:
+    def upcoming(self, limit: int) -> list[StreamPacket]:
         """The next ``most`` packets that wait to be sent, for a caller that fetches bodies from the disk."""
         waiting = (entry for entry in self._to_send if entry.state is StreamPacketState.WAITING_TO_SEND)
-        return list(islice(waiting, most))
+        return list(islice(waiting, limit))
 
     def previous_of(self, entry: StreamPacket) -> int:
         """The ``previous`` field of a packet that leaves now ([MS-MQMQ] 2.2.20.5)."""

@@ -62,7 +62,7 @@ NUMBER_MAX = 2**63 - 1
 
 @dataclass(slots=True)
 class SequenceHeader:
-    """Which packet of which stream this is, and for which queue; ``asks`` for an order ack at once."""
+    """Which packet of which stream this is, and for which queue; ``ack_requested`` for an order ack at once."""
 
     origin: bytes
     stream: int
@@ -70,12 +70,12 @@ class SequenceHeader:
     number: int
     previous: int
     queue: str
-    asks: bool
+    ack_requested: bool
     body: bytes
 
     def encode(self) -> bytes:
         """Header and body as the content of a packet."""
-        return encode_run(self, [self.previous], [self.asks], [self.body])[0]
+        return encode_run(self, [self.previous], [self.ack_requested], [self.body])[0]
 
 
 @dataclass(slots=True)
@@ -129,19 +129,19 @@ Packet = SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket | EndPacket
 
 
 def encode_run(
-    first: SequenceHeader, previous: Sequence[int], asks: Sequence[bool], bodies: Sequence[bytes]
+    first: SequenceHeader, previous: Sequence[int], ack_requested: Sequence[bool], bodies: Sequence[bytes]
 ) -> list[bytes]:
     """Packets of one stream, whose numbers follow each other, as the contents of packets of a session.
 
     Args:
         first: the header of the first; the other arguments take precedence.
         previous: the number of each that is wanted before it.
-        asks: which of them ask for an order ack.
+        ack_requested: which of them ask for an order ack.
         bodies: their contents.
     """
     queue, pack, origin, stream, sequence = first.queue.encode(), _DATA.pack, first.origin, first.stream, first.sequence
     length = len(queue)
-    each = zip(range(first.number, first.number + len(bodies)), previous, asks, bodies, strict=True)
+    each = zip(range(first.number, first.number + len(bodies)), previous, ack_requested, bodies, strict=True)
     return [
         pack(_KIND_DATA, _FLAG_ASK if asked else 0, origin, stream, sequence, number, before, length) + queue + body
         for number, before, asked, body in each

@@ -55,12 +55,12 @@ class Deadlines(Generic[Key]):
             heappop(heap)
         return heap[0][0] if heap else None
 
-    def poll_due(self, now_ns: int, most: int | None = None) -> list[Key]:
+    def poll_due(self, now_ns: int, limit: int | None = None) -> list[Key]:
         """Remove and return everything whose deadline has come, earliest first; no more than ``most``."""
         due: list[Key] = []
         if not self._heap or self._heap[0][0] > now_ns:
             return due
-        while len(due) != most and (at_ns := self.earliest()) is not None and at_ns <= now_ns:
+        while len(due) != limit and (at_ns := self.earliest()) is not None and at_ns <= now_ns:
             key = heappop(self._heap)[2]
             del self._at[key]
             due.append(key)

@@ -31,7 +31,7 @@ __all__ = [
     "USER_PROPERTIES_BYTES",
     "Fragment",
     "Outgoing",
-    "Packed",
+    "PacketBody",
     "Properties",
     "Unpacked",
     "check",
@@ -111,21 +111,21 @@ class Outgoing:
 
 
 @dataclass(slots=True)
-class Packed:
+class PacketBody:
     """A packet body.
 
     Attributes:
         messages: number of messages that end in it: all of a batch, and one in the last fragment of a large message.
         tickets: number of messages that it is part of: those of a batch, and one for each fragment of a large message.
         reach_by_ms: wall clock time after which sending it is useless, 0 for never.
-        asks: whether it must ask for its acknowledgements.
+        ack_requested: whether it must ask for its acknowledgements.
     """
 
     body: bytes
     messages: int
     tickets: int
     reach_by_ms: int
-    asks: bool = False
+    ack_requested: bool = False
 
 
 @dataclass(slots=True)
@@ -173,7 +173,7 @@ def pack(
     first_ordinal: int,
     sent_at_ms: int,
     most: int | None = None,
-) -> tuple[list[Packed], int]:
+) -> tuple[list[PacketBody], int]:
     """Pack messages, in order, into as few bodies of at most ``limit_bytes``, and ``most`` messages, as possible.
 
     Returns:
@@ -186,7 +186,9 @@ def pack(
             continue
         for message in some:
             assert isinstance(message, Outgoing)
-            packer.add(message.body, write_properties(message.properties), message.expiry, asks=message.ack_now)
+            packer.add(
+                message.body, write_properties(message.properties), message.expiry, ack_requested=message.ack_now
+            )
     packer.close_run()
     return packer.packed, packer.ordinal
 
@@ -195,7 +197,7 @@ class _Packer:
     """Fills one batch after another; a batch is RICH as soon as one of its messages has properties."""
 
     def __init__(self, limit_bytes: int, ordinal: int, sent_at_ms: int, most: int | None) -> None:
-        self.packed: list[Packed] = []
+        self.packed: list[PacketBody] = []
         self.ordinal = ordinal
         self._sent_at_ms = sent_at_ms
         self._full_bytes = self._room_bytes = limit_bytes - _HEAD.size
@@ -206,7 +208,7 @@ class _Packer:
         self._expiry = _NEVER
         self._most = min(most or _SHORT_MAX, _SHORT_MAX)
 
-    def add(self, body: bytes, properties: bytes, expiry: tuple[int, int], *, asks: bool = False) -> None:
+    def add(self, body: bytes, properties: bytes, expiry: tuple[int, int], *, ack_requested: bool = False) -> None:
         size_bytes = len(body) + 2 + (len(properties) + 2 if properties or self._rich else 0)
         becomes_rich = bool(properties) and not self._rich
         if becomes_rich:
@@ -216,9 +218,9 @@ class _Packer:
             self._expiry = expiry
             size_bytes = len(body) + 2 + (len(properties) + 2 if properties else 0)
             if size_bytes > self._room_bytes:
-                self._add_fragments(body, properties, asks=asks)
+                self._add_fragments(body, properties, ack_requested=ack_requested)
                 return
-        self._asks = self._asks or asks
+        self._asks = self._asks or ack_requested
         self._rich = self._rich or bool(properties)
         self._bodies.append(body)
         self._properties.append(properties)
@@ -259,10 +261,10 @@ class _Packer:
         """Finish a batch."""
         count, (reach_by_ms, receive_by_ms) = len(bodies), self._expiry
         body = _batch(bodies, properties, self.ordinal, self._sent_at_ms, receive_by_ms)
-        self.packed.append(Packed(body, count, count, reach_by_ms, self._asks))
+        self.packed.append(PacketBody(body, count, count, reach_by_ms, self._asks))
         self.ordinal += count
 
-    def _add_fragments(self, body: bytes, properties: bytes, *, asks: bool) -> None:
+    def _add_fragments(self, body: bytes, properties: bytes, *, ack_requested: bool) -> None:
         blob = memoryview(_LENGTH.pack(len(properties)) + properties + body)
         piece_bytes = self._full_bytes - _FRAGMENT.size
         reach_by_ms, receive_by_ms = self._expiry
@@ -271,7 +273,7 @@ class _Packer:
             piece = blob[offset : offset + piece_bytes]
             last = offset + len(piece) == len(blob)
             fragment = head + _FRAGMENT.pack(len(blob), offset) + piece
-            self.packed.append(Packed(fragment, int(last), 1, reach_by_ms, asks and last))
+            self.packed.append(PacketBody(fragment, int(last), 1, reach_by_ms, ack_requested and last))
         self.ordinal += 1
 
 

@@ -120,8 +120,8 @@ class DatagramBuilder:
         piece_bytes = self._path_size.piece_room_bytes - self._codec.piece_header_bytes
         pieces = count(sent, piece_bytes)
         connection_id, counter = self._take_counter(pieces)
-        asks = self._departing.handle_sent(sent, counter, now_ns, pieces=pieces)
-        payloads = [self._codec.encode(piece) for piece in cut(sent, piece_bytes, mark, asks=asks)]
+        ack_requested = self._departing.handle_sent(sent, counter, now_ns, pieces=pieces)
+        payloads = [self._codec.encode(piece) for piece in cut(sent, piece_bytes, mark, ack_requested=ack_requested)]
         return TransmitRun(connection_id, counter, payloads, [sent])
 
     def datagram(self, mark: int, now_ns: int) -> Transmit | None:

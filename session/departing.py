@@ -119,13 +119,13 @@ class Departing:
             terms,
             before_bytes=before_bytes,
             spare_bytes=spare_bytes,
-            asks=self._asks_of_window,
+            ack_requested=self._asks_of_window,
         )
         waits = spent or self.stands_still
         at_once = probes or last.sends > 1 or (waits and not self.peer_acks)
-        asks = Ask.AT_ONCE if at_once else last.asks
-        self._probing.last_asked = asks
-        return asks
+        ack_requested = Ask.AT_ONCE if at_once else last.ack_requested
+        self._probing.last_asked = ack_requested
+        return ack_requested
 
     @property
     def _asks_of_window(self) -> int:

@@ -17,7 +17,7 @@ marks for its owner without reading them. It consists of machines, each with a f
     send_window       the window, and loss detection             session_ack       the packets that arrived
     departing         which packets leave now                    store_ack         the packets on our disk
     datagram_builder  in which datagrams, with which frames      store_ack_waiter  those not yet on the peer's disk
-    awaiting          what the peer owes, and until when         idle              when it had no packet for too long
+    loss_timers       what the peer owes, and until when         idle              when it had no packet for too long
     probing           asking for acks that do not come           pieces            packets longer than a datagram
     bbr               how much the network takes, and how fast   path_mtu          the largest datagram of the path
     pacing            how fast packets leave                     timers            every timer, by name
@@ -36,7 +36,6 @@ from triack.base.transitions import next_state
 from triack.base.units import in_ns
 from triack.session.acknowledgements.ack_sender import AckSender
 from triack.session.acknowledgements.probing import PROBE_PACKETS, Probing
-from triack.session.awaiting import Awaiting
 from triack.session.congestion.pacing import network_share
 from triack.session.congestion.rtt import RoundTrip
 from triack.session.congestion.send_window import SPAN_WINDOWS, SendWindow
@@ -44,6 +43,7 @@ from triack.session.datagram_builder import DatagramBuilder
 from triack.session.departing import Departing
 from triack.session.idle import Idle
 from triack.session.keep_alive import KeepAlive
+from triack.session.loss_timers import LossTimers
 from triack.session.path.path_size import PathSize
 from triack.session.protocol.codec import Codec
 from triack.session.protocol.events import (
@@ -166,7 +166,7 @@ class Session:
         self._departing = Departing(
             self.window, share, self._probing, self.ack_sender, self.rtt, self._timers, self.path_size
         )
-        self._awaiting = Awaiting(
+        self._loss_timers = LossTimers(
             self.policy,
             self.window,
             self._departing,
@@ -252,14 +252,14 @@ class Session:
             datagram_bytes=self.path_size.size_bytes,
         )
 
-    def send_packet(self, delivery: Delivery, content: bytes, context: object, *, asks: bool = False) -> int:
+    def send_packet(self, delivery: Delivery, content: bytes, context: object, *, ack_requested: bool = False) -> int:
         """Number a packet and queue it for sending.
 
         Args:
             delivery: its class.
             content: at most ``content_limit_bytes``; a longer one leaves in pieces, by ``poll_run`` alone.
             context: anything; it comes back in ``PacketsAcked`` and ``PacketsStored``.
-            asks: ask the peer to acknowledge at once.
+            ack_requested: ask the peer to acknowledge at once.
 
         Returns:
             The session's number of the packet.
@@ -267,17 +267,17 @@ class Session:
         Raises:
             ValueError: no datagram at all can hold the content.
         """
-        return self.send_packets(delivery, (content,), (context,), (asks,))
+        return self.send_packets(delivery, (content,), (context,), (ack_requested,))
 
     def send_packets(
-        self, delivery: Delivery, contents: Sequence[bytes], contexts: Sequence[object], asks: Sequence[int]
+        self, delivery: Delivery, contents: Sequence[bytes], contexts: Sequence[object], ack_requested: Sequence[int]
     ) -> int:
         """``send_packet`` for each of several, which may ask for any ``Ask``. Returns the number of the first."""
         header_bytes, longest_bytes = self.path_size.packet_overhead_bytes, max(map(len, contents))
         if longest_bytes + header_bytes > DATAGRAM_MAX_BYTES:
             raise ValueError(f"a content of {longest_bytes} bytes does not fit the datagram")
         self.path_size.longest_bytes = max(self.path_size.longest_bytes, longest_bytes + header_bytes)
-        return self.window.push(delivery, contents, contexts, asks, header_bytes)[0].number
+        return self.window.push(delivery, contents, contexts, ack_requested, header_bytes)[0].number
 
     def ping(self) -> None:
         """Ask the peer for every ack that it owes; a peer that then stays silent for the ack timeout is given up."""
@@ -349,7 +349,7 @@ class Session:
             self.ack_sender.session_ack.debt.handle_request()
             self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
             # It is open here, so it is not given up sooner than any open session.
-            limit_ns = max(in_ns(self._settings.connect_timeout_s), self._awaiting.timeout_ns)
+            limit_ns = max(in_ns(self._settings.connect_timeout_s), self._loss_timers.timeout_ns)
             self._timers.start(Timer.CONNECT_LIMIT, now_ns + limit_ns)
         elif self.state is SessionState.ACCEPTING:
             self._opening.handle_connect(peer)
@@ -378,7 +378,7 @@ class Session:
             self._open(SessionEvent.CONFIRMED, now_ns, self._told_rtt_ns(frames))
         if self._opening.unconfirmed:
             self._confirm()
-        self._awaiting.handle_heard(now_ns)
+        self._loss_timers.handle_heard(now_ns)
         for frame in frames:
             _HANDLERS[type(frame)](self, frame, counter, now_ns)
             if self.is_closed:
@@ -427,7 +427,7 @@ class Session:
 
     def handle_freed(self, numbers: list[int]) -> None:
         """The owner no longer needs store acks for these packets, sent or not. A draining session may close."""
-        self._awaiting.handle_freed(numbers)
+        self._loss_timers.handle_freed(numbers)
         self.window.handle_freed(numbers)
         self._close_if_drained()
 
@@ -496,7 +496,7 @@ class Session:
         if transmit.ack or transmit.store_ack:
             self.ack_sender.arm(self._timers)
         if transmit.ping and not self._opening.unconfirmed:
-            self._awaiting.handle_pinged(now_ns)
+            self._loss_timers.handle_pinged(now_ns)
         if transmit.packet is not None:
             self._handle_departed([transmit.packet], now_ns)
         return transmit
@@ -504,13 +504,13 @@ class Session:
     def _handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
         self.idle.handle_packet(now_ns)
         self.path_size.handle_departed(run, now_ns)
-        self._awaiting.handle_departed(run, now_ns)
+        self._loss_timers.handle_departed(run, now_ns)
 
     # ---- receiving
 
     def _take_peer(self, peer: Hello) -> None:
         self.peer = replace(peer, introduction=b"", sent_at_ns=0)
-        self.policy = self._awaiting.policy = self.policy.agreed(peer.policy)
+        self.policy = self._loss_timers.policy = self.policy.agreed(peer.policy)
         self.window.peer_window = peer.policy.window
         self.path_size.agree(peer.max_datagram_bytes)
 
@@ -565,7 +565,7 @@ class Session:
     def _handle_run(self, run: PacketRun, counter: int, now_ns: int) -> None:
         if self._opening.unconfirmed:
             self._confirm()
-        self._awaiting.handle_heard(now_ns)
+        self._loss_timers.handle_heard(now_ns)
         self.peer_commit_serial = max(self.peer_commit_serial, run.mark)
         self.idle.handle_packet(now_ns)
         self._events.append(self.ack_sender.handle_run(run, counter, now_ns))
@@ -586,12 +586,12 @@ class Session:
             self._probing.handle_barren()
         self._detect_losses(now_ns, acked)
         if acked or not self._timers.runs(Timer.PROBE):
-            self._awaiting.arm_probe(now_ns)
+            self._loss_timers.arm_probe(now_ns)
         if acked and window.in_flight and not self._probing.last_asked and self._departing.is_stuck:
             # The window has shrunk, and packets that the peer need not acknowledge yet fill it.
             self._probing.ping_due = True
         if acked and not window.awaits_ack:
-            self._awaiting.handle_all_acked(now_ns)
+            self._loss_timers.handle_all_acked(now_ns)
         self._events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
         self._events += map(WindowChanged, window.changes())
 
@@ -601,7 +601,7 @@ class Session:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
         self.peer_commit_serial = max(self.peer_commit_serial, frame.mark)
-        self._events.append(PacketsStored(self._awaiting.handle_store_ack(frame.cumulative, frame.ranges, now_ns)))
+        self._events.append(PacketsStored(self._loss_timers.handle_store_ack(frame.cumulative, frame.ranges, now_ns)))
 
     def _on_round_trip(self, _frame: RoundTripFrame, _counter: int, _now_ns: int) -> None:
         """Ignored: the reported round trip counts only when the session opens."""
@@ -643,9 +643,9 @@ class Session:
 
     def _on_probe(self, now_ns: int) -> None:
         oldest = self.window.oldest_unacked(PROBE_PACKETS)
-        awaits = bool(self._awaiting.store_ack_waiter) or self._awaiting.is_asking
+        awaits = bool(self._loss_timers.store_ack_waiter) or self._loss_timers.is_asking
         if not self._probing.handle_timer(oldest, awaits=awaits):
-            self._awaiting.arm_probe(now_ns)
+            self._loss_timers.arm_probe(now_ns)
         elif self.window.congestion is not None and self._probing.poll_persistent():
             self.window.congestion.handle_persistent_congestion()
             self.path_size.handle_silence()
@@ -654,15 +654,15 @@ class Session:
         self.close(CloseReason.ACK_TIMEOUT)
 
     def _on_quiet(self, now_ns: int) -> None:
-        if self._awaiting.handle_quiet(now_ns):
+        if self._loss_timers.handle_quiet(now_ns):
             self._events.append(PeerQuiet())
 
     def _on_store_ack_limit(self, _now_ns: int) -> None:
-        if self._awaiting.store_ack_waiter:
+        if self._loss_timers.store_ack_waiter:
             self.close(CloseReason.STORE_ACK_TIMEOUT)
 
     def _on_cleanup(self, now_ns: int) -> None:
-        waits = self.window.unacked or self._awaiting.store_ack_waiter or self.state is not SessionState.OPEN
+        waits = self.window.unacked or self._loss_timers.store_ack_waiter or self.state is not SessionState.OPEN
         if self.idle.is_over(now_ns) and not waits:
             self._events.append(SessionIdle())
         self._timers.start(Timer.CLEANUP, self.idle.look_again_ns(now_ns))
@@ -682,7 +682,7 @@ class Session:
         self.close(CloseReason.LOCAL_STOP)
 
     def _close_if_drained(self) -> None:
-        if self.state is SessionState.DRAINING and not self.window.unacked and not self._awaiting.store_ack_waiter:
+        if self.state is SessionState.DRAINING and not self.window.unacked and not self._loss_timers.store_ack_waiter:
             self.close(CloseReason.DRAINED)
 
 

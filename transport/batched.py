@@ -88,10 +88,10 @@ def runs_of(datagrams: list[bytes], longest_bytes: int) -> Iterator[list[bytes]]
         size_bytes = len(datagrams[start])
         stop = start + 1
         if 0 < size_bytes <= longest_bytes:
-            most = min(end, start + min(SEGMENTS_MAX, RUN_BYTES_MAX // size_bytes))
-            while stop < most and len(datagrams[stop]) == size_bytes:
+            limit = min(end, start + min(SEGMENTS_MAX, RUN_BYTES_MAX // size_bytes))
+            while stop < limit and len(datagrams[stop]) == size_bytes:
                 stop += 1
-            if stop < most and 0 < len(datagrams[stop]) < size_bytes:
+            if stop < limit and 0 < len(datagrams[stop]) < size_bytes:
                 stop += 1
         yield datagrams[start:stop]
         start = stop

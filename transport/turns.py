@@ -149,13 +149,13 @@ class Turns:
         burst, floor_ns = Burst(), self._raise_floor(now_ns, busy_ns)
         waiting = self._waiting
         alone = len(waiting) == 1 and self._others(now_ns, waiting) == 0
-        most, most_bytes = (BURST_MAX, BURST_BYTES_MAX) if alone else (TURN_DATAGRAMS, TURN_BYTES)
+        limit, most_bytes = (BURST_MAX, BURST_BYTES_MAX) if alone else (TURN_DATAGRAMS, TURN_BYTES)
         for source, its in list(waiting.items()):
             if its.spent_ns > floor_ns + AHEAD_NS:
                 continue
             if len(burst) >= BURST_MAX or burst.size_bytes >= BURST_BYTES_MAX:
                 break
-            self._take_turn(burst, source, its, most, most_bytes)
+            self._take_turn(burst, source, its, limit, most_bytes)
             its.served_ns = now_ns
         # The source with least gets the remaining room: many cheap datagrams may cost as little as few expensive ones.
         for source, its in list(waiting.items()):
@@ -178,14 +178,14 @@ class Turns:
         since_ns = now_ns - LATELY_NS
         return sum(its.served_ns > since_ns and source not in waiting for source, its in self._known.items())
 
-    def _take_turn(self, burst: Burst, source: Hashable, its: _Source, most: int, most_bytes: int) -> None:
+    def _take_turn(self, burst: Burst, source: Hashable, its: _Source, limit: int, most_bytes: int) -> None:
         items, size_bytes, before = its.items, 0, len(burst)
-        if len(items) <= most and its.held_bytes <= most_bytes:
+        if len(items) <= limit and its.held_bytes <= most_bytes:
             burst += items
             size_bytes = its.held_bytes
             items.clear()
         else:
-            while items and len(burst) - before < most and size_bytes < most_bytes:
+            while items and len(burst) - before < limit and size_bytes < most_bytes:
                 burst.append(items.popleft())
                 size_bytes += len(burst[-1].data)
         its.held_bytes -= size_bytes

@@ -10,7 +10,7 @@ from typing import Literal, Self, TypeVar
 from triack.base.checks import LONGEST_LIFE_S, check_kind, check_most, check_timeout
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
 from triack.base.units import in_ns
-from triack.node.handles.hands import Hands, Keeping
+from triack.node.handles.in_flight import InFlight, Keeping
 from triack.node.handles.message import Keeper, Message
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.holding import Reader
@@ -67,7 +67,7 @@ class Consumer:
         self._arrived = asyncio.Event()
         timeout_ns = check_hand_over(mailbox.name, hand_over_timeout)
         listener = self._arrived.set
-        self._hands = Hands(port, mailbox, listener, redelivery, reader=reader, timeout_ns=timeout_ns)
+        self._hands = InFlight(port, mailbox, listener, redelivery, reader=reader, timeout_ns=timeout_ns)
         self._finalizer = weakref.finalize(self._keeper or self, self._hands.empty_at_home)
 
     def __repr__(self) -> str:
@@ -173,7 +173,7 @@ class Consumer:
         return self._draw
 
     def handle_death(self, message: Message | None = None) -> None:
-        """The process that reads through this consumer died; for the control socket. See ``Hands.handle_death``."""
+        """The process that reads through this consumer died; for the control socket. See ``InFlight.handle_death``."""
         self._hands.handle_death(message)
 
     def on_take_back(self, call: Callable[[list[Lease]], None]) -> None:

@@ -14,8 +14,8 @@ from triack.queues.peers.link import Link
 from triack.session import session
 from triack.session.acknowledgements.session_ack import SessionAck
 from triack.session.acknowledgements.store_ack import StoreAck
-from triack.session.awaiting import Awaiting
 from triack.session.congestion.send_window import SPAN_WINDOWS, SendWindow
+from triack.session.loss_timers import LossTimers
 from triack.session.path.path_mtu import PathMtu, SizeProbe
 from triack.session.path.path_size import PathSize
 from triack.session.protocol.packets import PacketState, SessionPacket
@@ -51,11 +51,13 @@ def _window(patch: Patch) -> None:
 def _session_ack(patch: Patch) -> None:
     handle_packet = SessionAck.handle_packet
 
-    def generous(self: SessionAck, number: int, size_bytes: int, *, counter: int, asks: bool, now_ns: int) -> bool:
+    def generous(
+        self: SessionAck, number: int, size_bytes: int, *, counter: int, ack_requested: bool, now_ns: int
+    ) -> bool:
         expected = self.received.highest + 1
         if number > expected:
             self.received.add(expected)
-        return handle_packet(self, number, size_bytes, counter=counter, asks=asks, now_ns=now_ns)
+        return handle_packet(self, number, size_bytes, counter=counter, ack_requested=ack_requested, now_ns=now_ns)
 
     patch.setattr(SessionAck, "handle_packet", generous)
 
@@ -132,7 +134,7 @@ def _unasked(patch: Patch) -> None:
 
 @BUGS.by_search("a ping need not be answered", DIED, "still waits")
 def _unanswered(patch: Patch) -> None:
-    patch.setattr(Awaiting, "handle_pinged", lambda self, now_ns: None)
+    patch.setattr(LossTimers, "handle_pinged", lambda self, now_ns: None)
 
 
 @BUGS.by_search("a session is open as soon as the connect comes", PLAIN, "without hearing")

@@ -137,7 +137,7 @@ def normalize_session(session: Session, waits_ns: Mapping[Timer, int], counter: 
     normalize_ack_sender(session.ack_sender)
     for packet in session.window._packets.values():
         normalize_packet(packet)
-    normalize_store_ack_waiter(session._awaiting.store_ack_waiter)
+    normalize_store_ack_waiter(session._loss_timers.store_ack_waiter)
 
 
 def normalize_timers(timers: Timers, waits_ns: Mapping[Timer, int], now_ns: int) -> None:
@@ -184,7 +184,7 @@ def forget_order(session: Session) -> None:
     """Forget in which order packets were sent: without echoes it has no influence."""
     session._counter = 0
     forget_sendings(session.window)
-    forget_sends(session._awaiting.store_ack_waiter)
+    forget_sends(session._loss_timers.store_ack_waiter)
 
 
 def forget_sendings(window: SendWindow) -> None:

@@ -30,7 +30,7 @@ class IncomingRun:
         counts: messages of each.
         sent_at_ms: when those of each were sent, by the sender's wall clock.
         receive_by_ms: when those of each expire; 0 for never.
-        asks: whether any of them asks for an order ack.
+        ack_requested: whether any of them asks for an order ack.
         size_bytes: of all contents.
     """
 
@@ -41,7 +41,7 @@ class IncomingRun:
     counts: list[int] = field(default_factory=list)
     sent_at_ms: list[int] = field(default_factory=list)
     receive_by_ms: list[int] = field(default_factory=list)
-    asks: bool = False
+    ack_requested: bool = False
     size_bytes: int = 0
 
     @property
@@ -65,7 +65,7 @@ class IncomingRun:
                 first.number + step,
                 first.previous + step * self.previous_step,
                 first.queue,
-                self.asks,
+                self.ack_requested,
                 body,
             )
 
@@ -90,12 +90,12 @@ class IncomingRun:
         following = wire.read_following(first, content)
         if following is None:
             return False
-        number, previous, asks, body = following
+        number, previous, ack_requested, body = following
         if number != first.number + step or previous != first.previous + step * self.previous_step:
             return False
-        return self._add(body, asks=asks, size_bytes=len(content))
+        return self._add(body, ack_requested=ack_requested, size_bytes=len(content))
 
-    def _add(self, body: bytes, *, asks: bool, size_bytes: int) -> bool:
+    def _add(self, body: bytes, *, ack_requested: bool, size_bytes: int) -> bool:
         batch = read_batch(body)
         if batch is None:
             return False
@@ -104,7 +104,7 @@ class IncomingRun:
         self.counts.append(count)
         self.sent_at_ms.append(sent_at_ms)
         self.receive_by_ms.append(receive_by_ms)
-        self.asks = self.asks or asks
+        self.ack_requested = self.ack_requested or ack_requested
         self.size_bytes += size_bytes
         return True
 
@@ -119,7 +119,7 @@ class IncomingRun:
             return None
         assert isinstance(header, SequenceHeader)
         run = cls(packet, header, int(delivery is Delivery.TRANSACTIONAL))
-        return run if run._add(header.body, asks=header.asks, size_bytes=len(content)) else None
+        return run if run._add(header.body, ack_requested=header.ack_requested, size_bytes=len(content)) else None
 
 
 def read_runs(event: RunArrived) -> Iterator[IncomingRun | PacketArrived]:

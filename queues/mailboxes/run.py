@@ -76,10 +76,10 @@ class Run:
         self.next = index + 1
         return index
 
-    def draw_many(self, most: int) -> range:
+    def draw_many(self, limit: int) -> range:
         """Hand out at most ``most`` of the next messages. Returns their indices in the packet."""
         first = self.next
-        self.next = min(first + most, self.end)
+        self.next = min(first + limit, self.end)
         return range(first, self.next)
 
     def size_of(self, drawn: range) -> int:

@@ -131,15 +131,15 @@ class Shelf:
         """When to check for expired packets, by the wall clock, or None."""
         return self._expiring.earliest()
 
-    def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
+    def poll_expired(self, now_ms: int, limit: int) -> list[QueuedPacket]:
         """Some of the expired packets; the caller removes them."""
         expired: list[QueuedPacket] = []
         for start in self._expiring.poll_due(now_ms, 1):
             records = _records(self._read(bisect_left(self._starts, start)))
             due = [record for record in records if 0 < record.receive_by_ms <= now_ms]
             later_ms = [record.receive_by_ms for record in records if record.receive_by_ms > now_ms]
-            expired = [self._decode(record) for record in due[:most]]
-            self._expiring.set(start, now_ms if len(due) > most else min(later_ms, default=None))
+            expired = [self._decode(record) for record in due[:limit]]
+            self._expiring.set(start, now_ms if len(due) > limit else min(later_ms, default=None))
         return expired
 
     # ---- records

@@ -158,14 +158,14 @@ def sights_on_the_way(outgoing: OutgoingStream, origin: bytes, after: Position) 
                 )
 
 
-def cut_page(sights: Iterable[Sight], most: int) -> list[Sight]:
+def cut_page(sights: Iterable[Sight], limit: int) -> list[Sight]:
     """The first sights: at most ``most``, and no more than a frame takes."""
     page: list[Sight] = []
     size_bytes = 0
     for sight in sights:
         if not page or page[-1].position[:-1] != sight.position[:-1]:
             size_bytes += sight.size_bytes
-        if len(page) == most or (page and size_bytes > PAGE_BYTES):
+        if len(page) == limit or (page and size_bytes > PAGE_BYTES):
             break
         page.append(sight)
     return page

@@ -323,8 +323,8 @@ class SessionEventRouter:
         link, inbox = conversation.link, self._inbox
         owed = inbox.order_acks.handle_request(conversation.peer_id)
         acks = any(stream.owes_ack and stream.via is conversation for stream in owed)
-        asks = link is not None and link.conversation is conversation and self._outbox.ask_for_room(link)
-        if not (acks or asks or inbox.admission.stop_again(conversation)):
+        ack_requested = link is not None and link.conversation is conversation and self._outbox.ask_for_room(link)
+        if not (acks or ack_requested or inbox.admission.stop_again(conversation)):
             conversation.session.close(CloseReason.IDLE)
 
 

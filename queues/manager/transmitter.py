@@ -149,10 +149,10 @@ class Transmitter:
         while session.room and (turn := link.next_turn()) is not None:
             self._fill_from(session, link, *turn, now_ns)
 
-    def _fill_from(self, session: SessionPort, link: Link, outgoing: OutgoingStream, most: int, now_ns: int) -> None:
+    def _fill_from(self, session: SessionPort, link: Link, outgoing: OutgoingStream, limit: int, now_ns: int) -> None:
         """Let an outgoing queue have its turn, or as much of it as the window takes."""
         sequence = outgoing.sequence
-        left = min(session.room, most)
+        left = min(session.room, limit)
         while left and (run := sequence.peek_run(left)):
             if run[0].body is None:
                 self._outbox.want_bodies(outgoing)

@@ -83,11 +83,11 @@ class SessionPort(Protocol):
 
     # ---- sending
 
-    def send_packet(self, delivery: Delivery, content: bytes, context: object, *, asks: bool = False) -> int:
+    def send_packet(self, delivery: Delivery, content: bytes, context: object, *, ack_requested: bool = False) -> int:
         """Number a packet and queue it for sending. Returns its number."""
 
     def send_packets(
-        self, delivery: Delivery, contents: Sequence[bytes], contexts: Sequence[object], asks: Sequence[int]
+        self, delivery: Delivery, contents: Sequence[bytes], contexts: Sequence[object], ack_requested: Sequence[int]
     ) -> int:
         """Number several packets and queue them. Returns the number of the first."""
 

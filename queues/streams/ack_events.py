@@ -66,7 +66,7 @@ class _Fate:
 
     end: int
     reason: str | None
-    asks: bool = False
+    ack_requested: bool = False
 
 
 class AckEvents:
@@ -95,17 +95,17 @@ class AckEvents:
 
     # ---- inputs
 
-    def handle_acked(self, ticket: int, messages: int, size_bytes: int, *, asks: bool = False) -> None:
+    def handle_acked(self, ticket: int, messages: int, size_bytes: int, *, ack_requested: bool = False) -> None:
         """A packet is freed by the acknowledgement of its class.
 
         Args:
             ticket: of the first message in it.
             messages: number of messages that end in it; all but the last packet of a large message have none.
             size_bytes: size of the packet.
-            asks: whether the event must not wait.
+            ack_requested: whether the event must not wait.
         """
         self._new_bytes += size_bytes
-        self._settle(ticket, messages, _Fate(ticket + messages, None, asks))
+        self._settle(ticket, messages, _Fate(ticket + messages, None, ack_requested))
 
     def handle_failed(self, ticket: int, messages: int, reason: str) -> None:
         """A packet was given up, or rejected."""
@@ -135,7 +135,7 @@ class AckEvents:
 
     def _gather(self, fate: _Fate, now_ns: int) -> None:
         if self._debt is not None:
-            self._debt.add(fate.end - self._next, self._new_bytes, now_ns, asks=fate.asks)
+            self._debt.add(fate.end - self._next, self._new_bytes, now_ns, ack_requested=fate.ack_requested)
             self._new_bytes = 0
         if fate.reason is not None:
             self._tell_gathered()

@@ -96,9 +96,9 @@ class DeadLettering:
             if not item.is_freed:
                 self._records.removed(item, now_ns)
 
-    def missing(self, most: int) -> Iterator[tuple[OutgoingStream, StreamPacket]]:
+    def missing(self, limit: int) -> Iterator[tuple[OutgoingStream, StreamPacket]]:
         """Packets of at most ``most`` next messages whose bodies are only on the disk."""
-        for item in islice(self.waiting, most):
+        for item in islice(self.waiting, limit):
             if not item.is_freed:
                 yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
 

@@ -201,7 +201,7 @@ class Inbox:
             if not stream.filter.handle_run(header, packets):
                 return False
             mailbox.drop_unfinished(header.origin, header.stream, *stream.unwanted(header))
-        elif stream.sequence.handle_run(header, packets, turn.now_ns, asks=run.asks):
+        elif stream.sequence.handle_run(header, packets, turn.now_ns, ack_requested=run.ack_requested):
             self.order_acks.owe(stream)
         else:
             return False
@@ -244,7 +244,7 @@ class Inbox:
         record_rejected(self._record, header, stream.delivery, RejectReason.HELD_BACK, now_ns)
         if stream.ordered:
             # Acknowledge what came before it: nothing more will be taken for a while.
-            stream.sequence.ack.handle_packet(now_ns, asks=header.asks)
+            stream.sequence.ack.handle_packet(now_ns, ack_requested=header.ack_requested)
             self.order_acks.owe(stream)
         if not admission.stop(stream, arrival[0], (arrival[1],)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1

@@ -365,10 +365,10 @@ class Outbox:
     ) -> tuple[list[bytes], list[PacketContext], list[int]]:
         """Contents, contexts and ``Ask`` of each of a run of packets that leave now."""
         sequence = outgoing.sequence
-        awaited: list[int] = [entry.asks for entry in run]
+        awaited: list[int] = [entry.ack_requested for entry in run]
         if outgoing.stages.awaits(run[0], run[-1]):
-            awaited = [entry.asks or outgoing.stages.ask_of(entry) for entry in run]
-        asks = [sequence.poll_ask(entry) or waits != 0 for entry, waits in zip(run, awaited, strict=True)]
+            awaited = [entry.ack_requested or outgoing.stages.ask_of(entry) for entry in run]
+        ack_requested = [sequence.poll_ask(entry) or waits != 0 for entry, waits in zip(run, awaited, strict=True)]
         previous = sequence.previous_of_run(run)
         first = SequenceHeader(
             self._node_id,
@@ -377,10 +377,10 @@ class Outbox:
             run[0].number,
             previous[0],
             outgoing.queue,
-            asks[0],
+            ack_requested[0],
             b"",
         )
-        contents = encode_run(first, previous, asks, [entry.body or b"" for entry in run])
+        contents = encode_run(first, previous, ack_requested, [entry.body or b"" for entry in run])
         contexts = [PacketContext(outgoing, entry, before) for entry, before in zip(run, previous, strict=True)]
         return contents, contexts, awaited
 

@@ -12,7 +12,7 @@ from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.ordering.wire import header_bytes
 from triack.queues.deadlines import Deadlines
-from triack.queues.packing import Outgoing, Packed, pack
+from triack.queues.packing import Outgoing, PacketBody, pack
 from triack.queues.stages import Stage, StageTracker
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.stream_state import StreamState
@@ -148,15 +148,15 @@ class OutgoingStream:
         """The ordinal of the message that was submitted last, whose ticket this is."""
         return ticket + self._blocks[-1][1]
 
-    def _pack(self, messages: list[bytes | Outgoing], now_ms: int) -> list[Packed]:
+    def _pack(self, messages: list[bytes | Outgoing], now_ms: int) -> list[PacketBody]:
         """Make packet bodies; messages of one body have successive ordinals."""
-        packed: list[Packed] = []
+        packed: list[PacketBody] = []
         first, at = self.submitted - len(messages), 0
         ends = [*(start for start, _ in self._blocks[1:]), self.submitted]
         for (_, offset), end in zip(self._blocks, ends, strict=True):
             until = max(0, end - first)
-            ordinal, most = first + at + offset, self._messages_per_packet
-            packed += pack(messages[at:until], self._body_bytes, ordinal, now_ms, most)[0]
+            ordinal, limit = first + at + offset, self._messages_per_packet
+            packed += pack(messages[at:until], self._body_bytes, ordinal, now_ms, limit)[0]
             at = until
         del self._blocks[:-1]
         return packed
@@ -176,7 +176,7 @@ class OutgoingStream:
         for item in packed:
             size_bytes = lengths.setdefault(len(item.body), len(item.body))
             entry = StreamPacket(number, item.body, size_bytes, item.messages, ticket, item.tickets, item.reach_by_ms)
-            entry.asks = item.asks
+            entry.ack_requested = item.ack_requested
             entries.append(entry)
             number += 1
             # Every fragment of a message has its ticket; the last one moves on.
@@ -217,7 +217,9 @@ class OutgoingStream:
         self.stages.handle_progress(entries, Stage.ORDERED)
         for reader in self.readers:
             for entry in entries:
-                reader.handle_acked(entry.first_ticket, entry.messages, entry.size_bytes, asks=entry.asks)
+                reader.handle_acked(
+                    entry.first_ticket, entry.messages, entry.size_bytes, ack_requested=entry.ack_requested
+                )
 
     def handle_removed(self, entry: StreamPacket, reason: str) -> None:
         """A packet will never be delivered; ``handle_freed`` follows."""
@@ -239,10 +241,10 @@ class OutgoingStream:
             at = max(at, entry.first_ticket + entry.tickets)
         yield from self.stages.fates(range(at, self.stages.queued))
 
-    def poll_expired(self, now_ms: int, most: int) -> list[StreamPacket]:
+    def poll_expired(self, now_ms: int, limit: int) -> list[StreamPacket]:
         """Packets whose time to reach the queue has run out; ``next_expiry_ms`` has passed while there are more."""
         entries = self.sequence.entries
-        return [entries[number] for number in self._expiries.poll_due(now_ms, most) if number in entries]
+        return [entries[number] for number in self._expiries.poll_due(now_ms, limit) if number in entries]
 
     @property
     def next_expiry_ms(self) -> int | None:

@@ -43,13 +43,13 @@ class Positions:
         if not streams:
             self._streams.pop(stream.origin, None)
 
-    def tell(self, origin: bytes, most: int, now_ns: int) -> tuple[StreamPosition, ...]:
+    def tell(self, origin: bytes, limit: int, now_ns: int) -> tuple[StreamPosition, ...]:
         """The positions of at most ``most`` streams of an origin, the one that moved last first.
 
         Each is logged once: a stranger can repeat a connect, and must not fill the log.
         """
         told: list[StreamPosition] = []
-        for stream in islice(reversed(self._streams.get(origin, OrderedDict())), most):
+        for stream in islice(reversed(self._streams.get(origin, OrderedDict())), limit):
             claimable = stream.claimable
             if not claimable[1]:
                 continue

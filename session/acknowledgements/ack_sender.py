@@ -75,12 +75,12 @@ class AckSender:
             self._pieces.forget(frame.number)
         # A packet that is not durable gets no store ack for which the session ack could wait.
         ask = Ask.AT_ONCE if frame.ask and frame.delivery not in DURABLE else frame.ask
-        fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, asks=ask, now_ns=now_ns)
+        fresh = acks.handle_packet(frame.number, size_bytes, counter=counter, ack_requested=ask, now_ns=now_ns)
         if not fresh:
             # A duplicate: the last store ack may have been lost.
             stores.handle_request()
         elif frame.delivery in DURABLE:
-            stores.handle_packet(frame.number, size_bytes, asks=bool(frame.ask))
+            stores.handle_packet(frame.number, size_bytes, ack_requested=bool(frame.ask))
         else:
             # No commit will ever report it, and its number would stay a gap in every store ack.
             stores.handle_not_durable(frame.number)
@@ -92,10 +92,12 @@ class AckSender:
             for number in range(run.number, run.number + len(run.contents)):
                 self._pieces.forget(number)
         if run.delivery in DURABLE:
-            self.session_ack.handle_run(run, asks=run.ask, counter=counter, now_ns=now_ns)
+            self.session_ack.handle_run(run, ack_requested=run.ask, counter=counter, now_ns=now_ns)
             self.store_ack.handle_run(run)
         else:
-            self.session_ack.handle_run(run, asks=Ask.AT_ONCE if run.ask else Ask.NO, counter=counter, now_ns=now_ns)
+            self.session_ack.handle_run(
+                run, ack_requested=Ask.AT_ONCE if run.ask else Ask.NO, counter=counter, now_ns=now_ns
+            )
             self.store_ack.handle_run_not_durable(run)
         return RunArrived(run.number, run.delivery, run.contents)
 

@@ -57,7 +57,7 @@ class SessionAck:
         """Whether a correct sender could send this number now."""
         return number <= self.received.cumulative + self._span
 
-    def handle_packet(self, number: int, size_bytes: int, *, counter: int, asks: int, now_ns: int) -> bool:
+    def handle_packet(self, number: int, size_bytes: int, *, counter: int, ack_requested: int, now_ns: int) -> bool:
         """Count a packet that datagram ``counter`` brought. Returns False when this session had it already."""
         received = self.received
         if counter > self.newest_counter:
@@ -67,10 +67,10 @@ class SessionAck:
         if not received.add(number):
             self.debt.handle_duplicate(now_ns)
             return False
-        self._add(1, size_bytes, now_ns, asks, gap=number != expected)
+        self._add(1, size_bytes, now_ns, ack_requested, gap=number != expected)
         return True
 
-    def handle_run(self, run: PacketRun, *, asks: int, counter: int, now_ns: int) -> None:
+    def handle_run(self, run: PacketRun, *, ack_requested: int, counter: int, now_ns: int) -> None:
         """Count packets that follow all earlier ones, as ``handle_packet`` would one by one.
 
         ``counter`` is that of the newest datagram that brought one of them.
@@ -80,11 +80,13 @@ class SessionAck:
             self.newest_at_ns = now_ns
         packets = len(run.contents)
         self.received.add_run(run.number, run.number + packets - 1)
-        self._add(packets, run.size_bytes, now_ns, asks)
+        self._add(packets, run.size_bytes, now_ns, ack_requested)
 
-    def _add(self, packets: int, size_bytes: int, now_ns: int, asks: int, *, gap: bool = False) -> None:
-        by_ns = now_ns + PATIENCE_NS if asks == Ask.WITH_STORE else None
-        self.debt.add(packets, size_bytes, now_ns, asks=asks == Ask.AT_ONCE, gap=gap, asked_by_ns=by_ns)
+    def _add(self, packets: int, size_bytes: int, now_ns: int, ack_requested: int, *, gap: bool = False) -> None:
+        by_ns = now_ns + PATIENCE_NS if ack_requested == Ask.WITH_STORE else None
+        self.debt.add(
+            packets, size_bytes, now_ns, ack_requested=ack_requested == Ask.AT_ONCE, gap=gap, asked_by_ns=by_ns
+        )
 
     @property
     def reach(self) -> int:

@@ -35,11 +35,11 @@ class StoreAck:
         self._asked = 0
         self._highest = 0
 
-    def handle_packet(self, number: int, size_bytes: int, *, asks: bool) -> None:
+    def handle_packet(self, number: int, size_bytes: int, *, ack_requested: bool) -> None:
         """A durable packet arrived; a commit will hold it."""
         self._sizes[number] = size_bytes
         self._highest = max(self._highest, number)
-        if asks:
+        if ack_requested:
             self._asked = max(self._asked, number)
 
     def handle_run(self, run: PacketRun) -> None:
@@ -47,8 +47,8 @@ class StoreAck:
         sizes = map(len, run.contents)
         self._highest = max(self._highest, run.number + len(run.contents) - 1)
         self._sizes.update(zip(range(run.number, run.number + len(run.contents)), sizes, strict=True))
-        if run.asks:
-            self._asked = max(self._asked, run.asks[-1])
+        if run.ack_requested:
+            self._asked = max(self._asked, run.ack_requested[-1])
 
     def handle_stored(self, numbers: list[int], now_ns: int) -> None:
         """The commit that holds these packets has returned."""
@@ -56,7 +56,7 @@ class StoreAck:
             self.stored.add_run(first, last)
         size_bytes = sum([self._sizes.pop(number, 0) for number in numbers])
         # A packet that asks for the ack asks for those before it, too.
-        self.debt.add(len(numbers), size_bytes, now_ns, asks=min(numbers) <= self._asked)
+        self.debt.add(len(numbers), size_bytes, now_ns, ack_requested=min(numbers) <= self._asked)
 
     def handle_run_not_durable(self, run: PacketRun) -> None:
         """No commit will ever hold any of these packets, which came for the first time."""

@@ -179,8 +179,8 @@ class Bbr:
     @property
     def _sending_rate(self) -> int:
         """Bytes a second that the path carries, including those it loses by chance."""
-        most = self.bandwidth.most
-        return most if self._bound is None else min(most, self._bound[0])
+        limit = self.bandwidth.limit
+        return limit if self._bound is None else min(limit, self._bound[0])
 
     @property
     def _path_bytes(self) -> int:
@@ -251,7 +251,7 @@ class Bbr:
             self._is_clear = rtt_ns <= self.trip.min_ns + max(self.trip.min_ns // 8, MS)
             self.trip.handle_sample(rtt_ns, now_ns)
         self._bunching.handle_acked(
-            sample.acked_bytes, bandwidth.most, self.window_bytes, now_ns, round_started=bandwidth.round_started
+            sample.acked_bytes, bandwidth.limit, self.window_bytes, now_ns, round_started=bandwidth.round_started
         )
         if bandwidth.round_started:
             self._rounds += 1
@@ -280,7 +280,7 @@ class Bbr:
                 self._most_bytes += self._growth_packets * self._datagram_bytes
                 self._growth_packets *= 2
         elif excess and state is not BbrState.STARTUP:
-            rate, most_bytes = self._bound or (self.bandwidth.most, self.window_bytes)
+            rate, most_bytes = self._bound or (self.bandwidth.limit, self.window_bytes)
             lower = (BETA_PERCENT * rate // 100, BETA_PERCENT * most_bytes // 100)
             self._bound = (max(self.bandwidth.latest, lower[0]), max(in_flight_bytes, lower[1]))
 

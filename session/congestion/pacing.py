@@ -163,7 +163,13 @@ class NetworkShare:
         return RunRoom(until_ask_bytes, self._pacer.credit_bytes)
 
     def handle_sent(
-        self, last_bytes: int, terms: AckTerms, *, before_bytes: int = 0, spare_bytes: int = 0, asks: int = ASKS
+        self,
+        last_bytes: int,
+        terms: AckTerms,
+        *,
+        before_bytes: int = 0,
+        spare_bytes: int = 0,
+        ack_requested: int = ASKS,
     ) -> bool:
         """A packet was sent, or several as ``run_room`` said. Returns whether it is time to ask for an ack.
 
@@ -176,7 +182,7 @@ class NetworkShare:
             terms: when the peer acknowledges without being asked.
             before_bytes: of the packets of the run before it.
             spare_bytes: how much of the window is left, if nothing more is to be sent.
-            asks: the least number of acks per window.
+            ack_requested: the least number of acks per window.
         """
         self._pacer.spend(before_bytes + last_bytes)
         self._unasked_bytes += before_bytes + last_bytes
@@ -186,10 +192,10 @@ class NetworkShare:
         self._passed_bytes += self._unasked_bytes
         self._unasked_bytes = 0
         # Until the next check this many more bytes may leave; in all they must not exceed the window.
-        if self._passed_bytes * asks + window_bytes // ASKS + self._datagram_bytes <= window_bytes:
+        if self._passed_bytes * ack_requested + window_bytes // ASKS + self._datagram_bytes <= window_bytes:
             return False
         self._passed_bytes = 0
-        without_bytes = window_bytes if asks == 1 else window_bytes // 2
+        without_bytes = window_bytes if ack_requested == 1 else window_bytes // 2
         return not terms.reached(without_bytes // last_bytes, without_bytes)
 
 

@@ -41,7 +41,7 @@ class Bandwidth:
         self.is_full = self.is_plateau = self.round_started = False
 
     @property
-    def most(self) -> int:
+    def limit(self) -> int:
         """Bytes a second (BBR.max_bw)."""
         return max(self._cycle, self._before)
 
@@ -54,7 +54,7 @@ class Bandwidth:
             self._look(sending.app_limited)
             self.latest = 0
         self.latest = max(self.latest, rate)
-        if not sending.app_limited or rate > self.most:
+        if not sending.app_limited or rate > self.limit:
             self._cycle = max(self._cycle, rate)
 
     def _look(self, app_limited: bool) -> None:

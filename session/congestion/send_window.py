@@ -185,7 +185,7 @@ class SendWindow:
         delivery: Delivery,
         contents: Sequence[bytes],
         contexts: Sequence[object],
-        asks: Sequence[int],
+        ack_requested: Sequence[int],
         header_bytes: int,
     ) -> list[SessionPacket]:
         """Number packets and queue them. The caller has looked at ``room``.
@@ -194,13 +194,13 @@ class SendWindow:
             delivery: their class.
             contents: of each.
             contexts: of each.
-            asks: what each of them asks for.
+            ack_requested: what each of them asks for.
             header_bytes: the bytes of a datagram beside the content.
         """
         pushed = [
             SessionPacket(number, delivery, content, context, asked, len(content) + header_bytes)
             for number, (content, context, asked) in enumerate(
-                zip(contents, contexts, asks, strict=True), self.next_number
+                zip(contents, contexts, ack_requested, strict=True), self.next_number
             )
         ]
         self.next_number += len(pushed)

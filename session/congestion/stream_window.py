@@ -89,4 +89,4 @@ class StreamWindow:
 
     def _holds_bytes(self, queue_ns: int) -> int:
         """The bytes that the stream delivers in its shortest round trip plus ``queue_ns``."""
-        return max(self.bandwidth.most * (self.trip.min_ns + queue_ns) // SECOND, self._minimum_bytes)
+        return max(self.bandwidth.limit * (self.trip.min_ns + queue_ns) // SECOND, self._minimum_bytes)

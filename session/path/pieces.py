@@ -23,20 +23,20 @@ PIECE_COST_BYTES = 256
 """Memory of a piece beside its bytes (120 were measured), so that many tiny pieces cannot get around the bound."""
 
 
-def cut(sent: SessionPacket, piece_bytes: int, mark: int, *, asks: int) -> list[PieceFrame]:
+def cut(sent: SessionPacket, piece_bytes: int, mark: int, *, ack_requested: int) -> list[PieceFrame]:
     """The pieces of a packet, in order; the last one asks for an ack if the packet does.
 
     Args:
         sent: the packet.
         piece_bytes: the content of each but the last.
         mark: of the owner's.
-        asks: the ``Ask`` that goes with it.
+        ack_requested: the ``Ask`` that goes with it.
     """
     content, total_bytes = sent.content, len(sent.content)
     pieces: list[PieceFrame] = []
     for offset in range(0, total_bytes, piece_bytes):
         piece = content[offset : offset + piece_bytes]
-        ask = Ask(asks) if offset + piece_bytes >= total_bytes else Ask.NO
+        ask = Ask(ack_requested) if offset + piece_bytes >= total_bytes else Ask.NO
         pieces.append(PieceFrame(sent.number, sent.delivery, ask, total_bytes, offset, piece, mark))
     return pieces
 

@@ -113,11 +113,12 @@ class BinaryCodec:
         """Each packet as a datagram of its own."""
         pack, flags = _PACKET.pack, _ASK_FLAGS
         payloads = [
-            pack(_TYPE_PACKET, sent.delivery | flags[sent.asks], len(sent.content), sent.number, mark) + sent.content
+            pack(_TYPE_PACKET, sent.delivery | flags[sent.ack_requested], len(sent.content), sent.number, mark)
+            + sent.content
             for sent in run
         ]
         last = run[-1]
-        if last_ask != last.asks:
+        if last_ask != last.ack_requested:
             head = pack(_TYPE_PACKET, last.delivery | flags[last_ask], len(last.content), last.number, mark)
             payloads[-1] = head + last.content
         return payloads
@@ -148,7 +149,7 @@ class BinaryCodec:
     def decode_run(self, payloads: Sequence[bytes], number: int) -> PacketRun | None:
         """Read the run that begins with packet ``number`` in the first of these datagrams."""
         code = 0
-        asks: list[int] = []
+        ack_requested: list[int] = []
         contents: list[bytes] = []
         size_bytes = greatest = 0
         ask = Ask.NO
@@ -163,7 +164,7 @@ class BinaryCodec:
             if flags & _CLASS_MASK != code or mark > MARK_MAX:
                 break
             if flags & _FLAG_ASK:
-                asks.append(number)
+                ack_requested.append(number)
                 if ask is not Ask.AT_ONCE:
                     ask = _ASKED[flags & _ASK_MASK]
             greatest = max(greatest, mark)
@@ -173,7 +174,7 @@ class BinaryCodec:
         delivery = _DELIVERY.get(code)
         if not contents or delivery is None:
             return None
-        return PacketRun(number - len(contents), delivery, asks, contents, size_bytes, greatest, ask)
+        return PacketRun(number - len(contents), delivery, ack_requested, contents, size_bytes, greatest, ask)
 
     def encode_hello(self, hello: Hello) -> bytes:
         """A hello."""

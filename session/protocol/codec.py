@@ -39,7 +39,7 @@ class Codec(Protocol):
         """Each of these packets as a datagram of its own.
 
         Args:
-            run: at least one packet; each asks for what its ``asks`` says.
+            run: at least one packet; each asks for what its ``ack_requested`` says.
             last_ask: the ``Ask`` of the last one, in place of its own.
             mark: of the owner's.
         """

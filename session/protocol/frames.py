@@ -75,7 +75,7 @@ class PacketRun:
 
     Attributes:
         number: of the first.
-        asks: the numbers of those that ask the receiver to acknowledge.
+        ack_requested: the numbers of those that ask the receiver to acknowledge.
         contents: of each.
         size_bytes: of all contents.
         mark: the greatest.
@@ -84,7 +84,7 @@ class PacketRun:
 
     number: int
     delivery: Delivery
-    asks: list[int]
+    ack_requested: list[int]
     contents: list[bytes]
     size_bytes: int
     mark: int
@@ -111,8 +111,8 @@ class AckFrame:
     ) -> "AckFrame":
         """The ack of the packets received, of which some are ``refused``, with as many ranges as one ack may have."""
         # The list of refused packets takes the room of two ranges, and of one more for each range in it.
-        most = MAX_ACK_RANGES - len(refused) - 2 if refused else MAX_ACK_RANGES
-        return cls(received.cumulative, received.lowest_ranges(most), window, echo, delay_ns, refused)
+        limit = MAX_ACK_RANGES - len(refused) - 2 if refused else MAX_ACK_RANGES
+        return cls(received.cumulative, received.lowest_ranges(limit), window, echo, delay_ns, refused)
 
 
 @dataclass(slots=True)

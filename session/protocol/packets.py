@@ -29,7 +29,7 @@ class SessionPacket:
     Attributes:
         number: the session's own; a resend keeps it.
         context: the caller's own; it comes back with the acks.
-        asks: which of its acks the caller wants at once, an ``Ask``.
+        ack_requested: which of its acks the caller wants at once, an ``Ask``.
         is_freed: whether the caller no longer needed a store ack when it was sent first.
         size_bytes: of a datagram that carries nothing else.
         sends: how often it was sent.
@@ -41,7 +41,7 @@ class SessionPacket:
     delivery: Delivery
     content: bytes
     context: Any
-    asks: int
+    ack_requested: int
     size_bytes: int
     state: PacketState = PacketState.QUEUED
     sends: int = 0

@@ -102,7 +102,7 @@ def test_due_at_once_unless_the_policy_says_otherwise(on: bool) -> None:
     gap, duplicate, asked = debt_of(trigger), debt_of(trigger), debt_of(trigger)
     gap.add(1, BYTES, 0, gap=True)
     duplicate.handle_duplicate(0)
-    asked.add(1, BYTES, 0, asks=True)
+    asked.add(1, BYTES, 0, ack_requested=True)
     assert [debt.state for debt in (gap, duplicate, asked)] == [state] * 3
     causes = [Cause.GAP, Cause.DUPLICATE, Cause.REQUEST] if on else [Cause.ARRIVED] * 3
     assert [debt.cause for debt in (gap, duplicate, asked)] == causes
@@ -127,7 +127,7 @@ def test_the_first_cause_is_the_one_that_is_told() -> None:
     """Once due, an ack is due; the log keeps why."""
     debt = debt_of()
     debt.add(1, BYTES, 0, gap=True)
-    debt.add(1, BYTES, 0, asks=True)
+    debt.add(1, BYTES, 0, ack_requested=True)
     assert debt.cause is Cause.GAP
 
 

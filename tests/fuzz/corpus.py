@@ -85,7 +85,7 @@ def hellos() -> list[bytes]:
 
 
 def sequences() -> list[bytes]:
-    header = wire.SequenceHeader(NODE, 1, 2, 9, 7, "orders", asks=True, body=bodies()[0])
+    header = wire.SequenceHeader(NODE, 1, 2, 9, 7, "orders", ack_requested=True, body=bodies()[0])
     return [header.encode(), wire.encode_order_ack(NODE, 1, 2, 9), wire.encode_reject(header, "access-denied")]
 
 
@@ -133,7 +133,7 @@ def runs() -> list[bytes]:
     """Batches of one stream that follow each other; with a gap, with a packet of another kind, of several classes."""
     batch = packing.pack_one(packing.Outgoing(b"body"), 1, 2)
     headers = [
-        wire.SequenceHeader(NODE, 1, 2, number, number - 1, "q", asks=number == 3, body=batch)
+        wire.SequenceHeader(NODE, 1, 2, number, number - 1, "q", ack_requested=number == 3, body=batch)
         for number in (1, 2, 3, 5)
     ]
     contents = [header.encode() for header in headers] + [wire.encode_order_ack(NODE, 1, 2, 9)]
@@ -233,7 +233,7 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     yield "properties", [b"", b'{"a":1}', b'{"a":[1.5,null,"\\ud800"],"b":{"c":true}}']
     seen, refused = DuplicateFilter(), Rejections()
     for number in (1, 2, 5, 9):
-        header = wire.SequenceHeader(NODE, 1, 2, number, 0, "q", asks=False, body=b"")
+        header = wire.SequenceHeader(NODE, 1, 2, number, 0, "q", ack_requested=False, body=b"")
         seen.handle_packet(header)
         refused.add(header, "access-denied" if number < 9 else "queue-not-found")
     yield "duplicate_filter", [seen.encode(), DuplicateFilter().encode()]

@@ -211,7 +211,7 @@ def run(data: bytes) -> None:
     assert [(one.number, one.delivery, one.content) for one in each] == [
         (number, found.delivery, content) for number, content in enumerate(found.contents, found.number)
     ]
-    assert [one.number for one in each if one.ask] == found.asks
+    assert [one.number for one in each if one.ask] == found.ack_requested
     assert min((one.ask for one in each if one.ask), default=Ask.NO) == found.ask
     assert max(one.mark for one in each) == found.mark
     assert sum(len(one.content) for one in each) == found.size_bytes
@@ -243,7 +243,7 @@ def batches_of(found: PacketRun) -> None:
         for header, count in zip(item.headers(), item.counts, strict=True):
             alone = wire.decode(next(contents)[1])
             assert isinstance(alone, wire.SequenceHeader)
-            assert replace(header, asks=alone.asks) == alone
+            assert replace(header, ack_requested=alone.ack_requested) == alone
             assert count == len(packing.unpack(header.body).bodies)
     assert next(contents, None) is None
 

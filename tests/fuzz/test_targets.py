@@ -96,7 +96,7 @@ def batch(count: int) -> bytes:
 def seen(count: int) -> bytes:
     found = DuplicateFilter()
     for number in range(2, 2 * count, 2):
-        found.handle_packet(wire.SequenceHeader(bytes(16), 1, 1, number, 0, "q", asks=False, body=b""))
+        found.handle_packet(wire.SequenceHeader(bytes(16), 1, 1, number, 0, "q", ack_requested=False, body=b""))
     return found.encode()
 
 

@@ -26,9 +26,9 @@ def make_entry(number: int) -> StreamPacket:
     return StreamPacket(number, b"%d" % number, 1, 1, number - 1, 1)
 
 
-def make_header(number: int, previous: int, sequence: int = 1, *, asks: bool = False) -> SequenceHeader:
+def make_header(number: int, previous: int, sequence: int = 1, *, ack_requested: bool = False) -> SequenceHeader:
     """A packet of a stream."""
-    return SequenceHeader(ORIGIN, 1, sequence, number, previous, "orders", asks, b"%d" % number)
+    return SequenceHeader(ORIGIN, 1, sequence, number, previous, "orders", ack_requested, b"%d" % number)
 
 
 class StreamPair:
@@ -100,7 +100,7 @@ class StreamPair:
         """Send what may be sent, both ways."""
         while (entry := self.out.peek()) is not None:
             previous = self.out.previous_of(entry)
-            header = make_header(entry.number, previous, self.out.sequence, asks=self.out.poll_ask(entry))
+            header = make_header(entry.number, previous, self.out.sequence, ack_requested=self.out.poll_ask(entry))
             self.out.handle_sent([entry], self.now_ns)
             self.sent.append((self.now_ns, entry.number, previous))
             self._carry(header.encode(), entry)

@@ -192,7 +192,7 @@ def test_every_packet_owes_an_order_ack_and_a_duplicate_at_once(number: int, pre
 def test_a_packet_that_asks_makes_the_order_ack_due() -> None:
     """Whatever becomes of it."""
     incoming = at(5, 7)
-    incoming.handle_packet(make_header(10, 9, 5, asks=True), "", 3 * MS)
+    incoming.handle_packet(make_header(10, 9, 5, ack_requested=True), "", 3 * MS)
     assert incoming.ack.due
 
 
@@ -313,7 +313,7 @@ def test_rejections_have_the_names_of_their_reasons() -> None:
 def test_a_run_is_accepted_as_its_packets_would_be(sequence: int, number: int, previous: int, taken: bool) -> None:
     """Or not at all, and then nothing has changed."""
     together, alone = at(5, 7), at(5, 7)
-    assert together.handle_run(make_header(number, previous, sequence), 3, 0, asks=False) is taken
+    assert together.handle_run(make_header(number, previous, sequence), 3, 0, ack_requested=False) is taken
     if taken:
         for step in range(3):
             feed(alone, sequence, number + step, previous if not step else number + step - 1)
@@ -327,5 +327,5 @@ def test_a_run_waits_for_nothing_that_is_held() -> None:
     """What came too early may belong between its packets."""
     incoming = at(5, 7)
     feed(incoming, 5, 10, 9)
-    assert not incoming.handle_run(make_header(8, 7, 5), 2, 0, asks=False)
+    assert not incoming.handle_run(make_header(8, 7, 5), 2, 0, ack_requested=False)
     assert feed(incoming, 5, 8, 7) == (Outcome.ACCEPTED, [(5, 8)])

@@ -13,7 +13,7 @@ def test_due_after_exactly_the_idle_time() -> None:
     ack = OrderAck(SETTINGS)
     assert ack.deadline_ns is None
     for at_ns in (0, 100 * MS, 400 * MS):
-        ack.handle_packet(at_ns, asks=False)
+        ack.handle_packet(at_ns, ack_requested=False)
     assert ack.deadline_ns == 900 * MS
     ack.handle_timer(900 * MS - 1)
     assert not ack.due
@@ -28,11 +28,11 @@ def test_an_endless_burst_is_acknowledged_at_the_cap() -> None:
     at_ns = 0
     while not ack.due and at_ns < 60 * SECOND:
         ack.handle_timer(at_ns)
-        ack.handle_packet(at_ns, asks=False)
+        ack.handle_packet(at_ns, ack_requested=False)
         at_ns += 400 * MS
     assert at_ns == 10 * SECOND + 400 * MS
     ack.handle_sent()
-    ack.handle_packet(20 * SECOND, asks=False)
+    ack.handle_packet(20 * SECOND, ack_requested=False)
     assert ack.deadline_ns == 20 * SECOND + 500 * MS
 
 
@@ -40,20 +40,20 @@ def test_the_cap_cuts_the_last_idle_time() -> None:
     """A packet at 9.8 s leaves only 200 ms."""
     ack = OrderAck(SETTINGS)
     for at_ns in range(0, 9_801 * MS, 400 * MS):
-        ack.handle_packet(at_ns, asks=False)
-    ack.handle_packet(9_800 * MS, asks=False)
+        ack.handle_packet(at_ns, ack_requested=False)
+    ack.handle_packet(9_800 * MS, ack_requested=False)
     assert ack.deadline_ns == 10 * SECOND
 
 
 def test_due_at_once_when_asked() -> None:
     """By a packet or by a request, and it stays due when more packets come."""
-    for asks in (True, False):
+    for ack_requested in (True, False):
         ack = OrderAck(SETTINGS)
-        ack.handle_packet(0, asks=asks)
-        if not asks:
+        ack.handle_packet(0, ack_requested=ack_requested)
+        if not ack_requested:
             ack.handle_request()
         assert ack.due
-        ack.handle_packet(1, asks=False)
+        ack.handle_packet(1, ack_requested=False)
         assert ack.due
         ack.handle_sent()
         assert not ack.owed

@@ -33,10 +33,10 @@ def make(packets: int, delivery: Delivery = TRANSACTIONAL, settings: OrderSettin
     return out
 
 
-def send(out: OutgoingSequence, now_ns: int = 0, most: int = 1_000) -> list[tuple[int, int]]:
+def send(out: OutgoingSequence, now_ns: int = 0, limit: int = 1_000) -> list[tuple[int, int]]:
     """Let go what waits; returns numbers with their previous."""
     told: list[tuple[int, int]] = []
-    while len(told) < most and (run := out.peek_run(most - len(told))):
+    while len(told) < limit and (run := out.peek_run(limit - len(told))):
         assert run[0] is out.peek()
         previous = [out.previous_of(entry) for entry in run]
         assert out.previous_of_run(run) == previous
@@ -189,7 +189,7 @@ def test_other_classes_never_ask_and_have_no_tiers(delivery: Delivery) -> None:
 def test_only_what_has_a_session_ack_and_lacks_the_order_ack_is_resent() -> None:
     """What is still in its session is repaired there; what was never sent goes when its turn comes."""
     out = make(6)
-    send(out, now_ns=7, most=5)
+    send(out, now_ns=7, limit=5)
     for number in (1, 2, 4):
         out.handle_session_ack([out.entries[number]])
     out.handle_order_ack(5, 1, 7)
@@ -218,7 +218,7 @@ def test_resends_and_what_waits_already_go_out_in_one_order() -> None:
 def test_a_resend_is_not_held_up_by_a_slow_start() -> None:
     """What was let out before goes out again, whatever credit is left; what was never sent waits for some."""
     out = make(6)
-    send(out, most=4)
+    send(out, limit=4)
     out.handle_flow_control(1, 0, stop=True)
     out.handle_flow_control(2, 0, stop=False)
     assert send(out) == [(1, 0)]
@@ -239,7 +239,7 @@ def test_a_resend_that_had_nothing_to_send_is_no_attempt() -> None:
 def test_a_lost_session_sends_everything_again_in_order() -> None:
     """Whatever state it was in, under its own number."""
     out = make(5)
-    send(out, most=4)
+    send(out, limit=4)
     out.handle_session_ack([out.entries[1]])
     out.handle_session_ack([out.entries[3]])
     out.handle_session_closed()
@@ -313,7 +313,7 @@ def test_removal_in_any_order_sends_the_following_packet_again(order: tuple[int,
 def test_giving_up_what_was_not_sent_sends_nothing_again() -> None:
     """The following packet has not left either: it will say the right thing when it does."""
     out = make(3)
-    send(out, most=1)
+    send(out, limit=1)
     out.remove(out.entries[2])
     assert send(out) == [(3, 1)]
     out.remove(out.entries[3])
@@ -435,7 +435,7 @@ def test_whatever_happens_what_waits_goes_out_ascending_and_nothing_is_forgotten
         if step == "append":
             out.append([make_entry(out.next_number)])
         elif step == "send":
-            sent = [number for number, _ in send(out, now_ns, most=value % 4)]
+            sent = [number for number, _ in send(out, now_ns, limit=value % 4)]
             assert sent == sorted(sent)
         elif step == "closed":
             out.handle_session_closed()

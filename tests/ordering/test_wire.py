@@ -11,7 +11,7 @@ from triack.base.errors import ProtocolError
 from triack.ordering import wire
 from triack.ordering.wire import OrderAckPacket, RejectPacket, SequenceHeader, decode
 
-HEADER = make_header(9, 7, 3, asks=True)
+HEADER = make_header(9, 7, 3, ack_requested=True)
 CONTENTS = [
     HEADER.encode(),
     wire.encode_order_ack(ORIGIN, 1, 3, 9),
@@ -33,7 +33,7 @@ def headers(draw: st.DrawFn) -> SequenceHeader:
         number=number,
         previous=draw(st.integers(0, number - 1)),
         queue=draw(st.text(max_size=60)),
-        asks=draw(st.booleans()),
+        ack_requested=draw(st.booleans()),
         body=draw(st.binary(max_size=50)),
     )
 

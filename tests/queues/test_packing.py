@@ -14,7 +14,7 @@ from triack.queues.packing import (
     PIECE_MIN_BYTES,
     USER_PROPERTIES_BYTES,
     Outgoing,
-    Packed,
+    PacketBody,
     Unpacked,
     check,
     count_of,
@@ -51,7 +51,7 @@ def content_of(message: bytes | Outgoing) -> tuple[bytes, dict[str, Any]]:
     return message.body, message.properties or {}
 
 
-def unpack_all(packed: list[Packed]) -> list[tuple[int, bytes, dict[str, Any]]]:
+def unpack_all(packed: list[PacketBody]) -> list[tuple[int, bytes, dict[str, Any]]]:
     """Ordinal, body and properties of every message in a run of packets, fragments put together."""
     found: list[tuple[int, bytes, dict[str, Any]]] = []
     pieces: list[bytes] = []

@@ -210,12 +210,12 @@ class SimNode(SimHost):
         self.drain()
         return said
 
-    def read(self, queue: str, most: int = 1_000_000, *, fail: float = 0.0) -> int:
+    def read(self, queue: str, limit: int = 1_000_000, *, fail: float = 0.0) -> int:
         """Take, note and acknowledge what waits; with a chance of ``fail`` give a message back instead."""
         engine = self.live
         mailbox = engine.make_queue(queue)
         got = self.received.setdefault(queue, [])
-        for taken in range(most):
+        for taken in range(limit):
             lease = engine.take(mailbox, self.world.now_ns)
             if lease is None:
                 self.drain()
@@ -226,7 +226,7 @@ class SimNode(SimHost):
             self._note(lease, got)
             mailbox.acknowledge(lease)
         self.drain()
-        return most
+        return limit
 
     def read_all(self, queue: str) -> list[bytes]:
         """Read until the queue is empty; bodies that only the disk has need some time. Returns all that ever came."""

@@ -150,13 +150,15 @@ class Pair:
         """The acceptor; it exists once a connect has arrived."""
         return self.ends["b"]
 
-    def send(self, end: str, packets: int, delivery: Delivery = Delivery.EXPRESS, *, asks: bool = False) -> list[int]:
+    def send(
+        self, end: str, packets: int, delivery: Delivery = Delivery.EXPRESS, *, ack_requested: bool = False
+    ) -> list[int]:
         """Hand over packets whose content and context are their own number, and let out what may go."""
         session = self.ends[end]
         numbers = []
         for _ in range(packets):
             number = session.window.next_number
-            numbers.append(session.send_packet(delivery, b"%d" % number, number, asks=asks))
+            numbers.append(session.send_packet(delivery, b"%d" % number, number, ack_requested=ack_requested))
         self.drain()
         return numbers
 

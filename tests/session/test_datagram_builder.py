@@ -22,7 +22,7 @@ from triack.session.protocol.states import CloseReason
 def test_an_answer_to_a_probe_goes_along_with_what_leaves() -> None:
     """With an ack and a packet, which comes last."""
     pair = Pair.opened(udp=False)
-    pair.b.send_packet(Delivery.EXPRESS, b"asks", None, asks=True)
+    pair.b.send_packet(Delivery.EXPRESS, b"asks", None, ack_requested=True)
     asking = pair.b.poll_transmit(pair.now_ns)
     assert asking is not None
     pair.inject("a", asking.payload)
@@ -61,7 +61,7 @@ def test_pieces_have_a_counter_each_and_an_echo_of_any_is_a_sample() -> None:
     """They leave together; the packet is recorded once, and the datagram behind them has the next counter."""
     pair = Pair.opened(rtt_ns=20 * MS)
     before = pair.a.take_counter()[1]
-    pair.a.send_packet(Delivery.EXPRESS, bytes(5_000), None, asks=True)
+    pair.a.send_packet(Delivery.EXPRESS, bytes(5_000), None, ack_requested=True)
     run = pair.a.poll_run(pair.now_ns)
     assert run is not None
     assert run.counter == before + 1

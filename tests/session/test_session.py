@@ -38,7 +38,7 @@ def kinds(pair: Pair, end: str) -> list[tuple[int, TransmitKind]]:
     return [(at_ns // MS, sent.kind) for at_ns, sent in pair.sent[end]]
 
 
-def asks(pair: Pair, end: str = "a") -> list[int]:
+def ack_requested(pair: Pair, end: str = "a") -> list[int]:
     """Numbers of the packets that asked for an ack."""
     frames = [frame for _, sent in pair.sent[end] if sent.packet is not None for frame in BINARY.decode(sent.payload)]
     return [frame.number for frame in frames if isinstance(frame, PacketFrame) and frame.ask]
@@ -242,15 +242,15 @@ def test_a_full_window_asks_only_if_nothing_else_brings_an_ack() -> None:
     for share, asked in ((1 / 2, []), (None, [64])):
         pair = Pair.opened(SessionSettings(ack_trigger=AckTrigger(window_share=share)), udp=False)
         pair.send("a", 64)
-        assert asks(pair) == asked
+        assert ack_requested(pair) == asked
 
 
 def test_below_the_window_nobody_asks() -> None:
     """Unless the owner does."""
     pair = Pair.opened(udp=False)
     pair.send("a", 5)
-    pair.send("a", 1, asks=True)
-    assert asks(pair) == [6]
+    pair.send("a", 1, ack_requested=True)
+    assert ack_requested(pair) == [6]
 
 
 def test_the_congestion_window_closing_asks() -> None:
@@ -261,7 +261,7 @@ def test_the_congestion_window_closing_asks() -> None:
         pair.a.send_packet(Delivery.EXPRESS, content, None)
     pair.drain()
     assert [number for _, number in pair.packets("a")] == list(range(1, 11))
-    assert asks(pair) == [8, 10]
+    assert ack_requested(pair) == [8, 10]
 
 
 # ---- repair
@@ -300,7 +300,7 @@ def test_a_lost_tail_is_repaired_by_a_probe_that_asks() -> None:
     pair.run(start_ns + 2 * SECOND)
     probed_ns = start_ns + PROBE_NS + 500 * MS
     assert pair.packets("a")[1:] == [(probed_ns, 1)]
-    assert asks(pair) == [1]
+    assert ack_requested(pair) == [1]
     assert pair.acks("b") == [(probed_ns + RTT_NS // 2, "request", 1)]
     assert closes(pair) == []
 
@@ -308,7 +308,7 @@ def test_a_lost_tail_is_repaired_by_a_probe_that_asks() -> None:
 def test_a_probe_for_what_was_acked_meanwhile_is_not_sent() -> None:
     """The ack may arrive between the timer and the send."""
     pair = Pair.opened()
-    pair.send("a", 1, asks=True)
+    pair.send("a", 1, ack_requested=True)
     deadline_ns = pair.now_ns + PROBE_NS
     pair.a.handle_timer(deadline_ns)
     pair.a.handle_datagram(BINARY.encode(AckFrame.of(NumberSet(1), 64, 0, 0)), 0, deadline_ns)
@@ -319,7 +319,7 @@ def test_a_probe_for_what_was_acked_meanwhile_is_not_sent() -> None:
 def test_a_ping_survives_a_probe_that_has_nothing_to_ask() -> None:
     """What the owner asked for is asked, whichever timer runs out first."""
     pair = Pair.opened(store_ns=50 * MS)
-    pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
+    pair.send("a", 1, Delivery.RECOVERABLE, ack_requested=True)
     pair.run(75 * MS)
     pair.run(10 * MS)
     pair.a.ping()
@@ -333,7 +333,7 @@ def test_three_probe_times_in_a_row_shrink_the_congestion_window() -> None:
     """Persistent congestion: four datagrams are left (RFC 9002 7.6). Each time the two oldest packets go again."""
     pair = Pair.opened()
     cut(pair)
-    pair.send("a", 5, asks=True)
+    pair.send("a", 5, ack_requested=True)
     reno = pair.a.window.congestion
     assert reno is not None
     for sent in (7, 9, 11):
@@ -431,7 +431,7 @@ def test_a_content_made_under_a_larger_setting_goes_out_all_the_same(size: int, 
     """In pieces, once, whatever acks are owed and however small the congestion window is."""
     pair = Pair.opened(udp=udp)
     pair.by_run = True
-    pair.b.send_packet(Delivery.EXPRESS, b"", None, asks=True)
+    pair.b.send_packet(Delivery.EXPRESS, b"", None, ack_requested=True)
     asking = pair.b.poll_transmit(pair.now_ns)
     assert asking is not None
     pair.inject("a", asking.payload)

@@ -71,10 +71,10 @@ class TextCodec:
 
     def encode_run(self, run: Sequence[SessionPacket], last_ask: int, mark: int) -> list[bytes]:
         """One by one."""
-        asks = [*(sent.asks for sent in run[:-1]), last_ask]
+        ack_requested = [*(sent.ack_requested for sent in run[:-1]), last_ask]
         return [
             self.encode(PacketFrame(sent.number, sent.delivery, ask, sent.content, mark))
-            for sent, ask in zip(run, asks, strict=True)
+            for sent, ask in zip(run, ack_requested, strict=True)
         ]
 
     def decode(self, payload: bytes) -> list[Frame]:

@@ -13,9 +13,9 @@ FRAGMENT = pack([bytes(2_000)], 1_000, 7, 5)[0][0].body
 
 
 def packet(
-    number: int, previous: int, *, stream: int = 1, queue: str = "q", asks: bool = False, body: bytes = BATCH
+    number: int, previous: int, *, stream: int = 1, queue: str = "q", ack_requested: bool = False, body: bytes = BATCH
 ) -> bytes:
-    return SequenceHeader(ORIGIN, stream, 1, number, previous, queue, asks, body).encode()
+    return SequenceHeader(ORIGIN, stream, 1, number, previous, queue, ack_requested, body).encode()
 
 
 def read(*contents: bytes, delivery: Delivery = Delivery.TRANSACTIONAL) -> list[tuple[int, int] | int]:
@@ -27,20 +27,20 @@ def read(*contents: bytes, delivery: Delivery = Delivery.TRANSACTIONAL) -> list[
             found.append(item.number)
         else:
             headers = [decode(content) for content in contents[item.packet - 11 :][: len(item.bodies)]]
-            asks = {header.asks for header in headers if isinstance(header, SequenceHeader)}
-            assert item.asks is (True in asks)
+            ack_requested = {header.ack_requested for header in headers if isinstance(header, SequenceHeader)}
+            assert item.ack_requested is (True in ack_requested)
             found.append((item.packet, len(item.bodies)))
     return found
 
 
 def test_packets_that_name_the_one_before_are_one_run() -> None:
-    contents = [packet(number, number - 1, asks=number == 5) for number in (4, 5, 6)]
+    contents = [packet(number, number - 1, ack_requested=number == 5) for number in (4, 5, 6)]
     (run,) = read_runs(RunArrived(11, Delivery.TRANSACTIONAL, contents))
     assert isinstance(run, IncomingRun)
-    assert (run.packet, run.header.number, run.last, run.asks) == (11, 4, 6, True)
+    assert (run.packet, run.header.number, run.last, run.ack_requested) == (11, 4, 6, True)
     assert (run.counts, run.sent_at_ms, run.bodies) == ([2, 2, 2], [5, 5, 5], [BATCH] * 3)
     assert (run.size_bytes, run.body_bytes) == (sum(map(len, contents)), 3 * len(BATCH))
-    assert [header.encode() for header in run.headers()] == [packet(at, at - 1, asks=True) for at in (4, 5, 6)]
+    assert [header.encode() for header in run.headers()] == [packet(at, at - 1, ack_requested=True) for at in (4, 5, 6)]
 
 
 def test_packets_of_other_classes_say_the_same_floor() -> None:

@@ -37,8 +37,8 @@ def fetched(node: SimNode, read: Read | None) -> dict[int, bytes]:
     return look.bodies
 
 
-def page(node: SimNode, mailbox: Mailbox, after: Position = (), most: int = 100) -> list[BrowsedMessage]:
-    found = cut_page(sights_of(mailbox, after, node.world.now_ms), most)
+def page(node: SimNode, mailbox: Mailbox, after: Position = (), limit: int = 100) -> list[BrowsedMessage]:
+    found = cut_page(sights_of(mailbox, after, node.world.now_ms), limit)
     return list(see(found, fetched(node, missing(found))))
 
 

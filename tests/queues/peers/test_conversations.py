@@ -28,9 +28,9 @@ def test_one_source_has_few_that_are_not_open() -> None:
     knock(world, node, 1, "udp://honest:1")
     for number in range(2, 102):
         knock(world, node, number, "udp://evil:1")
-    most = conversations.HALF_OPEN_OF_ONE_MAX
-    assert half_open(node) == [1, *range(102 - most, 102)]
-    assert node.live.drops == {DropReason.HALF_OPEN_OVERFLOW: 100 - most}
+    limit = conversations.HALF_OPEN_OF_ONE_MAX
+    assert half_open(node) == [1, *range(102 - limit, 102)]
+    assert node.live.drops == {DropReason.HALF_OPEN_OVERFLOW: 100 - limit}
 
 
 def test_there_are_not_many_in_all(monkeypatch: pytest.MonkeyPatch) -> None:

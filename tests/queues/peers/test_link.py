@@ -43,10 +43,10 @@ def filled(link: Link, packets: int) -> OutgoingStream:
     return outgoing
 
 
-def give(link: Link, most: int) -> list[OutgoingStream]:
+def give(link: Link, limit: int) -> list[OutgoingStream]:
     """Whose packets leave, one by one."""
     given: list[OutgoingStream] = []
-    while len(given) < most and (turn := link.next_turn()) is not None:
+    while len(given) < limit and (turn := link.next_turn()) is not None:
         outgoing, left = turn
         assert 1 <= left <= QUEUE_TURN_PACKETS
         entry = outgoing.sequence.peek()

@@ -196,7 +196,7 @@ def test_numbers_that_nobody_could_count_hold_no_replay_up(ways: tuple[int, ...]
     evil.each(evil.message(1), evil.message(10**17, previous=1))
     world.run(SECOND)
     for _ in ways:
-        node.read("q", most=1)
+        node.read("q", limit=1)
     assert judge_records(parse_records(b"".join(node.records))) == []
 
 
@@ -266,7 +266,7 @@ def test_odd_hellos_are_refused_or_harmless() -> None:
     """Every field at its limits, names that are no text, and our own id."""
     world, node, _ = victim()
     top = 2**64 - 1
-    most = Policy(65_535, POLICY.session_ack, POLICY.store_ack, top, top, top, top)
+    limit = Policy(65_535, POLICY.session_ack, POLICY.store_ack, top, top, top, top)
     least = Policy(1, AckTrigger(delay_s=0.0), AckTrigger(delay_s=0.0), 1, 1, 1, 1)
     hellos = [
         Hello(
@@ -274,7 +274,7 @@ def test_odd_hellos_are_refused_or_harmless() -> None:
             top,
             top,
             2**32 - 1,
-            most,
+            limit,
             Introduction(b"n" * 16, "\U0001f600" * 80, "udp://", "\x00\n").encode(),
         ),
         Hello(0, 1, 0, 576, least, Introduction(b"m" * 16, "", "", "").encode()),

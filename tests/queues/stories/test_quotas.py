@@ -28,12 +28,12 @@ def small(messages: int = 10, size_bytes: int = 1024**2, **more: object) -> Node
     return NodeSettings(limits=Limits(queue_quota={"q": Quota(messages, size_bytes)}, **more))  # type: ignore[arg-type]
 
 
-def read_slowly(world: World, node: SimNode, queue: str, most: int = 3) -> None:
+def read_slowly(world: World, node: SimNode, queue: str, limit: int = 3) -> None:
     """Take some messages every tenth of a second, for ever."""
 
     def turn() -> None:
         if node.engine is not None:
-            node.read(queue, most)
+            node.read(queue, limit)
         world.at(100 * MS, turn)
 
     turn()
@@ -139,18 +139,18 @@ def test_large_messages_that_share_a_queue_do_not_stop_each_other() -> None:
     for delivery in DURABLE:
         for sender in senders:
             sender.send(b, "q", *numbered(0, 4, 30_000), delivery=delivery)
-    most = 0
+    limit = 0
 
     def watch() -> None:
-        nonlocal most
-        most = max(most, b.live.queues.mailboxes["q"].fill.bytes.value if "q" in b.live.queues.mailboxes else 0)
+        nonlocal limit
+        limit = max(limit, b.live.queues.mailboxes["q"].fill.bytes.value if "q" in b.live.queues.mailboxes else 0)
         world.at(MS, watch)
 
     watch()
     read_slowly(world, b, "q", 1)
     assert world.run(120 * SECOND, lambda: not any(sender.busy for sender in senders))
     assert len(b.read_all("q")) == 40
-    assert most < 50_000 + 31_000
+    assert limit < 50_000 + 31_000
 
 
 @pytest.mark.slow

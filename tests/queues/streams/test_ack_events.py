@@ -169,7 +169,7 @@ def test_two_intervals_add_up() -> None:
 def test_what_asks_is_told_at_once() -> None:
     """Solace's Ack Immediately, with all before it."""
     reader = Reader(THIRD, 50).settle(1, 2)
-    reader.events.handle_acked(2, 1, 100, asks=True)
+    reader.events.handle_acked(2, 1, 100, ack_requested=True)
     reader.events.handle_time(reader.now_ns)
     assert reader.told() == [3]
 

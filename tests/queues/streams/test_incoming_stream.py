@@ -18,20 +18,20 @@ def new_stream(delivery: Delivery = Delivery.TRANSACTIONAL) -> IncomingStream:
     return IncomingStream(ORIGIN, 3, "q", delivery, SETTINGS)
 
 
-def packet(number: int, *, asks: bool = False) -> SequenceHeader:
-    return SequenceHeader(ORIGIN, 3, 1, number, number - 1, "q", asks, b"")
+def packet(number: int, *, ack_requested: bool = False) -> SequenceHeader:
+    return SequenceHeader(ORIGIN, 3, 1, number, number - 1, "q", ack_requested, b"")
 
 
-def take(stream: IncomingStream, *numbers: int, asks: bool = False) -> None:
+def take(stream: IncomingStream, *numbers: int, ack_requested: bool = False) -> None:
     """Accept packets of an ordered stream."""
     for number in numbers:
-        stream.sequence.handle_packet(packet(number, asks=asks), (None, number), 0)  # type: ignore[arg-type]
+        stream.sequence.handle_packet(packet(number, ack_requested=ack_requested), (None, number), 0)  # type: ignore[arg-type]
 
 
 def test_nothing_is_owed_before_anything_is_durable() -> None:
     """However urgently it is asked for."""
     stream = new_stream()
-    take(stream, 1, 2, asks=True)
+    take(stream, 1, 2, ack_requested=True)
     assert stream.sequence.ack.due
     assert not stream.owes_ack
     stream.sequence.handle_committed((1, 2))
@@ -41,7 +41,7 @@ def test_nothing_is_owed_before_anything_is_durable() -> None:
 def test_nothing_is_owed_for_what_only_waits() -> None:
     """The first packet is still on its way: there is no position to speak of."""
     stream = new_stream()
-    take(stream, 2, asks=True)
+    take(stream, 2, ack_requested=True)
     assert stream.sequence.ack.due
     assert not stream.owes_ack
 
@@ -63,7 +63,7 @@ def test_nothing_is_owed_before_it_is_due() -> None:
 def test_half_of_it_is_owed_once(acked: Position, committed: Position, owes: bool) -> None:
     """While four are accepted and not all are durable, only what is new is said; all of it, as often as asked."""
     stream = new_stream()
-    take(stream, 1, 2, 3, 4, asks=True)
+    take(stream, 1, 2, 3, 4, ack_requested=True)
     stream.acked = acked
     stream.sequence.handle_committed(committed)
     assert stream.owes_ack is owes

@@ -99,9 +99,9 @@ class Scene:
     def _record(self, event: str, _now_ns: int, **fields: Any) -> None:
         raise AssertionError((event, fields))
 
-    def take(self, stream: IncomingStream, number: int, *, asks: bool = False) -> None:
+    def take(self, stream: IncomingStream, number: int, *, ack_requested: bool = False) -> None:
         """A packet is accepted, and durable at once."""
-        packet = SequenceHeader(ORIGIN, stream.number, 1, number, number - 1, "q", asks, b"")
+        packet = SequenceHeader(ORIGIN, stream.number, 1, number, number - 1, "q", ack_requested, b"")
         stream.sequence.handle_packet(packet, (None, number), 0)  # type: ignore[arg-type]
         stream.handle_committed(stream.row())
         self.owed.owe(stream)
@@ -123,9 +123,9 @@ def new_stream(number: int) -> IncomingStream:
 
 def test_an_ack_leaves_when_it_is_due_and_not_before() -> None:
     """By its timer, or because the packet asks; without a way it is owed still, and nobody asks for one again."""
-    scene, waits, asks = Scene(), new_stream(1), new_stream(2)
+    scene, waits, ack_requested = Scene(), new_stream(1), new_stream(2)
     assert scene.streams(lambda: scene.take(waits, 1)) == []
-    assert scene.streams(lambda: scene.take(asks, 1, asks=True)) == [2]
+    assert scene.streams(lambda: scene.take(ack_requested, 1, ack_requested=True)) == [2]
     due_ns = scene.owed.next_deadline()
     assert due_ns is not None
     assert scene.streams(lambda: scene.owed.handle_timer(due_ns - 1)) == []

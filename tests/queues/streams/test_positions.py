@@ -27,8 +27,8 @@ class Scene:
         stream.handle_committed(stream.row())
         self.positions.handle_committed(stream)
 
-    def told(self, most: int = 9) -> list[StreamPosition]:
-        return list(self.positions.tell(ORIGIN, most, 0))
+    def told(self, limit: int = 9) -> list[StreamPosition]:
+        return list(self.positions.tell(ORIGIN, limit, 0))
 
 
 def new_stream(number: int) -> IncomingStream:

@@ -27,8 +27,8 @@ def ack_sender_of(session_ack: AckTrigger, store_ack: AckTrigger | None = None) 
 def arrive(ack_sender: AckSender, *numbers: int, now_ns: int = 0) -> None:
     """Recoverable packets arrive, and are on the disk in the same moment."""
     for number in numbers:
-        ack_sender.session_ack.handle_packet(number, 100, counter=number, asks=False, now_ns=now_ns)
-        ack_sender.store_ack.handle_packet(number, 100, asks=False)
+        ack_sender.session_ack.handle_packet(number, 100, counter=number, ack_requested=False, now_ns=now_ns)
+        ack_sender.store_ack.handle_packet(number, 100, ack_requested=False)
         ack_sender.store_ack.handle_stored([number], now_ns)
 
 
@@ -101,12 +101,12 @@ def test_a_search_lets_a_timer_run_out() -> None:
 @pytest.mark.parametrize("delivery", list(Delivery))
 @pytest.mark.parametrize("asks", [[], [4]])
 @pytest.mark.plain
-def test_a_run_is_counted_as_its_packets_would_be(delivery: Delivery, asks: list[int]) -> None:
+def test_a_run_is_counted_as_its_packets_would_be(delivery: Delivery, ack_requested: list[int]) -> None:
     """The same acks are owed, for the same packets, after a gap as well."""
     together, alone = ack_sender_of(AckTrigger()), ack_sender_of(AckTrigger())
     for ack_sender in (together, alone):
         arrive(ack_sender, 1)
-    payloads = [BINARY.encode(PacketFrame(number, delivery, number in asks, b"12")) for number in (2, 3, 4)]
+    payloads = [BINARY.encode(PacketFrame(number, delivery, number in ack_requested, b"12")) for number in (2, 3, 4)]
     run = together.read_run(BINARY, [*payloads, BINARY.encode(PacketFrame(9, delivery, False, b""))])
     assert run is not None
     assert together.handle_run(run, 7, MS).contents == [b"12"] * 3
@@ -154,10 +154,14 @@ def test_a_session_ack_waits_for_the_store_ack_that_is_asked_for_with_it() -> No
 
 def test_a_run_asks_as_its_most_urgent_packet_does() -> None:
     """One that cannot wait is enough."""
-    for asks, due in (([Ask.NO, Ask.WITH_STORE], False), ([Ask.WITH_STORE, Ask.AT_ONCE, Ask.WITH_STORE], True)):
+    for ack_requested, due in (
+        ([Ask.NO, Ask.WITH_STORE], False),
+        ([Ask.WITH_STORE, Ask.AT_ONCE, Ask.WITH_STORE], True),
+    ):
         ack_sender = ack_sender_of(AckTrigger())
         payloads = [
-            BINARY.encode(PacketFrame(number, Delivery.TRANSACTIONAL, ask, b"")) for number, ask in enumerate(asks, 1)
+            BINARY.encode(PacketFrame(number, Delivery.TRANSACTIONAL, ask, b""))
+            for number, ask in enumerate(ack_requested, 1)
         ]
         run = ack_sender.read_run(BINARY, payloads)
         assert run is not None

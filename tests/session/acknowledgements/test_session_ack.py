@@ -21,9 +21,9 @@ def make_ack(span: int = 128) -> SessionAck:
     return SessionAck(terms_of(AckTrigger(), 64), span)
 
 
-def arrive(ack: SessionAck, *numbers: int, now_ns: int = 0, asks: bool = False) -> AckState:
+def arrive(ack: SessionAck, *numbers: int, now_ns: int = 0, ack_requested: bool = False) -> AckState:
     for number in numbers:
-        ack.handle_packet(number, BYTES, counter=number, asks=asks, now_ns=now_ns)
+        ack.handle_packet(number, BYTES, counter=number, ack_requested=ack_requested, now_ns=now_ns)
     return ack.debt.state
 
 
@@ -44,13 +44,13 @@ def test_a_duplicate_is_told_at_once_and_not_counted() -> None:
     ack = make_ack()
     arrive(ack, 1)
     ack.debt.handle_sent()
-    assert not ack.handle_packet(1, BYTES, counter=2, asks=False, now_ns=5 * MS)
+    assert not ack.handle_packet(1, BYTES, counter=2, ack_requested=False, now_ns=5 * MS)
     assert (ack.debt.state, ack.debt.cause, ack.debt.pending) == (AckState.DUE, Cause.DUPLICATE, 0)
 
 
 def test_a_packet_that_asks_need_not_wait() -> None:
     """Its sender stands still."""
-    assert arrive(make_ack(), 1, asks=True) is AckState.DUE
+    assert arrive(make_ack(), 1, ack_requested=True) is AckState.DUE
 
 
 def test_what_is_refused_is_named_until_its_sender_knows() -> None:
@@ -115,9 +115,9 @@ def test_the_newest_datagram_is_echoed() -> None:
     """By its counter and not by its number; one that was overtaken, or lost a race, does not count."""
     ack = make_ack()
     for number, counter, now_ns in ((1, 5, 10), (2, 9, 20), (3, 7, 30)):
-        ack.handle_packet(number, BYTES, counter=counter, asks=False, now_ns=now_ns)
+        ack.handle_packet(number, BYTES, counter=counter, ack_requested=False, now_ns=now_ns)
     assert (ack.newest_counter, ack.newest_at_ns) == (9, 20)
-    ack.handle_packet(2, BYTES, counter=12, asks=False, now_ns=40)
+    ack.handle_packet(2, BYTES, counter=12, ack_requested=False, now_ns=40)
     assert (ack.newest_counter, ack.newest_at_ns) == (12, 40)
 
 
@@ -177,11 +177,11 @@ def test_without_piggyback_the_ack_waits_for_its_delay() -> None:
 @pytest.mark.parametrize(
     ("lost", "asks", "trigger"), [({2}, False, "gap"), (set(), True, "request")], ids=["gap", "request"]
 )
-def test_at_once_between_two_sessions(lost: set[int], asks: bool, trigger: str) -> None:
+def test_at_once_between_two_sessions(lost: set[int], ack_requested: bool, trigger: str) -> None:
     """A gap and a packet that asks bring the ack in the moment of their arrival."""
     pair = Pair.opened()
     pair.lose = lambda end, sent: sent.packet is not None and sent.packet.number in lost
-    pair.send("a", 3, asks=asks)
+    pair.send("a", 3, ack_requested=ack_requested)
     arrives_ns = pair.now_ns + 10 * MS
     pair.run(10 * MS)
     assert pair.acks("b")[0][:2] == (arrives_ns, trigger)

@@ -25,7 +25,7 @@ def test_owed_when_a_commit_has_returned() -> None:
     """Not before; due half a second later, and sending settles it."""
     ack = make_ack()
     for number in (1, 2, 3):
-        ack.handle_packet(number, 100, asks=False)
+        ack.handle_packet(number, 100, ack_requested=False)
     assert not ack.debt.owed
     ack.handle_stored([1, 3], SECOND)
     assert (ack.debt.state, ack.debt.deadline_ns) == (AckState.OWED, 1_500 * MS)
@@ -39,7 +39,7 @@ def test_due_at_a_share_of_the_window_or_at_bytes() -> None:
     half, size = make_ack(window=4), make_ack(AckTrigger(window_share=None, bytes_=250))
     for ack in (half, size):
         for number in (1, 2, 3):
-            ack.handle_packet(number, 100, asks=False)
+            ack.handle_packet(number, 100, ack_requested=False)
         ack.handle_stored([1], 0)
         assert not ack.debt.due
     half.handle_stored([2], 0)
@@ -54,13 +54,13 @@ def test_who_asks_is_answered_when_it_is_on_the_disk() -> None:
     """With the packets before it, and those whose write a ping finds pending; not those after them."""
     ack = make_ack()
     for number in (1, 2, 3):
-        ack.handle_packet(number, 100, asks=number == 2)
+        ack.handle_packet(number, 100, ack_requested=number == 2)
     ack.handle_stored([3], 0)
     assert not ack.debt.due
     ack.handle_stored([1], 0)
     assert ack.debt.due
     ack.debt.handle_sent()
-    ack.handle_packet(4, 100, asks=False)
+    ack.handle_packet(4, 100, ack_requested=False)
     ack.handle_request()
     ack.debt.handle_sent()
     ack.handle_stored([2, 4], 0)
@@ -99,7 +99,7 @@ def test_it_leaves_with_the_commit() -> None:
     """The packet arrives at 10 ms; the disk takes 70 ms; the ack of its arrival does not wait for the disk."""
     pair = Pair.opened(store_ns=70 * MS)
     start_ns = pair.now_ns
-    pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
+    pair.send("a", 1, Delivery.RECOVERABLE, ack_requested=True)
     pair.run(200 * MS)
     assert pair.acks("b")[0][0] == start_ns + 10 * MS
     assert stored_at(pair) == [(start_ns + 80 * MS, 1)]
@@ -119,7 +119,7 @@ def test_a_lost_store_ack_is_asked_for() -> None:
     """The sender does not wait for its timeout: it asks, and the receiver repeats itself."""
     pair = Pair.opened()
     pair.lose = lambda end, sent: sent.store_ack is not None and len(stored_at(pair)) == 1
-    pair.send("a", 1, Delivery.TRANSACTIONAL, asks=True)
+    pair.send("a", 1, Delivery.TRANSACTIONAL, ack_requested=True)
     pair.run(5 * SECOND)
     assert [cumulative for _, cumulative in stored_at(pair)] == [1, 1]
     assert pair.a.state is SessionState.OPEN

@@ -41,20 +41,20 @@ class Path:
         self.sent = self.delivered = self.in_flight = 0
         self.waiting: deque[tuple[int, Sending, int, bool]] = deque()
 
-    def run(self, for_ns: int, *, most: int = 1_000) -> None:
+    def run(self, for_ns: int, *, limit: int = 1_000) -> None:
         """Let time pass, with a given number of packets to send in all."""
         until_ns = self.now_ns + for_ns
         while self.now_ns < until_ns:
             self.now_ns += MS // 4
             while self.waiting and self.waiting[0][0] <= self.now_ns:
                 self._answer(*self.waiting.popleft())
-            self._send(most)
+            self._send(limit)
 
-    def _send(self, most: int) -> None:
+    def _send(self, limit: int) -> None:
         bbr = self.bbr
         self.leaves_ns = max(self.leaves_ns, self.now_ns - MS)
         while self.leaves_ns <= self.now_ns and self.in_flight * DATAGRAM < bbr.window_bytes:
-            if self.in_flight >= most:
+            if self.in_flight >= limit:
                 bbr.handle_app_limited(self.in_flight * DATAGRAM)
                 return
             sending = bbr.handle_sent(DATAGRAM, self.in_flight * DATAGRAM, self.now_ns)
@@ -98,7 +98,7 @@ def test_it_finds_the_rate_of_the_path_and_then_cycles() -> None:
     names = [state.name for state in path.bbr.states]
     assert names[:6] == ["STARTUP", "DRAIN", "DOWN", "CRUISE", "REFILL", "UP"]
     assert names.count("UP") >= 2
-    assert 0.95 * RATE <= path.bbr.bandwidth.most <= 1.05 * RATE
+    assert 0.95 * RATE <= path.bbr.bandwidth.limit <= 1.05 * RATE
     assert path.bbr.trip.min_ns < 1.1 * RTT
 
 
@@ -153,9 +153,9 @@ def test_a_sender_with_little_to_say_keeps_what_it_knows() -> None:
     """Two packets at a time for seconds: the bandwidth that was found stays found."""
     path = Path()
     path.run(SECOND)
-    known = path.bbr.bandwidth.most
-    path.run(5 * SECOND, most=2)
-    assert path.bbr.bandwidth.most >= 0.95 * known
+    known = path.bbr.bandwidth.limit
+    path.run(5 * SECOND, limit=2)
+    assert path.bbr.bandwidth.limit >= 0.95 * known
 
 
 @pytest.mark.plain
@@ -192,7 +192,7 @@ def test_in_each_state_it_sends_at_its_share_of_the_rate() -> None:
     bbr = path.bbr
     for state, percent in PACING_PERCENT.items():
         bbr.state = state
-        assert abs(bbr.rate(RTT) - percent * 99 * bbr.bandwidth.most // 10_000) <= 1
+        assert abs(bbr.rate(RTT) - percent * 99 * bbr.bandwidth.limit // 10_000) <= 1
 
 
 @pytest.mark.plain
@@ -200,13 +200,13 @@ def test_what_a_late_process_sends_does_not_make_the_path_look_slower() -> None:
     """It sends in a third of its time, and has looked at the path twice meanwhile."""
     path = Path()
     path.run(SECOND)
-    known = path.bbr.bandwidth.most
+    known = path.bbr.bandwidth.limit
     for _ in range(1_000):
         path.leaves_ns = path.now_ns + 5 * MS
         path.bbr.handle_late()
         path.run(7 * MS)
     assert {BbrState.REFILL, BbrState.UP} <= set(path.bbr.states[3:])
-    assert path.bbr.bandwidth.most >= known * 9 // 10
+    assert path.bbr.bandwidth.limit >= known * 9 // 10
 
 
 @pytest.mark.plain

@@ -207,8 +207,8 @@ def test_who_has_nothing_more_to_send_does_not_ask_before_half_of_the_window_is_
 
 def test_half_of_a_window_holds_many_small_packets() -> None:
     """Twenty of 200 bytes are in half of 8,000: who acknowledges twenty is not asked, and who 21 is."""
-    for count, asks in ((20, False), (21, True)):
+    for count, ack_requested in ((20, False), (21, True)):
         share = NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
         share.window.window_bytes = 8_000
         terms = AckTerms(count=count, bytes_=None, delay_ns=MS)
-        assert any(share.handle_sent(200, terms) for _ in range(40)) is asks
+        assert any(share.handle_sent(200, terms) for _ in range(40)) is ack_requested

@@ -37,8 +37,8 @@ def test_a_sender_with_little_to_say_does_not_fill_it() -> None:
     rounds = Rounds()
     rounds.sample(100)
     assert not rounds.sample(*[50] * 10, app_limited=True).is_full
-    assert rounds.bandwidth.most == 100
-    assert rounds.sample(200, app_limited=True).most == 200
+    assert rounds.bandwidth.limit == 100
+    assert rounds.sample(200, app_limited=True).limit == 200
 
 
 def test_a_bandwidth_is_believed_for_two_cycles() -> None:
@@ -46,9 +46,9 @@ def test_a_bandwidth_is_believed_for_two_cycles() -> None:
     rounds = Rounds()
     rounds.sample(100)
     rounds.bandwidth.begin_cycle()
-    assert rounds.sample(40).most == 100
+    assert rounds.sample(40).limit == 100
     rounds.bandwidth.begin_cycle()
-    assert rounds.sample(40).most == 40
+    assert rounds.sample(40).limit == 40
 
 
 def test_a_cycle_without_a_sample_forgets_nothing() -> None:
@@ -57,7 +57,7 @@ def test_a_cycle_without_a_sample_forgets_nothing() -> None:
     rounds.sample(100)
     for _ in range(3):
         rounds.bandwidth.begin_cycle()
-    assert rounds.bandwidth.most == 100
+    assert rounds.bandwidth.limit == 100
 
 
 def test_the_shortest_round_trip_is_kept_and_looked_for() -> None:

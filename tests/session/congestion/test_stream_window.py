@@ -19,16 +19,16 @@ class Stream:
         self.now_ns = self.free_ns = self.delivered = self.longest_ns = 0
         self.waiting: deque[tuple[int, int, Sending]] = deque()
 
-    def run(self, for_ns: int, *, most: int = 1_000_000) -> None:
+    def run(self, for_ns: int, *, limit: int = 1_000_000) -> None:
         """Let time pass, with a given number of packets to send."""
         until_ns = self.now_ns + for_ns
         while self.now_ns < until_ns:
-            while most and (len(self.waiting) + 1) * PACKET <= self.window.window_bytes:
-                most -= 1
+            while limit and (len(self.waiting) + 1) * PACKET <= self.window.window_bytes:
+                limit -= 1
                 sending = self.window.handle_sent(PACKET, len(self.waiting) * PACKET, self.now_ns)
                 self.free_ns = max(self.free_ns, self.now_ns) + self.packet_ns
                 self.waiting.append((self.free_ns + self.rtt_ns, self.now_ns, sending))
-            if not most:
+            if not limit:
                 self.window.handle_app_limited(len(self.waiting) * PACKET)
             if not self.waiting or self.waiting[0][0] > until_ns:
                 self.now_ns = until_ns
@@ -84,7 +84,7 @@ def test_a_sender_with_little_to_say_does_not_forget_the_stream() -> None:
     stream = Stream(5 * MS)
     stream.run(3 * SECOND)
     for _ in range(600):
-        stream.run(100 * MS, most=1)
+        stream.run(100 * MS, limit=1)
     before = stream.delivered
     stream.run(SECOND)
     assert stream.delivered - before > 0.85 * SECOND / (5 * MS)

@@ -56,9 +56,9 @@ def test_the_search_finds_what_is_carried(carried: int, ceiling: int) -> None:
     path = wanting(ceiling)
     tried = search(path, carried)
     assert path.state is MtuState.SEARCH_COMPLETE
-    most = min(carried, ceiling)
-    assert path.size_bytes <= most
-    assert most - path.size_bytes < STEP_BYTES + 1
+    limit = min(carried, ceiling)
+    assert path.size_bytes <= limit
+    assert limit - path.size_bytes < STEP_BYTES + 1
     assert tried[0] == BASE
     assert max(tried) <= ceiling
 

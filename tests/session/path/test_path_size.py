@@ -20,14 +20,14 @@ from triack.session.protocol.timers import Timer, Timers
 class Told:
     """The machine for the size, and all its notifications."""
 
-    def __init__(self, traits: PathTraits = UDP, most: int = 9_000, window: int = 64) -> None:
+    def __init__(self, traits: PathTraits = UDP, limit: int = 9_000, window: int = 64) -> None:
         self.events: list[Event] = []
         self.timers = Timers()
         self.share = NetworkShare(SessionSettings(), 1_200, 0, 0)
         self.window = SendWindow(window, RoundTrip(), self.share.window)
         self.path_size = PathSize(
             traits,
-            most,
+            limit,
             overhead_bytes=36,
             packet_header_bytes=20,
             share=self.share,
@@ -62,7 +62,7 @@ def test_only_udp_begins_with_the_base(traits: PathTraits, size: int) -> None:
 
 def test_of_large_packets_fewer_wait_than_the_window_takes() -> None:
     """Queued packets leave even when the peer has no room left; with small packets the bytes stay within its room."""
-    told = Told(window=1_024, most=32_000)
+    told = Told(window=1_024, limit=32_000)
     assert told.window.room == 1_024
     told.path_size.handle_departed([packet(32_000)], 0)
     while told.path_size.size_bytes < 32_000:

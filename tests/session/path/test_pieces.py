@@ -24,7 +24,7 @@ def test_a_packet_is_whole_when_all_pieces_came_in_any_order_and_any_number(
     content: bytes, piece_bytes: int, data: st.DataObject
 ) -> None:
     piece_bytes = max(piece_bytes, len(content) // 40 + 1)
-    frames = cut(packet(content), piece_bytes, 7, asks=Ask.WITH_STORE)
+    frames = cut(packet(content), piece_bytes, 7, ack_requested=Ask.WITH_STORE)
     assert len(frames) == count(packet(content), piece_bytes)
     assert all(len(frame.content) <= piece_bytes for frame in frames)
     pieces, whole = Pieces(), None
@@ -34,13 +34,13 @@ def test_a_packet_is_whole_when_all_pieces_came_in_any_order_and_any_number(
 
 
 def test_only_the_last_piece_asks() -> None:
-    asks = [frame.ask for frame in cut(packet(bytes(3_000)), 1_000, 0, asks=Ask.WITH_STORE)]
-    assert asks == [Ask.NO, Ask.NO, Ask.WITH_STORE]
-    assert not any(frame.ask for frame in cut(packet(bytes(3_000)), 1_000, 0, asks=Ask.NO))
+    ack_requested = [frame.ask for frame in cut(packet(bytes(3_000)), 1_000, 0, ack_requested=Ask.WITH_STORE)]
+    assert ack_requested == [Ask.NO, Ask.NO, Ask.WITH_STORE]
+    assert not any(frame.ask for frame in cut(packet(bytes(3_000)), 1_000, 0, ack_requested=Ask.NO))
 
 
 def test_what_came_is_kept_until_the_rest_comes_with_another_sending() -> None:
-    pieces, sent = Pieces(), cut(packet(bytes(range(200)) * 20), 1_000, 0, asks=Ask.NO)
+    pieces, sent = Pieces(), cut(packet(bytes(range(200)) * 20), 1_000, 0, ack_requested=Ask.NO)
     for frame in sent[::2]:
         assert pieces.handle_piece(frame) is None
     whole = [pieces.handle_piece(frame) for frame in sent[1::2]]
@@ -60,12 +60,12 @@ def test_pieces_that_make_no_packet_are_refused_and_forgotten() -> None:
 
 def test_unfinished_packets_are_bounded_and_the_lowest_numbers_stay() -> None:
     pieces, length = Pieces(), 50_000
-    most = PIECES_BYTES_MAX // (length + PIECE_COST_BYTES)
-    for number in range(2 * most, 0, -1):
+    limit = PIECES_BYTES_MAX // (length + PIECE_COST_BYTES)
+    for number in range(2 * limit, 0, -1):
         pieces.handle_piece(piece(number, length + 1, 0, bytes(length)))
         assert pieces.cost_bytes <= PIECES_BYTES_MAX
     assert pieces.handle_piece(piece(1, length + 1, length, b"x")) is not None
-    assert pieces.handle_piece(piece(2 * most, length + 1, length, b"x")) is None
+    assert pieces.handle_piece(piece(2 * limit, length + 1, length, b"x")) is None
 
 
 def test_what_came_whole_is_forgotten() -> None:

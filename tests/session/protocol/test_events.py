@@ -34,7 +34,7 @@ def piece(number: int, offset: int) -> bytes:
 def full_life() -> Pair:
     """A session in which everything happens once, seen from both ends."""
     pair = Pair.opened(udp=False)
-    pair.send("a", 2, Delivery.RECOVERABLE, asks=True)
+    pair.send("a", 2, Delivery.RECOVERABLE, ack_requested=True)
     pair.run(SECOND)
     pair.inject("b", BINARY.encode(PacketFrame(2, Delivery.RECOVERABLE, False, b"2")))
     pair.inject("b", BINARY.encode(PacketFrame(10_000, Delivery.EXPRESS, False, b"far")))

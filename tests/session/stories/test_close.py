@@ -84,7 +84,7 @@ def test_draining_ends_in_time() -> None:
 def test_cleanup_while_draining_does_nothing() -> None:
     """A draining session has its own limit; being idle is not an end it knows."""
     pair = Pair.opened(SessionSettings(cleanup_interval_s=3.0), peer_settings=DEFAULTS, store_ns=None)
-    pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
+    pair.send("a", 1, Delivery.RECOVERABLE, ack_requested=True)
     pair.run(2 * SECOND)
     pair.a.drain(pair.now_ns)
     pair.run(10 * SECOND)
@@ -94,7 +94,7 @@ def test_cleanup_while_draining_does_nothing() -> None:
 def test_waiting_for_the_disk_is_not_idle() -> None:
     """A session that still expects a store ack is in use."""
     pair = Pair.opened(SessionSettings(cleanup_interval_s=3.0), peer_settings=DEFAULTS, store_ns=None)
-    pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
+    pair.send("a", 1, Delivery.RECOVERABLE, ack_requested=True)
     pair.run(9 * SECOND)
     assert pair.a.state is SessionState.OPEN
 

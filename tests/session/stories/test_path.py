@@ -146,7 +146,7 @@ def test_large_ones_that_vanish_among_small_ones_are_noticed() -> None:
 
     def trickle() -> bool:
         if pair.a.room > 20:
-            pair.send("a", 1, asks=True)
+            pair.send("a", 1, ack_requested=True)
         pair.run(5 * MS)
         return sum(len(content) > 8_000 for content in pair.fresh("b")[before:]) == 10
 

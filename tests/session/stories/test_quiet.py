@@ -32,7 +32,7 @@ def acknowledged(settings: SessionSettings | None = None) -> Pair:
     """A pair of which ``a`` has sent a packet that is acknowledged and stored; it stands at the moment of that."""
     pair = Pair.opened(settings or SessionSettings())
     pair.confirm()
-    pair.send("a", 1, Delivery.TRANSACTIONAL, asks=True)
+    pair.send("a", 1, Delivery.TRANSACTIONAL, ack_requested=True)
     pair.run_until(lambda: not pair.a.window.unacked)
     pair.run(20 * MS)
     return pair
@@ -71,7 +71,7 @@ def test_an_owner_is_told_once_after_half_of_the_ack_timeout() -> None:
     pair.run(100 * SECOND)
     assert told(pair) == 1
     assert stillness.timers_of(pair.a) == [Timer.CLEANUP]
-    pair.send("a", 1, asks=True)
+    pair.send("a", 1, ack_requested=True)
     pair.run(2 * SECOND)
     assert told(pair) == 2
 
@@ -81,7 +81,7 @@ def test_whoever_is_heard_is_not_quiet() -> None:
     pair = acknowledged()
     for _ in range(10):
         pair.run(900 * MS)
-        pair.send("b", 1, asks=True)
+        pair.send("b", 1, ack_requested=True)
     assert told(pair) == 0
 
 
@@ -97,7 +97,7 @@ def test_each_answered_ping_doubles_the_wait_for_the_next() -> None:
     waits = [round((later - earlier) / SECOND) for earlier, later in pairwise(moments)]
     assert waits == [2, 4, 8, 16, 32]
     assert reasons(pair) == []
-    pair.send("a", 1, asks=True)
+    pair.send("a", 1, ack_requested=True)
     pair.run_until(lambda: told(pair) == 7)
     assert round((pair.now_ns - pair.packets("a")[-1][0]) / SECOND) == 1
 
@@ -131,7 +131,7 @@ def test_a_store_that_never_answers_is_waited_for_and_a_dead_peer_is_not() -> No
     slow, dead = (Pair.opened(store_ns=None) for _ in range(2))
     for pair in (slow, dead):
         pair.confirm()
-        pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
+        pair.send("a", 1, Delivery.RECOVERABLE, ack_requested=True)
         pair.run_until(lambda pair=pair: not pair.a.window.unacked)  # type: ignore[misc]
     cut(dead)
     for pair in (slow, dead):
@@ -158,7 +158,7 @@ def test_a_session_that_drains_gives_up_a_silent_peer() -> None:
     """It asks when it begins to, and what it waits for is a store ack."""
     pair = Pair.opened(SessionSettings(drain_timeout_s=60), store_ns=None)
     pair.confirm()
-    pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
+    pair.send("a", 1, Delivery.RECOVERABLE, ack_requested=True)
     pair.run_until(lambda: not pair.a.window.unacked)
     cut(pair)
     pair.a.drain(pair.now_ns)

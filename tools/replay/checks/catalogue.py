@@ -325,7 +325,7 @@ MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "queues/mailboxes/mailbox": ("not_handed", "unmarked", "duplicates_delivered", "order"),
     "session/congestion/send_window": ("window", "wire", "ack_unreceived", "ack_timeout", "silence"),
     "session/idle": ("idle_close", "idle_open"),
-    "session/awaiting": ("ack_timeout", "silence", "store_silence"),
+    "session/loss_timers": ("ack_timeout", "silence", "store_silence"),
     "session/acknowledgements/store_ack_waiter": ("ack_timeout", "store_silence"),
     "session/session": ("silent_end", "ack_from_nowhere"),
     "session/acknowledgements/probing": ("ack_timeout", "silence"),

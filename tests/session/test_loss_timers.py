@@ -24,7 +24,7 @@ def test_a_packet_that_asked_is_probed_without_the_peers_delay() -> None:
     pair = Pair.opened()
     start_ns = pair.now_ns
     cut(pair)
-    pair.send("a", 1, asks=True)
+    pair.send("a", 1, ack_requested=True)
     pair.run(start_ns + 3 * SECOND)
     probes_ms = [(at_ns - start_ns) // MS for at_ns, _ in pair.packets("a")[1:]]
     assert probes_ms[:3] == [60, 60 + 120, 60 + 120 + 240]
@@ -131,9 +131,9 @@ def test_a_packet_that_has_not_left_is_no_silence_of_the_peer(monkeypatch: pytes
     later_ns = pair.now_ns + 60 * SECOND
     held = [pair.now_ns]
     monkeypatch.setattr(NetworkShare, "ready_at_ns", lambda _share, _rtt, _size, _now_ns: held[-1])
-    pair.send("a", 1, asks=True)
+    pair.send("a", 1, ack_requested=True)
     held.append(later_ns)
-    pair.send("a", 1, asks=True)
+    pair.send("a", 1, ack_requested=True)
     pair.run(61 * SECOND)
     assert pair.packets("a")[-1] == (later_ns, 2)
     assert (reasons(pair), pair.a.window.unacked) == ([], 0)
@@ -142,7 +142,7 @@ def test_a_packet_that_has_not_left_is_no_silence_of_the_peer(monkeypatch: pytes
 def test_earlier_silence_does_not_count() -> None:
     """Nothing was owed in the pause: the wait begins with the packet that is sent after it."""
     pair = Pair.opened()
-    pair.send("a", 1, asks=True)
+    pair.send("a", 1, ack_requested=True)
     pair.run(1_900 * MS)
     start_ns = pair.now_ns
     assert send_into_silence(pair) - start_ns == 2 * SECOND
@@ -171,11 +171,11 @@ def test_what_leaves_later_puts_the_disks_timeout_off_no_further() -> None:
 def test_the_store_ack_timeout_adapts_to_the_disk() -> None:
     """A disk of 1.98 s: sample 2 s, 8 x (2 + 4 x 1) = 48 s from the send of the first that waits."""
     pair = Pair.opened(store_ns=1_980 * MS)
-    pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
+    pair.send("a", 1, Delivery.RECOVERABLE, ack_requested=True)
     pair.run(5 * SECOND)
     pair.store_ns = None
     start_ns = pair.now_ns
-    pair.send("a", 1, Delivery.RECOVERABLE, asks=True)
+    pair.send("a", 1, Delivery.RECOVERABLE, ack_requested=True)
     pair.run_until(lambda: bool(closes(pair)))
     assert pair.now_ns - start_ns == 48 * SECOND
 

@@ -20,10 +20,10 @@ from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of, indices
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import Redelivery
 
-__all__ = ["Hands", "HeldList", "HeldRun", "Keeping"]
+__all__ = ["InFlight", "InFlightList", "InFlightRun", "Keeping"]
 
 
-class Held(ABC):
+class InFlightMessages(ABC):
     """The messages that one reader drew at once; it answers for them.
 
     A message that comes again is drawn again, and then counts as another one.
@@ -31,7 +31,7 @@ class Held(ABC):
 
     __slots__ = ("_hands", "_lost")
 
-    def __init__(self, hands: "Hands") -> None:
+    def __init__(self, hands: "InFlight") -> None:
         self._hands = hands
         # Messages that were taken back, and why.
         self._lost: dict[QueuedPacket, tuple[int, str]] | None = None
@@ -91,7 +91,7 @@ class Held(ABC):
             self._hands.give_back(lease, failed=failed, delay_ms=delay_ms)
 
 
-class HeldRun(Held):
+class InFlightRun(InFlightMessages):
     """Messages drawn one by one from one run.
 
     Attributes:
@@ -101,7 +101,7 @@ class HeldRun(Held):
 
     __slots__ = ("_bodies", "_cell", "_since", "_words", "bits", "run")
 
-    def __init__(self, hands: "Hands", run: Run) -> None:
+    def __init__(self, hands: "InFlight", run: Run) -> None:
         super().__init__(hands)
         self.run = run
         self.bits = 0
@@ -161,12 +161,12 @@ class HeldRun(Held):
         return True
 
 
-class HeldList(Held):
+class InFlightList(InFlightMessages):
     """Messages drawn as a list, from any number of runs."""
 
     __slots__ = ("_bits", "_since_ns")
 
-    def __init__(self, hands: "Hands") -> None:
+    def __init__(self, hands: "InFlight") -> None:
         super().__init__(hands)
         self._bits: dict[QueuedPacket, int] = {}
         self._since_ns = hands.clock()
@@ -222,7 +222,7 @@ class Keeping:
 
     __slots__ = ("_held", "_keeper")
 
-    def __init__(self, held: Held, keeper: Keeper) -> None:
+    def __init__(self, held: InFlightMessages, keeper: Keeper) -> None:
         self._held = held
         self._keeper = keeper
 
@@ -235,7 +235,7 @@ class Keeping:
         self._held.give_back(lease, failed=failed, delay_ms=delay_ms)
 
 
-class Hands:
+class InFlight:
     """Everything that one consumer holds.
 
     It refers neither to its consumer nor to a keeper, so the consumer ends with its last reference: a loop that ends
@@ -278,8 +278,8 @@ class Hands:
         self.acknowledge: Callable[[list[tuple[QueuedPacket, int]]], None] = partial(port.acknowledge, mailbox)
         self._listener = listener
         self._redelivery = redelivery
-        self._open: Held | None = None
-        self._older: dict[Held, None] = {}
+        self._open: InFlightMessages | None = None
+        self._older: dict[InFlightMessages, None] = {}
         self.home = asyncio.get_running_loop()
         self.clock = port.clock
         self.reader = reader or Reader()
@@ -304,16 +304,16 @@ class Hands:
         """Raises UsageError in another event loop than the reader's."""
         check_home(self._whose, self.home)
 
-    def hold(self, run: Run) -> HeldRun:
+    def hold(self, run: Run) -> InFlightRun:
         """Draw from this run from now on, until a list is drawn."""
         before = self._open
-        if isinstance(before, HeldRun) and before.run is run:
+        if isinstance(before, InFlightRun) and before.run is run:
             return before
-        held = HeldRun(self, run)
+        held = InFlightRun(self, run)
         self._begin(held)
         return held
 
-    def _begin(self, held: Held) -> None:
+    def _begin(self, held: InFlightMessages) -> None:
         if self._open is not None and self._open.holds_any:
             self._older[self._open] = None
         self._open = held
@@ -330,7 +330,7 @@ class Hands:
         drawn = self._port.draw_runs(self._mailbox, most, most_bytes)
         if not drawn:
             return []
-        held = HeldList(self)
+        held = InFlightList(self)
         self._begin(held)
         return held.take(drawn, held if keeper is None else Keeping(held, keeper))
 
@@ -338,7 +338,7 @@ class Hands:
         """A message that was just let go comes again."""
         self._port.give_back([(self._mailbox, lease)], Return(failed, delay_ms, self._redelivery))
 
-    def forget(self, held: Held) -> None:
+    def forget(self, held: InFlightMessages) -> None:
         """Drop a ``Held`` that holds nothing any more."""
         self._older.pop(held, None)
 
@@ -369,7 +369,7 @@ class Hands:
         held = [(packet, index) for packet, bits in taken for index in indices_of(bits)]
         return [(self._mailbox, Lease(packet, index, packet.restored)) for packet, index in held]
 
-    def _helds(self) -> list[Held]:
+    def _helds(self) -> list[InFlightMessages]:
         """Every ``Held`` that may hold messages, in order."""
         return [*self._older, *([] if self._open is None else [self._open])]
 

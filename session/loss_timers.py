@@ -19,10 +19,10 @@ from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.policy import TIMEOUT_PROBES, Policy
 from triack.session.protocol.timers import Timer, Timers
 
-__all__ = ["Awaiting"]
+__all__ = ["LossTimers"]
 
 
-class Awaiting:
+class LossTimers:
     """The waits of one end of a session, except those of its opening.
 
     Args:
