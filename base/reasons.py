@@ -123,6 +123,7 @@ class HoldReason(Reason):
         "The destination's queues have reached their common quota, and its origin its share of that.",
     )
     PEER_MEMORY = "peer-memory", "Its origin's express messages in the destination's memory have reached their limit."
+    PAUSED = "paused", "An operator of the destination lets nothing come into its queue."
     STORE_LOW = "store-low", "The disk of the destination has less room than its reserve."
     STORE_BUSY = "store-busy", "Packets that wait for the destination's disk have reached their limit in memory."
     TOO_MANY_STREAMS = "too-many-streams", "The destination keeps as many streams of its origin as one peer may have."

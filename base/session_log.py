@@ -99,6 +99,7 @@ FIELDS: Final[dict[str, Field]] = {
     "attempt": Field(int, "which resend of the sequence since its last progress, from 1"),
     "interval_ns": Field(int, "the wait that just ended, in nanoseconds"),
     "since_ns": Field(int, "monotonic clock at which it was due, nanoseconds"),
+    "arrivals": Field(bool, "nothing comes into it meanwhile, either"),
     "stop": Field(bool, "nothing more of the stream is to be sent for now"),
     # Sessions.
     "session": Field(str, "id of the session, 16 hex digits, the same at both ends"),
@@ -357,6 +358,12 @@ EVENTS: Final[dict[str, Event]] = {
         "them to this node's dead-letter queue. A process that dies in between has them again",
         (*_STREAM, "queue", "number", "place", "counts", "receive_by_ms"),
     ),
+    "queue_paused": Event(
+        "an operator has paused a queue of this node, `peer/queue`, or `peer/` for all outgoing queues to a peer: "
+        "nothing leaves it until it is resumed",
+        ("queue", "arrivals"),
+    ),
+    "queue_resumed": Event("an operator has resumed a paused queue", ("queue",)),
     "dropped": Event(
         "datagrams were dropped; written when the node stops and at most once a second", ("reason", "count")
     ),
@@ -371,6 +378,6 @@ SHARED: Final = (
 
 SHARING: Final = frozenset(EVENTS) - {
     "node_started", "node_continued", "node_stopped", "start_before", "woke_late", "position_recovered",
-    "session_opened", "session_closed", "rollback_detected", "dropped",
+    "session_opened", "session_closed", "rollback_detected", "dropped", "queue_paused", "queue_resumed",
 }  # fmt: skip
 """Events whose records come again and again for one session or stream."""

@@ -294,6 +294,8 @@ class Client(Asking):
     move = asked(Verbs.move)
     purge = asked(Verbs.purge)
     release = asked(Verbs.release)
+    pause = asked(Verbs.pause)
+    resume = asked(Verbs.resume)
 
     @as_on(Verbs.send)
     async def send(self, said: Said) -> ClientReceipt:

@@ -31,6 +31,7 @@ __all__ = [
     "REMEMBERED",
     "STATS",
     "WAITS_FOR",
+    "WAS_PAUSED",
     "WATCH",
     "Result",
     "describe_event",
@@ -142,6 +143,7 @@ def read_peer(header: Header, _content: bytes) -> EnrolledPeer:
 
 NOTHING = Result(lambda _it, _keep: ({}, b""), lambda _header, _content: None)
 COUNT = Result(lambda count, _keep: ({"count": count}, b""), lambda header, _content: int(header["count"]))
+WAS_PAUSED = Result(lambda it, _keep: ({"was_paused": it}, b""), lambda header, _content: bool(header["was_paused"]))
 KEY = Result(lambda key, _keep: ({"key": key}, b""), lambda header, _content: str(header["key"]))
 PEER = Result(lambda peer, _keep: ({"peer": asdict(peer)}, b""), read_peer)
 REMEMBERED = Result(

@@ -34,6 +34,7 @@ from triack.node.control.told import (
     REMEMBERED,
     STATS,
     WAITS_FOR,
+    WAS_PAUSED,
     WATCH,
     Result,
     describe_every,
@@ -357,6 +358,8 @@ VERBS: Mapping[str, Verb] = {
         _row(Verbs.move, COUNT),
         _row(Verbs.purge, COUNT),
         _row(Verbs.release, COUNT),
+        _row(Verbs.pause),
+        _row(Verbs.resume, WAS_PAUSED),
     )
 }
 _ROWS = {verb.declared: verb for verb in VERBS.values() if verb.declared is not None}

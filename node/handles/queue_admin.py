@@ -17,8 +17,8 @@ from triack.node.handles.message import absolute
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle
 from triack.queues.mailboxes.mailbox import Mailbox
-from triack.queues.mailboxes.resolver import RemoteQueue
-from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.mailboxes.resolver import RemoteQueue, local_queue
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, SystemQueue
 from triack.queues.manager.browse import (
     BrowsedMessage,
     Position,
@@ -231,6 +231,38 @@ class QueueAdmin:
         taken = self._port.holding.take_back(self._own(queue).name)
         await self._port.commit()
         return taken
+
+    async def pause(self, queue: str, *, arrivals: bool) -> None:
+        """See ``Node.pause``."""
+        name = self._pausable(queue)
+        if arrivals and "/" in name:
+            raise UsageError(f"pause {queue}: only a queue of this node has arrivals; no messages come into {name}")
+        self._engine.pause(name, arrivals=arrivals, now_ns=self._clock())
+        await self._port.commit()
+
+    async def resume(self, queue: str) -> bool:
+        """See ``Node.resume``."""
+        name = queue if queue in self._engine.queues.pauses.by_name else self._pausable(queue)
+        was_paused = self._engine.resume(name, self._clock())
+        await self._port.commit()
+        return was_paused
+
+    def _pausable(self, queue: object) -> str:
+        """The name by which a queue is paused, see ``Pauses``. Raises QueueNotFound, AddressError, UsageError."""
+        self._port.check_alive()
+        if not isinstance(queue, str):
+            raise UsageError(f"pause {queue!r}: the name of a queue is text")
+        mailboxes, peer = self._engine.queues.mailboxes, queue.removesuffix("/")
+        if queue in mailboxes:
+            if isinstance(local_queue(queue), SystemQueue):
+                raise UsageError(f"pause {queue}: the node itself works with that queue, and cannot do without it")
+            return queue
+        if self._port.knows(peer):
+            return f"{peer}/"
+        if "/" in peer:
+            target = self._port.check_way(queue, Delivery.TRANSACTIONAL)
+            return target.destination if isinstance(target, RemoteQueue) else target.name
+        raise QueueNotFound(f"there is no queue and no peer {queue}; {what_else(queue, mailboxes)}")
 
     async def _pages(
         self, queue: str, ids: Collection[str] | None

@@ -310,6 +310,41 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
         """
         return await self._steering.release(queue)
 
+    async def pause(self, queue: str, *, arrivals: bool = False) -> None:
+        """Pause a queue until ``resume``, restarts included; what it accepts waits in it.
+
+        Nothing new leaves a paused outgoing queue: what was sent and is not acknowledged stays so, and is not sent
+        again. Readers of a paused queue of this node wait; messages that they have in hand stay there. Times to live go
+        on. ``close`` and ``drain`` do not wait for what a paused queue holds.
+
+        Args:
+            queue: a queue of this node; ``peer/queue``; or the name of a peer, with or without a ``/`` behind it, for
+                all messages to that peer. A queue of this node goes before a peer of the same name.
+            arrivals: let nothing come into the queue of this node, either: senders wait, as for a full queue.
+
+        Raises:
+            QueueNotFound: there is neither a queue nor a peer of that name.
+            AddressError: the destination cannot be read, or names an unknown peer.
+            UsageError: a queue that the node itself needs, or arrivals of an outgoing queue.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        await self._steering.pause(queue, arrivals=arrivals)
+
+    async def resume(self, queue: str) -> bool:
+        """End a pause.
+
+        Args:
+            queue: as for ``pause``.
+
+        Returns:
+            Whether that queue, or that peer, was paused.
+
+        Raises:
+            QueueNotFound, AddressError, UsageError: as for ``pause``.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return await self._steering.resume(queue)
+
     def stats(self) -> NodeStats:
         """The node's statistics at this moment.
 

@@ -208,6 +208,10 @@ class EngineHandle:
         where = destination.peer or (str(destination.address) if destination.address is not None else "")
         return self._engine.resolver.resolve(where, destination.queue)
 
+    def knows(self, peer: str) -> bool:
+        """Whether a peer has that name or address here, or had it when messages were sent there."""
+        return self._access.knows(peer) or any(it.peer == peer for it in self._engine.outbox.streams)
+
     def handle_directory_changed(self) -> None:
         """The node's peers have changed."""
         self._outgoing.clear()

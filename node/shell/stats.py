@@ -17,6 +17,7 @@ from triack.base.units import SECOND
 from triack.node.shell.holding import HeldPacket, Holding, Reader
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.manager.engine import Engine
+from triack.queues.pauses import Pause
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Conversation, Link
 from triack.session.protocol.states import SessionState
@@ -66,6 +67,7 @@ class QueueStats:
         arrived: messages that have come into it since the node started.
         left: messages that have gone from it since: acknowledged, expired, moved or purged.
         holders: the readers that have messages in hand.
+        paused_s: seconds since an operator paused it, so that readers wait; None when it is not paused.
     """
 
     messages: int
@@ -75,6 +77,7 @@ class QueueStats:
     arrived: int
     left: int
     holders: list[HolderStats] = field(default_factory=list)
+    paused_s: float | None = None
 
     @property
     def in_hand(self) -> int:
@@ -95,6 +98,7 @@ class OutgoingStats:
         bytes: size of their bodies.
         accepted: messages that were accepted since the node started.
         held: why the destination has no room for them now, by the names of docs/reasons.md; None when it has.
+        paused_s: seconds since an operator paused it, so that nothing leaves; None when it is not paused.
     """
 
     peer: str
@@ -105,6 +109,7 @@ class OutgoingStats:
     bytes: int
     accepted: int
     held: str | None = None
+    paused_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +266,7 @@ def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: i
                 outgoing.pending_bytes + outgoing.unacked_bytes,
                 outgoing.submitted - outgoing.recovered,
                 _name_of(engine.outbox.holds.of(outgoing)),
+                _paused_s(engine.outbox.pauses.of_stream(outgoing.peer, outgoing.queue), now_ms),
             )
             for outgoing in engine.outbox.streams
             if outgoing.peer
@@ -347,7 +353,12 @@ def _queue(mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> Queu
         arrived=mailbox.left + mailbox.length - mailbox.restored,
         left=mailbox.left,
         holders=[_holder(reader, packets, now_ns) for reader, packets in held],
+        paused_s=_paused_s(mailbox.pause, now_ms),
     )
+
+
+def _paused_s(pause: Pause | None, now_ms: int) -> float | None:
+    return None if pause is None else max(0, now_ms - pause.since_ms) / 1_000
 
 
 def _holder(reader: Reader, held: list[HeldPacket], now_ns: int) -> HolderStats:

@@ -162,6 +162,8 @@ class _Face(Generic[N]):
     move = waited(Verbs.move)
     purge = waited(Verbs.purge)
     release = waited(Verbs.release)
+    pause = waited(Verbs.pause)
+    resume = waited(Verbs.resume)
     transaction = waited(Verbs.transaction, SyncTransaction)
     trust = waited(Verbs.trust)
     revoke = waited(Verbs.revoke)

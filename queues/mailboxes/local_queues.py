@@ -30,6 +30,7 @@ from triack.queues.mailboxes.run import Run
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, DEAD_LETTER_STREAM, STANDING_QUEUES, system_queue
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import MAX_PROPERTIES_BYTES, NO_DEAD_LETTER, Outgoing, pack_one, write_properties
+from triack.queues.pauses import Pauses
 
 __all__ = ["LocalQueues"]
 
@@ -47,6 +48,7 @@ class LocalQueues:
         words: memory for the notes of messages in hand; None for no notes.
 
     Attributes:
+        pauses: the queues that an operator has paused.
         mailboxes: the queues, by name.
         is_fixed: whether only declared queues may exist.
         notices: notices of the queues.
@@ -76,6 +78,7 @@ class LocalQueues:
         self._drops = drops
         self._record = record
         self.in_hand = InHand(words)
+        self.pauses = Pauses()
         self.mailboxes: dict[str, Mailbox] = {}
         self._next_queue_id = 1
         self.notices = Notices(
@@ -96,6 +99,7 @@ class LocalQueues:
 
     def restore(self, content: StoreContent, turn: LocalTurn, jumps: ClockJumps) -> None:
         """Restore the queues from the store, and create the declared ones."""
+        self.pauses.restore(content.state)
         for queue_id, name in content.queues:
             self.mailboxes[name] = self._new_mailbox(queue_id, name)
             self._next_queue_id = max(self._next_queue_id, queue_id + 1)
@@ -176,8 +180,17 @@ class LocalQueues:
     def _new_mailbox(self, queue_id: int, name: str) -> Mailbox:
         limits, system = self._settings.limits, system_queue(name)
         if system is None:
-            return Mailbox(queue_id, name, self.notices, limits.quota_of(name))
+            mailbox = Mailbox(queue_id, name, self.notices, limits.quota_of(name))
+            mailbox.pause = self.pauses.of_queue(name)
+            return mailbox
         return Mailbox(queue_id, name, self.notices, system.quota(limits), is_apart=system.is_apart)
+
+    def handle_paused(self, name: str) -> None:
+        """A queue of this node was paused or resumed."""
+        mailbox = self.mailboxes[name]
+        mailbox.pause = self.pauses.of_queue(name)
+        mailbox.interrupt()
+        self.notices.relieved = True
 
     def make_room(self) -> None:
         """Remove the empty queues that have no listeners."""

@@ -33,6 +33,7 @@ from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.run import NO_FAILURES, Run
 from triack.queues.node_settings import Quota
 from triack.queues.packing import count_of, fragment_range, receive_by_of, sent_at_of
+from triack.queues.pauses import Pause
 
 __all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "QueuedPacket", "Run"]
 
@@ -136,6 +137,7 @@ class Mailbox:
         fill: use of its quota.
         last_place: the place of the youngest message that was ever here, see ``reader_state``.
         partials: incomplete large messages.
+        pause: since when an operator has paused it, or None: while it is paused, no reader gets anything.
         reader: what was done with its messages.
     """
 
@@ -156,6 +158,7 @@ class Mailbox:
         "name",
         "next_position",
         "partials",
+        "pause",
         "queue_id",
         "reader",
         "restored",
@@ -176,6 +179,7 @@ class Mailbox:
         self.listeners: list[Callable[[], None]] = []
         self.fill = Fill(quota or Quota())
         self.is_apart = is_apart
+        self.pause: Pause | None = None
         self._notices = notices
         self._changed: dict[int, QueuedPacket] = {}
         self._orphans: list[int] = []
@@ -410,6 +414,11 @@ class Mailbox:
         self.end_run()
         self.wake()
 
+    @property
+    def takes_arrivals(self) -> bool:
+        """Whether an operator lets messages come into it."""
+        return self.pause is None or not self.pause.arrivals
+
     # ---- bodies on the disk
 
     @property
@@ -447,8 +456,11 @@ class Mailbox:
             now_ms: the wall clock.
 
         Returns:
-            None when there is nothing to hand out, or it has to wait, or its body is still being read from the disk.
+            None when there is nothing to hand out, it has to wait, its body is still being read from the disk, or the
+            queue is paused.
         """
+        if self.pause is not None:
+            return None
         run = self._run
         if run is not None:
             if run.next < run.end:

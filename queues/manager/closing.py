@@ -33,10 +33,13 @@ class Departure:
         """Request the outstanding acknowledgements, which would come by themselves, but later.
 
         Returns:
-            Whether anything is still waiting or in flight. Messages to a suspended peer do not count.
+            Whether anything is still waiting or in flight. Messages to a suspended peer, or in a paused
+            queue, do not count.
         """
         waiting = [
-            outgoing for outgoing in self._engine.outbox.streams if outgoing.busy and not outgoing.stages.suspended
+            outgoing
+            for outgoing in self._engine.outbox.streams
+            if outgoing.busy and not outgoing.stages.suspended and not outgoing.paused
         ]
         for outgoing in waiting:
             last = outgoing.submitted

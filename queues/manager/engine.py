@@ -270,6 +270,27 @@ class Engine:
         """Keep a value of the application with the next commit; None removes it."""
         self.jobs.group.commit.state[key] = value
 
+    def pause(self, name: str, *, arrivals: bool, now_ns: int) -> None:
+        """Pause a queue with the next commit, and at once; see ``Pauses`` for its name."""
+        commit = self.jobs.group.commit
+        self.queues.pauses.pause(name, arrivals=arrivals, now_ms=self.wall.ms(now_ns), commit=commit)
+        self._record("queue_paused", now_ns, queue=name, arrivals=arrivals)
+        self._handle_paused(name)
+
+    def resume(self, name: str, now_ns: int) -> bool:
+        """Resume a queue with the next commit, and at once. Returns whether it was paused."""
+        if not self.queues.pauses.resume(name, self.jobs.group.commit):
+            return False
+        self._record("queue_resumed", now_ns, queue=name)
+        self._handle_paused(name)
+        return True
+
+    def _handle_paused(self, name: str) -> None:
+        if "/" in name:
+            self.outbox.handle_paused()
+        elif name in self.queues.mailboxes:
+            self.queues.handle_paused(name)
+
     def make_queue(self, name: str) -> Mailbox:
         """The queue of that name."""
         return self.queues.make_queue(name, self.jobs.group.commit)

@@ -379,6 +379,13 @@ class Link:
         self._sending[outgoing] = None
         self.wake()
 
+    def withdraw(self, outgoing: OutgoingStream) -> None:
+        """An outgoing queue was paused: it has no turn until it is offered again."""
+        if outgoing in self._sending:
+            if next(iter(self._sending)) is outgoing:
+                self._turn_packets = QUEUE_TURN_PACKETS
+            del self._sending[outgoing]
+
     def next_turn(self) -> tuple[OutgoingStream, int] | None:
         """The stream whose turn it is, and the number of packets left in its turn; None for a suspended peer."""
         outgoing = None if self.suspended is not None else self._first_sending()

@@ -265,12 +265,24 @@ class Admission:
 
     def _must_wait(self, stream: IncomingStream) -> bool:
         """Whether a durable stream has to wait, no matter how full its queue is."""
-        return self.store_low or self.waiting.is_full(stream.origin) or self._lacks_queue(stream)
+        return (
+            self.store_low
+            or self.waiting.is_full(stream.origin)
+            or self._lacks_queue(stream)
+            or self._is_paused(stream.queue)
+        )
+
+    def _is_paused(self, queue: str) -> bool:
+        """Whether an operator lets nothing come into a queue."""
+        mailbox = self._mailboxes.get(queue)
+        return mailbox is not None and not mailbox.takes_arrivals
 
     def takes_run(self, stream: IncomingStream, mailbox: Mailbox, packets: int, messages: int, size_bytes: int) -> bool:
         """Whether a stream can take all of a run: no packet would be refused, or have to wait, if it came singly."""
         origin = stream.origin
         if stream.may_send is not True or stream.rejections or not mailbox.fill.takes(messages, size_bytes):
+            return False
+        if not mailbox.takes_arrivals:
             return False
         if stream.delivery not in DURABLE:
             size_bytes += packets * EXPRESS_OVERHEAD_BYTES
@@ -292,6 +304,8 @@ class Admission:
     def _why(self, stream: IncomingStream) -> HoldReason:
         """Why a stream waits: the resource that has no room for it."""
         durable, mailbox = stream.delivery in DURABLE, self._mailboxes.get(stream.queue)
+        if self._is_paused(stream.queue):
+            return HoldReason.PAUSED
         if durable and self.store_low:
             return HoldReason.STORE_LOW
         if mailbox is not None and mailbox.fill.is_full and not self._is_left(mailbox):
@@ -323,7 +337,7 @@ class Admission:
         """Whether a queue takes one more message of this node itself, besides the ``coming`` ones."""
         account = self.disk if durable else self.express
         full = mailbox.fill.is_full_with(coming) and (coming > 0 or not self._is_left(mailbox))
-        return not (full or account.is_full(account.own) or (durable and self.store_low))
+        return mailbox.takes_arrivals and not (full or account.is_full(account.own) or (durable and self.store_low))
 
     def stop(self, stream: IncomingStream, conversation: Conversation, refuses: tuple[int, ...] = ()) -> bool:
         """Ask an origin to wait.
@@ -417,7 +431,9 @@ class Admission:
 
     def stop_express(self, stream: IncomingStream, conversation: Conversation) -> None:
         """Express packets were taken: stop their stream if there is no room for more."""
-        if not stream.stopped and self._is_full(stream, self._mailboxes.get(stream.queue)):
+        if stream.stopped:
+            return
+        if self._is_paused(stream.queue) or self._is_full(stream, self._mailboxes.get(stream.queue)):
             self.stop(stream, conversation)
 
     def go(self) -> None:
@@ -430,7 +446,7 @@ class Admission:
         self._notices.relieved = self._wants_queues = False
         for stream, conversation in list(self._stopped.items()):
             durable = stream.delivery in DURABLE
-            full = self._is_full(stream, self._mailboxes.get(stream.queue))
+            full = self._is_full(stream, self._mailboxes.get(stream.queue)) or self._is_paused(stream.queue)
             if full or (durable and self._must_wait(stream)):
                 continue
             stream.turn += 1

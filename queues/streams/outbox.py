@@ -121,6 +121,7 @@ class Outbox:
         self._deadlines = Deadlines[OutgoingStream | Link]()
         self._jumps = ClockJumps()
         self.holds = Holds(here=False)
+        self.pauses = queues.pauses
         self.keys = AcceptedKeys(settings.keys)
         self.dead_lettering = DeadLettering(node_id, self._records, self.keys, queues.put_dead_letter)
         self.retirement = Retirement(node_id, incarnation, settings, links, self._records, self._unregister)
@@ -188,6 +189,7 @@ class Outbox:
     def _add(self, outgoing: OutgoingStream) -> OutgoingStream:
         self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)] = outgoing
         self._by_number[outgoing.stream_number] = outgoing
+        outgoing.paused = self.pauses.of_stream(outgoing.peer, outgoing.queue) is not None
         if outgoing.peer:
             self.links[outgoing.peer].add(outgoing)
             self.retirement.handle_added(outgoing.peer)
@@ -209,12 +211,14 @@ class Outbox:
         does no harm.
         """
         self._set_deadline(outgoing)
-        if outgoing.peer and outgoing not in self._wanting and outgoing.sequence.peek() is not None:
+        if not outgoing.peer or outgoing.paused or outgoing in self._wanting:
+            return
+        if outgoing.sequence.peek() is not None:
             self.links[outgoing.peer].offer(outgoing)
 
     def _set_deadline(self, outgoing: OutgoingStream) -> None:
         sequence, expiry_ms = outgoing.sequence, outgoing.next_expiry_ms
-        at_ns, hold_ns = sequence.tier.deadline_ns, sequence.hold.deadline_ns
+        at_ns, hold_ns = (None, None) if outgoing.paused else (sequence.tier.deadline_ns, sequence.hold.deadline_ns)
         if hold_ns is not None and (at_ns is None or hold_ns < at_ns):
             at_ns = hold_ns
         if expiry_ms is not None:
@@ -472,10 +476,22 @@ class Outbox:
     def ask_for_room(self, link: Link) -> bool:
         """Let one of the held streams send a packet now. Returns whether there is one that will."""
         for outgoing in link.streams:
-            if outgoing.sequence.ask_for_room():
+            if not outgoing.paused and outgoing.sequence.ask_for_room():
                 self._look_at(outgoing)
                 return True
         return False
+
+    def handle_paused(self) -> None:
+        """Some outgoing queue was paused or resumed."""
+        for outgoing in self._by_number.values():
+            paused = self.pauses.of_stream(outgoing.peer, outgoing.queue) is not None
+            if paused is outgoing.paused:
+                continue
+            outgoing.paused = paused
+            if paused:
+                self.links[outgoing.peer].withdraw(outgoing)
+            else:
+                self._look_at(outgoing)
 
     def _free(self, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
         self._let_go(outgoing, entries)
@@ -560,12 +576,16 @@ class Outbox:
             if isinstance(key, Link):
                 key.wake()
                 continue
-            key.sequence.hold.handle_timer(turn.now_ns)
-            if again := key.sequence.handle_timer(turn.now_ns):
-                self._records.resend(key, again, turn.now_ns)
+            if not key.paused:
+                self._resend_due(key, turn.now_ns)
             for entry in key.poll_expired(turn.now_ms, LETTERS_MAX):
                 self.dead_lettering.give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
             self._look_at(key)
+
+    def _resend_due(self, outgoing: OutgoingStream, now_ns: int) -> None:
+        outgoing.sequence.hold.handle_timer(now_ns)
+        if again := outgoing.sequence.handle_timer(now_ns):
+            self._records.resend(outgoing, again, now_ns)
 
     def give_up(self, link: Link, reason: str) -> None:
         """Give up everything that waits for a peer: it can never be delivered."""

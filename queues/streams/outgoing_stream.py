@@ -46,6 +46,7 @@ class OutgoingStream:
         readers: the event readers that report the outcome of its messages.
         recovered: number of its messages that were restored at the start: an earlier process may have sent them.
         life: state of its stream.
+        paused: whether an operator has paused it: nothing of it leaves until it is resumed.
         senders: number of senders in the middle of a list of messages, all of which is numbered in one stream.
     """
 
@@ -59,6 +60,7 @@ class OutgoingStream:
         "durable",
         "life",
         "numbered",
+        "paused",
         "peer",
         "pending",
         "pending_bytes",
@@ -100,6 +102,7 @@ class OutgoingStream:
         self.numbered = 0
         self.recovered = 0
         self.life = StreamState.LIVE
+        self.paused = False
         self.senders = 0
         self._blocks: list[tuple[int, int]] = []
         self.unacked_bytes = 0

@@ -99,6 +99,8 @@ def purged() -> SimNode:
     mailbox = b.live.queues.mailboxes["q"]
     assert len(mailbox.withdraw([packet.first_place + index for packet, index in mailbox.waiting()][:1])) == 1
     world.run(SECOND)
+    b.live.pause("q", arrivals=True, now_ns=world.now_ns)
+    assert b.live.resume("q", world.now_ns)
     b.finish(b.live, NodeClosed("the test ends"), world.now_ns)
     return b
 

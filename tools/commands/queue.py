@@ -227,6 +227,41 @@ def release(*, data: Path, name: str) -> int:
     return run(visit(data, work))
 
 
+@queue.command()
+@verbose_option
+@_queue_argument
+@click.option("--arrivals", is_flag=True, help="Let nothing come into the queue, either: senders wait.")
+@existing_data_option
+def pause(*, data: Path, name: str, arrivals: bool) -> int:
+    """Pause a queue until `triack queue resume`. Restarts change nothing; what it accepts waits in it.
+
+    Readers of a queue of the node get nothing. To another node nothing leaves: QUEUE is then PEER/QUEUE, or PEER/ for
+    all messages to a peer.
+    """
+
+    async def work(node: Host) -> int:
+        await node.pause(name, arrivals=arrivals)
+        click.echo(f"{name} is paused")
+        return 0
+
+    return run(visit(data, work))
+
+
+@queue.command()
+@verbose_option
+@_queue_argument
+@existing_data_option
+def resume(*, data: Path, name: str) -> int:
+    """End a pause of a queue, or of all messages to a peer."""
+
+    async def work(node: Host) -> int:
+        was_paused = await node.resume(name)
+        click.echo(f"{name} is resumed" if was_paused else f"{name} was not paused")
+        return 0
+
+    return run(visit(data, work))
+
+
 # ---- steering
 
 
@@ -257,6 +292,7 @@ def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
     rows = {
         name: _row(name, "in")
         | {"messages": it.messages, "in_hand": it.in_hand, "bytes": it.bytes, "oldest_s": it.oldest_s}
+        | _pause(it.paused_s)
         for name, it in stats.queues.items()
     }
     for it in stats.outgoing:
@@ -266,11 +302,17 @@ def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
         row["bytes"] += it.bytes
         if it.messages:
             row["waits_for"] = stats.links[it.peer].waits_for or _room(it.held) or row["waits_for"]
+        row |= _pause(it.paused_s)
     return list(rows.values())
 
 
 def _row(name: str, kind: str) -> dict[str, Any]:
-    return {"queue": name, "kind": kind, "messages": 0, "in_hand": 0, "bytes": 0, "oldest_s": None, "waits_for": None}
+    figures = {"messages": 0, "in_hand": 0, "bytes": 0, "oldest_s": None}
+    return {"queue": name, "kind": kind, **figures, "paused_s": None, "waits_for": None}
+
+
+def _pause(paused_s: float | None) -> dict[str, Any]:
+    return {} if paused_s is None else {"paused_s": paused_s, "waits_for": f"resume, paused for {age_of(paused_s)}"}
 
 
 def _room(held: str | None) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import triack
-from tests.node.nodes import WAIT, bodies, make, quick, until
+from tests.node.nodes import SOON, WAIT, bodies, make, quick, until
 from triack.node.at_rest import open_at_rest
 from triack.node.handles.queue_admin import PAGE_MESSAGES
 
@@ -228,3 +228,76 @@ async def test_a_node_with_keys_is_steered_at_rest_by_what_it_trusts(tmp_path: P
             await rest.move("dead-letter", "stranger/orders")
         assert await rest.requeue() == 1
         assert await seen(rest, "orders") == [b"1"]
+
+
+async def test_a_paused_destination_keeps_everything_until_it_is_resumed(tmp_path: Path) -> None:
+    """Closing does not wait for it, and the next process goes on waiting."""
+    async with make("b", scheme="udp") as b:
+        there = f"{b.address}/orders"
+        async with make("a", tmp_path) as node:
+            await node.pause(there)
+            await node.send(there, b"1")
+            await node.drain(WAIT)
+            (waiting,) = node.stats().outgoing
+            assert (waiting.messages, waiting.paused_s is not None) == (1, True)
+        async with make("a", tmp_path) as node:
+            assert (await node.resume(there), await node.resume(there)) == (True, False)
+            assert await bodies(b, "orders", 1) == [b"1"]
+
+
+async def test_readers_wait_while_their_queue_is_paused(node: triack.Node) -> None:
+    """A message in hand stays there; the transaction of a paused queue receives nothing, either."""
+    await node.send_many("orders", [b"1", b"2"])
+    async with node.receive("orders", ack="manual") as reader:
+        first = await reader.get(WAIT)
+        await node.pause("orders")
+        with pytest.raises(triack.WaitTimeout):
+            await reader.get(SOON)
+        async with node.transaction() as tx:
+            with pytest.raises(triack.WaitTimeout):
+                await tx.receive("orders", timeout=SOON)
+        first.ack()
+        waiting = asyncio.create_task(reader.get(WAIT))
+        await node.resume("orders")
+        assert (await waiting).body == b"2"
+
+
+async def test_senders_wait_while_arrivals_are_paused(node: triack.Node) -> None:
+    """As for a full queue."""
+    await node.send("orders", b"1")
+    await node.pause("orders", arrivals=True)
+    with pytest.raises(triack.WouldBlock):
+        node.send_nowait("orders", b"2")
+    sending = asyncio.create_task(node.send("orders", b"2"))
+    await node.resume("orders")
+    await sending
+    assert await bodies(node, "orders", 2) == [b"1", b"2"]
+
+
+async def test_what_cannot_be_paused_is_named(node: triack.Node) -> None:
+    await node.send("orders", b"1")
+    for name, arrivals, error, what in (
+        ("ordres", False, triack.QueueNotFound, "no queue and no peer ordres; did you mean orders"),
+        ("dead-letter", False, triack.UsageError, "the node itself works with that queue"),
+        ("nowhere/orders", False, triack.AddressError, "nowhere"),
+        (NOBODY, True, triack.UsageError, "only a queue of this node has arrivals"),
+        (7, False, triack.UsageError, "pause 7: the name of a queue is text"),
+    ):
+        with pytest.raises(error, match=what):
+            await node.pause(name, arrivals=arrivals)  # type: ignore[arg-type]
+    assert not await node.resume("orders")
+
+
+async def test_all_messages_to_a_peer_are_paused_by_its_name(tmp_path: Path) -> None:
+    """A queue of the node with the name of the peer goes first; a stroke behind it says that the peer is meant."""
+    async with triack.open("a", data=tmp_path) as node, triack.open("b", data=None) as b:
+        await node.trust("b", b.key)
+        await node.pause("b")
+        await node.send("b", b"1")
+        assert [it.paused_s for it in node.stats().queues.values()] == [None, None]
+        await node.send("b/orders", b"2")
+        assert [it.paused_s is None for it in node.stats().outgoing] == [False]
+        await node.pause("b")
+        assert node.stats().queues["b"].paused_s is not None
+        assert (await node.resume("b"), await node.resume("b/")) == (True, True)
+        assert [it.paused_s for it in node.stats().outgoing] == [None]

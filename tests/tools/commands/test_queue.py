@@ -88,6 +88,23 @@ def test_what_a_reader_has_is_shown_and_taken_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("running", [True, False], ids=["running", "at rest"])
+def test_a_queue_is_paused_and_resumed(tmp_path: Path, *, running: bool) -> None:
+    """The list says what it waits for."""
+    node, at = fill(tmp_path), ("--data", tmp_path)
+    if not running:
+        node.close()
+    assert run("pause", "orders", "--arrivals", *at) == ["orders is paused"]
+    assert run("pause", NOBODY, *at) == [f"{NOBODY} is paused"]
+    waits = [line.split("  ")[-1].strip() for line in run("list", *at) if line.startswith(("orders", NOBODY))]
+    assert all(it.startswith("resume, paused for ") for it in waits), waits
+    assert run("resume", NOBODY, *at) == [f"{NOBODY} is resumed"]
+    assert run("resume", NOBODY, *at) == [f"{NOBODY} was not paused"]
+    if running:
+        node.close()
+
+
+@pytest.mark.slow
 def test_mistakes_are_named(tmp_path: Path) -> None:
     """What does not exist, and what was not said; nothing is made by asking."""
     fill(tmp_path / "a").close()
