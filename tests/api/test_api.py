@@ -261,8 +261,8 @@ async def test_fixed_queues_are_all_there_is() -> None:
         assert node.queue_lengths() == {"dead-letter": 0, "orders": 1}
 
 
-async def test_a_node_that_dials_itself_by_another_name_is_told() -> None:
-    """It is not stuck for ever."""
+async def test_a_node_that_dials_itself_by_another_name_gets_an_error() -> None:
+    """It is not stuck."""
     async with make(scheme="udp") as node:
         receipt = await node.send(f"{node.address.replace('127.0.0.1', 'localhost')}/q", b"x")
         with pytest.raises(triack.DeliveryFailed, match="own-address"):

@@ -59,7 +59,7 @@ def test_what_was_removed_never_comes() -> None:
     assert found.poll_due(10) == ["a"]
 
 
-def test_moving_for_ever_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moving_without_end_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session moves its deadline with every packet: stale entries are bounded, and seldom cleared away."""
     cleared: list[int] = []
 

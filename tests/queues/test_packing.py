@@ -173,7 +173,7 @@ def test_every_truncation_is_refused(body: bytes) -> None:
 @pytest.mark.parametrize("body", [EXAMPLES[0], EXAMPLES[1]])
 @pytest.mark.parametrize("more", [b"\x00", b"more than there should be"])
 def test_what_follows_a_batch_is_refused(body: bytes, more: bytes) -> None:
-    """Lengths must add up exactly, for whoever looks."""
+    """Lengths must add up exactly, for every reader."""
     for look in (check, unpack):
         with pytest.raises(ProtocolError, match="bad-body"):
             look(body + more)

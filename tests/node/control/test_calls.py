@@ -100,7 +100,7 @@ async def test_receipts_are_bounded(link: Link, monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_a_process_without_descriptors_says_so(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for ever for a call that the system has refused something."""
+    """If the system refuses something during a call, the call fails: its caller does not hang."""
 
     async def refused(_node: Verbs) -> None:
         raise OSError(errno.EMFILE, "Too many open files", "some file")
@@ -112,7 +112,7 @@ async def test_a_process_without_descriptors_says_so(link: Link, monkeypatch: py
 
 
 async def test_an_answer_that_is_too_long_is_said_to_be(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody loses the connection by it, nor waits for ever."""
+    """The call fails: the connection stays open, and the caller does not hang."""
     monkeypatch.setattr(control_frames, "FRAME_BYTES_MAX", 200)
     for number in range(20):
         await link.send("call", n=number, do="read", queue=f"orders-{number}", **HOW)

@@ -1,4 +1,4 @@
-"""What happens at a node is told to the programs that use it from other processes."""
+"""Programs in other processes hear of what happens at a node."""
 
 import asyncio
 import gc

@@ -85,7 +85,7 @@ TURNS = 40
 
 
 async def cut_off(call: Coroutine[Any, Any, object], turns: int) -> bool:
-    """Cancel a call after so many turns of the loop. Returns whether it was over before."""
+    """Cancel a call after ``turns`` turns of the loop. Returns whether the call was over before."""
     task = asyncio.create_task(call)
     for _ in range(turns):
         await asyncio.sleep(0)

@@ -101,7 +101,7 @@ async def test_manual_leaves_it_to_the_caller(node: triack.Node) -> None:
 
 
 async def test_what_was_given_back_is_out_of_its_old_hands(node: triack.Node) -> None:
-    """It is another message when it comes again: whoever still has the old one changes nothing."""
+    """It is another message when it comes again: calls on the old one change nothing."""
     await fill(node, b"1")
     async with node.receive("q", ack="manual") as consumer:
         old = await consumer.get(WAIT)
@@ -339,7 +339,7 @@ async def get_list(node: triack.Node) -> triack.Message:
 async def test_a_message_keeps_the_reader_that_nobody_else_keeps(
     node: triack.Node, get: Callable[[triack.Node], Awaitable[triack.Message]]
 ) -> None:
-    """Who acknowledges by hand can, in one line, too; a message that is dropped goes back, without the collector."""
+    """Manual acks work in one line, too. A message that is dropped goes back, without the garbage collector."""
     await fill(node, b"1", b"2", b"3")
     gc.disable()
     try:

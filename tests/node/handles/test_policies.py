@@ -31,7 +31,7 @@ ACKS_OF_SOLACE_AND_MSMQ = triack.AckStats(16, None, 1.0, None)
 
 
 def acks(settings: NodeSettings, packets: int, *, peer: NodeSettings | None = None) -> list[tuple[float, str, int]]:
-    """The acks for so many packets that arrive at once, and nothing after: seconds since then, cause, how many."""
+    """Acks for ``packets`` packets that arrive at once, with nothing after: seconds since then, cause, count."""
     pair = Pair.opened(settings.session, peer_settings=(peer or settings).session, udp=False)
     arrive_ns = pair.now_ns + 10 * MS
     pair.send("a", packets)

@@ -49,7 +49,7 @@ HOUR_NS = 3_600 * SECOND
 
 
 class Script:
-    """An engine that wants what the test says, and writes down what it is told."""
+    """An engine that wants what the test says, and records its calls."""
 
     def __init__(self) -> None:
         self.plan: list[list[Effect]] = []
@@ -267,7 +267,7 @@ async def test_an_endpoint_is_opened_when_somebody_is_sent_to() -> None:
 
 
 @pytest.mark.plain
-async def test_the_endpoint_is_told_what_to_keep() -> None:
+async def test_the_endpoint_hears_what_to_keep() -> None:
     """Before anything is sent there, and after the last word; who is only sent to is nobody's friend."""
     async with bench() as it:
         await it.go(KeepConnection(HERE), Send(HERE, [b"x"]), DropConnection(HERE))
@@ -381,7 +381,7 @@ async def test_a_deadline_may_move_away_and_come_nearer() -> None:
 
 @pytest.mark.parametrize("error", [StoreFailed("full"), OSError("full")])
 @pytest.mark.plain
-async def test_a_store_that_fails_ends_the_engine_and_the_node_is_told(error: Exception) -> None:
+async def test_a_store_that_fails_ends_the_engine_and_the_node_hears_of_it(error: Exception) -> None:
     """With an error of ours, whatever it was."""
     async with bench() as it:
         failures: list[TriackError] = []
@@ -460,7 +460,7 @@ EVENTS = [
 
 @pytest.mark.parametrize(("event", "level", "line"), EVENTS)
 @pytest.mark.plain
-async def test_the_operator_and_the_program_are_told_the_same(
+async def test_the_operator_and_the_program_hear_the_same(
     caplog: pytest.LogCaptureFixture, event: NodeEvent, level: int, line: str
 ) -> None:
     caplog.set_level(logging.INFO, "triack")

@@ -80,7 +80,7 @@ def test_lists_are_sent_and_received(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ack", ["auto", "manual"])
-def test_whoever_is_interrupted_has_acknowledged_nothing_unseen(tmp_path: Path, ack: AckMode) -> None:
+def test_an_interrupted_call_has_acknowledged_nothing_unseen(tmp_path: Path, ack: AckMode) -> None:
     """What had come is in the queue again, by no failure: neither the next call takes it for done nor a good end."""
     with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
         for face in (node, client):

@@ -21,7 +21,7 @@ def world() -> World:
 
 
 def send(node: SimNode, to: SimNode, *bodies: bytes, read_ms: int, delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
-    """Messages for queue ``q`` that have to be received in so many milliseconds, 0 for any time."""
+    """Messages for queue ``q`` that have to be received within ``read_ms`` milliseconds, 0 for any time."""
     outgoing = node.live.outgoing_stream(to.address, "q", delivery)
     for body in bodies:
         by_ms = node.world.now_ms + read_ms if read_ms else 0

@@ -145,7 +145,7 @@ def test_a_crash_that_takes_it_costs_work_and_no_promise() -> None:
     assert not b.length("q")
 
 
-def test_who_waits_is_told_when_the_commit_returns_or_the_store_ends() -> None:
+def test_waiters_are_notified_when_the_commit_returns_or_the_store_ends() -> None:
     """Those of the commit in hand and of the one that fills, each once."""
     node = Bare()
     said: list[Exception | None] = []
@@ -163,7 +163,7 @@ def test_who_waits_is_told_when_the_commit_returns_or_the_store_ends() -> None:
     assert started(node) == []
 
 
-def test_who_looks_is_told_when_the_bodies_are_here_or_the_node_ends() -> None:
+def test_a_look_is_answered_when_the_bodies_are_here_or_the_node_ends() -> None:
     """In hand, waiting, and when the node stops; looks and commits take turns."""
     node = Bare()
     node.poll()
@@ -192,7 +192,7 @@ def test_who_looks_is_told_when_the_bodies_are_here_or_the_node_ends() -> None:
 
 @pytest.mark.parametrize("is_free", [True, False])
 def test_what_fills_when_the_node_stops_is_committed_now_or_never(*, is_free: bool) -> None:
-    """Who waits for it is told that all of it happened, or that nothing did; what comes later never happens."""
+    """Its waiter hears that all of it happened, or that nothing did; what comes later never happens."""
     node = Bare()
     node.poll()
     node.finish_job()

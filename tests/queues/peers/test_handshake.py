@@ -81,7 +81,7 @@ def test_the_other_round_trip_is_one_and_no_more() -> None:
 
 
 def test_an_older_life_of_the_peer_is_over_when_a_newer_one_opens() -> None:
-    """Whoever began its session: the process at its other end is gone."""
+    """Whichever end began its session: the process at its other end is gone."""
     world, a, b = pair()
     b.send(a, "q", b"1")
     world.run(SECOND)
@@ -150,7 +150,7 @@ def test_both_learn_of_it_whatever_the_network_does(seed: int) -> None:
 
 
 @pytest.mark.parametrize("way", ["to the other", "from the other"])
-def test_a_peer_that_could_not_be_told_is_told_later(way: str) -> None:
+def test_a_peer_that_could_not_be_told_hears_of_it_later(way: str) -> None:
     """The network fails at the moment of detection, for longer than a connection may take."""
     world, a, b = pair()
     deliver(world, a, b, 1)
@@ -301,7 +301,7 @@ def test_a_peer_that_lies_about_our_past_halts_itself_alone(what: str) -> None:
 
 
 def test_invented_nodes_with_lies_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All are refused; so many are remembered and reported, and a real one that our link leads to besides."""
+    """All are refused; a limited number is remembered and reported, besides a real one that our link leads to."""
     monkeypatch.setattr(suspended_peers, "SUSPENDED_MAX", 10)
     world, a, b = pair()
     deliver(world, b, a, 1)
@@ -423,7 +423,7 @@ def test_no_datagram_is_too_large_with_what_its_channel_adds() -> None:
 
 @pytest.mark.usefixtures("_keyed")
 def test_a_refusal_is_sealed_by_the_channel_that_answered() -> None:
-    """Although no session comes of it; whoever connects can open it."""
+    """Although no session comes of it, the peer that connects can open it."""
     world = PlainWorld(1)
     node = world.node("b")
     answers: list[bytes] = []

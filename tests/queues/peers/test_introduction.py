@@ -78,7 +78,7 @@ def test_an_introduction_out_of_range_is_refused(introduction: Introduction) -> 
 
 @pytest.mark.parametrize("codes", [0x04, 0x30])
 def test_a_code_that_nobody_knows_is_refused(codes: int) -> None:
-    """Whose store was rolled back, and what the store survives."""
+    """The codes say whose store was rolled back, and what the store survives."""
     data = bytearray(FULL.encode())
     assert data[CODES_AT] == RolledBack.RECEIVER
     data[CODES_AT] = codes

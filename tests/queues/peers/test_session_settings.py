@@ -30,7 +30,7 @@ def test_a_peer_without_a_name_is_granted_twice_the_silence_with_msmq() -> None:
     assert session_settings(NodeSettings(), "udp://a:1", direct=True) == SessionSettings()
 
 
-def test_so_many_timeouts_are_no_longer_than_the_longest() -> None:
+def test_any_number_of_timeouts_is_no_longer_than_the_longest() -> None:
     """What the settings take makes a session, however much it comes to."""
     settings = NodeSettings(session=SessionSettings(direct_ack_timeouts=10**9, ack_timeout_s=60))
     assert session_settings(settings, "udp://a:1", direct=True).ack_timeout_s == LONGEST_LIFE_S

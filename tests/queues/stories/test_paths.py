@@ -62,7 +62,7 @@ def sessions(node: SimNode) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("mover", ["sender", "receiver"])
 def test_a_peer_that_moves_five_times_a_second_stays_in_its_session(mover: str) -> None:
-    """2.5 MB, and whoever of the two it is: who dialled, or who was dialled.
+    """2.5 MB, whichever of the two moves: the one that dialled, or the one that was dialled.
 
     The last to move has something to say: where somebody went who only listens, nobody can know.
     """

@@ -90,7 +90,7 @@ def test_the_next_address_is_tried_until_one_answers() -> None:
     assert world.run(500 * MS, lambda: b.length("q") == 3)
 
 
-def test_the_operator_is_told_when_a_peer_answers_nowhere() -> None:
+def test_the_operator_hears_when_a_peer_answers_nowhere() -> None:
     """Once, and not before every address was tried."""
     world, a, b = couple(at_b=(DEAD, B))
     b.crash()
@@ -164,7 +164,7 @@ def test_when_both_call_at_once_one_session_serves_both() -> None:
 
 
 def test_a_node_that_does_not_listen_gets_what_is_sent_to_it() -> None:
-    """In the session that it opened, whoever has something to say first afterwards; and again when that has ended."""
+    """In the session that it opened, whichever side has something to say first; and again when that has ended."""
     world = PlainWorld(1)
     a = named(world, "a", peer("b"))
     b = named(world, "b", peer("a", A), listens=False)
@@ -222,7 +222,7 @@ def test_a_named_node_without_keys_is_found_by_its_own_name() -> None:
     assert world.run(SECOND, lambda: b.length("q") == 1)
 
 
-# Who is who.
+# Identities.
 
 
 def test_a_stranger_is_left_without_an_answer() -> None:
@@ -339,7 +339,7 @@ def test_whichever_accept_comes_first_the_session_works() -> None:
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_of_a_peer_that_has_gone_no_session_is_kept(delivery: Delivery) -> None:
-    """Its streams are, for ever, and each would hold one; when it comes back they find their way again."""
+    """Its streams are kept, permanently, and each would hold one; when it comes back they find their way again."""
     world = World(1, Faults(delay_ns=5 * MS))
     a, b = world.node("a"), world.node("b")
     for turn in range(2):

@@ -60,7 +60,7 @@ def judged(*nodes: SimNode) -> set[str]:
 @pytest.mark.parametrize("scheme", ["udp", "tcp"])
 @pytest.mark.parametrize("restarts", ["", "a", "b", "ab"])
 def test_nothing_leaves_again_that_is_there(scheme: str, restarts: str) -> None:
-    """Whoever was restarted meanwhile; the next message goes on behind it, and the logs agree."""
+    """Whichever node was restarted meanwhile; the next message goes on behind it, and the logs agree."""
     world = World(1)
     a, b = couple(world, scheme)
     lose_session(world, a, b, WINDOW, "q")
@@ -79,7 +79,7 @@ def test_nothing_leaves_again_that_is_there(scheme: str, restarts: str) -> None:
     assert judged(a, b) <= {"silent_end", "crashed"}
 
 
-def test_what_the_accept_has_no_room_for_is_told_by_order_acks() -> None:
+def test_what_the_accept_has_no_room_for_comes_by_order_acks() -> None:
     """Of sixty streams those that moved last are in it; the others send again, and nothing arrives twice."""
     world = World(1)
     a, b = couple(world)
@@ -110,7 +110,7 @@ def test_an_accept_says_no_more_than_the_disk_has() -> None:
 
 
 def test_who_calls_again_and_again_does_not_fill_the_log() -> None:
-    """That a position was told is written down once; and it is told to its origin alone."""
+    """That a position was told is logged once, and only its origin gets the position."""
     world = PlainWorld(1)
     a, b = couple(world)
     lose_session(world, a, b, WINDOW, "q")

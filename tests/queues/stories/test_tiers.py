@@ -64,7 +64,7 @@ def reasons(node: SimNode) -> set[str]:
 @pytest.mark.parametrize("cleanup", [(300.0, 300.0), (20.0, 300.0), (300.0, 20.0), (10_000.0, 10_000.0)], ids=str)
 @pytest.mark.plain
 def test_a_quiet_link_sees_every_tier(cleanup: tuple[float, float]) -> None:
-    """30 s three times, 5 min three times, 30 min three times, then every 6 h; whoever closes sessions as idle."""
+    """30 s, 5 min and 30 min three times each, then every 6 h, whichever end closes sessions as idle."""
     world, a, b = pair(cleanup)
     a.send(b, "q", *numbered(0, 3))
     world.run(14 * HOUR)
