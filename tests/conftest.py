@@ -104,7 +104,7 @@ def log_of_its_own() -> Iterator[None]:
     """What one test says, and where a command that it runs sends its lines, is none of the next one's business."""
     log = logging.getLogger(operator_log.NAME)
     before = list(log.handlers), log.level
-    # Each place that logs may say so many lines a second.
+    # Each place that logs may say a limited number of lines a second.
     log.filters[:] = [type(limit)() for limit in log.filters if isinstance(limit, logging.Filter)]
     yield
     log.handlers[:] = before[0]

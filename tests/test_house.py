@@ -95,7 +95,7 @@ def test_test_folders_are_packages() -> None:
 
 
 def test_tests_mirror_the_tree() -> None:
-    """Whoever looks for a module's tests, or for what a test is about, finds it by its name."""
+    """The tests of a module, or of a subject, are found by their name."""
     no_findings(mirror_rule(source.path for source in house()))
 
 

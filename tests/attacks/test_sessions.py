@@ -40,7 +40,7 @@ def test_open_sessions_are_not_given_up_for_new_ones() -> None:
     assert not node.live.closes
 
 
-def test_one_peer_has_only_so_many_sessions() -> None:
+def test_one_peer_has_a_limited_number_of_sessions() -> None:
     """By however many names it calls this node: the oldest ends, and says why; others get in."""
     world, node, _ = victim()
     for number in range(40):

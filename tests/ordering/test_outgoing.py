@@ -159,7 +159,7 @@ def test_what_was_freed_is_not_sent_again() -> None:
     assert send(out) == [(3, 0), (4, 3)]
 
 
-def test_asks_every_so_many_packets_and_on_every_resend() -> None:
+def test_asks_after_every_three_packets_and_on_every_resend() -> None:
     """Packets 3 and 6 of 7 ask; a resend asks, and starts the count again."""
     out = make(7, settings=OrderSettings(order_ack_every=3))
     asked = []

@@ -61,7 +61,7 @@ PARTS = {"AckTrigger", "Blocking", "Limits", "Reconnect", "Redelivery"}
 
 
 def test_every_rule_of_a_machine_is_watched() -> None:
-    """Whoever adds a move, a reason or a setting names its check, or says why there is none."""
+    """Each move, reason and setting has its check, or a sentence why there is none."""
     own = own_rules()
     assert {machine: set(rules) for machine, rules in RULES.items()} == own
     assert len(own) > 15

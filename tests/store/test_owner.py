@@ -130,7 +130,7 @@ def test_nothing_that_innocent_code_does_lets_a_second_process_in(
     assert states(folder) == ["after", "first"]
 
 
-def test_a_second_process_is_told_who_has_it(store: Store, folder: Path) -> None:
+def test_a_second_process_learns_which_process_has_it(store: Store, folder: Path) -> None:
     del store
     assert open_second(folder).endswith(f"in use by another node: process {os.getpid()} on {os.uname().nodename}")
 
@@ -181,7 +181,7 @@ def test_a_process_that_lost_the_store_tells_nobody_that_anything_is_durable(sto
     assert states(folder) == ["first", "second"]
 
 
-def test_a_store_that_is_lost_within_a_commit_is_found_before_it_is_told(
+def test_a_store_that_is_lost_within_a_commit_is_found_before_the_commit_counts(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other process came between the look before the commit and its end."""

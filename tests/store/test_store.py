@@ -253,7 +253,7 @@ def test_another_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
 
 
 def test_a_store_that_version_2_wrote_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
-    """It has messages: whoever opens it learns what to do, and the Triack that wrote it can still do it."""
+    """It has messages: the error says what to do, and the Triack that wrote it can still do it."""
     copy(VERSION_2, tmp_path / STORE_FILE)
     (tmp_path / STORE_FILE).chmod(0o600)
     for _ in range(2):

@@ -145,7 +145,7 @@ def test_what_a_lost_reader_did_not_get_comes_again(server: Server) -> None:
     assert rest == lines[-len(rest) :]
 
 
-def test_what_is_not_there_in_time_is_told_and_sent_later(tmp_path: Path) -> None:
+def test_what_is_not_there_in_time_is_reported_and_sent_later(tmp_path: Path) -> None:
     with Server(tmp_path / "b") as server:
         address = server.address
     late = triack(
@@ -196,7 +196,7 @@ def test_a_line_over_the_limit_ends_the_input(tmp_path: Path, server: Server) ->
 
 
 @pytest.mark.parametrize("through", ["own", "served"])
-def test_a_queue_that_does_not_exist_is_told(tmp_path: Path, through: str) -> None:
+def test_a_queue_that_does_not_exist_is_reported(tmp_path: Path, through: str) -> None:
     with Server(tmp_path / "b", "--queue", "orders") as server, Server(tmp_path / "a") as other:
         data = other.data if through == "served" else tmp_path / "s"
         sent = triack("send", f"{server.address}/bills", "--data", data, "--insecure", stdin=b"1\n2\n3\n")

@@ -344,7 +344,7 @@ async def test_closing(tmp_path: Path, scheme: str) -> None:
 
 
 async def test_leaving_the_block_of_a_node(tmp_path: Path) -> None:
-    """Whoever is cancelled while the block closes its node does not close it again: it ends all the same."""
+    """If the block is cancelled while it closes its node, it does not close it again: the node ends all the same."""
 
     async def block() -> None:
         async with make("n", tmp_path) as node:

@@ -68,7 +68,7 @@ def test_a_receiver_fails(tmp_path: Path, call: str, nth: int) -> None:
 
 
 def test_a_process_that_hangs_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stands still in a sync: that is told, and that its store cannot be looked at."""
+    """It stands still in a sync: the report says so, and that its store cannot be looked at."""
     monkeypatch.setattr("proof.real.faults.HANG_S", 1.5)
     outcome = inject(Fault("fdatasync", "signal=SIGSTOP"), 1, tmp_path / "data")
     assert outcome.code is None

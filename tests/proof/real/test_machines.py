@@ -1,4 +1,4 @@
-"""Two machines are enrolled with the commands of docs/security.md, and whoever looks at the cable learns nothing."""
+"""Two machines are enrolled with the commands of docs/security.md, and a listener on the cable learns nothing."""
 
 import os
 import re
@@ -194,7 +194,7 @@ def test_trust_that_is_withdrawn_ends_the_session(plant: Plant) -> None:
         wait_until(lambda: b.queue_lengths()["orders"] == 2, "what has waited arrives")
 
 
-def test_a_command_that_cannot_be_is_told(tmp_path: Path) -> None:
+def test_a_command_that_cannot_run_fails(tmp_path: Path) -> None:
     """What runs on a machine ends with it, and an interface that is not there is no capture."""
     with two_machines() as (_, b):
         assert subprocess.run([*b.enter, "false"], check=False).returncode == 1

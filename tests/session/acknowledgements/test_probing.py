@@ -197,7 +197,7 @@ def test_who_is_answered_in_vain_asks_ever_more_rarely() -> None:
     assert probing.wait_ns(100, 50, 30) == 100
 
 
-def test_whoever_has_asked_again_waits_for_an_answer_as_long_as_ever() -> None:
+def test_a_second_probe_waits_for_its_answer_as_long_as_ever() -> None:
     """A peer that is gone is found out as soon; the first sign of life puts the next probe off, and no other one."""
     probing = Probing()
     probing.handle_heard(0)

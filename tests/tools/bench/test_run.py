@@ -89,7 +89,7 @@ async def test_without_keys_and_log_it_says_less(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_process_that_fails_is_told(tmp_path: Path) -> None:
+async def test_a_process_that_fails_is_reported(tmp_path: Path) -> None:
     (tmp_path / "receiver").write_text("no directory")
     with pytest.raises(TriackError, match="the receiver failed"):
         await once(tmp_path, "triack")

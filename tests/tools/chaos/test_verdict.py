@@ -29,7 +29,7 @@ def logs_of(world: World) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_every_known_fault_is_found(name: str) -> None:
-    """Whoever is responsible finds it: the local engine, or a rule."""
+    """The responsible side finds it: the local engine, or a rule."""
     world, expected = plant(name)
     assert brief(judge_logs(logs_of(world))) >= expected
 
@@ -57,7 +57,7 @@ def test_the_verdict_keeps_up_with_a_campaign() -> None:
 
 
 def timed(packets: int) -> float:
-    """The least processor time, in seconds, that the verdict takes for a record with so many packets."""
+    """The least processor time, in seconds, that the verdict takes for a record with ``packets`` packets."""
     world = ready()
     for _ in range(packets // 8):
         world.deliver(TX, 8)

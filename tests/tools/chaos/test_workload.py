@@ -162,7 +162,7 @@ def test_a_last_message_makes_all_talk(make: Callable[..., Scene]) -> None:
 
 
 def test_nothing_expires_any_more_when_the_last_messages_leave(make: Callable[..., Scene]) -> None:
-    """They make every pair meet again: one whose store is an older copy is missed only by whoever comes by."""
+    """They make every pair meet again: a peer whose store is an older copy is missed only by a node that comes by."""
     plans = (
         StreamPlan(0, 1, "q", "transactional", 1, 100, live_ms=1),
         StreamPlan(1, 2, "r", "transactional", 1, 100, live_ms=1, read_ms=1, source=0),

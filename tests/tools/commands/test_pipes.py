@@ -69,7 +69,7 @@ async def test_into_a_file_all_lines_go_at_once(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == b"one\ntwo\n"
 
 
-async def test_a_reader_who_takes_his_time_is_told_of_as_he_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_progress_of_a_slow_reader_is_reported_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was taken can be acknowledged before the rest is."""
     monkeypatch.setattr("triack.tools.commands.pipes.PACE_S", 0.0)
     out, into = os.pipe()

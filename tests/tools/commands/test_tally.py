@@ -9,7 +9,7 @@ from triack.tools.commands.tally import RANGES_SHOWN, STORED, Tally, stored_but
 
 
 def chunk(first: int, count: int) -> Chunk:
-    """So many lines."""
+    """A chunk of ``count`` lines."""
     return Chunk(first, [b"x"] * count, count)
 
 
@@ -37,7 +37,7 @@ def test_no_lines_are_done_at_once(tally: Tally) -> None:
     assert tally.done.is_set()
 
 
-def test_failures_are_told_by_their_reason(tally: Tally) -> None:
+def test_failures_are_listed_by_their_reason(tally: Tally) -> None:
     """Those that touch as one range, even when they were told apart."""
     tally.handle_input(chunk(1, 20))
     tally.handle_finished(10, [(2, 2, "expired"), (5, 6, "expired")])

@@ -230,7 +230,7 @@ def test_command_refuses_bad_addresses() -> None:
 
 @pytest.mark.asyncio
 async def test_command_prints_its_counters() -> None:
-    """The command says when it is ready, and what it did when it is told to end."""
+    """The command says when it is ready, and at its end what it did."""
     target, client = await open_endpoint("udp", "udp://127.0.0.1:0"), await open_endpoint("udp", "udp://127.0.0.1:0")
     options = ["--target", target.address, "--listen", "udp://127.0.0.1:0", "--duplicate", "1"]
     command = [sys.executable, "-m", "triack.tools.demo.relay", *options]

@@ -52,7 +52,7 @@ def copies_never_answered(world: World) -> Expected:
 
 @fault
 def acks_for_no_reason(world: World) -> Expected:
-    """Beta gives a gap, a copy and so many bytes as the reasons of acks, and there was nothing of the kind."""
+    """Beta gives a gap, a copy and a number of bytes as the reasons of acks, and there was nothing of the kind."""
     agree(world, ack_bytes=9_000)
     for trigger in ("gap", "duplicate", "bytes"):
         arrived = world.send("express", world.queue("express", 1))
@@ -79,7 +79,7 @@ def other_reasons_at_the_other_end(world: World) -> Expected:
 
 @fault
 def too_many_bytes(world: World) -> Expected:
-    """So many bytes make an ack due, and beta lets 450 ms pass."""
+    """``ack_bytes`` make an ack due, and beta lets 450 ms pass."""
     agree(world, ack_bytes=2_400)
     arrived = world.send("express", world.queue("express", 2))
     world.clock.tick(450 * MS)
@@ -119,7 +119,7 @@ def store_ack_threshold_ignored(world: World) -> Expected:
 
 @fault
 def store_ack_bytes_ignored(world: World) -> Expected:
-    """So many bytes on the disk make a store ack due, the last in the second commit; beta lets 300 ms pass."""
+    """``store_ack_bytes`` on the disk make a store ack due, the last in the second commit; beta lets 300 ms pass."""
     agree(world, store_ack_bytes=3_600)
     for packets in (2, 1):
         numbers = world.queue(KEPT, packets)
@@ -265,7 +265,7 @@ def window_that_follows_exceeded(world: World) -> Expected:
 
 @fault
 def window_grown_too_late(world: World) -> Expected:
-    """A 17th packet leaves, and the window that it needs is told after that."""
+    """A 17th packet leaves, and the window that it needs is announced after that."""
     following(world, 16)
     world.send("express", world.queue("express", 17))
     following(world, 32)

@@ -261,7 +261,7 @@ def acks_beyond_what_was_recovered(world: World) -> Expected:
 
 @fault
 def acks_of_what_was_refused_for_now(world: World) -> Expected:
-    """There is no room for packet 2 yet; beta store-acks and order-acks it, as if it had refused it for ever."""
+    """There is no room for packet 2 yet; beta store-acks and order-acks it, as if it had refused it permanently."""
     numbers = world.queue(TX, 2)
     arrived = world.send(TX, numbers)
     world.commit(TX, numbers[:1])

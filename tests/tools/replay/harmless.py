@@ -756,7 +756,7 @@ def ended_before_its_order_ack_was_due() -> World:
 
 @harmless
 def forgotten_again_after_a_restart() -> World:
-    """Beta is killed before the commit that forgets a stream: its next start finds the stream, and is told again."""
+    """Beta is killed before the commit that forgets a stream: its next start finds it, and hears of the end again."""
     world = ready()
     world.deliver(TX, 2)
     end_stream(world, TX)

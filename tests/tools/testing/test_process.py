@@ -236,7 +236,7 @@ def test_a_process_ends_before_its_planned_effect_and_has_none_after_it() -> Non
         hardware.disk.close()
 
 
-def test_the_logs_of_a_machine_are_told_apart() -> None:
+def test_the_logs_of_a_machine_have_different_names() -> None:
     """By the node, by its start and by their order on the machine: two processes may run nodes of one name."""
     with World() as world:
         hardware = Hardware(world, "a")

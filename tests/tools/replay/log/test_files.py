@@ -161,7 +161,7 @@ def test_damage_is_named_with_its_line(tmp_path: Path, line: str | dict[str, obj
 
 
 def test_a_time_of_its_own_is_judged_in_each_line(tmp_path: Path) -> None:
-    """Also in one like another before it: most times are told by those of the first line."""
+    """Also in one like another before it: most times follow from those of the first line."""
     first = {"v": 3, "node": ALPHA, "incarnation": 1, "n": 1, "at_ns": 0, "wall_ns": 0, "event": "node_stopped"}
     like = {"n": 2, "t": 1, "event": "dropped", "reason": "too-short", "count": 1}
     lines = [first, {**like, "wall_ns": 7}, {**like, "wall_ns": 1 << 62}]

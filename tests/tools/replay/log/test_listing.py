@@ -248,7 +248,7 @@ KINDS = st.sampled_from([".jsonl", ".jsonl.open", ".jsonl.gz", ".parquet", ".jso
 
 
 @given(st.lists(st.tuples(st.lists(NAMES, max_size=2), NAMES, KINDS, st.booleans()), max_size=6))
-def test_of_any_tree_each_file_that_looks_like_a_log_is_told_of(
+def test_of_any_tree_each_file_that_looks_like_a_log_is_accounted_for(
     files: list[tuple[list[str], str, str, bool]],
 ) -> None:
     """It is read, or said to be unread; nothing else is."""

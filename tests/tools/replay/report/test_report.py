@@ -74,8 +74,8 @@ def test_a_report_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert str(refused.value) == f"cannot write the report {tmp_path}/out/page.html: File exists"
 
 
-def test_a_page_that_cannot_be_written_is_told_before_the_work(tmp_path: Path) -> None:
-    """Whoever judged for an hour wants to see more than that; what stands there is not touched."""
+def test_a_page_that_cannot_be_written_is_reported_before_the_work(tmp_path: Path) -> None:
+    """A user who judged for an hour wants to see more than that; what stands there is not touched."""
     with pytest.raises(ReplayError, match=r"^cannot write the report .*: Is a directory$"):
         replay(tmp_path / "no logs here", engine="local", report=tmp_path)
     new, old = tmp_path / "out" / "page.html", tmp_path / "old.html"

@@ -91,7 +91,7 @@ class Swarm:
         if not failed.done():
             await self._close(name, node, random)
             self.seen["closed"] += 1
-        # Nobody may wait for a closed or failed node for ever.
+        # Nobody may hang at a closed or failed node.
         _, waiting = await asyncio.wait(work, timeout=1.0)
         for task in waiting:
             self.expect(False, f"{name}: {task.get_name()} still waits, node {'failed' if failed.done() else 'closed'}")
