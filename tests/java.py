@@ -28,7 +28,7 @@ FEW_RECORDS = " ".join(
 )
 """Options of ``spark-submit`` for few records: to make code for a query would cost more than it saves."""
 PYTHON = Path(__file__).with_name("python.sh")
-"""What Spark starts."""
+"""The command that Spark starts."""
 
 
 def start_quickly() -> None:

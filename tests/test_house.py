@@ -181,7 +181,7 @@ def test_room_rule_bites(path: str, text: str, reason: str) -> None:
     ],
 )
 def test_room_rule_lets_the_grain_be(path: str, text: str) -> None:
-    """What the table allows is not found."""
+    """An import that the table allows is not found."""
     assert list(room_rule(Source(path, text))) == []
 
 

@@ -75,7 +75,7 @@ def test_durations_are_seconds_and_settings_show_nothing_else() -> None:
 
 
 def test_type_checkers_and_programs_see_the_same() -> None:
-    """What is loaded when it is first used is what the imports for type checkers say."""
+    """Names that are loaded when they are first used are those that the imports for type checkers list."""
     (block,) = (
         node
         for node in ast.parse(inspect.getsource(triack)).body

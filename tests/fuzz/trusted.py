@@ -108,7 +108,7 @@ class Meeting:
         self.node.engine.handle_datagrams(burst, ADDRESS, self.node.now_ns)
 
     def poll(self) -> list[Opened]:
-        """What the node says to it now."""
+        """The datagrams that the node sends to it now."""
         effects: list[Effect] = self.node.poll()
         sent = [each for effect in effects if isinstance(effect, Send) for each in effect.datagrams]
         limit_bytes = self.node.engine.settings.session.max_datagram_bytes

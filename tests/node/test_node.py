@@ -291,7 +291,7 @@ async def test_closing_on_a_disk_that_hangs_leaves_nobody_waiting(
 
 
 async def test_a_process_without_file_descriptors_tries_again() -> None:
-    """What it cannot open a socket for is counted as lost on the way, and goes out when it can."""
+    """A datagram for which it cannot open a socket counts as lost on the way, and goes out when it can."""
     async with make("a") as a, make("b", scheme="udp") as b:
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
@@ -410,7 +410,7 @@ def take_store(data: Path) -> None:
 
 
 async def test_a_node_that_lost_its_store_ends_and_tells_nobody(tmp_path: Path) -> None:
-    """What was told before is there for the other process; what comes after it is durable nowhere."""
+    """Receipts that were given before hold for the other process; anything after them is durable nowhere."""
     async with make(data=tmp_path / "data") as node:
         await (await node.send("q", b"1")).ordered(WAIT)
         take_store(tmp_path / "data")
@@ -620,7 +620,7 @@ async def test_a_node_shows_its_name_its_address_and_its_state() -> None:
 
 
 async def test_a_program_may_change_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was named from where it began stays there: its store, whom it trusts, its log, and its socket."""
+    """Relative paths stay where it began: those of its store, its list of peers, its log, and its socket."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "else").mkdir()
     async with triack.open("a", data="a", log="log", settings=quick()) as node, triack.open("b", data=None) as other:

@@ -38,7 +38,7 @@ def test_there_are_as_many_of_a_kind_as_it_says(kind: str) -> None:
 
 
 def test_idle_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it times as idle is a poll that finds nothing to do, and one for each round."""
+    """A poll that is timed as idle finds nothing to do, and there is one for each round."""
     polls = watch(monkeypatch, Engine, "next_deadline")
     found: list[int] = []
     real = Engine.poll

@@ -52,7 +52,7 @@ def makes(path: str) -> bool:
 
 
 def is_settings(name: str, kind: object) -> bool:
-    """What a user can set is public and checks itself; so is what two ends agree on."""
+    """Settings of a user are public and check themselves; so is the policy that two ends agree on."""
     return name == "Policy" or (hasattr(kind, "__post_init__") and "Settings" in name) or name in PARTS
 
 

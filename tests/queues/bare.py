@@ -58,7 +58,7 @@ class Bare:
         return outgoing
 
     def poll(self, later_ns: int = 0) -> list[Effect]:
-        """What the engine wants, so much later."""
+        """The effects that the engine wants, that much later."""
         self.now_ns += later_ns
         effects = self.engine.poll(self.now_ns)
         for effect in effects:
@@ -110,7 +110,7 @@ def rest(one: Bare, other: Bare) -> None:
 
 
 def kinds(effects: list[Effect]) -> list[str]:
-    """What kind of effects they are, in order."""
+    """The kinds of the effects, in order."""
     return [type(effect).__name__ for effect in effects]
 
 

@@ -18,7 +18,7 @@ def made(*items: tuple[str, int]) -> Deadlines[str]:
 
 
 def test_the_earliest_is_seen_and_polled_first() -> None:
-    """What is not due stays."""
+    """Later deadlines stay."""
     found = made(("c", 30), ("a", 10), ("b", 20))
     assert (len(found), found.earliest()) == (3, 10)
     assert found.poll_due(9) == []

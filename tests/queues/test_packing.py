@@ -127,7 +127,7 @@ def test_properties_over_the_limit_are_refused() -> None:
 
 
 def test_largest_message_with_largest_properties_is_readable() -> None:
-    """What a user may send, and what the dead-letter queue adds to it, is within what the reader takes."""
+    """The largest message of a user, with what the dead-letter queue adds, is within the limits of the reader."""
     label = "\U0001f600" * (USER_PROPERTIES_BYTES // 12 - 10)
     added = {"dead_reason": "reach-queue-timeout", "dead_destination": "udp://host:1/" + "q" * 124}
     assert len(write_properties({"label": label})) <= USER_PROPERTIES_BYTES
@@ -138,7 +138,7 @@ def test_largest_message_with_largest_properties_is_readable() -> None:
 
 
 def readable(body: bytes) -> Unpacked | None:
-    """What ``unpack`` makes of a body; anything but a value or ProtocolError fails the test."""
+    """The result of ``unpack`` for a body; anything but a value or ProtocolError fails the test."""
     try:
         check(body)
         return unpack(body)

@@ -62,14 +62,14 @@ def put(store: Store, key: str) -> None:
 
 
 def open_second(folder: Path, *options: str) -> str:
-    """What another process says that opens the directory, and commits to it."""
+    """The output of another process that opens the directory, and commits to it."""
     command = [sys.executable, "-c", SECOND, str(folder), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     return done.stdout.strip()
 
 
 def states(folder: Path) -> list[str]:
-    """What a later process finds."""
+    """The states that a later process finds."""
     store = Store(folder)
     found = store.load(NODE_ID, 9).state
     store.close()

@@ -594,7 +594,7 @@ def _delete_log(data: Path) -> None:
 def test_a_directory_that_is_not_there_any_more_takes_no_commit(
     tmp_path: Path, store: Store, what: Callable[[Path], None]
 ) -> None:
-    """What went into files without a name is not told as durable; and nothing after it."""
+    """A commit into files without a name is not reported as durable, and neither is a later one."""
     store.load(ORIGIN, 1)
     store.apply(Commit(state={"a": b"1"}))
     what(tmp_path / "data")
@@ -676,7 +676,7 @@ def test_an_empty_file_is_never_filled(tmp_path: Path, left: bytes) -> None:
 
 
 def test_a_process_that_died_while_it_made_a_store_leaves_none(tmp_path: Path) -> None:
-    """What it had written is removed, and the store is made again."""
+    """The files that it had written are removed, and the store is made again."""
     for name, content in (("store.db.new", b"half"), ("store.db.new-wal", b"half"), (OWNER_FILE, b"")):
         (tmp_path / name).write_bytes(content)
         (tmp_path / name).chmod(0o600)

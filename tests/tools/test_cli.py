@@ -74,7 +74,7 @@ def test_without_a_listener_receive_reads_what_is_there(tmp_path: Path) -> None:
 
 
 def test_too_few_messages_are_a_failure(server: Server) -> None:
-    """What came is written; what is missing is said."""
+    """Messages that came are written; the error says how many are missing."""
     triack("send", f"{server.address}/orders", "--data", server.data.parent / "s", "--insecure", stdin=b"one\n")
     got = triack("receive", "orders", "--data", server.data, "--count", "3", "--timeout", SOON)
     assert (got.returncode, got.stdout) == (1, b"one\n")
@@ -343,7 +343,7 @@ def test_what_a_killed_server_left_is_no_server(server: Server) -> None:
 
 @pytest.mark.parametrize("by_a_server", [True, False])
 def test_a_copy_of_a_served_directory_is_a_directory_of_its_own(server: Server, by_a_server: bool) -> None:
-    """What is done to it leaves the node of the original alone, and where that is found."""
+    """Work on the copy leaves the node of the original alone, and the place where that is found."""
     backup = server.data.with_name("backup")
     triack("send", "orders", "--data", server.data, stdin=b"kept\n")
     shutil.copytree(server.data, backup)
@@ -436,7 +436,7 @@ def test_a_reader_who_is_busy_keeps_nothing_from_others(server: Server) -> None:
 
 
 def test_with_a_count_no_more_is_taken(server: Server) -> None:
-    """What nobody ever had does not come as redelivered."""
+    """A message that nobody ever had does not come as redelivered."""
     triack("send", "orders", "--data", server.data, stdin=text(numbered(3)))
     count = ("receive", "orders", "--data", server.data, "--count", "1", "--json")
     got = [json.loads(triack(*count).stdout) for _ in range(3)]

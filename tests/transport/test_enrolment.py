@@ -393,7 +393,7 @@ def test_a_node_does_not_enrol_with_itself() -> None:
 
 
 def test_the_kind_of_transport_is_agreed_on() -> None:
-    """What was said on one is no use on another."""
+    """A handshake on one is no use on another."""
     b, a = server(INVITATION), client(scheme="tcp")
     assert why_not(a, ask(b, tell(a, ask(b, a.poll_transmit())))) == "bad-tag"
 

@@ -216,7 +216,7 @@ async def take(node: triack.Node, ack: Any, timeout: float | None) -> list[bytes
 
 @pytest.mark.parametrize(("ack", "timeout"), [("auto", None), ("manual", WAIT)])
 async def test_a_consumer(ack: str, timeout: float | None) -> None:
-    """What it had acknowledged is gone, all else comes to the next one; being cancelled is no failure."""
+    """Messages that it had acknowledged are gone, all others come to the next one; being cancelled is no failure."""
 
     async def act(node: triack.Node) -> object:
         return await take(node, ack, timeout)

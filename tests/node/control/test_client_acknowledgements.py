@@ -62,7 +62,7 @@ async def test_who_is_cancelled_as_an_event_comes_takes_it_not_along(node: triac
 
 
 async def test_who_waits_no_longer_takes_no_event_along(node: triack.Node, client: Client) -> None:
-    """What comes when nobody waits is for the next one who does; two at once get each event once."""
+    """An event that comes when nobody waits is for the next reader; two readers at once get each event once."""
     async with make("b", scheme="udp") as b:
         to = f"{b.address}/q"
         events = await client.acknowledgements(to, every="message")

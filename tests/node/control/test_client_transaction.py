@@ -62,7 +62,7 @@ async def test_a_transaction_that_nobody_used_asks_the_node_nothing(node: triack
 
 
 async def test_a_commit_waits_for_a_stage_that_all_it_sent_can_reach(node: triack.Node, client: Client) -> None:
-    """What has no such stage is said before anything happens, and the transaction goes on."""
+    """If a message has no such stage, the error comes before anything happens, and the transaction goes on."""
     async with make("b", scheme="udp") as b:
         tx = client.transaction()
         await tx.send(f"{b.address}/q", b"1")
@@ -220,7 +220,7 @@ async def test_a_commit_of_any_length_is_answered(
 async def test_a_transaction_sends_as_often_as_its_commit_can_tell(
     node: triack.Node, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What goes beyond is refused, and the transaction goes on."""
+    """A message too many is refused, and the transaction goes on."""
     monkeypatch.setattr(calls, "STEPS_MAX", 2)
     async with client.transaction() as tx:
         await tx.send("orders", b"1")

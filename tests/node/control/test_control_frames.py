@@ -1,4 +1,4 @@
-"""What arrives on the control socket is a frame, or is refused by name."""
+"""Bytes that arrive on the control socket are a frame, or are refused by name."""
 
 import asyncio
 import socket

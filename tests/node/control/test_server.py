@@ -60,7 +60,7 @@ async def drawn(link: Link, reader: int, most: int, *, about: bool = False) -> t
 
 
 async def complaint(link: Link) -> str:
-    """What the node says, and that it hangs up then."""
+    """The complaint of the node, which hangs up then."""
     with pytest.raises(TriackError) as refused:
         await read_on(link)
     with pytest.raises(ConnectionResetError):
@@ -130,7 +130,7 @@ async def test_a_receiver_has_as_many_messages_in_hand_as_it_wants(tmp_path: Pat
 
 
 async def test_a_receiver_that_dies_has_failed_with_the_message_that_it_had_before_it(tmp_path: Path) -> None:
-    """What it had not come to yet comes again as it was."""
+    """Messages that it had not come to yet come again as they were."""
     async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
         await (await node.send_many("orders", [b"0", b"1", b"2"])).ordered(PATIENCE_S)
         served = read_note(tmp_path / "b", Served)

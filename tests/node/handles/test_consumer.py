@@ -153,7 +153,7 @@ async def test_a_later_reader_gets_what_the_first_has_not_read(node: triack.Node
 
 
 async def test_closing_marks_only_what_was_handed_out(node: triack.Node) -> None:
-    """What the application never saw is not redelivered."""
+    """A message that the application never saw is not redelivered."""
     for text in (b"1", b"2", b"3"):
         await node.send("q", text)
     await node.flush()
@@ -420,7 +420,7 @@ async def test_messages_with_a_deadline_are_looked_at_one_by_one(node: triack.No
 
 
 async def test_a_reader_in_the_middle_of_a_packet_hears_that_the_node_has_ended() -> None:
-    """What it would get could not be acknowledged any more."""
+    """It could not acknowledge the next message any more."""
     node = await make().start()
     await fill(node, b"1", b"2", b"3")
     consumer = node.receive("q", ack="manual")

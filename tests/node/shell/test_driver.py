@@ -317,7 +317,7 @@ async def test_what_arrives_waits_for_a_store_that_is_behind(monkeypatch: pytest
 
 @pytest.mark.plain
 async def test_a_disk_that_hangs_stops_nobody() -> None:
-    """What arrives is taken after a while all the same, and acknowledged, or refused."""
+    """Packets that arrive are taken after a while all the same, and acknowledged, or refused."""
     async with bench() as it:
         it.engine.is_behind = True
         for number in range(3):
@@ -499,7 +499,7 @@ async def test_a_connection_with_a_session_stays_longer_than_strangers_may() -> 
 
 @pytest.mark.plain
 async def test_the_last_records_are_the_last_of_all(tmp_path: Path) -> None:
-    """What the engine wants after its stop is done, the store is closed, then the log ends; twice does nothing bad."""
+    """The last effects of the engine are done, the store is closed, then the log ends; a second stop does no harm."""
     async with bench() as it:
         pass
     assert it.engine.told == [("drain",), ("stop",)]

@@ -71,7 +71,7 @@ IN_TRANSACTIONS = """
 
 
 async def live(data: Path, read: str) -> list[str]:
-    """What one life of a reader was handed."""
+    """The messages that one life of a reader was handed."""
     life = LIFE.format(read=read)
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", life, str(data), stdout=PIPE)
     printed, _ = await asyncio.wait_for(child.communicate(), WAIT)
@@ -254,7 +254,7 @@ async def test_stats_say_which_process_has_a_message(node: triack.Node, tmp_path
 
 
 async def test_stats_say_which_task_has_how_much_since_when(node: triack.Node) -> None:
-    """What is in hand has an age as well."""
+    """The messages in hand have an age as well."""
     asyncio.current_task().set_name("packer")  # type: ignore[union-attr]
     reader = node.receive("q", ack="manual")
     held = [await reader.get(WAIT), await reader.get(WAIT)]
@@ -405,7 +405,7 @@ async def test_what_is_in_hand_for_too_long_is_taken_back_as_a_failure(node: tri
 
 
 async def test_each_message_has_its_own_time(node: triack.Node) -> None:
-    """What was settled in time is no concern of the timeout, nor is what was handed out later."""
+    """The timeout concerns neither messages that were settled in time, nor those that were handed out later."""
     reader = node.receive("q", ack="manual", hand_over_timeout=60)
     first = await reader.get(WAIT)
     second = await reader.get(WAIT)

@@ -33,7 +33,7 @@ async def test_a_queue_has_depth_bytes_and_age() -> None:
 
 
 async def test_what_came_and_what_left_is_counted_from_the_start_of_the_process(tmp_path: Path) -> None:
-    """What was there already is in the depth alone."""
+    """Messages that were there already count in the depth alone."""
     nobody = "udp://127.0.0.1:9"
     async with make("a", tmp_path) as node:
         for destination in ("q", "q", f"{nobody}/q"):

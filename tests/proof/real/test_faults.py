@@ -61,7 +61,7 @@ def test_a_sync_fails_while_the_log_is_brought_into_the_database(tmp_path: Path)
 
 @pytest.mark.parametrize(("call", "nth"), [("fdatasync", 12), ("pwrite64", 50)])
 def test_a_receiver_fails(tmp_path: Path, call: str, nth: int) -> None:
-    """What it had order-acked is there when it is started again, and then the rest arrives, once."""
+    """Messages that it had order-acked are there when it is started again; then the rest arrives, once."""
     outcome = inject(Fault(call, "error=EIO"), nth, tmp_path / "data", task="keep")
     assert outcome.violations == []
     assert outcome.failed.startswith("StoreFailed: ")

@@ -143,7 +143,7 @@ def test_classes_that_share_a_queue_keep_their_order_when_given_back() -> None:
 
 
 def test_what_waits_keeps_everything_younger_back() -> None:
-    """What is older than it comes as ever; when the wait has ended, the queue goes on in its order."""
+    """Older messages come as ever; when the wait has ended, the queue goes on in its order."""
     box = Box()
     box.put(b"1", b"2", b"3")
     box.put(b"4")
@@ -210,7 +210,7 @@ def test_a_wait_from_before_a_restart_ends_for_a_reader_that_asked_once(keep_ord
 
 
 def test_length_counts_what_is_not_acknowledged() -> None:
-    """What is handed out is still there; acknowledged is not, and a second time changes nothing."""
+    """A message that is handed out counts; an acknowledged one does not, and a second ack changes nothing."""
     box = Box()
     box.put(b"1", b"2", b"3")
     first = box.take()

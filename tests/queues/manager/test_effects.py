@@ -67,7 +67,7 @@ def test_every_poll_keeps_the_order() -> None:
 
 
 def test_one_job_at_a_time() -> None:
-    """What comes while the disk is busy becomes one commit, all of it."""
+    """Everything that comes while the disk is busy becomes one commit."""
     node = Bare()
     node.submit("memory://nobody", b"1")
     node.poll()
@@ -93,7 +93,7 @@ def test_reads_and_commits_take_turns() -> None:
         a.poll()
         jobs += "commit " if isinstance(a.job, GroupCommit) else "read "
         a.finish_job()
-    # What a commit has just let go asks for its body one poll later.
+    # A packet that a commit has just let go asks for its body one poll later.
     assert jobs.startswith("commit commit read " * 13)
 
 

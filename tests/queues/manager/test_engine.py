@@ -405,7 +405,7 @@ def test_recoverable_arrives_once_across_crashes_of_both(seed: int) -> None:
 
 
 def test_express_is_lost_by_a_crash_only_and_never_repeated() -> None:
-    """What is on no disk dies with its process; the new life starts clean."""
+    """Packets that are on no disk die with their process; the new life starts clean."""
     world = World(4, Faults(loss=0.2, duplicate=0.2))
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", *numbered(0, 100), delivery=EXPRESS)
@@ -532,7 +532,7 @@ def test_what_comes_together_is_taken_as_if_it_came_one_by_one(delivery: Deliver
             alone.finish_job()
     assert together.engine.drops == alone.engine.drops
     logs = [taken_apart(records(node.effects)) for node in (together, alone)]
-    # What a run brings is on record before whatever becomes of each packet of it.
+    # The packets of a run are on record before whatever becomes of each of them.
     told = [Counter(str(sorted({**one, "n": 0, "size": 0}.items())) for one in log) for log in logs]
     assert told[0] == told[1]
     said = [[effect for effect in node.effects if isinstance(effect, Send)] for node in (together, alone)]

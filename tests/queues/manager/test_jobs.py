@@ -16,7 +16,7 @@ def started(node: Bare) -> list[StartJob]:
 
 
 def test_there_is_one_job_at_a_time() -> None:
-    """What is submitted meanwhile fills the next commit, all of it together."""
+    """Everything that is submitted meanwhile fills the next commit."""
     node = Bare()
     (first,) = started(node)
     assert isinstance(first.job, GroupCommit)
@@ -118,7 +118,7 @@ def test_an_order_ack_has_no_commit_of_its_own() -> None:
 
 
 def test_a_crash_that_takes_it_costs_work_and_no_promise() -> None:
-    """What was done with is found to be done with again: sent again and known, handed out again and marked so."""
+    """Finished work is found and finished again: sent again and known, handed out again and marked so."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", b"0")

@@ -26,7 +26,7 @@ def test_a_session_gets_what_its_window_takes() -> None:
 
 
 def test_what_leaves_again_leaves_by_itself() -> None:
-    """What left together the first time may have been lost together, and must not be so again."""
+    """Packets that left together the first time may have been lost together, and must not be so again."""
     a, b = Bare("a"), Bare("b")
     a.submit(b.address, b"x", delivery=EXPRESS)
     rest(a, b)

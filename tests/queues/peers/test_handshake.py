@@ -108,7 +108,7 @@ def test_a_suspended_peer_that_knows_nothing_gets_no_session_from_us() -> None:
 
 
 def test_a_second_session_with_a_busy_peer_opens_at_once() -> None:
-    """What is known of it grows all the time: that must not keep them from agreeing."""
+    """Its history grows all the time: that must not keep them from agreeing."""
     world = PlainWorld(1, Faults(delay_ns=20 * MS))
     a, b = world.node("a"), world.node("b")
     world.network.attach("udp://alias:1", b.port)
@@ -387,7 +387,7 @@ def _keyed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_keyed")
 def test_every_conversation_has_its_own_channel_and_its_packets_fit_it() -> None:
-    """What one peer sealed is nothing in the conversation of another; a full datagram has the size that was agreed."""
+    """Bytes that one peer sealed are nothing in another conversation; a full datagram has the agreed size."""
     world = PlainWorld(1)
     a, b, c = world.node("a", UNPROBED), world.node("b"), world.node("c")
     heard: dict[str, list[bytes]] = {a.address: [], c.address: []}

@@ -132,7 +132,7 @@ def test_noise_is_read_or_refused(data: bytes) -> None:
 
 
 def test_a_rollback_is_turned_for_the_other_side() -> None:
-    """What is mine to the one is yours to the other; none, or an unknown one, is so for both."""
+    """Mine to the one is yours to the other; none, or an unknown one, is so for both."""
     assert [rolled_back.turned for rolled_back in RolledBack] == [
         RolledBack.NONE,
         RolledBack.RECEIVER,

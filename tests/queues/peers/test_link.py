@@ -94,7 +94,7 @@ def test_to_offer_twice_is_to_offer_once() -> None:
 
 
 def test_it_is_busy_while_something_waits() -> None:
-    """What was freed or given up meanwhile is no reason."""
+    """Packets that were freed or given up meanwhile are no reason."""
     link, _ = make_link()
     assert not link.busy
     outgoing = filled(link, 2)

@@ -12,7 +12,7 @@ from triack.queues.peers.link import Link
 
 
 def waits_s(reconnect: Reconnect, count: int, *, unanswered: bool = False) -> list[float]:
-    """What a link waits that never succeeds."""
+    """The waits of a link that never succeeds."""
     link = Link("udp://b:1", reconnect, Random(1))
     waits: list[float] = []
     for _ in range(count):

@@ -127,7 +127,7 @@ def test_who_is_written_down_goes_with_the_commit_that_lets_go() -> None:
 
 
 def test_what_is_written_down_is_known_after_a_restart() -> None:
-    """What else the node and its application keep is not looked at."""
+    """Other state of the node and its application is not looked at."""
     resuming = Resuming("error")
     resuming.restore({"$holder:b": ONE, "$key:1:x": b"", "c": OTHER})
     assert resuming.handle_opened("b", ONE, ["q"]) is None

@@ -110,7 +110,7 @@ def test_bodies_come_from_the_disk_in_bounded_portions(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_bodies_in_memory_are_counted_until_they_go(delivery: Delivery) -> None:
-    """What the cache is said to hold is nothing when nothing waits; express bodies are no part of it."""
+    """The cache counts nothing when nothing waits; express bodies are no part of it."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", *numbered(0, 100, 500), delivery=delivery)

@@ -164,7 +164,7 @@ def test_both_may_move_one_after_the_other(loss: float) -> None:
 
 
 def test_who_is_not_connected_yet_looks_for_its_peer_nowhere_else() -> None:
-    """What opens then comes of an accept that did not suffice: no timer stands still."""
+    """The session that opens then comes of an accept that did not suffice: no timer stands still."""
     a = Bare()
     a.submit("memory://b", b"1")
     a.poll()

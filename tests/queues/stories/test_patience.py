@@ -24,7 +24,7 @@ KINDS = ("udp", "tcp")
 
 
 def judged(*nodes: SimNode) -> list[Violation]:
-    """What replay finds wrong with the logs of all of these."""
+    """The violations that replay finds in the logs of all of these."""
     return judge_records(parse_records(b"".join(record for node in nodes for record in node.records)))
 
 
@@ -75,7 +75,7 @@ def test_a_stream_that_waits_for_room_keeps_its_session(
             ("b", its_s, Limits(queue_quota={"q": Quota(2, 1024**2)})),
         )
     )
-    # What asks for room is taken in the class that is on no disk.
+    # A packet that asks for room is taken in the class that is on no disk.
     messages, length_ns = (200, 100 * SECOND) if delivery is Delivery.EXPRESS else (20, HOUR // 4)
     for body in numbered(0, messages, 900):
         a.send(b, "q", body, delivery=delivery)
@@ -292,7 +292,7 @@ def test_a_peer_that_ends_every_session_at_once_is_called_ever_more_rarely(
 
 
 def test_short_sessions_that_end_as_idle_make_nobody_wait() -> None:
-    """What is said after each of many is said as soon as after the first."""
+    """A message after each of many sessions arrives as soon as after the first."""
     world = World(1, Faults(delay_ns=5 * MS))
     settings = NodeSettings(session=SessionSettings(cleanup_interval_s=0.2))
     a, b = world.node("a", settings), world.node("b", settings)
@@ -403,7 +403,7 @@ def test_a_rare_call_whose_answer_is_lost_is_followed_by_a_call_of_ours() -> Non
     heard_ns: list[int] = []
 
     def lose(datagram: bytes, sender: str, _to: str) -> bytes | None:
-        """What the first node sends until it has answered the other's call."""
+        """Lose what the first node sends until it has answered the other's call."""
         if sender == b.address:
             heard_ns.append(world.now_ns)
         is_lost = sender == a.address and (not heard_ns or world.now_ns < heard_ns[0] + 100 * MS)

@@ -106,7 +106,7 @@ def test_the_operator_hears_when_a_peer_answers_nowhere() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_order_holds_when_a_peer_restarts_on_another_port(seed: int) -> None:
-    """What waited for the old one goes to the new, before anything newer."""
+    """Messages that waited for the old one go to the new, before anything newer."""
     world, a, b = couple(seed, Faults(loss=0.1, reorder=0.2), at_b=(B, B2))
     for round_ in range(4):
         a.post("b", *numbered(20 * round_, 20 * round_ + 10))

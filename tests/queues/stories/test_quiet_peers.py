@@ -50,7 +50,7 @@ def reasons(node: SimNode) -> list[str]:
 
 
 def send_and_store(world: World, a: SimNode, b: SimNode, for_ns: int) -> None:
-    """What ``a`` sends is acknowledged by sessions and stores, and no order ack has come."""
+    """Let ``a`` send: sessions and stores have acknowledged it, and no order ack has come."""
     withhold(b)
     a.send(b, "q", *numbered(0, 3))
     world.run(for_ns)

@@ -320,7 +320,7 @@ def test_a_lost_word_stops_no_sender_permanently(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("kind", ["udp", "tcp"])
 @pytest.mark.parametrize("delivery", [EXPRESS, RECOVERABLE])
 def test_a_full_queue_says_so_in_each_session(kind: str, delivery: Delivery) -> None:
-    """What was said goes with the session: a sender that begins another one hears it again, after a window at most."""
+    """A stop ends with its session: a sender that begins another one hears it again, after a window at most."""
     world = World(1, Faults(delay_ns=5 * MS))
     a, b = world.node("a", scheme=kind), world.node("b", small(), scheme=kind)
     for body in numbered(0, 300, 900):

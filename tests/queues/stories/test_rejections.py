@@ -1,4 +1,4 @@
-"""What a destination refuses: each message is either delivered or a dead letter that says so, and never both."""
+"""Messages that a destination refuses: each is either delivered or a dead letter that says so, and never both."""
 
 from random import Random
 
@@ -253,7 +253,7 @@ def test_nothing_from_outside_reaches_the_queues_of_the_node_itself() -> None:
 
 
 def test_a_duplicate_is_known_before_anything_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was accepted is not refused when it comes again, even if nothing more would be taken."""
+    """A message that was accepted is not refused when it comes again, even if nothing more would be taken."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
     moody = Moody(monkeypatch, Random(1), 0.0)

@@ -95,7 +95,7 @@ def test_what_the_accept_has_no_room_for_comes_by_order_acks() -> None:
 
 
 def test_an_accept_says_no_more_than_the_disk_has() -> None:
-    """What has arrived and is not committed yet is not in it."""
+    """Packets that have arrived and are not committed yet are not in it."""
     world = PlainWorld(1)
     a, b = couple(world)
     a.send(b, "q", b"first")
@@ -154,7 +154,7 @@ def test_what_an_accept_has_said_is_depended_on() -> None:
 
 
 def ask(world: World, node: SimNode, origin: bytes) -> tuple[StreamPosition, ...]:
-    """What a node says in its accept to who calls himself that."""
+    """The positions in the accept of a node to a peer with that id."""
     heard: list[bytes] = []
     world.network.tap = lambda datagram, _sender, to: heard.append(datagram) if to == "udp://evil:1" else None
     connect = make_connect(Introduction(origin, "evil", "", node.address), session_id=world.now_ns)

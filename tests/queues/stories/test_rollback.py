@@ -472,7 +472,7 @@ class Restored(Swarm):
             self.victim.crash()
         self.victim.restore(store)
         if self.victim is self.a:
-            # What only the lost part of the store had was never accepted: the application sends other numbers.
+            # Messages of the lost part of the store alone were never accepted: the application sends other numbers.
             self.accepted, self.acknowledged = accepted, acknowledged
         else:
             self.b.received["q"] = received

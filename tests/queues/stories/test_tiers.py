@@ -52,7 +52,7 @@ def attempts(node: SimNode) -> list[int]:
 
 
 def judged(*nodes: SimNode) -> set[str]:
-    """What replay finds wrong with the logs of all of these."""
+    """The checks that replay finds broken in the logs of all of these."""
     records = parse_records(b"".join(record for node in nodes for record in node.records))
     return {violation.check for violation in judge_records(records)}
 
@@ -139,7 +139,7 @@ def test_progress_starts_the_first_tier_again() -> None:
 @pytest.mark.parametrize("how", ["failed", "restarted"])
 @pytest.mark.plain
 def test_only_a_failed_session_or_a_restart_begins_again(how: str) -> None:
-    """What waited goes out at once in the next session, and the attempts count from 1."""
+    """Waiting packets go out at once in the next session, and the attempts count from 1."""
     world, a, b = pair()
     a.send(b, "q", *numbered(0, 1))
     world.run(2 * HOUR)

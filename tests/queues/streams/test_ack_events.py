@@ -28,7 +28,7 @@ class Reader:
         for number in numbers:
             if number < 0:
                 self.events.handle_failed(-number - 1, 1, "queue-full")
-            # What failed is let go as well.
+            # A failed message is let go as well.
             self.events.handle_acked(abs(number) - 1, 1, size_bytes)
         self.events.handle_time(self.now_ns)
         return self
@@ -100,7 +100,7 @@ def test_a_failure_does_not_begin_the_interval_again() -> None:
 
 
 def test_events_never_go_backwards() -> None:
-    """What is settled before its turn waits for those before it, whatever is said of it again meanwhile."""
+    """A message that is settled before its turn waits for those before it, whatever is said of it again meanwhile."""
     reader = Reader(INTERVAL).settle(3, -4, 2).wait(2)
     assert reader.told() == []
     assert reader.settle(1, 4, 3).wait(1).told() == [3, -4]

@@ -14,7 +14,7 @@ from triack.session.protocol.frames import PacketFrame
 
 
 def words(evil: Hostile) -> list[HoldPacket]:
-    """What it was told of its streams."""
+    """The words that it was told of its streams."""
     frames = [frame for _, payload in evil.heard()[1:] for frame in BINARY.decode(payload)]
     packets = [decode(frame.content) for frame in frames if isinstance(frame, PacketFrame)]
     return [packet for packet in packets if isinstance(packet, HoldPacket)]

@@ -59,7 +59,7 @@ def test_that_a_position_was_told_is_logged_once() -> None:
 
 
 def test_no_position_goes_beyond_what_an_order_ack_could_say() -> None:
-    """What is accepted and not committed, what was refused, and a stream of which nothing is there."""
+    """Neither packets that are accepted and not committed, nor refused ones, nor a stream of which nothing is there."""
     scene, stream = Scene(), new_stream(3)
     scene.positions.handle_committed(stream)
     assert scene.told() == []

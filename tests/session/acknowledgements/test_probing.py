@@ -31,7 +31,7 @@ def test_the_wait_doubles_and_progress_begins_again() -> None:
 
 
 def test_where_probes_are_lost_all_the_time_the_wait_doubles_as_much_later() -> None:
-    """What usually takes four probes is no sign of congestion after three; on a path that got well, after one."""
+    """If four probes are usual, three are no sign of congestion; on a path that got well, one is."""
     probing = Probing()
     for _ in range(100):
         for _ in range(4):

@@ -101,7 +101,7 @@ class End:
             await self.send(transmit)
 
     def take_events(self, session: Session, now_ns: int) -> None:
-        """What arrived is stored."""
+        """Store every packet that arrived."""
         while (event := session.poll_event()) is not None:
             self.events.append(event)
             if isinstance(event, PacketArrived) and not event.duplicate:

@@ -52,7 +52,7 @@ def test_a_waiter_for_messages_hears_once_by_a_process_that_works() -> None:
 
 
 def test_a_machine_that_moves_is_found_where_others_look_for_it() -> None:
-    """What was sent to it before arrives there."""
+    """Datagrams that were sent to it before arrive there."""
     world = World(1)
     network = Network(world)
     plans = [

@@ -1,6 +1,6 @@
 """Whole runs: promises kept on many seeds, and the same bytes for the same seed.
 
-What a seed once found is a planted bug now: plans change as faults are added, and the campaigns must still find it.
+Bugs that a seed once found are planted now: plans change as faults are added, and the campaigns must still find them.
 """
 
 import struct

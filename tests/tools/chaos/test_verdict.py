@@ -36,7 +36,7 @@ def test_every_known_fault_is_found(name: str) -> None:
 
 @pytest.mark.slow
 def test_real_runs_break_no_rule() -> None:
-    """What real nodes write in simulated worlds satisfies every rule; those that stand still or wake late say so."""
+    """The logs of real nodes in simulated worlds satisfy every rule; nodes that stand still or wake late say so."""
     for seed in islice(honest_seeds(), RUNS):
         outcome = run_plan(draw(seed))
         assert outcome.logs, f"seed {seed}"

@@ -174,7 +174,7 @@ def test_nothing_expires_any_more_when_the_last_messages_leave(make: Callable[..
 
 
 def test_dead_letters_are_found(make: Callable[..., Scene]) -> None:
-    """What was not in its queue in time, at its sender; each is looked at once."""
+    """Messages that were not in their queue in time, at their sender; each is looked at once."""
     scene = make(StreamPlan(0, 1, "q", "transactional", 10, 100, live_ms=500))
     scene.network.cut(scene.hosts[0].address, scene.hosts[1].address)
     scene.world.run(10 * SECOND)

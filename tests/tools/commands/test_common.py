@@ -19,7 +19,7 @@ from triack.tools.commands.common import console_on, log_for, name_for, read_pai
 
 
 def test_a_node_is_named_after_its_directory_if_that_can_be_a_name(tmp_path: Path) -> None:
-    """What was not asked for is no error."""
+    """A bad name that nobody asked for is no error."""
     assert name_for(None, tmp_path / "plant-a") == "plant-a"
     assert name_for(None, tmp_path / "plant a") == "node"
     assert name_for("b", tmp_path / "plant a") == "b"

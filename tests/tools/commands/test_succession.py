@@ -31,7 +31,7 @@ async def succession(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 
 
 def own_node(data: Path) -> triack.Node:
-    """What a command opens."""
+    """The node that a command opens."""
     return triack.open("own", data=data, insecure=True)
 
 

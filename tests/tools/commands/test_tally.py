@@ -65,7 +65,7 @@ def test_when_nothing_was_read_it_is_said_so(tally: Tally) -> None:
 
 
 def test_a_line_that_is_too_long_ends_the_input(tally: Tally) -> None:
-    """What came before it is waited for."""
+    """The lines before it are waited for."""
     tally.handle_input(chunk(1, 2))
     tally.handle_input(LineTooLong(3))
     assert not tally.done.is_set()

@@ -54,7 +54,7 @@ def test_same_seed_same_fates() -> None:
 
 
 def test_shares() -> None:
-    """What happens is about as frequent as asked for; loss does not change what else happens."""
+    """Each fate is about as frequent as asked for; loss does not change what else happens."""
     lossy, lossless = (fates("5", loss=loss, duplicate=0.2, reorder=0.1) for loss in (0.3, 0))
     copies = sum(map(len, lossless))
     assert 0.25 < 1 - sum(map(len, lossy)) / copies < 0.35

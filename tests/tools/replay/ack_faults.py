@@ -196,7 +196,7 @@ def open_though_idle(world: World) -> Expected:
 
 @fault
 def resends_missing_after_an_idle_end(world: World) -> Expected:
-    """What beta has on its disk waits for its order ack across an idle end, until long after its tier."""
+    """Packets on beta's disk wait for their order ack across an idle end, until long after their tier."""
     settle(world)
     world.alpha.records[0].update(seq_resend_13_ns=5_000 * MS)
     agree(world, cleanup_interval_ns=4_900 * MS)
@@ -214,7 +214,7 @@ def resends_missing_after_an_idle_end(world: World) -> Expected:
 
 
 def sent(world: World, packet: int) -> dict[str, object]:
-    """What alpha sent as that packet of the session."""
+    """The record of alpha's packet with that number in the session."""
     record = world.alpha.one("packet_sent", packet=packet)
     kept = ("session", "packet", "class", "size", "origin", "stream", "sequence", "number", "counts", "previous")
     return {"cls" if name == "class" else name: record[name] for name in kept}

@@ -224,7 +224,7 @@ def store_ack_too_early(world: World) -> Expected:
 
 @fault
 def store_ack_of_a_rejected_packet(world: World) -> Expected:
-    """What beta rejected for lack of room is on no disk, so its store ack is a lie, and alpha loses the packet."""
+    """Beta rejected a packet for lack of room, so that its store ack is a lie, and alpha loses the packet."""
     arrived = world.send("recoverable", world.queue("recoverable", 1))
     where = place("recoverable")
     world.beta.write("rejected", cls="recoverable", **where, number=1, reason="hold-full")

@@ -1,4 +1,4 @@
-"""What a replay needs is said before the work, and what fails in it is said in its own words."""
+"""A replay says what it needs before the work, and what fails in it is said in its own words."""
 
 import os
 import socket

@@ -183,7 +183,7 @@ async def test_a_directory_is_for_one_node_at_a_time(triack_world: World) -> Non
 
 
 async def test_a_closed_worker_takes_no_job(triack_world: World) -> None:
-    """What it had begun is done, as a thread that is joined would have; in order, and with its errors."""
+    """Jobs that it had begun are done, as a thread that is joined would have; in order, and with their errors."""
     with triack_world.machine("a"):
         worker = PLATFORM.get().worker()
     done: list[int] = []

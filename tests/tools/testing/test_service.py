@@ -21,7 +21,7 @@ async def test_a_service_starts_again_with_its_machine(triack_world: World) -> N
         await triack_world.advance(0.5)
         machine.restart()
     await triack_world.until(lambda: len(set(got)) == 50)
-    # What was in a transaction when the machine died was taken again; the numbers are those of the first time.
+    # A transaction that was open when the machine died was taken again; the numbers are those of the first time.
     assert sorted(set(got), key=int) == numbers(50)
     assert len(got) <= 52
 

@@ -1,4 +1,4 @@
-"""What was judged is kept whole or not at all, and nothing in a file of it runs."""
+"""A checkpoint is kept whole or not at all, and nothing in its file is run."""
 
 import hashlib
 import pickle

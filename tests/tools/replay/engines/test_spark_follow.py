@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 FOLLOWING = "triack replay: following the logs, Ctrl-C ends it with the verdict"
-"""What is said to people; the rest is the verdict."""
+"""The line for people; the rest is the verdict."""
 PARTS = 3
 """In which the logs are written: after the third batch, what is known is in two pieces."""
 WORLDS = (*PLANTED, *HARMLESS)[::5]
@@ -117,7 +117,7 @@ def test_a_start_that_is_found_late_is_judged_in_its_place(spark: "SparkSession"
 
 
 def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    """What was kept of other logs is dropped, and nothing but that."""
+    """The state that was kept of other logs is dropped, and nothing but that."""
     from triack.tools.replay.engines.spark_follow import Kept
 
     first, same, other = (Kept(tmp_path / "kept", [tmp_path / name]) for name in ("a", "a", "b"))

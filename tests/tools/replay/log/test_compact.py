@@ -164,7 +164,7 @@ def then(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_node_may_go_on_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it completes is taken, and known again by its new name."""
+    """Segments that it completes are taken, and known again by their new names."""
     healthy().save(tmp_path / "logs")
     then(lambda: close_segments(tmp_path / "logs"), monkeypatch)
     assert compact(tmp_path / "logs", tmp_path / "out").made == 8
@@ -246,7 +246,7 @@ def test_what_a_crash_left_is_made_again(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_place_with_files_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    """What is in them is not known, so that it might be there twice."""
+    """The content of such files is not known, so that a record might be there twice."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -59,7 +59,7 @@ def test_resends_and_duplicates_say_why() -> None:
 
 
 def test_queues_count_messages() -> None:
-    """What a start found on its disk was queued before."""
+    """Messages that a start found on its disk were queued before."""
     out = charted(
         {"event": "queued", "peer_name": "b", "origin": "a", "stream": 1, "queue": "q", "count": 4},
         {"event": "queued", "peer_name": "b", "origin": "a", "stream": 1, "queue": "q", "count": 4, "recovered": True},

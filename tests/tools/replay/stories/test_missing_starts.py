@@ -75,7 +75,7 @@ def test_what_a_missing_start_may_explain_is_no_fault(node: str, start: int, nam
 
 
 def test_a_loss_is_said_though_the_log_of_somebody_else_is_missing() -> None:
-    """What both nodes of a stream tell is enough to prove it."""
+    """The logs of both nodes of a stream are enough to prove it."""
     world, _ = plant("lost_transactional")
     opened = world.alpha.one("session_opened")
     world.alpha.repeat(opened, session="9" * 16, peer="c3" * 16, role="acceptor")

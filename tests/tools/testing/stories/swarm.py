@@ -1,8 +1,8 @@
 """A swarm against the shell of a node: services that use the public API on machines that fail in every way.
 
 Every station runs one node; it sends numbered messages to all others and reads what they send, in several ways at once.
-What a station has sent and seen is remembered in its own store, in the transaction that sends or receives, so that both
-ends can be compared to the number in the end.
+Each station remembers what it has sent and seen in its own store, in the transaction that sends or receives, so that
+both ends can be compared to the number in the end.
 """
 
 import asyncio
