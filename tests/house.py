@@ -354,7 +354,7 @@ def assigned(method: ast.AST, me: str) -> Iterator[str]:
 
 
 def constant_rule(source: Source) -> Iterator[str]:
-    """A value that somebody chose says why it is this one: in a docstring below it, or in a comment."""
+    """A chosen constant has its reason beside it: in a docstring below it, or in a comment."""
     if source.room not in CONSTANT_FOLDERS:
         return
     lines = source.text.splitlines()

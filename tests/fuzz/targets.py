@@ -391,7 +391,7 @@ def manifest(data: bytes) -> None:
 
 
 class _Answers(asyncio.StreamWriter):
-    """Nothing is said in return."""
+    """It sends no answer."""
 
     def __init__(self) -> None:
         """No transport."""

@@ -446,7 +446,7 @@ async def test_a_service_may_back_up_its_own_directory(tmp_path: Path) -> None:
 
 
 async def test_a_full_disk_ends_the_node_and_tells_everyone(tmp_path: Path) -> None:
-    """StoreFailed with path and cause at every call and to everyone who waits; ``failed()`` returns it."""
+    """StoreFailed with path and cause at every call and for every waiter; ``failed()`` returns it."""
     apsw.connection_hooks.append(limit := lambda database: database.pragma("max_page_count", 40))
     try:
         async with make("b", tmp_path / "b", "udp") as b, make("a") as a:

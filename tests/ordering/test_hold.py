@@ -8,7 +8,7 @@ from triack.ordering.hold import PROBE_NS, TRANSITIONS, Hold, HoldEvent, HoldSta
 
 
 def held(turn: int = 1) -> Hold:
-    """A hold that was told to stop at second 1."""
+    """A hold that got a stop at second 1."""
     hold = Hold()
     hold.handle_flow_control(turn, SECOND, stop=True)
     return hold

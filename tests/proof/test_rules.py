@@ -1,4 +1,4 @@
-"""Every rule that a machine has is watched by a check, or it is said why none can: the two lists are compared."""
+"""Every rule that a machine has is watched by a check, or has a reason why none can: the two lists are compared."""
 
 import ast
 import dataclasses

@@ -134,7 +134,7 @@ def letters(node: Bare) -> list[Properties]:
 
 
 def submitted(node: Bare, *messages: Outgoing) -> OutgoingStream:
-    """Messages for a peer who is not there, on the disk."""
+    """Messages for a peer that is not there, on the disk."""
     outgoing = node.engine.outgoing_stream("memory://nobody", "q", Delivery.TRANSACTIONAL)
     for message in messages:
         node.engine.submit(outgoing, message, len(message.body))

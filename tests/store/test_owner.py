@@ -166,7 +166,7 @@ def test_a_renamed_directory_is_in_use_as_well(store: Store, folder: Path, tmp_p
 
 
 def test_a_process_that_lost_the_store_tells_nobody_that_anything_is_durable(store: Store, folder: Path) -> None:
-    """Where locks do not reach: the second has all that was told, and the first ends before it writes anything."""
+    """Where locks do not reach: the second has all that was reported, and the first ends before it writes anything."""
     assert open_second(folder, "--no-locks") == "first"
     written = (folder / STORE_FILE).read_bytes(), (folder / f"{STORE_FILE}-wal").read_bytes()
     for _ in range(2):

@@ -641,7 +641,7 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path, name: str, harm
 @pytest.mark.parametrize("left", [None, b"", b"S"])
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_store_that_was_emptied_or_removed_is_no_new_one(tmp_path: Path, left: bytes | None, killed: bool) -> None:
-    """Its node is named, nothing is made in its place, and it is said how to begin anew."""
+    """Its node is named, nothing is made in its place, and the error says how to begin anew."""
     if killed:
         killed_store(tmp_path)
     else:

@@ -403,7 +403,7 @@ def test_version_and_help() -> None:
 
 @pytest.mark.parametrize("group", ["queue", "trust", "enrol", "policy", "log"])
 def test_no_line_of_a_list_of_commands_is_cut_short(group: str) -> None:
-    """On a screen of 80 columns a command is said in one line, with its end."""
+    """On a screen of 80 columns the line of a command is whole, with its end."""
     # In a process of its own: a group remembers its options, and in the tests of its file it has none above it.
     said = triack(group, "-h")
     assert (said.returncode, said.stderr) == (0, b"")

@@ -242,7 +242,7 @@ def test_other_keys_let_who_has_begun_go_on() -> None:
 
 
 def test_nobody_learns_a_key_that_is_gone() -> None:
-    """Neither who has begun, nor who has shown the proof and is not welcomed yet."""
+    """Neither one that has begun, nor one that has shown the proof and is not welcomed yet."""
     b, _, proof = until("PROOF")
     b.use_keys([FOREIGN_KEY])
     assert why_not(b, proof) == "unknown-connection"

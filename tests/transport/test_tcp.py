@@ -88,7 +88,7 @@ async def test_slow_frame(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def connected(endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection of someone who may be no node."""
+    """A connection of a peer that may be no node."""
     address = Address.parse(endpoint.address)
     return await asyncio.open_connection(address.host, address.port)
 

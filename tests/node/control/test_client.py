@@ -173,7 +173,7 @@ async def test_what_cannot_be_said_to_the_node_is_named(node: triack.Node, clien
 
 
 async def test_a_client_is_used_in_its_own_event_loop_only(node: triack.Node, client: Client) -> None:
-    """In another one its answers would never come: that is said instead."""
+    """In another loop its answers would never come: the call raises instead."""
     await client.send("q", b"x")
     message = await client.receive("q", ack="manual").get(WAIT)
     for elsewhere in (lambda: asyncio.run(client.flush()), message.ack):

@@ -46,7 +46,7 @@ async def test_a_failure_comes_with_its_reason(node: triack.Node, client: Client
 
 
 async def test_who_is_cancelled_as_an_event_comes_takes_it_not_along(node: triack.Node, client: Client) -> None:
-    """In the very turn of the loop: the event is for the next one who asks."""
+    """In the very turn of the loop: the event is for the next reader that asks."""
     events = await client.acknowledgements("q", every="message")
     waiting = asyncio.create_task(anext(events))
     await until(lambda: events._coming is not None)  # noqa: SLF001 - the turn in which it comes

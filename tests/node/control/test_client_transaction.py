@@ -120,7 +120,7 @@ async def test_who_is_cancelled_while_it_receives_has_taken_nothing(node: triack
 
 
 async def test_who_is_cancelled_while_it_sends_has_sent_nothing(node: triack.Node, client: Client) -> None:
-    """So that who sends again after a time of its own does not send twice."""
+    """So that a caller that sends again after a timeout of its own does not send twice."""
     sent = 0
     for turns in range(TURNS):
         async with client.transaction() as tx:
@@ -200,7 +200,7 @@ async def test_a_forgotten_transaction_keeps_no_message(node: triack.Node, clien
 async def test_a_commit_of_any_length_is_answered(
     node: triack.Node, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a few bytes, and with receipts that are kept together, however many: who was told of an error sends again."""
+    """In a few bytes, and with receipts that are kept together, however many: after an error a caller sends again."""
     monkeypatch.setattr(control_frames, "FRAME_BYTES_MAX", 2_000)
     monkeypatch.setattr(calls, "RECEIPTS_MAX", 10)
     await node.send("before", b"x")

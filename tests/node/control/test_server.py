@@ -190,7 +190,7 @@ async def test_a_process_that_asks_for_properties_gets_frames_all_the_same(tmp_p
 async def test_a_socket_that_was_removed_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As the runtime directory of a user who has logged out. Conversations that are open go on."""
+    """As the runtime directory of a user after logout. Conversations that are open go on."""
     monkeypatch.setattr(server, "LOOK_S", 0.01)
     caplog.set_level("INFO", "triack")
     async with triack.open("a", data=tmp_path, insecure=True), triack.connect(tmp_path) as before:

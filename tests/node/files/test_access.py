@@ -1,4 +1,4 @@
-"""Nodes with keys: who reaches them, who does not, and how that changes while they run."""
+"""Nodes with keys: which peers reach them, which do not, and how that changes while they run."""
 
 import asyncio
 import errno
@@ -48,7 +48,7 @@ async def pair(scheme: str = "udp", a_data: Path | None = None, b_data: Path | N
 
 @pytest.mark.parametrize("scheme", ["udp", "tcp", "memory"])
 async def test_peers_speak_by_name(scheme: str) -> None:
-    """Names are each side's own; the address of a peer means the peer; who does not listen is answered."""
+    """Names are each side's own; the address of a peer means the peer; a peer that does not listen is answered."""
     async with pair(scheme) as (a, b):
         await (await a.send("plant-b/q", b"by name")).ordered(WAIT)
         await (await a.send(f"{b.address}/q", b"by address")).ordered(WAIT)

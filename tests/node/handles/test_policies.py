@@ -87,7 +87,7 @@ def test_amps_acknowledges_once_an_interval() -> None:
 def test_who_begins_says_how_and_the_other_bounds_it(
     initiator: NodeSettings, acceptor: NodeSettings, packets: int, expected: list[tuple[float, str, int]]
 ) -> None:
-    """The smaller window counts, and a sender that fills it asks; two seconds are one for who has patience for two."""
+    """The smaller window counts, and a sender that fills it asks; HornetQ's two seconds halve with a timeout of two."""
     assert acks(initiator, packets, peer=acceptor) == expected
 
 

@@ -220,7 +220,7 @@ def test_without_async_it_is_the_same(tmp_path: Path) -> None:
 
 
 async def test_a_node_with_keys_is_steered_at_rest_by_what_it_trusts(tmp_path: Path) -> None:
-    """Its peers are where its directory says; who is in no list of it is no destination."""
+    """Its peers are where its directory says; a node that is not listed there is no destination."""
     async with triack.open("a", data=tmp_path, settings=quick(max_redeliveries=0)) as node:
         await kill(node, "orders", b"1")
     async with open_at_rest(tmp_path) as rest:

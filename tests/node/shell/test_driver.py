@@ -268,7 +268,7 @@ async def test_an_endpoint_is_opened_when_somebody_is_sent_to() -> None:
 
 @pytest.mark.plain
 async def test_the_endpoint_hears_what_to_keep() -> None:
-    """Before anything is sent there, and after the last word; who is only sent to is nobody's friend."""
+    """Before anything is sent there, and after the last datagram; an address that only gets datagrams is not kept."""
     async with bench() as it:
         await it.go(KeepConnection(HERE), Send(HERE, [b"x"]), DropConnection(HERE))
         assert it.did == [("vouch", HERE), (HERE, b"x"), ("release", HERE)]
@@ -401,7 +401,7 @@ async def test_a_store_that_fails_ends_the_engine_and_the_node_hears_of_it(error
 
 @pytest.mark.plain
 async def test_a_bug_in_the_engine_leaves_nobody_waiting() -> None:
-    """The node fails with the bug's name; who waits for progress goes on."""
+    """The node fails with the bug's name; a waiter for progress goes on."""
     async with bench() as it:
         failures: list[TriackError] = []
         it.driver.on_failure = failures.append

@@ -1,4 +1,4 @@
-"""What becomes of a state when the faults stop: all is well in the end, or it is said what is not."""
+"""The future of a state when the faults stop: all is well in the end, or the result says what is not."""
 
 from dataclasses import replace
 

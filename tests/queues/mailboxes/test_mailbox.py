@@ -416,7 +416,7 @@ def test_runs_are_the_record_of_what_was_handed_out() -> None:
 
 
 def test_what_comes_back_ends_the_run_that_goes_on() -> None:
-    """Nobody draws anything younger before it, not even who has the run in hand; it is a marked run of its own."""
+    """Nobody draws anything younger before it, not even the holder of the run; it is a marked run of its own."""
     box = Box()
     box.put(b"1", b"2", b"3")
     run = box.run()

@@ -92,7 +92,7 @@ def test_an_older_life_of_the_peer_is_over_when_a_newer_one_opens() -> None:
 
 
 def test_a_suspended_peer_that_knows_nothing_gets_no_session_from_us() -> None:
-    """It lied, or somebody lied for it; it is dialled only to be told so."""
+    """It lied, or another peer lied for it; it is dialled only to hear so."""
     world, a, b = pair()
     b.send(a, "q", b"1")
     world.run(SECOND)
@@ -172,7 +172,7 @@ def test_a_peer_that_could_not_be_told_hears_of_it_later(way: str) -> None:
 
 
 def test_a_suspended_peer_is_left_alone() -> None:
-    """When both know, no more is said; one that connects again is refused, counted, and told."""
+    """When both know, no more is sent; one that connects again is refused, counted, and hears of it."""
     world, a, b = pair()
     deliver(world, a, b, 1)
     copy = a.copy_store()

@@ -52,7 +52,7 @@ def replaced(gap: Gap, delivery: Delivery = Delivery.TRANSACTIONAL) -> Scene:
 
 
 def gaps_of(node: SimNode) -> list[GapFound]:
-    """All that its program was told of gaps."""
+    """All events of gaps that its program got."""
     return [event for event in node.news if isinstance(event, GapFound)]
 
 

@@ -55,7 +55,7 @@ def named(world: World, name: str, *peers: Peer, listens: bool = True) -> Named:
 def couple(
     seed: int = 1, faults: Faults | None = None, *, at_a: tuple[str, ...] = (A,), at_b: tuple[str, ...] = (B,)
 ) -> tuple[World, Named, Named]:
-    """Two nodes, and where each is said to be."""
+    """Two nodes, and the address that each has of the other."""
     world = PlainWorld(seed, faults)
     return world, named(world, "a", peer("b", *at_b)), named(world, "b", peer("a", *at_a))
 
@@ -118,7 +118,7 @@ def test_order_holds_when_a_peer_restarts_on_another_port(seed: int) -> None:
 
 
 def test_a_peer_that_moved_calls_and_is_answered_where_it_is() -> None:
-    """Nobody was told of the new address: it says so itself, and is called there after the session has ended."""
+    """Nobody knows the new address: the node says so itself, and is called there after the session has ended."""
     world, a, b = couple()
     a.post("b", b"1")
     world.run(3 * SECOND)

@@ -122,7 +122,7 @@ def test_who_calls_again_and_again_does_not_fill_the_log() -> None:
 
 
 def test_a_node_says_nothing_of_streams_that_lead_elsewhere() -> None:
-    """It may say so: who has the stream is not asked to send less."""
+    """It may say so: the node that has the stream is not asked to send less."""
     world = PlainWorld(1)
     a, b = couple(world)
     lose_session(world, a, b, WINDOW, "q")

@@ -212,7 +212,7 @@ def test_a_clone_made_while_both_connect_for_the_first_time() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
 def test_only_one_of_two_twins_is_ever_heard(delivery: Delivery) -> None:
-    """On bad networks, with crashes of all three: what both send never mixes, and who is not heard knows why."""
+    """On bad networks, with crashes of all three: what both send never mixes, and an unheard node knows why."""
     for seed in range(12):
         random = Random(seed)
         world, a, b = pair(seed, Faults(loss=random.choice([0, 0.3]), duplicate=0.1, reorder=0.3))

@@ -45,7 +45,7 @@ def test_the_stream_that_moved_last_comes_first() -> None:
 
 
 def test_that_a_position_was_told_is_logged_once() -> None:
-    """Not again for who asks again, nor when an order ack has said the same."""
+    """A repeated request is not logged, nor one after an order ack that has said the same."""
     scene, stream = Scene(), new_stream(3)
     scene.commit(stream, 1)
     for _ in range(3):

@@ -151,7 +151,7 @@ def test_what_an_answer_over_a_stream_does_not_acknowledge_goes_again() -> None:
 
 
 def test_a_peer_is_quiet_after_ever_longer_waits() -> None:
-    """Half of the ack timeout, then twice as long each time that the owner was told, until there is progress."""
+    """Half of the ack timeout, then twice as long after each notice to the owner, until there is progress."""
     probing, waits = Probing(), []
     for _ in range(4):
         waits.append(probing.quiet_ns(10))

@@ -320,7 +320,7 @@ def test_a_run_ends_with_the_credit(waiting: int) -> None:
 
 
 class Listening(NewReno):
-    """A controller that remembers what it was told of acknowledgements."""
+    """A controller that records its calls about acknowledgements."""
 
     def __init__(self) -> None:
         super().__init__(100)

@@ -57,7 +57,7 @@ class End:
         self.unsent: list[bytes] = []
 
     async def talk(self) -> None:
-        """Until the session is closed, and its last word is said."""
+        """Until the session is closed, and its last frame is sent."""
         while self.session is None or not self.session.is_closed:
             deadline_ns = None if self.session is None else self.session.next_deadline()
             wait_s = PATIENCE_S if deadline_ns is None else max(0, deadline_ns - monotonic_ns()) / SECOND

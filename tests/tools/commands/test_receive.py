@@ -57,7 +57,7 @@ async def left(data: Path) -> int:
 
 
 async def until_full(pipe: int) -> None:
-    """Wait until who writes to a pipe waits for who reads it."""
+    """Wait until the writer of a pipe waits for its reader."""
     async with asyncio.timeout(PATIENCE_S):
         while int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder) < PIPE_BYTES:  # noqa: ASYNC110
             await asyncio.sleep(0.005)

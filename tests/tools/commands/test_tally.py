@@ -1,4 +1,4 @@
-"""How far lines have come, and what is said of those that have not."""
+"""How far lines have come, and what the report says of those that have not."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_no_lines_are_done_at_once(tally: Tally) -> None:
 
 
 def test_failures_are_listed_by_their_reason(tally: Tally) -> None:
-    """Those that touch as one range, even when they were told apart."""
+    """Those that touch as one range, even when they came apart."""
     tally.handle_input(chunk(1, 20))
     tally.handle_finished(10, [(2, 2, "expired"), (5, 6, "expired")])
     tally.handle_finished(20, [(7, 7, "expired"), (8, 8, "refused"), (20, 20, "expired")])

@@ -92,7 +92,7 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch
         CliRunner().invoke(serve, options, standalone_mode=False, catch_exceptions=False)
 
 
-# ---- what a stranger who can connect may cost
+# ---- the cost of strangers that can connect
 
 
 async def say(url: str, request: bytes) -> bytes:

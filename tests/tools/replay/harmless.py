@@ -771,7 +771,7 @@ def forgotten_again_after_a_restart() -> World:
 
 @harmless
 def lanes_of_an_earlier_life() -> World:
-    """Alpha is killed. Its next life has express streams in the streams of the first, of which beta was told no end."""
+    """Alpha is killed. Its next life has express streams in the streams of the first, whose end beta never heard."""
     world = ready()
     world.deliver("express", 2)
     world.close()

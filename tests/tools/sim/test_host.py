@@ -54,7 +54,7 @@ class Listing(EngineHost):
 
 
 class Scripted:
-    """In place of an engine: wants the same done whenever it is asked, and notes by when it was told to stop."""
+    """In place of an engine: wants the same done whenever it is asked, and notes the time at which it has to stop."""
 
     def __init__(self, effects: list[Effect]) -> None:
         self.effects = effects
@@ -286,7 +286,7 @@ def test_a_peer_that_is_forgotten_is_cut_off_until_it_is_known_again(pair: Pair)
 
 
 def test_a_node_may_have_other_keys(pair: Pair) -> None:
-    """Old and new are both good for a while; who has only the old one is a stranger afterwards."""
+    """Old and new are both good for a while; a peer that has only the old one is a stranger afterwards."""
     new = draw_key(pair.world, "another")
     pair.a.identity.use_keys((new, *pair.a.identity.keys))
     pair.b.know(pair.a.peer)

@@ -6,7 +6,7 @@ from triack.tools.sim.world import START_NS, Livelock, World
 
 
 def test_events_happen_in_order_and_those_of_one_instant_as_planned() -> None:
-    """Time jumps from event to event, and ends where it was told to."""
+    """Time jumps from event to event, and ends where it should."""
     world, said = World(1), []
     for delay_ns, name in ((20, "c"), (10, "a"), (10, "b"), (50, "never")):
         world.at(delay_ns, lambda name=name: said.append((world.now_ns - START_NS, name)))  # type: ignore[misc]

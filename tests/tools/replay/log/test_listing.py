@@ -1,4 +1,4 @@
-"""Which files are read, and what is said of those that are not."""
+"""Which files are read, and what the verdict says of those that are not."""
 
 import os
 import tempfile
@@ -219,7 +219,7 @@ def test_a_segment_that_is_renamed_while_its_directory_is_listed_is_found_once(
 
 
 def test_a_segment_that_was_removed_is_missed(tmp_path: Path) -> None:
-    """By neither name there is anything, and that is said."""
+    """Neither name leads to anything, and the error says so."""
     gone = str(tmp_path / "a.jsonl.open")
     assert there(gone) == complete(gone) == str(tmp_path / "a.jsonl")
     with pytest.raises(FileNotFoundError):

@@ -88,7 +88,7 @@ def test_a_page_that_cannot_be_written_is_reported_before_the_work(tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_page_shows_the_first_findings_of_each_check(tmp_path: Path) -> None:
-    """All are in the data beside it; who is missing is said, and what must be zero and is not stands out."""
+    """All are in the data beside it; missing nodes are listed, and what must be zero and is not stands out."""
     verdict = Verdict(lost=3, missing=[f"node {BETA}", f"start 1 of node {ALPHA}"])
     many = [Violation("window", number=number, evidence=f"window {number} & more") for number in range(21)]
     verdict.findings = [Violation("lost", stream=1, evidence="gone"), *many]
