@@ -128,7 +128,7 @@ def test_streams_of_both_directions_end_in_one_commit() -> None:
 
 
 def test_messages_keep_their_class_when_their_stream_is_gone() -> None:
-    """What waits in a queue is what it was, after a restart, too; and local streams end as well."""
+    """A message that waits in a queue keeps its class, after a restart, too; and local streams end as well."""
     world, a, b = pair(NodeSettings(retire_after_s=1.0))
     for delivery in DURABLE:
         a.send(b, f"q{delivery}", b"x", delivery=delivery)

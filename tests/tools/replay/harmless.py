@@ -65,7 +65,7 @@ def express_gone_before_the_next_session() -> World:
 
 @harmless
 def freed_before_the_session_failed() -> World:
-    """What was acknowledged or removed needs no resend when its session fails and the next one goes on."""
+    """Packets that were acknowledged or removed need no resend when their session fails and the next one goes on."""
     world = ready()
     for cls in CLASS_STREAMS:
         world.deliver(cls, 2)
@@ -341,7 +341,7 @@ def no_threshold() -> World:
 
 @harmless
 def expired_between_attempts() -> World:
-    """What went out again expires; the next packet's first resend is attempt 1 again."""
+    """A packet that went out again expires; the next packet's first resend is attempt 1 again."""
     world = ready()
     settle(world)
     numbers = world.queue(TX, 1)
@@ -540,7 +540,7 @@ def stored_just_in_time() -> World:
 
 @harmless
 def came_by_two_sessions() -> World:
-    """What is on its way to the disk when it comes again by another session may be store-acked there, or not at all."""
+    """A packet that is being written when it comes again by another session may be store-acked there, or not at all."""
     world = ready()
     numbers = world.queue("recoverable", 1)
     world.ack(world.send("recoverable", numbers), store=False)
@@ -570,7 +570,7 @@ def closed_as_idle() -> World:
 
 @harmless
 def not_idle_while_something_waits() -> World:
-    """What an order ack has freed may get no store ack, and seems to wait for one; and five minutes are not up."""
+    """A packet that an order ack freed may get no store ack, and seems to wait for one; and five minutes are not up."""
     world = ready()
     numbers = world.queue(TX, 1)
     world.ack(world.send(TX, numbers), store=False)
@@ -756,7 +756,7 @@ def ended_before_its_order_ack_was_due() -> World:
 
 @harmless
 def forgotten_again_after_a_restart() -> World:
-    """Beta is killed before the commit that forgets a stream: its next start finds the stream, and is told again."""
+    """Beta is killed before the commit that forgets a stream: its next start finds it, and hears of the end again."""
     world = ready()
     world.deliver(TX, 2)
     end_stream(world, TX)
@@ -771,7 +771,7 @@ def forgotten_again_after_a_restart() -> World:
 
 @harmless
 def lanes_of_an_earlier_life() -> World:
-    """Alpha is killed. Its next life has express streams in the streams of the first, of which beta was told no end."""
+    """Alpha is killed. Its next life has express streams in the streams of the first, whose end beta never heard."""
     world = ready()
     world.deliver("express", 2)
     world.close()

@@ -33,7 +33,7 @@ class Sender:
         # Wanted numbers that a session passed over: (the record that did, session, first, last).
         self.skipped: list[tuple[Record, str, Span]] = []
         self.acked = 0
-        # What had left when its destination had no room, by session: when an ack arrives there, no record says
+        # Packets that had left when their destination was full, by session: when an ack arrives there, no record says
         # whether it is for that sending, which no longer counts, or for a later one.
         self.passed: defaultdict[str, RangeSet] = defaultdict(RangeSet)
 
@@ -289,7 +289,7 @@ class Outgoing(Side[Sender]):
             self._pass_over(sender, record["sequence"])
 
     def _pass_over(self, sender: Sender, sequence: int) -> None:
-        """What has left counts as not accepted, whatever ack of it is on its way."""
+        """Packets that have left count as not accepted, whatever ack of them is on its way."""
         for session, carried in self._carried.items():
             for first, last in carried.get(sequence, ()):
                 for low, high in sender.wanted.overlap(first, last):

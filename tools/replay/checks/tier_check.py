@@ -28,7 +28,7 @@ class Tiers(LaneReporter):
         # The peer of a session that opened when it began, unless that followed one that ended as idle and sent nothing.
         self._anew: tuple[str, int] | None = None
         self._scheduled: Record | None = None
-        # What is to be sent again and has not left yet: an ack of it is for an earlier copy.
+        # Packets to be sent again that have not left yet: an ack of one is for an earlier copy.
         self._to_send = RangeSet()
         # The peers of the sessions that have carried the stream: usually one.
         self._peers: set[str] = set()
@@ -133,7 +133,7 @@ class Tiers(LaneReporter):
         self._forget_arrived()
 
     def handle_removed(self, first: int, last: int, *, outstanding: bool) -> None:
-        """What waited may be gone; when nothing is left the wait is over."""
+        """Forget removed packets; when nothing is left to wait for, the wait is over."""
         # Perhaps it was this that was stored.
         self._stored = False
         arrived = self._arrived

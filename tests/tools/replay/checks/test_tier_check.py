@@ -19,7 +19,7 @@ def test_a_planted_fault_is_found(name: str) -> None:
 
 
 def test_only_the_word_of_a_full_queue_excuses_a_wait() -> None:
-    """What was sent again without it should have been sent when its tier ran out."""
+    """Without it, a packet that was sent again should have been sent when its tier ran out."""
     world = held_back_for_longer_than_its_tier()
     world.alpha.drop("hold_received", stop=True)
     world.alpha.drop("hold_received", stop=False)
