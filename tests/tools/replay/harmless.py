@@ -328,6 +328,28 @@ def recovered_ranges() -> World:
 
 
 @harmless
+def rejection_remembered_by_the_next_start() -> World:
+    """Beta rejects packet 1 and dies. Its next start takes 2, and no order ack may cover 1 until alpha knows."""
+    world = ready()
+    arrived = world.send(TX, world.queue(TX, 1))
+    world.beta.write("rejected", cls=TX, **place(TX), number=1, reason="queue-full")
+    world.ack(arrived)
+    world.beta.start()
+    world.beta.write("position_recovered", cls=TX, **place(TX), number=1)
+    world.alpha.write("session_closed", session=world.session, peer=BETA, peer_name="b", reason="superseded", unacked=0)
+    world.open()
+    world.queue(TX, 1)
+    arrived = world.send(TX, range(1, 3))
+    world.beta.write("rejected", cls=TX, **place(TX), number=1, reason="duplicate")
+    world.commit(TX, range(2, 3))
+    world.ack(arrived)
+    world.clock.tick(12_000 * MS)
+    world.alpha.write("removed", cls=TX, **place(TX), first=1, last=1, count=PER_PACKET, reason="queue-full")
+    world.order_ack(2)
+    return world
+
+
+@harmless
 def no_threshold() -> World:
     """Beta counts no packets for its acks, and 150 arrive before one leaves."""
     world = ready()

@@ -450,9 +450,10 @@ class Incoming(Side[Receiver]):
 
     def _judge_delay(self, waiting: Record, now_ns: int, peer: str, what: str) -> None:
         limit_ns = self._life.get("seq_max_ack_delay_ns")
-        refused = self._sequence(waiting).refused
-        if limit_ns is None or any(refused.overlap(1, waiting["last"])):
-            # After a rejected packet the origin must first show that it knows, if it still wants anything.
+        receiver = self._sequence(waiting)
+        if limit_ns is None or any(receiver.refused_ever.overlap(1, waiting["last"])):
+            # After a rejected packet the origin must first show that it knows, if it still wants anything. A start
+            # remembers what earlier ones have rejected.
             return
         took_ns = now_ns - waiting["at_ns"]
         if took_ns > limit_ns + LATE_NS:
@@ -460,7 +461,9 @@ class Incoming(Side[Receiver]):
                 "open", self.node, waiting["incarnation"], peer, waiting["at_ns"], waiting["at_ns"] + limit_ns + LATE_NS
             )
             evidence = f"order ack {what} {took_ns // MS} ms, {limit_ns // MS} ms are allowed"
-            dues = due, awake(waiting, waiting["at_ns"], due.end_ns, now_ns)
+            dues: tuple[Due, ...] = due, awake(waiting, waiting["at_ns"], due.end_ns, now_ns, peer)
+            if receiver.recovered:
+                dues = *dues, settled(self.node, 1, waiting["incarnation"])
             self._at(waiting, "order_ack_late", evidence, waiting["sequence"], *dues, number=waiting["first"])
 
     def handle_store_acked(self, record: Record) -> None:

@@ -105,7 +105,7 @@ class Outgoing(Side[Sender]):
         begin_ns = record["at_ns"]
         if until_ns - begin_ns > UNSENT_NS + LATE_NS:
             due = Due("room", self.node, record["incarnation"], self._peer_name, begin_ns, until_ns)
-            dues = due, awake(record, begin_ns, begin_ns + UNSENT_NS + LATE_NS, until_ns)
+            dues = due, awake(record, begin_ns, begin_ns + UNSENT_NS + LATE_NS, until_ns, self._peer_name)
             evidence = f"queued, and not sent within {UNSENT_NS // MS} ms though a session had nothing to do"
             self._at(record, "unsent", evidence, record["sequence"], *dues, number=number)
 
