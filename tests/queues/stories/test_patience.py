@@ -85,7 +85,9 @@ def test_a_stream_that_waits_for_room_keeps_its_session(
     assert len(a.log("session_opened")) == 1
     assert world.network.counts["sent"] < 8 * length_ns // round(min(mine_s, its_s, 5) * SECOND) + 100
     assert world.run(60 * SECOND, lambda: b.read("q") == 0 and not a.busy)
-    assert b.read_all("q") == numbered(0, messages, 900)
+    # Only transactional messages are in order: of others, one that was refused for want of room comes later.
+    order = sorted if delivery is Delivery.RECOVERABLE else list
+    assert order(b.read_all("q")) == numbered(0, messages, 900)
     world.run(HOUR)
     assert reasons(a) == reasons(b) == ["idle"]
     assert judged(a, b) == []
