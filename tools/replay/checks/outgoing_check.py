@@ -231,7 +231,7 @@ class Outgoing(Side[Sender]):
         if sequence in self._left:
             self._left[sequence].take(first, last)
         if self.is_origin and record["class"] == TRANSACTIONAL:
-            self._tiers.handle_sent(record)
+            self._tiers.handle_sent(record, sender.removed)
 
     def _judge_send(self, record: Record, sender: Sender, last: int, carried: RangeSet) -> None:
         sequence, session, first, previous = record["sequence"], record["session"], record["number"], record["previous"]

@@ -97,13 +97,16 @@ class Tiers(LaneReporter):
             self._forget_arrived()
             self._to_send = RangeSet()
 
-    def handle_sent(self, record: Record) -> None:
+    def handle_sent(self, record: Record, removed: RangeSet) -> None:
         """Packets left; the first one begins the wait.
 
-        What a session repeats is still the earlier sending: the resend of the tier has not left with it.
+        What a session repeats is still the earlier sending: the resend of the tier has not left with it. So is a packet
+        that names one that was ``removed`` before it: the session had it already, and another copy follows.
         """
         if not record["resend"]:
-            self._to_send.take(record["number"], record["number"] + record["packets"] - 1)
+            for number in range(record["number"], record["number"] + record["packets"]):
+                if (record["previous"] if number == record["number"] else number - 1) not in removed:
+                    self._to_send.take(number, number)
         if not self._begun_ns:
             self._begun_ns = record["at_ns"]
 
