@@ -19,7 +19,7 @@ TOGETHER = {
     "spark": re.compile(r"tests/tools/(replay/((stories|engines)/)?test_spark_\w+|frames/test_\w+)\.py"),
     "wheel": re.compile(r"test_pages\.py::test_(the_commands_of_the_readme|a_plain_installation)"),
 }
-"""What only one process makes: it costs seconds."""
+"""Work that only one process does: it costs seconds."""
 
 SPREAD = re.compile(r"test_campaign|test_pages")
 """Files whose tests take so long that several processes share them."""
@@ -101,10 +101,10 @@ def no_old_objects() -> None:
 
 @pytest.fixture(autouse=True)
 def log_of_its_own() -> Iterator[None]:
-    """What one test says, and where a command that it runs sends its lines, is none of the next one's business."""
+    """The log lines of one test, and where a command that it runs sends its lines, do not concern the next one."""
     log = logging.getLogger(operator_log.NAME)
     before = list(log.handlers), log.level
-    # Each place that logs may say so many lines a second.
+    # Each place that logs may say a limited number of lines a second.
     log.filters[:] = [type(limit)() for limit in log.filters if isinstance(limit, logging.Filter)]
     yield
     log.handlers[:] = before[0]

@@ -17,7 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CODE_FOLDERS = ("api", "base", "session", "ordering", "queues", "store", "transport", "node", "tools")
-"""What goes into the wheel."""
+"""The folders that go into the wheel."""
 BESIDE_FOLDERS = ("proof", "tests")
 """Code beside the product: it may import all of it, and nothing of the product imports it."""
 NOT_CODE = {"tests", "proof", "docs", "examples", "build", "dist"}
@@ -332,7 +332,7 @@ def attribute_rule(source: Source) -> Iterator[str]:
 
 
 def attributes(node: ast.ClassDef) -> set[str]:
-    """What a class sets on itself in its methods, and the fields that its body declares."""
+    """The attributes that a class sets on itself in its methods, and the fields that its body declares."""
     found: set[str] = set()
     for part in node.body:
         if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) and part.args.args:
@@ -354,7 +354,7 @@ def assigned(method: ast.AST, me: str) -> Iterator[str]:
 
 
 def constant_rule(source: Source) -> Iterator[str]:
-    """A value that somebody chose says why it is this one: in a docstring below it, or in a comment."""
+    """A chosen constant has its reason beside it: in a docstring below it, or in a comment."""
     if source.room not in CONSTANT_FOLDERS:
         return
     lines = source.text.splitlines()
@@ -550,7 +550,7 @@ def is_error(name: str, classes: dict[str, ast.ClassDef]) -> bool:
 
 
 def dependency_rule(source: Source, declared: set[str]) -> Iterator[str]:
-    """What is imported is in the standard library or declared in pyproject.toml."""
+    """Every import is in the standard library or declared in pyproject.toml."""
     for found in imports(source):
         if found.top not in declared | sys.stdlib_module_names | {"triack", "tests"} and found.top not in MAY_IMPORT:
             yield source.at(found.node, f"pyproject.toml does not declare {found.top}")

@@ -26,9 +26,9 @@ FEW_RECORDS = " ".join(
         "spark.sql.codegen.factoryMode=NO_CODEGEN",
     )
 )
-"""What ``spark-submit`` is told where it has few records: to make code for a query would cost more than it saves."""
+"""Options of ``spark-submit`` for few records: to make code for a query would cost more than it saves."""
 PYTHON = Path(__file__).with_name("python.sh")
-"""What Spark starts."""
+"""The command that Spark starts."""
 
 
 def start_quickly() -> None:

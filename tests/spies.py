@@ -1,4 +1,4 @@
-"""Who is looked at: for the promise that what is at rest costs nothing."""
+"""Which objects are used: for the promise that what is at rest costs nothing."""
 
 from typing import Any
 

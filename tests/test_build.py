@@ -1,4 +1,4 @@
-"""What is built of the same sources is the same, bit by bit: wherever, whenever and by whom."""
+"""Two builds of the same sources are the same, bit by bit: wherever, whenever and by whom."""
 
 import hashlib
 import os

@@ -95,7 +95,7 @@ def test_test_folders_are_packages() -> None:
 
 
 def test_tests_mirror_the_tree() -> None:
-    """Whoever looks for a module's tests, or for what a test is about, finds it by its name."""
+    """The tests of a module, or of a subject, are found by their name."""
     no_findings(mirror_rule(source.path for source in house()))
 
 
@@ -181,7 +181,7 @@ def test_room_rule_bites(path: str, text: str, reason: str) -> None:
     ],
 )
 def test_room_rule_lets_the_grain_be(path: str, text: str) -> None:
-    """What the table allows is not found."""
+    """An import that the table allows is not found."""
     assert list(room_rule(Source(path, text))) == []
 
 

@@ -1,4 +1,4 @@
-"""What the documentation shows works when it is typed, and prints what the page says."""
+"""The commands that the documentation shows work when they are typed, and print what the page says."""
 
 import re
 import shutil
@@ -116,7 +116,7 @@ def make_environment(folder: Path, wanted: str) -> Path:
 
 
 def required(wanted: Requirement) -> set[str]:
-    """What must be installed for this, itself included."""
+    """The distributions that must be installed for this, itself included."""
     found = {wanted.name}
     for text in metadata.requires(wanted.name) or []:
         needed = Requirement(text)

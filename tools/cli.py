@@ -101,7 +101,7 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _told(error: TriackError | OSError) -> str:
-    """What went wrong; of the system's errors, which have a number before it, the file and the cause."""
+    """The text of an error; for the system's errors, which have a number before it, the cause and its file."""
     if isinstance(error, TriackError) or not error.strerror:
         return str(error)
     return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"

@@ -9,7 +9,7 @@ import sys
 __all__ = ["main"]
 
 LIBRARIES = ("click", "jinja2", "rich", "structlog")
-"""What the extra ``cli`` brings; a test holds it against pyproject.toml."""
+"""The libraries of the extra ``cli``; a test holds them against pyproject.toml."""
 HINT = "triack: the command line needs a few libraries more: pip install 'triack[cli]'\n"
 EXIT_MISSING = 1
 

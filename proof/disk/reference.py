@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class Life:
-    """What a store was given so far.
+    """The commits and starts of a store so far.
 
     Attributes:
         states: what it must hold, by the number of commits.

@@ -195,7 +195,7 @@ def _in_stream(record: Record) -> tuple[object, ...]:
 
 
 def _times_out(lie: Lie, log: Log) -> bool:
-    """Whether the session of a record, or of what is said instead, ended by its ack timeout."""
+    """Whether the session of a record, true or changed, ended by its ack timeout."""
     sessions = {it.get("session") for it in (lie.truth, lie.said)} - {None}
     closed = [it for it in log[lie.start] if it["event"] == "session_closed" and it["session"] in sessions]
     return any(it["reason"] == "ack-timeout" and not it["unacked"] for it in closed)

@@ -6,7 +6,7 @@ from triack.session.protocol.settings import SessionSettings
 __all__ = ["HANG_S", "body", "number_of", "queue_numbers", "quick"]
 
 HANG_S = 60.0
-"""What has not arrived after this hangs: no run here measures anything that takes so long."""
+"""A message that has not arrived after this hangs: no run here measures anything that takes so long."""
 
 
 def quick() -> triack.NodeSettings:

@@ -30,7 +30,7 @@ LOSS_PERCENT = 30
 NAMESPACE_MESSAGES, NAMESPACE_BYTES, NAMESPACE_LIMIT_S = 500, 100, 300.0
 SAY_EVERY = 20
 OUTAGES_S = (1.0, 5.0, 15.0)
-# What the network does, and how many messages of 1,000 bytes go through it: 10 MB, or what takes about as long.
+# The faults of the network, and how many messages of 1,000 bytes go through it: 10 MB, or as many as take so long.
 CROSSINGS = (
     (weather(loss=0.02), 10_000),
     (weather(loss=0.1), 10_000),

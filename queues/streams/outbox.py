@@ -39,6 +39,7 @@ from triack.queues.streams.ordinals import Ordinals
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.queues.streams.retirement import ENDED, Retirement
 from triack.queues.streams.stream_state import StreamState
+from triack.session.protocol.frames import Ask
 
 __all__ = ["Outbox", "PacketContext"]
 
@@ -372,6 +373,10 @@ class Outbox:
         awaited: list[int] = [entry.ack_requested for entry in run]
         if outgoing.stages.awaits(run[0], run[-1]):
             awaited = [entry.ack_requested or outgoing.stages.ask_of(entry) for entry in run]
+        if sequence.start.credit is not None:
+            # The stream, and others that wait for its place, stand still until its destination says that it has taken
+            # these. The delay of its acks would be added to each step.
+            awaited[-1] = awaited[-1] or Ask.WITH_STORE
         ack_requested = [sequence.poll_ask(entry) or waits != 0 for entry, waits in zip(run, awaited, strict=True)]
         previous = sequence.previous_of_run(run)
         first = SequenceHeader(

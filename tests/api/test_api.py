@@ -75,7 +75,7 @@ def test_durations_are_seconds_and_settings_show_nothing_else() -> None:
 
 
 def test_type_checkers_and_programs_see_the_same() -> None:
-    """What is loaded when it is first used is what the imports for type checkers say."""
+    """Names that are loaded when they are first used are those that the imports for type checkers list."""
     (block,) = (
         node
         for node in ast.parse(inspect.getsource(triack)).body
@@ -129,7 +129,7 @@ async def test_one_message_of_each_kind_is_quick(tmp_path: Path) -> None:
 
 
 async def test_a_message_keeps_what_the_sender_set(pair: tuple[triack.Node, triack.Node]) -> None:
-    """Body, properties and an id that is unique for ever; absent ones are None."""
+    """Body, properties and a permanently unique id; absent ones are None."""
     a, b = pair
     label = "Grüße \U0001f600 \x00 \ud800"
     await a.send(f"{b.address}/q", b"1", correlation_id="c-1", reply_to="plant-a/replies", label=label)
@@ -261,8 +261,8 @@ async def test_fixed_queues_are_all_there_is() -> None:
         assert node.queue_lengths() == {"dead-letter": 0, "orders": 1}
 
 
-async def test_a_node_that_dials_itself_by_another_name_is_told() -> None:
-    """It is not stuck for ever."""
+async def test_a_node_that_dials_itself_by_another_name_gets_an_error() -> None:
+    """It is not stuck."""
     async with make(scheme="udp") as node:
         receipt = await node.send(f"{node.address.replace('127.0.0.1', 'localhost')}/q", b"x")
         with pytest.raises(triack.DeliveryFailed, match="own-address"):
@@ -368,7 +368,7 @@ async def test_settings_of_either_end_may_differ() -> None:
 
 
 async def test_a_full_queue_of_the_node_itself_lets_senders_wait_or_refuses() -> None:
-    """As it is set; whoever waits goes on when something was read, and costs nothing until then."""
+    """As it is set. A waiting sender goes on when something was read, and costs nothing until then."""
     quotas = {"slow": triack.Quota(messages=3), "strict": triack.Quota(messages=3, when_full="reject")}
     async with make("a", settings=quick(limits=triack.Limits(queue_quota=quotas))) as a:
         for queue in quotas:

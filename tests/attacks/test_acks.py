@@ -31,7 +31,7 @@ def test_acks_of_what_was_never_sent_close_the_session() -> None:
 
 
 def test_an_order_ack_beyond_what_was_sent_frees_nothing() -> None:
-    """Whoever claims it."""
+    """It does not matter which peer claims it."""
     world = PlainWorld(1)
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", b"1")

@@ -21,7 +21,7 @@ from triack.queues.packing import PIECE_MIN_BYTES, Outgoing, pack
 
 
 def test_a_large_message_that_is_none_is_a_dead_letter() -> None:
-    """Each piece of it was sound. Whoever reads the queue gets what follows; a restart changes nothing."""
+    """Each piece of it was sound. A reader of the queue gets what follows; a restart changes nothing."""
     world, node, evil = victim()
     pieces = [bytearray(packed.body) for packed in pack([Outgoing(b"x" * 3_000)], 1_000, 5, 1)[0]]
     pieces[0][HEAD_BYTES : HEAD_BYTES + 4] = b"\xff" * 4

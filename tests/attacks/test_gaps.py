@@ -16,8 +16,8 @@ SMALL = NodeSettings(limits=Limits(peer_memory_bytes=256 * 1024))
 
 
 @pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
-def test_a_peer_leaves_only_so_many_gaps_in_all_its_streams(delivery: Delivery) -> None:
-    """What would make one more is not taken; what fills one is, and the peer goes on."""
+def test_a_peer_leaves_a_limited_number_of_gaps_in_all_its_streams(delivery: Delivery) -> None:
+    """A packet that would make one more is not taken; one that fills a gap is, and the peer goes on."""
     world, node, evil = victim(SMALL)
     for number in range(2, 2_002, 2):
         evil.frames(evil.message(number, stream=1 + number // 2 % 4, previous=0, delivery=delivery))

@@ -12,7 +12,7 @@ from triack.base.units import MS, SECOND
 RECORDED = 18
 """Two more than a peer has places for conversations that are not open."""
 EVERY_NS = SECOND // 60
-"""Between two that come again: so many take all these places within a round trip of the honest peer."""
+"""Between two repeats: at this rate they take all these places within a round trip of the honest peer."""
 
 
 def recorded(world: World, a: SimNode, b: SimNode) -> list[bytes]:
@@ -74,7 +74,7 @@ def test_recorded_connects_keep_nobody_out(restarted: bool, spoofed: bool) -> No
 
 
 def test_a_peer_that_has_lost_its_newest_starts_is_not_locked_out() -> None:
-    """Its store is an older copy, so that its connects look like old ones: it proves where it is, and is told."""
+    """Its store is an older copy, so that its connects look like old ones: it proves where it is, and hears of it."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", b"1")

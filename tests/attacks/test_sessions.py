@@ -29,7 +29,7 @@ def test_half_open_connections_do_not_shut_out_others() -> None:
 
 
 def test_open_sessions_are_not_given_up_for_new_ones() -> None:
-    """At the limit a connect is dropped and counted; who is connected stays so."""
+    """At the limit a connect is dropped and counted; connected peers stay so."""
     world, node, _ = victim(NodeSettings(max_sessions=3))
     friends = [world.node(f"friend{number}") for number in range(3)]
     for number, friend in enumerate(friends):
@@ -40,7 +40,7 @@ def test_open_sessions_are_not_given_up_for_new_ones() -> None:
     assert not node.live.closes
 
 
-def test_one_peer_has_only_so_many_sessions() -> None:
+def test_one_peer_has_a_limited_number_of_sessions() -> None:
     """By however many names it calls this node: the oldest ends, and says why; others get in."""
     world, node, _ = victim()
     for number in range(40):

@@ -15,7 +15,7 @@ from triack.queues.node_settings import STREAM_BYTES, Limits, NodeSettings
 
 
 def test_invented_origins_do_not_make_streams_without_end() -> None:
-    """Streams are memory and rows on the disk: a session makes only so many."""
+    """Streams are memory and rows on the disk: a session makes a limited number of them."""
     world, node, evil = victim(NodeSettings(max_streams=16))
     for number in range(500):
         evil.frames(evil.message(1, origin=number.to_bytes(16, "big")))

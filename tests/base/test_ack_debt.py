@@ -123,7 +123,7 @@ def test_a_request_is_answered_whatever_there_is() -> None:
     assert (debt.due, debt.cause, debt.pending) == (True, Cause.REQUEST, 0)
 
 
-def test_the_first_cause_is_the_one_that_is_told() -> None:
+def test_the_first_cause_is_the_one_that_is_logged() -> None:
     """Once due, an ack is due; the log keeps why."""
     debt = debt_of()
     debt.add(1, BYTES, 0, gap=True)

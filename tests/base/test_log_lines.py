@@ -51,7 +51,7 @@ def test_what_is_shared_is_said_once() -> None:
 
 
 def test_a_log_may_be_cut_off_at_any_byte() -> None:
-    """What is there in whole lines reads as it would have with the rest."""
+    """The whole lines that are there read as they would with the rest."""
     data = written()
     whole = read(data)
     for end in range(len(data)):

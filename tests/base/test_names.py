@@ -23,7 +23,7 @@ def test_a_name_is_given_back(name: str) -> None:
         ("ü" * 62 + "x", "longer than 124 bytes"),
     ],
 )
-def test_what_is_no_name_is_told(name: str, why: str) -> None:
+def test_a_bad_name_is_rejected_with_its_reason(name: str, why: str) -> None:
     """With the first thing that is wrong; what would be a path or a line of its own among them."""
     with pytest.raises(AddressError, match=why):
         check_name(name)

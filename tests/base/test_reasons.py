@@ -25,7 +25,7 @@ def test_two_reasons_never_share_a_sentence(reasons: type[Reason]) -> None:
     assert len(set(sentences)) == len(sentences)
 
 
-def test_a_reason_is_a_text_to_whoever_counts_or_writes_it() -> None:
+def test_a_reason_counts_and_is_written_as_its_text() -> None:
     """In JSON, as a key, and read back from its name."""
     assert json.dumps({DropReason.BAD_TAG: 1}) == '{"bad-tag": 1}'
     assert {"bad-tag": 1}[DropReason.BAD_TAG] == 1

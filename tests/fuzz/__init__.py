@@ -1,1 +1,1 @@
-"""What reads bytes that others wrote, with any bytes at all: ``make fuzz``."""
+"""Feed the readers of foreign bytes with any bytes at all: ``make fuzz``."""

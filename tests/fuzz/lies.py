@@ -21,7 +21,7 @@ CHANGE_BYTES = 5
 CHANGES_MAX = 40
 """More make nothing that fewer do not."""
 NUMBERS = (0, 1, 2, 3, 7, 64, 2**16, 2**31, 10**17, 2**63 - 1, 2**63, 2**64 - 1, -1)
-"""What a field may say instead."""
+"""Values that a field may have instead."""
 
 
 def lies(data: bytes) -> None:
@@ -44,7 +44,7 @@ def lies(data: bytes) -> None:
 
 @cache
 def honest() -> list[Record]:
-    """What two nodes have written who sent each other something of each class over a bad network."""
+    """The logs of two nodes that sent each other something of each class over a bad network."""
     world = World(3, Faults(delay_ns=5 * MS, loss=0.2))
     a, b = world.node("a"), world.node("b")
     for delivery in Delivery:

@@ -88,7 +88,7 @@ def inputs_of(report: str) -> int:
 
 
 def say(text: str) -> None:
-    """To whoever has called."""
+    """Write a line for the caller."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

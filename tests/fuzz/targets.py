@@ -77,7 +77,7 @@ SECRET = bytes(range(16))
 
 @contextmanager
 def refusing(*errors: type[Exception]) -> Iterator[None]:
-    """What a decoder may raise."""
+    """The errors that a decoder may raise."""
     try:
         yield
     except errors:
@@ -158,7 +158,7 @@ def enrolment(data: bytes) -> None:
 
 
 def enrolment_who(data: bytes) -> None:
-    """What one who knows the code says of itself."""
+    """The introduction of a peer that knows the code."""
     server = EnrolmentServer(B_KEY, "b", [], entropy=Random(1).randbytes)
     server.invite(Invitation(SECRET, 1), 0)
     client = EnrolmentClient(SECRET, A_KEY, "a", [], scheme="udp", entropy=Random(2).randbytes, now_ns=0)
@@ -234,7 +234,7 @@ def leading_packets(payloads: list[bytes]) -> Iterator[PacketFrame]:
 
 
 def batches_of(found: PacketRun) -> None:
-    """What a queue makes of a run is what it makes of each of its packets."""
+    """A queue makes of a run what it makes of each of its packets."""
     contents = iter(enumerate(found.contents, found.number))
     for item in read_runs(RunArrived(found.number, found.delivery, found.contents)):
         if isinstance(item, PacketArrived):
@@ -249,13 +249,13 @@ def batches_of(found: PacketRun) -> None:
 
 
 def hello(data: bytes) -> None:
-    """What each end says of itself; all of it means something."""
+    """The hello of each end; all of it means something."""
     with refusing(ProtocolError):
         assert BINARY.encode_hello(BINARY.decode_hello(data)) == data
 
 
 def introduction(data: bytes) -> None:
-    """What a queue manager says of itself. Text that is no UTF-8 is replaced; the rest means something."""
+    """The introduction of a queue manager. Text that is no UTF-8 is replaced; the rest means something."""
     with refusing(ProtocolError):
         found = Introduction.decode(data)
         again = Introduction.decode(found.encode())
@@ -263,7 +263,7 @@ def introduction(data: bytes) -> None:
 
 
 def ordering(data: bytes) -> None:
-    """What sequences put into a packet."""
+    """The fields that sequences put into a packet."""
     with refusing(ProtocolError):
         found = wire.decode(data)
         if isinstance(found, wire.SequenceHeader):
@@ -311,13 +311,13 @@ def duplicate_filter(data: bytes) -> None:
 
 
 def rejections(data: bytes) -> None:
-    """What a stream has refused."""
+    """The rejections of a stream."""
     with refusing(StoreDamaged):
         assert Rejections.decode(Rejections.decode(data).encode()).spans == Rejections.decode(data).spans
 
 
 def stream_row(data: bytes) -> None:
-    """What the store keeps of an incoming stream that has no order."""
+    """The row of an incoming stream that has no order."""
     with refusing(StoreDamaged):
         IncomingStream.restore(PositionRow(bytes(16), 1, Delivery.RECOVERABLE, "q", 1, 1, data), OrderSettings())
 
@@ -329,7 +329,7 @@ def progress(data: bytes) -> None:
 
 
 def accepted_key(data: bytes) -> None:
-    """What the store has of a key that was accepted: a name, and behind a line break what is under it."""
+    """The row of a key that was accepted: a name, and behind a line break what is under it."""
     name, _, value = data.partition(b"\n")
     with refusing(StoreDamaged):
         kept = KeptKey.read("$key:" + name.decode("latin-1"), value)
@@ -382,7 +382,7 @@ def node_file(data: bytes) -> None:
 
 
 def manifest(data: bytes) -> None:
-    """What a file of compacted logs tells of the segments that are in it."""
+    """The manifest of a file of compacted logs, about the segments that are in it."""
     for source in read_sources(data) or []:
         assert list(map(type, source)) == [str, int, int, int]
 
@@ -391,7 +391,7 @@ def manifest(data: bytes) -> None:
 
 
 class _Answers(asyncio.StreamWriter):
-    """Nothing is said in return."""
+    """It sends no answer."""
 
     def __init__(self) -> None:
         """No transport."""
@@ -401,7 +401,7 @@ class _Answers(asyncio.StreamWriter):
 
 
 def control(data: bytes) -> None:
-    """What another process says over the control socket."""
+    """The frames of another process on the control socket."""
 
     async def read_all() -> None:
         reader = asyncio.StreamReader()

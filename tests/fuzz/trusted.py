@@ -39,7 +39,7 @@ SETTINGS = (
 )
 """As it comes, and with little room, of which the peer may make several uses."""
 FOREVER_NS = 3_600 * 24 * 365 * SECOND
-"""What is to happen in more than a year may wait for ever."""
+"""A deadline that is more than a year away is not waited for."""
 COMMITS = 3
 """What may follow from each other: a message, its order ack, and that it is gone."""
 THE_PEERS = ("ack_unreceived", "wire")
@@ -108,7 +108,7 @@ class Meeting:
         self.node.engine.handle_datagrams(burst, ADDRESS, self.node.now_ns)
 
     def poll(self) -> list[Opened]:
-        """What the node says to it now."""
+        """The datagrams that the node sends to it now."""
         effects: list[Effect] = self.node.poll()
         sent = [each for effect in effects if isinstance(effect, Send) for each in effect.datagrams]
         limit_bytes = self.node.engine.settings.session.max_datagram_bytes

@@ -52,7 +52,7 @@ async def until(condition: Any) -> None:
 
 
 async def bodies(node: triack.Node, queue: str, count: int) -> list[bytes]:
-    """Receive so many messages."""
+    """Receive ``count`` messages."""
     async with node.receive(queue) as consumer:
         return [(await consumer.get(WAIT)).body for _ in range(count)]
 
@@ -84,7 +84,7 @@ async def cancel_at_every_turn(begin: Callable[[], Coroutine[Any, Any, object]],
 
 
 def alive(kind: type) -> int:
-    """How many objects of a class somebody still refers to."""
+    """The number of objects of a class that are still referred to."""
     gc.collect()
     return sum(isinstance(it, kind) for it in gc.get_objects())
 

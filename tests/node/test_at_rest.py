@@ -65,7 +65,7 @@ async def test_a_copy_leaves_the_log_of_the_original_alone(tmp_path: Path) -> No
 async def test_a_log_that_cannot_be_written_keeps_nobody_from_looking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As it is another user's, perhaps; whoever starts the node with that log is told, and does not get it."""
+    """The log may be another user's. A node that is started with that log raises, and does not open it."""
     data, log = tmp_path / "data", tmp_path / "log"
     await run_once(data, log)
 

@@ -96,7 +96,7 @@ def test_arguments_of_other_types_are_named_before_anything_is_made(argument: st
 
 @pytest.mark.parametrize("listen", [None, "udp://127.0.0.1:0"])
 def test_tls_for_servers_wants_a_server_of_tcp(listen: str | None) -> None:
-    """Whoever gives a certificate believes that it is used."""
+    """A caller that gives a certificate believes that it is used."""
     tls = triack.Tls(server=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
     with pytest.raises(triack.UsageError, match=r"tls\.server is for who listens on tcp, and the node "):
         triack.open("n", data=None, listen=listen, tls=tls)
@@ -132,7 +132,7 @@ async def test_arguments_of_calls_that_are_of_other_types_are_named() -> None:
 
 
 def test_a_node_that_outlives_its_event_loop_says_so() -> None:
-    """It was started in one ``asyncio.run`` and is used in the next: a flush would wait for ever."""
+    """It was started in one ``asyncio.run`` and is used in the next: a flush would hang."""
     node = make()
 
     async def use(work: Callable[[], Any]) -> None:
@@ -144,7 +144,7 @@ def test_a_node_that_outlives_its_event_loop_says_so() -> None:
             asyncio.run(use(call))
 
 
-async def test_a_key_that_was_lost_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_lost_key_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Peers give a stranger no answer, so nothing else would say why they are silent; a first start says nothing."""
     lost = "node a has met other nodes and had no key"
     async with triack.open("b", data=None, listen="udp://127.0.0.1:0") as b:
@@ -291,7 +291,7 @@ async def test_closing_on_a_disk_that_hangs_leaves_nobody_waiting(
 
 
 async def test_a_process_without_file_descriptors_tries_again() -> None:
-    """What it cannot open a socket for is counted as lost on the way, and goes out when it can."""
+    """A datagram for which it cannot open a socket counts as lost on the way, and goes out when it can."""
     async with make("a") as a, make("b", scheme="udp") as b:
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
@@ -327,7 +327,7 @@ async def test_closing_lets_go_what_is_on_its_way(tmp_path: Path, delivery: tria
 
 
 async def test_closing_says_what_stays_behind_and_for_whom(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """In one line, and not before it is clear that nobody answers; what only memory had is told apart."""
+    """In one line, and not before it is clear that nobody answers; messages that only memory had are listed apart."""
     loop = asyncio.get_running_loop()
     async with make("a", data=tmp_path / "a", settings=quick(close_timeout_s=0.4)) as a:
         for number in range(3):
@@ -386,7 +386,7 @@ async def test_a_closed_node_leaves_no_task_and_no_file(tmp_path: Path, scheme: 
 
 
 async def test_a_directory_that_is_gone_ends_the_node(tmp_path: Path) -> None:
-    """Before anything that no disk has is told as durable; and closing it leaves no debris."""
+    """It fails before it reports anything as durable that no disk has. Closing it leaves no debris."""
     async with make(data=tmp_path / "data") as node:
         await (await node.send("q", b"1")).ordered(WAIT)
         (tmp_path / "data").rename(tmp_path / "moved")
@@ -410,7 +410,7 @@ def take_store(data: Path) -> None:
 
 
 async def test_a_node_that_lost_its_store_ends_and_tells_nobody(tmp_path: Path) -> None:
-    """What was told before is there for the other process; what comes after it is durable nowhere."""
+    """Receipts that were given before hold for the other process; anything after them is durable nowhere."""
     async with make(data=tmp_path / "data") as node:
         await (await node.send("q", b"1")).ordered(WAIT)
         take_store(tmp_path / "data")
@@ -446,7 +446,7 @@ async def test_a_service_may_back_up_its_own_directory(tmp_path: Path) -> None:
 
 
 async def test_a_full_disk_ends_the_node_and_tells_everyone(tmp_path: Path) -> None:
-    """StoreFailed with path and cause at every call and to everyone who waits; ``failed()`` returns it."""
+    """StoreFailed with path and cause at every call and for every waiter; ``failed()`` returns it."""
     apsw.connection_hooks.append(limit := lambda database: database.pragma("max_page_count", 40))
     try:
         async with make("b", tmp_path / "b", "udp") as b, make("a") as a:
@@ -620,7 +620,7 @@ async def test_a_node_shows_its_name_its_address_and_its_state() -> None:
 
 
 async def test_a_program_may_change_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was named from where it began stays there: its store, whom it trusts, its log, and its socket."""
+    """Relative paths stay where it began: those of its store, its list of peers, its log, and its socket."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "else").mkdir()
     async with triack.open("a", data="a", log="log", settings=quick()) as node, triack.open("b", data=None) as other:

@@ -26,7 +26,7 @@ needs_users = pytest.mark.skipif(
 
 
 def run_as(user: int, work: Callable[[], T]) -> T:
-    """What ``work`` returns, or raises, for another user of the machine."""
+    """Return what ``work`` returns, or raise what it raises, as another user of the machine."""
     found: list[T] = []
     failed: list[BaseException] = []
 
@@ -50,7 +50,7 @@ def run_as(user: int, work: Callable[[], T]) -> T:
 
 @pytest.fixture
 def commons() -> Iterator[Path]:
-    """A directory that each user can reach and that belongs to root. What pytest gives is for its own user alone."""
+    """A directory that each user can reach and that belongs to root. Those of pytest are for its own user alone."""
     folder = Path(tempfile.mkdtemp(prefix="t-", dir="/tmp"))
     folder.chmod(0o755)
     yield folder

@@ -8,7 +8,7 @@ from triack.ordering.hold import PROBE_NS, TRANSITIONS, Hold, HoldEvent, HoldSta
 
 
 def held(turn: int = 1) -> Hold:
-    """A hold that was told to stop at second 1."""
+    """A hold that got a stop at second 1."""
     hold = Hold()
     hold.handle_flow_control(turn, SECOND, stop=True)
     return hold
@@ -59,7 +59,7 @@ def waits_s(hold: Hold, probes: int) -> list[int]:
     return waits
 
 
-def test_who_is_told_to_wait_again_and_again_asks_ever_more_rarely() -> None:
+def test_a_sender_that_has_to_wait_again_and_again_asks_ever_more_rarely() -> None:
     """As a zero window is probed, up to a minute; what was taken, or a go, begins anew."""
     hold = held()
     assert waits_s(hold, 6) == [10, 20, 40, 60, 60, 60]

@@ -324,7 +324,7 @@ def test_a_run_is_accepted_as_its_packets_would_be(sequence: int, number: int, p
 
 
 def test_a_run_waits_for_nothing_that_is_held() -> None:
-    """What came too early may belong between its packets."""
+    """A packet that came too early may belong between its packets."""
     incoming = at(5, 7)
     feed(incoming, 5, 10, 9)
     assert not incoming.handle_run(make_header(8, 7, 5), 2, 0, ack_requested=False)

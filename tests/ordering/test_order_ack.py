@@ -74,7 +74,7 @@ def test_a_burst_brings_one_order_ack() -> None:
     assert pair.out.tier.deadline_ns is None
 
 
-def test_a_sender_asks_every_so_many_packets() -> None:
+def test_a_sender_asks_after_every_eight_packets() -> None:
     """So that a steady stream is freed before its cap: packets 8 and 16 of 20 ask."""
     pair = StreamPair(OrderSettings(order_ack_every=8))
     for _ in range(20):

@@ -159,7 +159,7 @@ def test_what_was_freed_is_not_sent_again() -> None:
     assert send(out) == [(3, 0), (4, 3)]
 
 
-def test_asks_every_so_many_packets_and_on_every_resend() -> None:
+def test_asks_after_every_three_packets_and_on_every_resend() -> None:
     """Packets 3 and 6 of 7 ask; a resend asks, and starts the count again."""
     out = make(7, settings=OrderSettings(order_ack_every=3))
     asked = []
@@ -187,7 +187,7 @@ def test_other_classes_never_ask_and_have_no_tiers(delivery: Delivery) -> None:
 
 
 def test_only_what_has_a_session_ack_and_lacks_the_order_ack_is_resent() -> None:
-    """What is still in its session is repaired there; what was never sent goes when its turn comes."""
+    """A packet that is still in its session is repaired there; one that was never sent goes when its turn comes."""
     out = make(6)
     send(out, now_ns=7, limit=5)
     for number in (1, 2, 4):
@@ -216,7 +216,7 @@ def test_resends_and_what_waits_already_go_out_in_one_order() -> None:
 
 
 def test_a_resend_is_not_held_up_by_a_slow_start() -> None:
-    """What was let out before goes out again, whatever credit is left; what was never sent waits for some."""
+    """Packets that had credit before go out again, whatever credit is left; packets never sent wait for some."""
     out = make(6)
     send(out, limit=4)
     out.handle_flow_control(1, 0, stop=True)
@@ -255,7 +255,7 @@ def test_a_new_session_with_nothing_sent_starts_no_timer() -> None:
 
 
 def test_after_a_restart_numbers_go_on() -> None:
-    """What the disk has is appended with its own numbers; the next one is above all of them, used or not."""
+    """Packets from the disk are appended with their own numbers; the next number is above all of them, used or not."""
     out = OutgoingSequence(TRANSACTIONAL, 5, 9, OrderSettings())
     out.append([make_entry(4)])
     out.append([make_entry(7)])
@@ -456,7 +456,7 @@ def test_whatever_happens_what_waits_goes_out_ascending_and_nothing_is_forgotten
 
 
 def test_a_packets_number_in_a_session_ends_with_the_session() -> None:
-    """What is freed before it was sent again must not be taken for another packet of the new session."""
+    """A packet that is freed before it was sent again must not be taken for another packet of the new session."""
     out = make(2)
     for number in (7, 8):
         entry = out.peek()
@@ -549,7 +549,7 @@ def freed_by(out: OutgoingSequence, number: int) -> list[int]:
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_the_fragments_of_a_message_leave_together(delivery: Delivery) -> None:
-    """What is acknowledged of it is kept, and not sent again."""
+    """Acknowledged fragments are kept, and not sent again."""
     out = make_large(delivery)
     assert [freed_by(out, number) for number in (1, 2, 3)] == [[1], [], []]
     out.handle_session_closed()
@@ -641,7 +641,7 @@ def test_for_a_search_the_tier_is_the_first_and_counts_are_forgotten() -> None:
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_a_long_backlog_costs_a_packet_no_more_than_a_short_one(delivery: Delivery) -> None:
-    """What was freed from its front is not looked at again, for each packet that follows."""
+    """For each packet that follows, the part that was freed at its front is not looked at again."""
     long, short = make(60_000, delivery), make(300, delivery)
     for out, freed in ((long, 59_900), (short, 200)):
         for entry in list(out.entries.values())[:freed]:

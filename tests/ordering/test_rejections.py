@@ -43,7 +43,7 @@ def test_what_its_origin_wants_no_more_is_forgotten() -> None:
 
 
 def test_another_sequence_begins_anew() -> None:
-    """What was refused of an older one will never be asked for."""
+    """Nobody will ask for packets that were refused of an older one."""
     found = refuse(1, 2)
     assert not found.forget_unwanted(0, 0, 9)
     assert found.reason_of(make_header(1, 0, 2)) is None

@@ -99,7 +99,7 @@ def test_a_new_session_starts_the_first_tier_again() -> None:
 
 
 def test_a_wait_that_resends_nothing_is_no_attempt() -> None:
-    """What is still in its session is the session's business."""
+    """Packets that are still in their session are the session's business."""
     timer = ResendTimer(DEFAULTS)
     timer.handle_sent(0)
     timer.handle_expired(30 * SECOND, resends=False)

@@ -1,4 +1,4 @@
-"""What the channel costs is measured on real work, and a channel that costs too much, or breaks a message, is found."""
+"""The cost of the channel is measured on real work; a channel that costs too much, or breaks a message, is found."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def test_both_kinds_do_all_of_the_work() -> None:
 
 
 def compare_runs(monkeypatch: pytest.MonkeyPatch, *, secured_s: float, **wrong: int) -> Cost:
-    """What is said of runs that take a second without keys, and so long with them."""
+    """The result for runs that take a second without keys, and this long with them."""
 
     def run(plan: Plan) -> Transfer:
         done = Transfer(sent=300, ordered=300, delivered=300, first_ns=0)

@@ -1,4 +1,4 @@
-"""What docs/ says of the code is what the code says."""
+"""The parts of docs/ that are written from the code agree with it."""
 
 from pathlib import Path
 

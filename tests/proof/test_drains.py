@@ -9,7 +9,7 @@ from triack.queues.manager.engine import Engine
 
 
 def test_every_kind_is_measured_at_every_count() -> None:
-    """In order, each told of; the first of a kind is what the others are compared with."""
+    """They come in order, each with a report; the first of a kind is what the others are compared with."""
     said: list[str] = []
     rows = measure(said.append, counts=(1, 3), rounds=3)
     assert [(row["kind"], row["count"]) for row in rows] == [(kind, count) for kind in KINDS for count in (1, 3)]
@@ -38,7 +38,7 @@ def test_there_are_as_many_of_a_kind_as_it_says(kind: str) -> None:
 
 
 def test_idle_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it times as idle is a poll that finds nothing to do, and one for each round."""
+    """A poll that is timed as idle finds nothing to do, and there is one for each round."""
     polls = watch(monkeypatch, Engine, "next_deadline")
     found: list[int] = []
     real = Engine.poll

@@ -1,4 +1,4 @@
-"""Every rule that a machine has is watched by a check, or it is said why none can: the two lists are compared."""
+"""Every rule that a machine has is watched by a check, or has a reason why none can: the two lists are compared."""
 
 import ast
 import dataclasses
@@ -52,7 +52,7 @@ def makes(path: str) -> bool:
 
 
 def is_settings(name: str, kind: object) -> bool:
-    """What a user can set is public and checks itself; so is what two ends agree on."""
+    """Settings of a user are public and check themselves; so is the policy that two ends agree on."""
     return name == "Policy" or (hasattr(kind, "__post_init__") and "Settings" in name) or name in PARTS
 
 
@@ -61,7 +61,7 @@ PARTS = {"AckTrigger", "Blocking", "Limits", "Reconnect", "Redelivery"}
 
 
 def test_every_rule_of_a_machine_is_watched() -> None:
-    """Whoever adds a move, a reason or a setting names its check, or says why there is none."""
+    """Each move, reason and setting has its check, or a sentence why there is none."""
     own = own_rules()
     assert {machine: set(rules) for machine, rules in RULES.items()} == own
     assert len(own) > 15

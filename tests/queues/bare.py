@@ -58,7 +58,7 @@ class Bare:
         return outgoing
 
     def poll(self, later_ns: int = 0) -> list[Effect]:
-        """What the engine wants, so much later."""
+        """The effects that the engine wants, that much later."""
         self.now_ns += later_ns
         effects = self.engine.poll(self.now_ns)
         for effect in effects:
@@ -110,7 +110,7 @@ def rest(one: Bare, other: Bare) -> None:
 
 
 def kinds(effects: list[Effect]) -> list[str]:
-    """What kind of effects they are, in order."""
+    """The kinds of the effects, in order."""
     return [type(effect).__name__ for effect in effects]
 
 
@@ -134,7 +134,7 @@ def letters(node: Bare) -> list[Properties]:
 
 
 def submitted(node: Bare, *messages: Outgoing) -> OutgoingStream:
-    """Messages for a peer who is not there, on the disk."""
+    """Messages for a peer that is not there, on the disk."""
     outgoing = node.engine.outgoing_stream("memory://nobody", "q", Delivery.TRANSACTIONAL)
     for message in messages:
         node.engine.submit(outgoing, message, len(message.body))

@@ -1,4 +1,4 @@
-"""A toy channel that proves names: whoever knows a key is who has it in the directory. It hides nothing.
+"""A toy channel that proves names: a peer that knows a key is the peer with that key. It hides nothing.
 
 connect: header, key of the caller (8 bytes), nonce (8 bytes), payload, tag. All that follows is sealed with that nonce.
 """

@@ -6,7 +6,7 @@ from triack.base.session_log import EVENTS
 
 
 class Log(list[dict[str, Any]]):
-    """What was recorded; each has the fields that its event has."""
+    """The records of a test; each has the fields that its event has."""
 
     def __call__(self, event: str, now_ns: int, **fields: object) -> None:
         assert any(set(fields) == {*EVENTS[event].fields, *variant} for variant in EVENTS[event].variants), fields

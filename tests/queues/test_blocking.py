@@ -1,4 +1,4 @@
-"""What ``send`` waits for, by class."""
+"""The conditions that ``send`` waits for, by class."""
 
 import pytest
 

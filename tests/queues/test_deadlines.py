@@ -18,7 +18,7 @@ def made(*items: tuple[str, int]) -> Deadlines[str]:
 
 
 def test_the_earliest_is_seen_and_polled_first() -> None:
-    """What is not due stays."""
+    """Later deadlines stay."""
     found = made(("c", 30), ("a", 10), ("b", 20))
     assert (len(found), found.earliest()) == (3, 10)
     assert found.poll_due(9) == []
@@ -59,7 +59,7 @@ def test_what_was_removed_never_comes() -> None:
     assert found.poll_due(10) == ["a"]
 
 
-def test_moving_for_ever_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moving_without_end_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session moves its deadline with every packet: stale entries are bounded, and seldom cleared away."""
     cleared: list[int] = []
 

@@ -127,7 +127,7 @@ def test_properties_over_the_limit_are_refused() -> None:
 
 
 def test_largest_message_with_largest_properties_is_readable() -> None:
-    """What a user may send, and what the dead-letter queue adds to it, is within what the reader takes."""
+    """The largest message of a user, with what the dead-letter queue adds, is within the limits of the reader."""
     label = "\U0001f600" * (USER_PROPERTIES_BYTES // 12 - 10)
     added = {"dead_reason": "reach-queue-timeout", "dead_destination": "udp://host:1/" + "q" * 124}
     assert len(write_properties({"label": label})) <= USER_PROPERTIES_BYTES
@@ -138,7 +138,7 @@ def test_largest_message_with_largest_properties_is_readable() -> None:
 
 
 def readable(body: bytes) -> Unpacked | None:
-    """What ``unpack`` makes of a body; anything but a value or ProtocolError fails the test."""
+    """The result of ``unpack`` for a body; anything but a value or ProtocolError fails the test."""
     try:
         check(body)
         return unpack(body)
@@ -173,7 +173,7 @@ def test_every_truncation_is_refused(body: bytes) -> None:
 @pytest.mark.parametrize("body", [EXAMPLES[0], EXAMPLES[1]])
 @pytest.mark.parametrize("more", [b"\x00", b"more than there should be"])
 def test_what_follows_a_batch_is_refused(body: bytes, more: bytes) -> None:
-    """Lengths must add up exactly, for whoever looks."""
+    """Lengths must add up exactly, for every reader."""
     for look in (check, unpack):
         with pytest.raises(ProtocolError, match="bad-body"):
             look(body + more)

@@ -181,7 +181,7 @@ def test_what_was_delivered_long_ago_still_counts_as_delivered() -> None:
 
 
 @pytest.mark.parametrize("stage", [Stage.RECEIVED, Stage.STORED, Stage.ORDERED])
-def test_the_end_is_told_to_everyone(stage: Stage) -> None:
+def test_everyone_hears_of_the_end(stage: Stage) -> None:
     """Once, with the reason."""
     book = Book(3)
     waiting = [book.wait(ticket, stage) for ticket in range(3)]
@@ -252,7 +252,7 @@ def test_a_row_has_not_come_past_one_that_failed() -> None:
     assert book.book.reached_until(range(20, 30), Stage.ORDERED) == 30
 
 
-def test_whoever_waits_for_an_arrival_alone_wants_its_ack_before_the_disk_has_it() -> None:
+def test_a_waiter_for_an_arrival_alone_wants_its_ack_before_the_disk_has_it() -> None:
     """All others hear more of the acks that follow the commit."""
     book = Book(3)
     book.wait(0, Stage.ORDERED)

@@ -176,7 +176,7 @@ class SimNode(SimHost):
 
     @property
     def rollbacks(self) -> list[str]:
-        """Whose store was rolled back, of all that this node has detected since its start."""
+        """The rollbacks that this node has detected since its start: for each, whose store was rolled back."""
         return list(self.live.rollbacks.values())
 
     def tell_no_positions(self) -> None:
@@ -193,7 +193,7 @@ class SimNode(SimHost):
         delivery: Delivery = Delivery.TRANSACTIONAL,
         live_ms: int = 0,
     ) -> tuple[OutgoingStream, int]:
-        """Submit messages; each lives for ``live_ms`` on its way, 0 for ever. Returns queue and last ticket."""
+        """Submit messages; each lives for ``live_ms`` on its way, 0 for no limit. Returns queue and last ticket."""
         engine = self.live
         outgoing = engine.outgoing_stream(to.address, queue, delivery)
         ticket = -1

@@ -317,7 +317,7 @@ def test_a_probe_for_what_was_acked_meanwhile_is_not_sent() -> None:
 
 
 def test_a_ping_survives_a_probe_that_has_nothing_to_ask() -> None:
-    """What the owner asked for is asked, whichever timer runs out first."""
+    """An ack that the owner asked for is asked for, whichever timer runs out first."""
     pair = Pair.opened(store_ns=50 * MS)
     pair.send("a", 1, Delivery.RECOVERABLE, ack_requested=True)
     pair.run(75 * MS)

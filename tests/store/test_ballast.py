@@ -43,7 +43,7 @@ def test_a_disk_of_another_world_has_none() -> None:
 
 
 def test_a_directory_that_is_gone_is_no_trouble(tmp_path: Path) -> None:
-    """Whoever opens the store there says what is wrong."""
+    """The store that is opened there says what is wrong."""
     one = Ballast(tmp_path / "none", SIZE_BYTES)
     one.lay()
     one.release()

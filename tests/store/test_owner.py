@@ -62,14 +62,14 @@ def put(store: Store, key: str) -> None:
 
 
 def open_second(folder: Path, *options: str) -> str:
-    """What another process says that opens the directory, and commits to it."""
+    """The output of another process that opens the directory, and commits to it."""
     command = [sys.executable, "-c", SECOND, str(folder), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     return done.stdout.strip()
 
 
 def states(folder: Path) -> list[str]:
-    """What a later process finds."""
+    """The states that a later process finds."""
     store = Store(folder)
     found = store.load(NODE_ID, 9).state
     store.close()
@@ -130,7 +130,7 @@ def test_nothing_that_innocent_code_does_lets_a_second_process_in(
     assert states(folder) == ["after", "first"]
 
 
-def test_a_second_process_is_told_who_has_it(store: Store, folder: Path) -> None:
+def test_a_second_process_learns_which_process_has_it(store: Store, folder: Path) -> None:
     del store
     assert open_second(folder).endswith(f"in use by another node: process {os.getpid()} on {os.uname().nodename}")
 
@@ -166,7 +166,7 @@ def test_a_renamed_directory_is_in_use_as_well(store: Store, folder: Path, tmp_p
 
 
 def test_a_process_that_lost_the_store_tells_nobody_that_anything_is_durable(store: Store, folder: Path) -> None:
-    """Where locks do not reach: the second has all that was told, and the first ends before it writes anything."""
+    """Where locks do not reach: the second has all that was reported, and the first ends before it writes anything."""
     assert open_second(folder, "--no-locks") == "first"
     written = (folder / STORE_FILE).read_bytes(), (folder / f"{STORE_FILE}-wal").read_bytes()
     for _ in range(2):
@@ -181,7 +181,7 @@ def test_a_process_that_lost_the_store_tells_nobody_that_anything_is_durable(sto
     assert states(folder) == ["first", "second"]
 
 
-def test_a_store_that_is_lost_within_a_commit_is_found_before_it_is_told(
+def test_a_store_that_is_lost_within_a_commit_is_found_before_the_commit_counts(
     store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other process came between the look before the commit and its end."""

@@ -32,7 +32,7 @@ def test_what_was_deleted_or_renamed_is_missed(file: Path) -> None:
     assert place.fault() == f"store.db is not in its directory any more ({os.strerror(2)})"
 
 
-def test_what_was_replaced_is_told_apart(file: Path) -> None:
+def test_a_file_that_was_replaced_is_recognized(file: Path) -> None:
     """By what it is, not by what is in it."""
     place = Place([str(file)])
     copy = file.with_name("copy")

@@ -253,7 +253,7 @@ def test_another_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
 
 
 def test_a_store_that_version_2_wrote_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
-    """It has messages: whoever opens it learns what to do, and the Triack that wrote it can still do it."""
+    """It has messages: the error says what to do, and the Triack that wrote it can still do it."""
     copy(VERSION_2, tmp_path / STORE_FILE)
     (tmp_path / STORE_FILE).chmod(0o600)
     for _ in range(2):
@@ -594,7 +594,7 @@ def _delete_log(data: Path) -> None:
 def test_a_directory_that_is_not_there_any_more_takes_no_commit(
     tmp_path: Path, store: Store, what: Callable[[Path], None]
 ) -> None:
-    """What went into files without a name is not told as durable; and nothing after it."""
+    """A commit into files without a name is not reported as durable, and neither is a later one."""
     store.load(ORIGIN, 1)
     store.apply(Commit(state={"a": b"1"}))
     what(tmp_path / "data")
@@ -641,7 +641,7 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path, name: str, harm
 @pytest.mark.parametrize("left", [None, b"", b"S"])
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_store_that_was_emptied_or_removed_is_no_new_one(tmp_path: Path, left: bytes | None, killed: bool) -> None:
-    """Its node is named, nothing is made in its place, and it is said how to begin anew."""
+    """Its node is named, nothing is made in its place, and the error says how to begin anew."""
     if killed:
         killed_store(tmp_path)
     else:
@@ -676,7 +676,7 @@ def test_an_empty_file_is_never_filled(tmp_path: Path, left: bytes) -> None:
 
 
 def test_a_process_that_died_while_it_made_a_store_leaves_none(tmp_path: Path) -> None:
-    """What it had written is removed, and the store is made again."""
+    """The files that it had written are removed, and the store is made again."""
     for name, content in (("store.db.new", b"half"), ("store.db.new-wal", b"half"), (OWNER_FILE, b"")):
         (tmp_path / name).write_bytes(content)
         (tmp_path / name).chmod(0o600)

@@ -26,7 +26,7 @@ Finished = subprocess.CompletedProcess[bytes]
 
 
 def triack(*arguments: str | Path, stdin: bytes = b"", seconds: float = SECONDS) -> Finished:
-    """Run a command to its end. What a pipe takes is in it before the command begins, which may wait but a second."""
+    """Run a command to its end. Its input, as far as a pipe takes it, is there before it begins to read."""
     if len(stdin) <= PIPE_BYTES:
         reading, writing = os.pipe()
         os.write(writing, stdin)

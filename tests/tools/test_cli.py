@@ -74,7 +74,7 @@ def test_without_a_listener_receive_reads_what_is_there(tmp_path: Path) -> None:
 
 
 def test_too_few_messages_are_a_failure(server: Server) -> None:
-    """What came is written; what is missing is said."""
+    """Messages that came are written; the error says how many are missing."""
     triack("send", f"{server.address}/orders", "--data", server.data.parent / "s", "--insecure", stdin=b"one\n")
     got = triack("receive", "orders", "--data", server.data, "--count", "3", "--timeout", SOON)
     assert (got.returncode, got.stdout) == (1, b"one\n")
@@ -145,7 +145,7 @@ def test_what_a_lost_reader_did_not_get_comes_again(server: Server) -> None:
     assert rest == lines[-len(rest) :]
 
 
-def test_what_is_not_there_in_time_is_told_and_sent_later(tmp_path: Path) -> None:
+def test_what_is_not_there_in_time_is_reported_and_sent_later(tmp_path: Path) -> None:
     with Server(tmp_path / "b") as server:
         address = server.address
     late = triack(
@@ -196,7 +196,7 @@ def test_a_line_over_the_limit_ends_the_input(tmp_path: Path, server: Server) ->
 
 
 @pytest.mark.parametrize("through", ["own", "served"])
-def test_a_queue_that_does_not_exist_is_told(tmp_path: Path, through: str) -> None:
+def test_a_queue_that_does_not_exist_is_reported(tmp_path: Path, through: str) -> None:
     with Server(tmp_path / "b", "--queue", "orders") as server, Server(tmp_path / "a") as other:
         data = other.data if through == "served" else tmp_path / "s"
         sent = triack("send", f"{server.address}/bills", "--data", data, "--insecure", stdin=b"1\n2\n3\n")
@@ -343,7 +343,7 @@ def test_what_a_killed_server_left_is_no_server(server: Server) -> None:
 
 @pytest.mark.parametrize("by_a_server", [True, False])
 def test_a_copy_of_a_served_directory_is_a_directory_of_its_own(server: Server, by_a_server: bool) -> None:
-    """What is done to it leaves the node of the original alone, and where that is found."""
+    """Work on the copy leaves the node of the original alone, and the place where that is found."""
     backup = server.data.with_name("backup")
     triack("send", "orders", "--data", server.data, stdin=b"kept\n")
     shutil.copytree(server.data, backup)
@@ -403,7 +403,7 @@ def test_version_and_help() -> None:
 
 @pytest.mark.parametrize("group", ["queue", "trust", "enrol", "policy", "log"])
 def test_no_line_of_a_list_of_commands_is_cut_short(group: str) -> None:
-    """On a screen of 80 columns a command is said in one line, with its end."""
+    """On a screen of 80 columns the line of a command is whole, with its end."""
     # In a process of its own: a group remembers its options, and in the tests of its file it has none above it.
     said = triack(group, "-h")
     assert (said.returncode, said.stderr) == (0, b"")
@@ -436,7 +436,7 @@ def test_a_reader_who_is_busy_keeps_nothing_from_others(server: Server) -> None:
 
 
 def test_with_a_count_no_more_is_taken(server: Server) -> None:
-    """What nobody ever had does not come as redelivered."""
+    """A message that nobody ever had does not come as redelivered."""
     triack("send", "orders", "--data", server.data, stdin=text(numbered(3)))
     count = ("receive", "orders", "--data", server.data, "--count", "1", "--json")
     got = [json.loads(triack(*count).stdout) for _ in range(3)]

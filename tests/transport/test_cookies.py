@@ -12,7 +12,7 @@ ADDRESS = "udp://192.0.2.1:7801"
 
 
 def shown(cookies: Cookies, now_ns: int = 0) -> bytes:
-    """What who has the cookie shows with some data."""
+    """The proof that a holder of the cookie gives with some data."""
     return mac(cookies.make(ADDRESS, now_ns), b"data")
 
 

@@ -118,7 +118,7 @@ def test_a_key_seals_for_two_minutes() -> None:
     assert way.open(way.seal(now_ns=last_ns + 2), last_ns + 1 + PREVIOUS_NS) == b"data"
 
 
-def test_a_key_seals_so_many_datagrams(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_seals_a_limited_number_of_datagrams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here four in place of 2^20."""
     assert REKEY_DATAGRAMS == 2**20
     monkeypatch.setattr(data_keys, "REKEY_DATAGRAMS", 4)

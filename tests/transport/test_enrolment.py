@@ -242,7 +242,7 @@ def test_other_keys_let_who_has_begun_go_on() -> None:
 
 
 def test_nobody_learns_a_key_that_is_gone() -> None:
-    """Neither who has begun, nor who has shown the proof and is not welcomed yet."""
+    """Neither one that has begun, nor one that has shown the proof and is not welcomed yet."""
     b, _, proof = until("PROOF")
     b.use_keys([FOREIGN_KEY])
     assert why_not(b, proof) == "unknown-connection"
@@ -393,7 +393,7 @@ def test_a_node_does_not_enrol_with_itself() -> None:
 
 
 def test_the_kind_of_transport_is_agreed_on() -> None:
-    """What was said on one is no use on another."""
+    """A handshake on one is no use on another."""
     b, a = server(INVITATION), client(scheme="tcp")
     assert why_not(a, ask(b, tell(a, ask(b, a.poll_transmit())))) == "bad-tag"
 

@@ -11,7 +11,7 @@ def admitted(admission: Admission, address: str, now_ns: int, tries: int = 1_000
     return sum(admission.admits(address, now_ns) for _ in range(tries))
 
 
-def test_load_begins_above_so_many_a_second() -> None:
+def test_load_begins_above_a_number_of_connects_a_second() -> None:
     """At once or one after the other, and ends as soon as the rate falls."""
     admission = Admission(bytes(32))
     assert [admission.is_loaded(0) for _ in range(CONNECTS_PER_SECOND + 2)] == [False] * CONNECTS_PER_SECOND + [

@@ -190,7 +190,7 @@ def test_a_wrong_psk_is_noticed_by_the_initiator() -> None:
         talk(sides, [b"", b""])
 
 
-def test_who_is_not_admitted_is_told_by_the_caller() -> None:
+def test_the_caller_says_which_keys_are_not_admitted() -> None:
     """Before its static key is used; the handshake is as it was then."""
     initiator, responder = pair()
     seen: list[bytes] = []

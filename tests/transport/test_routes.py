@@ -92,7 +92,7 @@ async def test_a_host_that_moved_is_followed(names: Names) -> None:
     assert await names.after(31) == THREE
 
 
-async def test_a_name_that_does_not_exist_is_told_and_may_come_to_exist(names: Names) -> None:
+async def test_a_name_that_does_not_exist_is_reported_and_may_come_to_exist(names: Names) -> None:
     problem = names.answer = OSError(-2, "Name or service not known")
     assert names.routes.find(PLANT) is None
     await asyncio.gather(*names.routes.tasks)

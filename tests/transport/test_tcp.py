@@ -88,7 +88,7 @@ async def test_slow_frame(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def connected(endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection of someone who may be no node."""
+    """A connection of a peer that may be no node."""
     address = Address.parse(endpoint.address)
     return await asyncio.open_connection(address.host, address.port)
 
@@ -192,7 +192,7 @@ async def test_without_file_descriptors_a_stranger_goes(opened: Opener, monkeypa
 
 
 async def test_who_knocks_while_it_closes_is_left_by_nobody(opened: Opener, recwarn: pytest.WarningsRecorder) -> None:
-    """What was accepted is closed, and not found by the garbage collector; and nothing is said on the terminal."""
+    """An accepted connection is closed, and not left to the garbage collector; nothing is said on the terminal."""
     said: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
     for turns in range(8):

@@ -159,7 +159,7 @@ def test_to_receive_does_not_go_to_the_system_for_memory(socket_kind: str) -> No
     assert int(done.stdout) < 500
 
 
-async def test_a_name_is_not_looked_up_for_ever(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_is_not_looked_up_without_end(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a resolver is silent, what waits has a bound, and closing does not wait for it."""
 
     async def never(_address: object) -> list[object]:

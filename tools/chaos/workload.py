@@ -24,7 +24,7 @@ __all__ = ["Reader", "Sender", "Workload"]
 
 CLASSES = {delivery.label: delivery for delivery in Delivery}
 DELAYS_MS = (0, 10, 200)
-"""What failed comes again at once, soon, or after a wait that a crash falls into now and then."""
+"""A failed message comes again at once, soon, or after a wait that a crash falls into now and then."""
 READ_MOST = (1, 10, 1_000)
 """Readers that take one at a time, a few, or all that there is."""
 PAIR_CHANCE = 0.2

@@ -120,7 +120,7 @@ class _Output:
         try:
             written = await asyncio.shield(job)
         except asyncio.CancelledError:
-            # What is written must be acknowledged, or the next reader writes it again.
+            # Messages that are written must be acknowledged, or the next reader writes them again.
             self._cancelled = True
             await asyncio.wait([job], timeout=GRACE_S)
             if not job.done():
@@ -320,7 +320,7 @@ class _HandedOver:
             raise WaitTimeout("no message came")
 
     async def _wait_confirmed(self, client: Client | None) -> None:
-        """What was written has to leave the queue; a connection that closes at once may lose its last frames."""
+        """Written messages have to leave the queue; a connection that closes at once may lose its last frames."""
         if client is None or not self._unconfirmed:
             return
         with contextlib.suppress(ConnectionError, TriackError, TimeoutError):

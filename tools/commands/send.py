@@ -47,7 +47,7 @@ STDIN = 0
 UNSAFE_CHUNKS = 8
 """Chunks not yet durable at the serving node; at this many it stops reading, as it keeps them."""
 LOST = "the connection to the node that serves the directory was lost, and express messages are not sent twice"
-"""What happened to express lines that a node took before it went away."""
+"""The error for express lines that a node took before it went away."""
 GRACE_S = 1.0
 """How long a commit may still take when a signal or the timeout interrupts it."""
 EXIT_LATE = 3

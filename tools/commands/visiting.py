@@ -53,5 +53,5 @@ async def visit(data: Path, work: Callable[[Host], Awaitable[int]]) -> int:
 
 
 async def stats_of(node: Host) -> triack.NodeStats:
-    """What it counts."""
+    """The statistics of a node."""
     return node.stats() if isinstance(node, triack.Node) else await node.stats()

@@ -23,7 +23,7 @@ def forms(secret: bytes) -> list[str]:
 
 
 async def fail(work: Awaitable[object]) -> str:
-    """What a failure says of itself, to whoever prints all that it can."""
+    """What a failure says of itself when all of it is printed."""
     with pytest.raises(triack.TriackError) as caught:
         await work
     lines = traceback.format_exception(caught.value)

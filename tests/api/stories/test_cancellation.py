@@ -216,7 +216,7 @@ async def take(node: triack.Node, ack: Any, timeout: float | None) -> list[bytes
 
 @pytest.mark.parametrize(("ack", "timeout"), [("auto", None), ("manual", WAIT)])
 async def test_a_consumer(ack: str, timeout: float | None) -> None:
-    """What it had acknowledged is gone, all else comes to the next one; being cancelled is no failure."""
+    """Messages that it had acknowledged are gone, all others come to the next one; being cancelled is no failure."""
 
     async def act(node: triack.Node) -> object:
         return await take(node, ack, timeout)
@@ -344,7 +344,7 @@ async def test_closing(tmp_path: Path, scheme: str) -> None:
 
 
 async def test_leaving_the_block_of_a_node(tmp_path: Path) -> None:
-    """Whoever is cancelled while the block closes its node does not close it again: it ends all the same."""
+    """If the block is cancelled while it closes its node, it does not close it again: the node ends all the same."""
 
     async def block() -> None:
         async with make("n", tmp_path) as node:

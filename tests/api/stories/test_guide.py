@@ -1,4 +1,4 @@
-"""What the guide names is there."""
+"""Every name that the guide uses exists."""
 
 import re
 from pathlib import Path

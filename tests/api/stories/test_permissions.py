@@ -62,7 +62,7 @@ async def test_the_queues_of_the_node_itself_take_nothing_from_outside(queue: st
 
 
 async def test_a_permission_that_is_taken_back_counts_from_the_next_message() -> None:
-    """What was taken stays; the session goes on, and so does another queue."""
+    """Messages that were taken stay; the session goes on, and so does another queue."""
     async with pair("orders", "other") as (a, b):
         await (await a.send("plant-b/orders", b"before")).ordered(WAIT)
         await b.trust("plant-a", send=["other"])

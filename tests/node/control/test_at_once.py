@@ -1,4 +1,4 @@
-"""What a client ends has ended, awaited or not; and what is plain on a node is plain here."""
+"""A call that a client ends has ended, awaited or not; and calls that are plain on a node are plain here."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -86,7 +86,7 @@ async def test_calls_that_are_cancelled_at_once_leave_room_for_others(link: Link
 
 
 async def test_receipts_are_bounded(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest is forgotten, and that is said."""
+    """The oldest is forgotten, and the error says so."""
     monkeypatch.setattr(calls, "RECEIPTS_MAX", 2)
     receipts = []
     for number in range(3):
@@ -100,7 +100,7 @@ async def test_receipts_are_bounded(link: Link, monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_a_process_without_descriptors_says_so(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for ever for a call that the system has refused something."""
+    """If the system refuses something during a call, the call fails: its caller does not hang."""
 
     async def refused(_node: Verbs) -> None:
         raise OSError(errno.EMFILE, "Too many open files", "some file")
@@ -112,7 +112,7 @@ async def test_a_process_without_descriptors_says_so(link: Link, monkeypatch: py
 
 
 async def test_an_answer_that_is_too_long_is_said_to_be(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody loses the connection by it, nor waits for ever."""
+    """The call fails: the connection stays open, and the caller does not hang."""
     monkeypatch.setattr(control_frames, "FRAME_BYTES_MAX", 200)
     for number in range(20):
         await link.send("call", n=number, do="read", queue=f"orders-{number}", **HOW)
@@ -249,7 +249,7 @@ async def test_what_came_for_who_does_not_read_goes_back(
 
 
 async def test_a_message_whose_answer_was_cancelled_before_it_was_sent_goes_back(tmp_path: Path, link: Link) -> None:
-    """Its caller, who does not read, has not heard of it."""
+    """Its caller does not read, and has not heard of it."""
     async with triack.connect(tmp_path / "a") as other:
         await other.send("big", bytes(4 * 1024 * 1024))
         await link.send("call", n=1, do="read", queue="q", **HOW)

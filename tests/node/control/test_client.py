@@ -22,7 +22,7 @@ async def test_a_client_knows_its_node(node: triack.Node, client: Client) -> Non
     assert await client.queue_lengths() == node.queue_lengths()
 
 
-async def test_more_queues_than_a_frame_takes_are_told_of(
+async def test_more_queues_than_a_frame_takes_are_listed(
     node: triack.Node, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In parts; those for which nobody waits any more are nobody's."""
@@ -54,7 +54,7 @@ async def test_what_a_client_sends_is_the_nodes(node: triack.Node, client: Clien
     assert stats.links
 
 
-async def test_a_key_counts_for_the_node_whoever_sends(node: triack.Node, client: Client) -> None:
+async def test_a_key_counts_for_the_node_and_all_its_clients(node: triack.Node, client: Client) -> None:
     ids = {(await client.send("q", b"x", key="k")).id, (await node.send("q", b"x", key="k")).id}
     tx = client.transaction()
     await tx.send("q", b"x", key="k")
@@ -65,7 +65,7 @@ async def test_a_key_counts_for_the_node_whoever_sends(node: triack.Node, client
 
 
 async def test_a_drain_waits_for_all_that_the_node_has(node: triack.Node, client: Client) -> None:
-    """Whoever sent it; one that takes too long says what is left."""
+    """It covers the messages of the node and of the client. If it takes too long, the error says what is left."""
     async with make("b", scheme="udp") as b:
         await node.send(f"{b.address}/q", b"1")
         await client.send(f"{b.address}/q", b"2")
@@ -138,7 +138,7 @@ async def test_errors_are_those_of_the_node(tmp_path: Path) -> None:
             await receipt.reached("eaten")
 
 
-async def test_an_argument_of_a_wrong_type_is_named_and_nothing_waits_for_ever(client: Client) -> None:
+async def test_an_argument_of_a_wrong_type_is_named_and_nothing_hangs(client: Client) -> None:
     any_client: Any = client
     for call in (
         any_client.trust("b", 5),
@@ -173,7 +173,7 @@ async def test_what_cannot_be_said_to_the_node_is_named(node: triack.Node, clien
 
 
 async def test_a_client_is_used_in_its_own_event_loop_only(node: triack.Node, client: Client) -> None:
-    """In another one its answers would never come: that is said instead."""
+    """In another loop its answers would never come: the call raises instead."""
     await client.send("q", b"x")
     message = await client.receive("q", ack="manual").get(WAIT)
     for elsewhere in (lambda: asyncio.run(client.flush()), message.ack):
@@ -202,7 +202,7 @@ async def test_a_client_connects_once_at_a_time(node: triack.Node, client: Clien
 
 
 async def test_a_node_that_ends_ends_every_call(tmp_path: Path) -> None:
-    """And a client that is closed, too; neither waits for ever."""
+    """So does a client that is closed. No caller is left waiting."""
     async with make("a", tmp_path / "a"):
         client = await triack.connect(tmp_path / "a").start()
         waiting = [asyncio.create_task(client.receive("q").get()) for _ in range(3)]

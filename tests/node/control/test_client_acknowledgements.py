@@ -1,4 +1,4 @@
-"""Another process is told of acknowledgements as the program of a node is: over a real socket, in the same loop."""
+"""Another process gets acknowledgements as the program of a node does: over a real socket, in the same loop."""
 
 import asyncio
 import gc
@@ -20,7 +20,7 @@ def watched(node: triack.Node, to: str) -> int:
     return len(port.outgoing_stream(to, triack.TRANSACTIONAL).readers)
 
 
-async def test_a_client_is_told_of_what_it_sends_and_of_what_the_node_does(node: triack.Node, client: Client) -> None:
+async def test_a_client_gets_acks_of_what_it_sends_and_of_what_the_node_does(node: triack.Node, client: Client) -> None:
     """In the order of sending, with the numbers of receipts; by a trigger as one event."""
     async with make("b", scheme="udp") as b:
         to = f"{b.address}/q"
@@ -34,7 +34,7 @@ async def test_a_client_is_told_of_what_it_sends_and_of_what_the_node_does(node:
         assert [receipt.number for receipt in (*receipts, last)] == [1, 2, 3, 5]
 
 
-async def test_a_failure_is_told_with_its_reason(node: triack.Node, client: Client) -> None:
+async def test_a_failure_comes_with_its_reason(node: triack.Node, client: Client) -> None:
     """That of a message of a transaction as well."""
     async with make("b", scheme="udp", queues=["q"]) as b:
         to = f"{b.address}/nowhere"
@@ -46,7 +46,7 @@ async def test_a_failure_is_told_with_its_reason(node: triack.Node, client: Clie
 
 
 async def test_who_is_cancelled_as_an_event_comes_takes_it_not_along(node: triack.Node, client: Client) -> None:
-    """In the very turn of the loop: the event is for the next one who asks."""
+    """In the very turn of the loop: the event is for the next reader that asks."""
     events = await client.acknowledgements("q", every="message")
     waiting = asyncio.create_task(anext(events))
     await until(lambda: events._coming is not None)  # noqa: SLF001 - the turn in which it comes
@@ -62,7 +62,7 @@ async def test_who_is_cancelled_as_an_event_comes_takes_it_not_along(node: triac
 
 
 async def test_who_waits_no_longer_takes_no_event_along(node: triack.Node, client: Client) -> None:
-    """What comes when nobody waits is for the next one who does; two at once get each event once."""
+    """An event that comes when nobody waits is for the next reader; two readers at once get each event once."""
     async with make("b", scheme="udp") as b:
         to = f"{b.address}/q"
         events = await client.acknowledgements(to, every="message")
@@ -91,7 +91,7 @@ async def test_many_are_read_at_once(node: triack.Node, client: Client) -> None:
 
 
 async def test_a_handler_is_called_in_this_process(node: triack.Node, client: Client) -> None:
-    """What it raises is told to the loop of this process, and the next event to it."""
+    """Its exceptions go to the event loop of this process, and the next event goes to the handler."""
     told: list[int] = []
     errors: list[dict[str, Any]] = []
 
@@ -164,7 +164,7 @@ async def test_the_end_of_the_node_ends_the_events(tmp_path: Path) -> None:
         ("udp://plant", {}, "udp://plant"),
     ],
 )
-async def test_mistakes_are_told_as_a_node_tells_them(
+async def test_mistakes_raise_what_they_raise_at_a_node(
     node: triack.Node, client: Client, destination: Any, how: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(triack.TriackError, match=says):

@@ -1,4 +1,4 @@
-"""Who reads a queue of a node over its control socket."""
+"""Readers of a node's queue over its control socket."""
 
 import asyncio
 from pathlib import Path
@@ -51,7 +51,7 @@ async def test_readers_acknowledge_as_those_of_a_node_do(node: triack.Node, clie
     assert (message.body, message.failures, message.redelivered) == (b"2", 1, True)
 
 
-async def test_whoever_is_cancelled_at_once_leaves_no_reader_behind(node: triack.Node, client: Client) -> None:
+async def test_a_call_that_is_cancelled_at_once_leaves_no_reader_behind(node: triack.Node, client: Client) -> None:
     """A service may give up its first wait a million times."""
     before = alive(Consumer)
     await cancel_at_every_turn(lambda: client.receive("q").get())
@@ -105,7 +105,7 @@ async def test_who_asks_twice_at_once_is_one_reader(node: triack.Node, client: C
 
 
 async def test_a_message_keeps_the_reader_that_nobody_else_keeps(node: triack.Node, client: Client) -> None:
-    """Who acknowledges by hand can, in one line, too; with the last of both, what is in hand goes back."""
+    """Manual acks work in one line, too. When reader and messages are gone, unacknowledged messages go back."""
     await node.send_many("q", [b"1", b"2", b"3"])
     first = await client.receive("q", ack="manual").get(WAIT)
     second = (await client.receive("q", ack="manual").get_many(1, WAIT))[0]

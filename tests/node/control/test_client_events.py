@@ -1,4 +1,4 @@
-"""What happens at a node is told to the programs that use it from other processes."""
+"""Programs in other processes hear of what happens at a node."""
 
 import asyncio
 import gc
@@ -66,7 +66,7 @@ async def test_who_reads_no_more_is_forgotten(node: triack.Node, client: Client)
 
 
 async def test_the_end_of_the_node_ends_the_events(tmp_path: Path) -> None:
-    """As the end of the node that it is, for who waits and for who asks afterwards."""
+    """As the end of the node that it is, for readers that wait and for those that ask afterwards."""
     node = make("a", tmp_path / "a", "udp", settings=quick())
     await node.start()
     async with triack.connect(tmp_path / "a") as client:

@@ -51,7 +51,7 @@ def test_a_message_is_what_it_is_at_the_node() -> None:
     assert message.id.startswith("ab" * 16)
 
 
-def test_what_becomes_of_a_message_is_told_once() -> None:
+def test_the_fate_of_a_message_is_sent_once() -> None:
     client = Told()
     message = arrived(client)
     message.reject(failed=False, delay=1.5)

@@ -62,7 +62,7 @@ async def test_a_transaction_that_nobody_used_asks_the_node_nothing(node: triack
 
 
 async def test_a_commit_waits_for_a_stage_that_all_it_sent_can_reach(node: triack.Node, client: Client) -> None:
-    """What has no such stage is said before anything happens, and the transaction goes on."""
+    """If a message has no such stage, the error comes before anything happens, and the transaction goes on."""
     async with make("b", scheme="udp") as b:
         tx = client.transaction()
         await tx.send(f"{b.address}/q", b"1")
@@ -85,7 +85,7 @@ TURNS = 40
 
 
 async def cut_off(call: Coroutine[Any, Any, object], turns: int) -> bool:
-    """Cancel a call after so many turns of the loop. Returns whether it was over before."""
+    """Cancel a call after ``turns`` turns of the loop. Returns whether the call was over before."""
     task = asyncio.create_task(call)
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -120,7 +120,7 @@ async def test_who_is_cancelled_while_it_receives_has_taken_nothing(node: triack
 
 
 async def test_who_is_cancelled_while_it_sends_has_sent_nothing(node: triack.Node, client: Client) -> None:
-    """So that who sends again after a time of its own does not send twice."""
+    """So that a caller that sends again after a timeout of its own does not send twice."""
     sent = 0
     for turns in range(TURNS):
         async with client.transaction() as tx:
@@ -200,7 +200,7 @@ async def test_a_forgotten_transaction_keeps_no_message(node: triack.Node, clien
 async def test_a_commit_of_any_length_is_answered(
     node: triack.Node, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a few bytes, and with receipts that are kept together, however many: who was told of an error sends again."""
+    """In a few bytes, and with receipts that are kept together, however many: after an error a caller sends again."""
     monkeypatch.setattr(control_frames, "FRAME_BYTES_MAX", 2_000)
     monkeypatch.setattr(calls, "RECEIPTS_MAX", 10)
     await node.send("before", b"x")
@@ -220,7 +220,7 @@ async def test_a_commit_of_any_length_is_answered(
 async def test_a_transaction_sends_as_often_as_its_commit_can_tell(
     node: triack.Node, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What goes beyond is refused, and the transaction goes on."""
+    """A message too many is refused, and the transaction goes on."""
     monkeypatch.setattr(calls, "STEPS_MAX", 2)
     async with client.transaction() as tx:
         await tx.send("orders", b"1")

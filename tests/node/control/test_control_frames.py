@@ -1,4 +1,4 @@
-"""What arrives on the control socket is a frame, or is refused by name."""
+"""Bytes that arrive on the control socket are a frame, or are refused by name."""
 
 import asyncio
 import socket
@@ -55,7 +55,7 @@ async def test_the_length_alone_refuses_a_frame(ends: tuple[Link, asyncio.Stream
 
 
 async def test_what_is_too_long_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By one byte: whoever would get it would end the connection."""
+    """One byte too many is enough: the receiver of such a frame would end the connection."""
     monkeypatch.setattr(control_frames, "FRAME_BYTES_MAX", 100)
     one, other = await pair()
     with pytest.raises(UsageError, match=r"^recall: 101 bytes, and the control socket takes 100 at a time$"):

@@ -1,4 +1,4 @@
-"""What is said of a message to another process."""
+"""How a message is described to another process."""
 
 import json
 

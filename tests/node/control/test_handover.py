@@ -16,7 +16,7 @@ from triack.node.files.notes import folder_of, read_note
 
 
 def read_served(data: Path) -> handover.Served | None:
-    """Who serves the directory, by its own word."""
+    """Read the note of the node that serves the directory."""
     return read_note(data, handover.Served)
 
 
@@ -50,7 +50,7 @@ async def test_a_process_out_of_sight_is_left_its_file(tmp_path: Path, monkeypat
 async def test_a_file_that_no_node_wrote_names_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
-    """Whoever looks finds none, and a node that starts there replaces it, and removes nothing that it names."""
+    """``find`` finds none. A node that starts there replaces the file, and removes nothing that it names."""
     monkeypatch.setattr(handover, "SOON_S", 0.01)
     (tmp_path / handover.Served.FILE).write_bytes(content)
     assert await handover.find(tmp_path) is None
@@ -60,7 +60,7 @@ async def test_a_file_that_no_node_wrote_names_nobody(
 
 
 async def test_a_copy_is_served_by_nobody(tmp_path: Path) -> None:
-    """Who serves the original goes on: its socket is not the copy's to connect to, or to clear away."""
+    """The node of the original goes on: the node of the copy may neither connect to its socket nor remove it."""
     original, copy = tmp_path / "original", tmp_path / "copy"
     control = make_socket_path()
     with socket.socket(socket.AF_UNIX) as killed:

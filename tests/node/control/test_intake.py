@@ -1,4 +1,4 @@
-"""Lines enter a node once and whole, however often they are offered, and how far they have come is told in order."""
+"""Lines enter a node once and whole, however often they are offered, and progress is reported in order."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -110,7 +110,7 @@ async def test_what_was_accepted_is_known_to_the_next_process(tmp_path: Path) ->
         assert await intake_of(node).recover(0) == 0
 
 
-async def test_progress_is_told_in_order_with_what_failed(tmp_path: Path, node: triack.Node) -> None:
+async def test_progress_is_reported_in_order_with_what_failed(tmp_path: Path, node: triack.Node) -> None:
     """A line that is never stored waits; those of a queue that the node has not fail, as one range."""
     told: asyncio.Queue[tuple[int, list[Failure]]] = asyncio.Queue()
     async with triack.open("b", data=tmp_path / "b", queues=["other"], listen="udp://127.0.0.1:0", insecure=True) as b:
@@ -163,8 +163,8 @@ async def test_what_was_on_its_way_behind_refused_lines_is_refused_too(node: tri
     producer.close()
 
 
-async def test_a_producer_is_told_how_far_its_lines_have_come(node: triack.Node) -> None:
-    """And, when the node has ended, that: whoever waits for it goes elsewhere."""
+async def test_a_producer_hears_how_far_its_lines_have_come(node: triack.Node) -> None:
+    """When the node has ended, it hears that, and can go elsewhere."""
     producer = Producer(partial(intake_of, node), 0)
     assert await producer.begin() == 0
     await producer.take(1, [b"1", b"2"])

@@ -50,7 +50,7 @@ async def test_who_is_trusted_no_more_has_no_session_when_it_returns(tmp_path: P
 
 
 async def test_a_node_without_keys_has_nothing_to_read(tmp_path: Path) -> None:
-    """It is told, and goes on."""
+    """It answers the call, and goes on."""
     async with make("a", tmp_path / "a") as a:
         assert await reread(tmp_path / "a")
         await (await a.send("q", b"hello")).stored(WAIT)
@@ -62,7 +62,7 @@ async def test_a_directory_at_rest_needs_no_word(tmp_path: Path) -> None:
 
 
 async def test_a_node_that_cannot_use_the_file_says_so(tmp_path: Path) -> None:
-    """What was in force is so still."""
+    """The old file stays in force."""
     async with node("a", tmp_path / "a") as a:
         await a.trust("b", SOMEBODY, "udp://127.0.0.1:9")
         PrivateFiles(tmp_path / "a").change(TRUST_FILE, lambda _: b"{")
@@ -72,7 +72,7 @@ async def test_a_node_that_cannot_use_the_file_says_so(tmp_path: Path) -> None:
 
 
 async def test_a_node_that_does_not_answer_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was written stays, and is in force when the node is well again."""
+    """The file is written all the same, and is in force when the node is well again."""
     monkeypatch.setattr(rereading, "REREAD_S", 0.05)
     over = asyncio.Event()
 
@@ -86,7 +86,7 @@ async def test_a_node_that_does_not_answer_is_not_waited_for(tmp_path: Path, mon
 
 
 async def test_a_node_that_has_just_ended_needs_no_word(tmp_path: Path) -> None:
-    """It hangs up; whoever comes after it reads the file."""
+    """It hangs up; the next node of that directory reads the file."""
 
     async def ending(link: Link) -> None:
         assert (await link.receive())[0] == {"op": "hello", "v": VERSION}

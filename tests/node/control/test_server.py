@@ -54,13 +54,13 @@ async def read_on(link: Link) -> None:
 
 
 async def drawn(link: Link, reader: int, most: int, *, about: bool = False) -> tuple[Header, list[bytes]]:
-    """The next messages, at most so many."""
+    """The next messages, at most ``most``."""
     header, body = await call(link, do="draw", reader=reader, most=most, timeout=None, about=about)
     return header, control_frames.cut(body, header["sizes"])
 
 
 async def complaint(link: Link) -> str:
-    """What the node says, and that it hangs up then."""
+    """The complaint of the node, which hangs up then."""
     with pytest.raises(TriackError) as refused:
         await read_on(link)
     with pytest.raises(ConnectionResetError):
@@ -112,7 +112,7 @@ async def test_lines_that_do_not_follow_are_refused(control: Path, fields: dict[
 
 
 async def test_a_receiver_has_as_many_messages_in_hand_as_it_wants(tmp_path: Path) -> None:
-    """All others are there for whoever comes, as new."""
+    """All others stay available to other readers, as new."""
     async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
         await (await node.send_many("orders", [b"%d" % number for number in range(9)])).ordered(PATIENCE_S)
         served = read_note(tmp_path / "b", Served)
@@ -130,7 +130,7 @@ async def test_a_receiver_has_as_many_messages_in_hand_as_it_wants(tmp_path: Pat
 
 
 async def test_a_receiver_that_dies_has_failed_with_the_message_that_it_had_before_it(tmp_path: Path) -> None:
-    """What it had not come to yet comes again as it was."""
+    """Messages that it had not come to yet come again as they were."""
     async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
         await (await node.send_many("orders", [b"0", b"1", b"2"])).ordered(PATIENCE_S)
         served = read_note(tmp_path / "b", Served)
@@ -163,7 +163,7 @@ async def test_a_client_that_does_not_read_holds_no_node_that_closes(
     await link.close()
 
 
-async def test_why_a_node_cannot_be_found_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_why_a_node_cannot_be_found_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The node works, and what it had begun is gone."""
     (tmp_path / "b" / "node.json").mkdir(parents=True)
     async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
@@ -190,7 +190,7 @@ async def test_a_process_that_asks_for_properties_gets_frames_all_the_same(tmp_p
 async def test_a_socket_that_was_removed_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As the runtime directory of a user who has logged out. Conversations that are open go on."""
+    """As the runtime directory of a user after logout. Conversations that are open go on."""
     monkeypatch.setattr(server, "LOOK_S", 0.01)
     caplog.set_level("INFO", "triack")
     async with triack.open("a", data=tmp_path, insecure=True), triack.connect(tmp_path) as before:
@@ -210,7 +210,7 @@ async def test_who_says_nothing_does_not_stay(control: Path, monkeypatch: pytest
     assert await complaint(await dial(control)) == "bad-hello: nothing was said for 0.05 s"
 
 
-async def test_too_many_processes_are_told_so(control: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_process_too_many_is_refused_with_the_reason(control: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are served go on."""
     monkeypatch.setattr(server, "CONNECTIONS_MAX", 1)
     link = await connect(control)

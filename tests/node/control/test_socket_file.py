@@ -1,4 +1,4 @@
-"""Nothing is said to a process of another user of the machine, and nothing of its is touched."""
+"""A process of another user of the machine gets no answer, and none of its files is touched."""
 
 import asyncio
 import os

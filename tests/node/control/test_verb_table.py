@@ -48,7 +48,7 @@ def test_every_step_has_a_row_and_a_handler() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_only_arguments_of_their_kind_are_taken(verb: str) -> None:
-    """Null in the place of some; none may be missing. What it was is not repeated: it may be a secret."""
+    """Null in the place of some; none may be missing. The bad value is not repeated: it may be a secret."""
     assert check_call(call(verb)).name == verb
     for name, argument in VERBS[verb].arguments.items():
         nothing = [None] if argument.nullable else []
@@ -68,7 +68,7 @@ def test_other_verbs_are_refused(do: object) -> None:
 
 
 def written_and_read(declared: Any, *args: Any, **kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
-    """What a method at the node gets of a call that a client has written, after its way as JSON."""
+    """The arguments that a method at the node gets of a client's call, after their way as JSON."""
     row = row_of(declared)
     body, fields = row.write(bind(declared, args, kwargs))
     header = json.loads(json.dumps({"do": row.name, **fields, **({row.on.value: 1} if row.on else {})}))

@@ -1,4 +1,4 @@
-"""Nodes with keys: who reaches them, who does not, and how that changes while they run."""
+"""Nodes with keys: which peers reach them, which do not, and how that changes while they run."""
 
 import asyncio
 import errno
@@ -48,7 +48,7 @@ async def pair(scheme: str = "udp", a_data: Path | None = None, b_data: Path | N
 
 @pytest.mark.parametrize("scheme", ["udp", "tcp", "memory"])
 async def test_peers_speak_by_name(scheme: str) -> None:
-    """Names are each side's own; the address of a peer means the peer; who does not listen is answered."""
+    """Names are each side's own; the address of a peer means the peer; a peer that does not listen is answered."""
     async with pair(scheme) as (a, b):
         await (await a.send("plant-b/q", b"by name")).ordered(WAIT)
         await (await a.send(f"{b.address}/q", b"by address")).ordered(WAIT)
@@ -59,7 +59,7 @@ async def test_peers_speak_by_name(scheme: str) -> None:
 
 @pytest.mark.parametrize("suite", sorted(SUITES))
 async def test_both_suites_work(suite: str) -> None:
-    """Whoever has another one is a stranger."""
+    """A peer with the other suite is a stranger."""
     async with pair(suite=suite) as (a, _b):
         await (await a.send("plant-b/q", b"x")).ordered(WAIT)
     with pytest.raises(triack.UsageError, match="no suite 'rot13'; there is 25519_AESGCM"):
@@ -107,7 +107,7 @@ async def test_a_node_without_keys_has_none_to_show() -> None:
 
 
 async def test_with_and_without_keys_do_not_mix(tmp_path: Path) -> None:
-    """Neither understands the other, whoever calls."""
+    """Neither understands the other, whichever side calls."""
     async with (
         secured("a", scheme="udp") as a,
         triack.open("b", data=None, listen="udp://127.0.0.1:0", insecure=True, settings=quick()) as b,
@@ -190,7 +190,7 @@ async def test_trust_that_is_taken_away_while_files_cannot_be_opened(
 
 
 async def test_lists_of_peers_are_read_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They may be long: after a change of the node's own, of another process, and when it is told of one."""
+    """They may be long. It holds for a change by the node, for one by another process, and for a reread."""
     threads: list[threading.Thread] = []
     real = trust.decode_trust
 
@@ -252,7 +252,7 @@ async def test_what_a_peer_may_send_to() -> None:
             await (await a.send("plant-b/out", b"x")).ordered(WAIT)
 
 
-async def test_mistakes_are_told_at_once() -> None:
+async def test_mistakes_raise_at_once() -> None:
     """A mistyped key, a private one, one's own, another peer's, a peer that is not there."""
     async with secured("a") as a:
         for key in (STRANGER[:-1] + "a", PSK):

@@ -135,7 +135,7 @@ async def test_an_own_change_is_read_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("when", ["before it is read", "after it was read"])
 async def test_a_change_of_another_right_after_an_own_one_is_not_missed(tmp_path: Path, when: str) -> None:
-    """Whoever comes between the node's own change and the moment at which it acts by that."""
+    """The other process writes between the node's own change and the moment at which the node acts on it."""
     story = Story(tmp_path)
 
     def change() -> None:

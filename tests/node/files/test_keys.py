@@ -54,7 +54,7 @@ def test_every_typo_in_a_letter_is_noticed() -> None:
         *((encode_key(KeyKind.PUBLIC, point), "no private key belongs to it") for point in LOW_ORDER),
     ],
 )
-def test_what_is_no_public_key_is_told_without_repeating_it(text: str, why: str) -> None:
+def test_a_bad_public_key_is_rejected_without_repeating_it(text: str, why: str) -> None:
     """It may be a secret in the wrong place."""
     with pytest.raises(KeyUnreadable, match=why) as caught:
         decode_key(KeyKind.PUBLIC, text)

@@ -46,7 +46,7 @@ def test_a_record_that_begins_a_segment_begins_a_file(tmp_path: Path) -> None:
 
 
 def test_two_logs_never_write_one_file(tmp_path: Path) -> None:
-    """What an earlier life left behind is not touched, whatever its number."""
+    """Files of an earlier life are not touched, whatever their number."""
     first = LogFile(tmp_path, "n", 1)
     first.append(b"first\n")
     second = LogFile(tmp_path, "n", 1)

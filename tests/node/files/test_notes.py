@@ -71,8 +71,8 @@ def test_what_is_no_note_at_all(kind: type[Note], content: bytes) -> None:
     assert decode_note(kind, content) is None
 
 
-def test_a_disk_that_takes_no_note_is_told(tmp_path: Path) -> None:
-    """Whoever writes it decides whether that matters."""
+def test_a_note_that_cannot_be_written_raises(tmp_path: Path) -> None:
+    """The caller decides whether that matters."""
     (tmp_path / "log.json.new").mkdir()
     with pytest.raises(OSError, match=os.strerror(21)):
         write_note(tmp_path, make_note(tmp_path, tmp_path))

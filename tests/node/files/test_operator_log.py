@@ -55,8 +55,8 @@ async def test_messages_go_on_when_standard_error_is_closed(triack_world: World)
 
 
 @pytest.mark.triack(check=False)
-async def test_a_log_that_raises_ends_the_node_and_everyone_is_told(triack_world: World) -> None:
-    """What an application configured is wrong: that is said, and nothing waits for ever."""
+async def test_a_log_that_raises_ends_the_node_and_everyone_hears_of_it(triack_world: World) -> None:
+    """The application configured something wrong: the error says so, and nothing hangs."""
 
     class Broken(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

@@ -1,4 +1,4 @@
-"""What another user of the machine has put somewhere is never taken for our own."""
+"""A file that another user of the machine has put somewhere is never taken for our own."""
 
 import os
 from pathlib import Path

@@ -184,7 +184,7 @@ async def test_it_is_read_at_once_when_somebody_asks(
         (0o600, None),
     ],
 )
-def test_a_key_that_others_may_use_is_told(
+def test_a_key_that_others_may_use_gets_a_warning(
     folder: Path, caplog: pytest.LogCaptureFixture, mode: int, warning: str | None
 ) -> None:
     path = folder / "both.pem"

@@ -34,7 +34,7 @@ def test_peers_survive_their_text() -> None:
 
 
 def test_keys_of_a_long_list_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes longest is not done again for all of them when one changes."""
+    """The slow check is not repeated for all of them when one changes."""
     checked: list[object] = []
 
     class Counting:
@@ -149,7 +149,7 @@ def test_a_file_of_other_bytes() -> None:
 
 
 def test_a_peer_without_fields_is_a_name(tmp_path: Path) -> None:
-    """What is left out has its default."""
+    """A field that is left out has its default."""
     assert decode_trust(whole().encode(), "f") == [Peer("b", (), (), NO_PSK, ("*",))]
 
 

@@ -25,7 +25,7 @@ ATTEMPTS = 10
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-async def test_each_message_is_told_in_the_order_of_sending(scheme: str) -> None:
+async def test_each_message_has_its_event_in_the_order_of_sending(scheme: str) -> None:
     """And has the number of its receipt."""
     async with make("b", scheme=scheme) as b, make("a") as a:
         events = a.acknowledgements(f"{b.address}/q")
@@ -56,7 +56,7 @@ async def test_solace_speaks_to_msmq_and_its_events_are_the_documented_ones() ->
 
 
 async def test_a_handler_is_called_with_one_after_the_other() -> None:
-    """Awaited if it is async; the next comes when it is done, and what it raises is told to the loop."""
+    """It is awaited if it is async. The next call comes when it is done, and its exceptions go to the event loop."""
     told: list[int] = []
     errors: list[dict[str, Any]] = []
     busy = False
@@ -82,7 +82,7 @@ async def test_a_handler_is_called_with_one_after_the_other() -> None:
 
 
 async def test_a_handler_hears_of_all_before_its_node_has_closed() -> None:
-    """No sleep before the end of the program, and what the interval holds back is told by then."""
+    """The program need not sleep before its end: events that the interval holds back come before the close returns."""
     told: list[AckEvent] = []
     rarely = quick(ack_events=triack.AckTrigger(window_share=None, delay_s=60.0))
     async with make("b", scheme="udp") as b, make("a", settings=rarely) as a:

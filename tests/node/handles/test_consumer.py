@@ -101,7 +101,7 @@ async def test_manual_leaves_it_to_the_caller(node: triack.Node) -> None:
 
 
 async def test_what_was_given_back_is_out_of_its_old_hands(node: triack.Node) -> None:
-    """It is another message when it comes again: whoever still has the old one changes nothing."""
+    """It is another message when it comes again: calls on the old one change nothing."""
     await fill(node, b"1")
     async with node.receive("q", ack="manual") as consumer:
         old = await consumer.get(WAIT)
@@ -153,7 +153,7 @@ async def test_a_later_reader_gets_what_the_first_has_not_read(node: triack.Node
 
 
 async def test_closing_marks_only_what_was_handed_out(node: triack.Node) -> None:
-    """What the application never saw is not redelivered."""
+    """A message that the application never saw is not redelivered."""
     for text in (b"1", b"2", b"3"):
         await node.send("q", text)
     await node.flush()
@@ -339,7 +339,7 @@ async def get_list(node: triack.Node) -> triack.Message:
 async def test_a_message_keeps_the_reader_that_nobody_else_keeps(
     node: triack.Node, get: Callable[[triack.Node], Awaitable[triack.Message]]
 ) -> None:
-    """Who acknowledges by hand can, in one line, too; a message that is dropped goes back, without the collector."""
+    """Manual acks work in one line, too. A message that is dropped goes back, without the garbage collector."""
     await fill(node, b"1", b"2", b"3")
     gc.disable()
     try:
@@ -420,7 +420,7 @@ async def test_messages_with_a_deadline_are_looked_at_one_by_one(node: triack.No
 
 
 async def test_a_reader_in_the_middle_of_a_packet_hears_that_the_node_has_ended() -> None:
-    """What it would get could not be acknowledged any more."""
+    """It could not acknowledge the next message any more."""
     node = await make().start()
     await fill(node, b"1", b"2", b"3")
     consumer = node.receive("q", ack="manual")

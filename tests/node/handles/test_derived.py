@@ -18,7 +18,7 @@ class Shop:
 
     @property
     def owner(self) -> str:
-        """Who owns it."""
+        """The owner of it."""
         return "ann"
 
 

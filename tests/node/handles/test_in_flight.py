@@ -122,7 +122,7 @@ async def test_a_loop_that_is_left_gives_its_list_back() -> None:
 
 
 async def test_readers_share_a_queue_by_the_list() -> None:
-    """What one has in hand the other does not get."""
+    """A message in the hands of one reader does not go to the other."""
     async with make() as node:
         await fill(node, 100)
         one, other = node.receive("q"), node.receive("q")

@@ -14,7 +14,7 @@ ORIGIN = b"o" * 16
 
 
 class Holder:
-    """Notes what it is told."""
+    """Notes its calls."""
 
     def __init__(self) -> None:
         self.told: list[tuple[int, bool | None, int | None]] = []
@@ -76,7 +76,7 @@ async def test_what_the_sender_set_can_be_sent_on_as_it_is() -> None:
     assert message({"dead_reason": "bad-body", "headers": 5}).forwardable() == {}
 
 
-def test_its_holder_is_told() -> None:
+def test_its_holder_hears_of_each_call() -> None:
     holder = Holder()
     found = message(holder=holder)
     found.ack()

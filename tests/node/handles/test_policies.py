@@ -31,7 +31,7 @@ ACKS_OF_SOLACE_AND_MSMQ = triack.AckStats(16, None, 1.0, None)
 
 
 def acks(settings: NodeSettings, packets: int, *, peer: NodeSettings | None = None) -> list[tuple[float, str, int]]:
-    """The acks for so many packets that arrive at once, and nothing after: seconds since then, cause, how many."""
+    """Acks for ``packets`` packets that arrive at once, with nothing after: seconds since then, cause, count."""
     pair = Pair.opened(settings.session, peer_settings=(peer or settings).session, udp=False)
     arrive_ns = pair.now_ns + 10 * MS
     pair.send("a", packets)
@@ -87,7 +87,7 @@ def test_amps_acknowledges_once_an_interval() -> None:
 def test_who_begins_says_how_and_the_other_bounds_it(
     initiator: NodeSettings, acceptor: NodeSettings, packets: int, expected: list[tuple[float, str, int]]
 ) -> None:
-    """The smaller window counts, and a sender that fills it asks; two seconds are one for who has patience for two."""
+    """The smaller window counts, and a sender that fills it asks; HornetQ's two seconds halve with a timeout of two."""
     assert acks(initiator, packets, peer=acceptor) == expected
 
 

@@ -86,7 +86,7 @@ async def test_others_have_their_turn_between_two_pages(node: triack.Node) -> No
 
 
 async def test_dead_letters_go_again_to_where_they_were_sent(node: triack.Node) -> None:
-    """What expired on its way, once its destination is there; large ones, too."""
+    """Messages that expired on their way go, once their destination is there; large ones, too."""
     async with make("b", scheme="udp") as b:
         address = b.address
     await node.send(f"{address}/orders", b"x" * 100_000, time_to_reach_queue=0.1, label="l")
@@ -126,7 +126,7 @@ async def test_what_cannot_be_moved_makes_no_queue(node: triack.Node) -> None:
 
 
 async def test_no_message_makes_no_queue(node: triack.Node) -> None:
-    """What is to be moved does not wait there, or nothing does; where it should go is looked at all the same."""
+    """If there is nothing to move, no queue is made; the destination is checked all the same."""
     await node.send("orders", b"x")
     for destination in ("later", NOBODY):
         assert await node.move("orders", destination, ["nope"]) == 0
@@ -191,7 +191,7 @@ async def test_another_process_looks_and_steers_in_the_same_way(tmp_path: Path) 
 
 
 async def test_a_directory_at_rest_is_steered_and_sends_nothing(tmp_path: Path) -> None:
-    """What is sent again there goes out when the node runs."""
+    """Dead letters that are sent again there go out when the node runs."""
     async with make("b", scheme="udp") as b:
         async with make("a", tmp_path, settings=quick(max_redeliveries=0, close_timeout_s=0.0)) as node:
             await (await node.send(f"{b.address}/orders", b"first")).ordered(WAIT)
@@ -220,7 +220,7 @@ def test_without_async_it_is_the_same(tmp_path: Path) -> None:
 
 
 async def test_a_node_with_keys_is_steered_at_rest_by_what_it_trusts(tmp_path: Path) -> None:
-    """Its peers are where its directory says; who is in no list of it is no destination."""
+    """Its peers are where its directory says; a node that is not listed there is no destination."""
     async with triack.open("a", data=tmp_path, settings=quick(max_redeliveries=0)) as node:
         await kill(node, "orders", b"1")
     async with open_at_rest(tmp_path) as rest:

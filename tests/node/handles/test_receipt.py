@@ -36,7 +36,7 @@ async def test_a_wait_that_ends_says_what_for(alone: triack.Node) -> None:
 
 
 async def test_who_is_cancelled_in_the_turn_of_the_end_is_cancelled(alone: triack.Node) -> None:
-    """A task that went on would wait for ever where it is not wanted any more."""
+    """A task that went on would hang, although it was cancelled."""
     receipt = await alone.send(NOWHERE, b"x")
     waiting = asyncio.create_task(receipt.ordered(WAIT))
     await asyncio.sleep(0)
@@ -90,7 +90,7 @@ async def test_a_receipt_has_the_id_of_its_message() -> None:
 
 
 async def test_a_stage_may_be_named(alone: triack.Node) -> None:
-    """What cannot be a stage, or a time to wait, is told what can."""
+    """The error about an unknown stage lists the stages."""
     receipt = await alone.send(NOWHERE, b"x")
     await receipt.reached("queued", WAIT)
     with pytest.raises(triack.WaitTimeout, match="not ordered after 0 s"):
@@ -282,7 +282,7 @@ async def test_what_a_message_never_reaches_is_refused_before_it_is_accepted() -
 
 
 async def test_a_time_that_bounds_nothing_is_refused(tmp_path: Path) -> None:
-    """Whoever gives it believes that the call ends by then, and it may wait for room as long as it likes."""
+    """The caller believes that the call ends by then, but it may wait for room without a limit."""
     async with make("a", tmp_path) as node, triack.connect(tmp_path) as client:
         for host in (node, client):
             for call in (host.send("q", b"x", timeout=5), host.send_many("q", [b"x"], timeout=5)):

@@ -68,7 +68,7 @@ async def test_a_bare_reply_to_is_a_queue_of_the_sender() -> None:
 
 
 async def test_what_is_moved_keeps_its_way_back() -> None:
-    """The copy is this node's own message, and answers go to whoever sent the first."""
+    """The copy is this node's own message, and answers go to the sender of the original."""
     async with make("a") as a, make("b", scheme="udp") as b:
         await (await a.send(f"{b.address}/in", b"1", reply_to="answers")).ordered(WAIT)
         assert await b.move("in", "later") == 1

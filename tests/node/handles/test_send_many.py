@@ -98,7 +98,7 @@ async def test_a_list_stops_at_the_limit_of_what_is_pending() -> None:
 
 
 async def test_a_queue_that_refuses_ends_a_list_and_says_how_far_it_came() -> None:
-    """What was accepted before stays so."""
+    """Messages that were accepted before stay so."""
     limits = triack.Limits(queue_quota={"q": triack.Quota(messages=10, when_full="reject")})
     async with make(settings=quick(limits=limits)) as node:
         with pytest.raises(triack.QueueFull) as refused:

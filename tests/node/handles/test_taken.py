@@ -1,4 +1,4 @@
-"""What a transaction has in hand."""
+"""The messages that a transaction has in hand."""
 
 import pytest
 

@@ -50,7 +50,7 @@ async def fail_in_the_middle(node: triack.Node) -> None:
 
 
 async def test_leaving_the_block_commits_and_an_exception_rolls_back(node: triack.Node) -> None:
-    """What was received comes again in order, with a failure counted; what was to be sent never was."""
+    """Received messages come again in order, with a failure counted; messages to be sent are never sent."""
     await fill(node, b"1", b"2", b"3")
     with pytest.raises(KeyError):
         await fail_in_the_middle(node)
@@ -246,7 +246,7 @@ async def test_a_wait_in_a_transaction_ends_in_time_and_by_cancelling(node: tria
 
 
 async def test_a_wait_in_a_transaction_ends_with_it(node: triack.Node) -> None:
-    """What it would take later, nobody would give back."""
+    """If it took a message later, nobody would give it back."""
     for end in ("commit", "rollback"):
         tx = node.transaction()
         waiting = asyncio.create_task(tx.receive("in"))

@@ -49,7 +49,7 @@ HOUR_NS = 3_600 * SECOND
 
 
 class Script:
-    """An engine that wants what the test says, and writes down what it is told."""
+    """An engine that wants what the test says, and records its calls."""
 
     def __init__(self) -> None:
         self.plan: list[list[Effect]] = []
@@ -267,8 +267,8 @@ async def test_an_endpoint_is_opened_when_somebody_is_sent_to() -> None:
 
 
 @pytest.mark.plain
-async def test_the_endpoint_is_told_what_to_keep() -> None:
-    """Before anything is sent there, and after the last word; who is only sent to is nobody's friend."""
+async def test_the_endpoint_hears_what_to_keep() -> None:
+    """Before anything is sent there, and after the last datagram; an address that only gets datagrams is not kept."""
     async with bench() as it:
         await it.go(KeepConnection(HERE), Send(HERE, [b"x"]), DropConnection(HERE))
         assert it.did == [("vouch", HERE), (HERE, b"x"), ("release", HERE)]
@@ -317,7 +317,7 @@ async def test_what_arrives_waits_for_a_store_that_is_behind(monkeypatch: pytest
 
 @pytest.mark.plain
 async def test_a_disk_that_hangs_stops_nobody() -> None:
-    """What arrives is taken after a while all the same, and acknowledged, or refused."""
+    """Packets that arrive are taken after a while all the same, and acknowledged, or refused."""
     async with bench() as it:
         it.engine.is_behind = True
         for number in range(3):
@@ -381,7 +381,7 @@ async def test_a_deadline_may_move_away_and_come_nearer() -> None:
 
 @pytest.mark.parametrize("error", [StoreFailed("full"), OSError("full")])
 @pytest.mark.plain
-async def test_a_store_that_fails_ends_the_engine_and_the_node_is_told(error: Exception) -> None:
+async def test_a_store_that_fails_ends_the_engine_and_the_node_hears_of_it(error: Exception) -> None:
     """With an error of ours, whatever it was."""
     async with bench() as it:
         failures: list[TriackError] = []
@@ -401,7 +401,7 @@ async def test_a_store_that_fails_ends_the_engine_and_the_node_is_told(error: Ex
 
 @pytest.mark.plain
 async def test_a_bug_in_the_engine_leaves_nobody_waiting() -> None:
-    """The node fails with the bug's name; who waits for progress goes on."""
+    """The node fails with the bug's name; a waiter for progress goes on."""
     async with bench() as it:
         failures: list[TriackError] = []
         it.driver.on_failure = failures.append
@@ -460,7 +460,7 @@ EVENTS = [
 
 @pytest.mark.parametrize(("event", "level", "line"), EVENTS)
 @pytest.mark.plain
-async def test_the_operator_and_the_program_are_told_the_same(
+async def test_the_operator_and_the_program_hear_the_same(
     caplog: pytest.LogCaptureFixture, event: NodeEvent, level: int, line: str
 ) -> None:
     caplog.set_level(logging.INFO, "triack")
@@ -499,7 +499,7 @@ async def test_a_connection_with_a_session_stays_longer_than_strangers_may() -> 
 
 @pytest.mark.plain
 async def test_the_last_records_are_the_last_of_all(tmp_path: Path) -> None:
-    """What the engine wants after its stop is done, the store is closed, then the log ends; twice does nothing bad."""
+    """The last effects of the engine are done, the store is closed, then the log ends; a second stop does no harm."""
     async with bench() as it:
         pass
     assert it.engine.told == [("drain",), ("stop",)]

@@ -23,7 +23,7 @@ VERBS = {
 
 
 def test_a_node_shows_the_verbs_of_users_and_nothing_else() -> None:
-    """What consumers, receipts and transactions need is in the port."""
+    """The port has all that consumers, receipts and transactions need."""
     assert {name for name, _ in inspect.getmembers(triack.Node) if not name.startswith("_")} == VERBS
     assert {name for name in vars(make()) if not name.startswith("_")} == {"name", "settings"}
 

@@ -86,7 +86,7 @@ async def test_a_code_that_is_no_good_meets_silence() -> None:
 
 
 async def test_an_hour_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for an expired code hears of it, and who comes with it hears nothing."""
+    """A wait for an expired code raises that, and a peer that comes with the code gets no answer."""
     async with node("a") as a, node("b") as b:
         with pytest.raises(triack.WaitTimeout, match=r"within 0\.01 s"):
             await (await b.invite()).enrolled(0.01)
@@ -98,7 +98,7 @@ async def test_an_hour_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
             await a.enrol(given.code, b.address, timeout=BRIEF)
 
 
-async def test_nobody_there_is_told_as_the_system_says_it() -> None:
+async def test_the_error_of_enrolment_says_that_nobody_listens() -> None:
     async with node("a", scheme="") as a:
         with pytest.raises(triack.EnrolmentFailed, match=r"Last: nobody listens at tcp://127\.0\.0\.1:9$"):
             await a.enrol(CODE, "tcp://127.0.0.1:9", timeout=BRIEF)
@@ -202,7 +202,7 @@ async def test_a_key_that_is_exchanged_lets_who_has_begun_go_on(
 
 
 async def test_codes_end_with_their_node() -> None:
-    """Whoever waits for either side hears of it at once."""
+    """The waiters on both sides hear of it at once."""
     async with node("a") as a, node("b") as b:
         waiting = asyncio.create_task((await b.invite()).enrolled())
         coming = asyncio.create_task(a.enrol(CODE, NOBODY))

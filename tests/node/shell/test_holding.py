@@ -71,7 +71,7 @@ IN_TRANSACTIONS = """
 
 
 async def live(data: Path, read: str) -> list[str]:
-    """What one life of a reader was handed."""
+    """The messages that one life of a reader was handed."""
     life = LIFE.format(read=read)
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", life, str(data), stdout=PIPE)
     printed, _ = await asyncio.wait_for(child.communicate(), WAIT)
@@ -86,7 +86,7 @@ async def put(data: Path, *texts: bytes) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("read", [ONE_BY_ONE, BY_HAND, IN_TRANSACTIONS])
-async def test_what_kills_its_handler_is_dead_after_so_many_lives(tmp_path: Path, read: str) -> None:
+async def test_a_message_that_kills_its_handler_is_dead_after_three_lives(tmp_path: Path, read: str) -> None:
     """It alone: what was handled before it is handled once, and what comes behind it at last."""
     await put(tmp_path, b"before", b"poison", b"behind", b"last")
     lives = [await live(tmp_path, read) for _ in range(4)]
@@ -254,7 +254,7 @@ async def test_stats_say_which_process_has_a_message(node: triack.Node, tmp_path
 
 
 async def test_stats_say_which_task_has_how_much_since_when(node: triack.Node) -> None:
-    """What is in hand has an age as well."""
+    """The messages in hand have an age as well."""
     asyncio.current_task().set_name("packer")  # type: ignore[union-attr]
     reader = node.receive("q", ack="manual")
     held = [await reader.get(WAIT), await reader.get(WAIT)]
@@ -298,7 +298,7 @@ async def test_what_is_released_comes_again(node: triack.Node) -> None:
     assert node.queue_lengths()["q"] == 1
 
 
-async def test_a_reader_that_acknowledges_by_itself_is_told(node: triack.Node) -> None:
+async def test_a_reader_that_acknowledges_by_itself_hears_of_the_release(node: triack.Node) -> None:
     """Once, when it asks for the next; then it goes on."""
     async with node.receive("q") as reader:
         first = await reader.get(WAIT)
@@ -339,7 +339,7 @@ async def test_of_a_transaction_whose_message_was_released_nothing_happens(node:
     assert node.queue_lengths()["q"] == 2
 
 
-async def test_a_client_is_told_as_well(node: triack.Node, tmp_path: Path) -> None:
+async def test_a_client_hears_of_the_release_as_well(node: triack.Node, tmp_path: Path) -> None:
     """By its ack, by its loop, and by its commit."""
     async with triack.connect(tmp_path) as client:
         late = await client.receive("q", ack="manual").get(WAIT)
@@ -358,7 +358,7 @@ async def test_a_client_is_told_as_well(node: triack.Node, tmp_path: Path) -> No
             await transaction.commit()
 
 
-async def test_an_ack_that_crosses_the_release_is_told_with_the_next_call(node: triack.Node, tmp_path: Path) -> None:
+async def test_an_ack_that_crosses_the_release_fails_with_the_next_call(node: triack.Node, tmp_path: Path) -> None:
     async with triack.connect(tmp_path) as client:
         late = await client.receive("q", ack="manual").get(WAIT)
         port_of(node).holding.take_back("q")
@@ -373,7 +373,7 @@ async def until_raised(client: triack.Client) -> None:
             await client.flush()
 
 
-def test_a_thread_is_told_as_well(tmp_path: Path) -> None:
+def test_a_thread_hears_of_the_release_as_well(tmp_path: Path) -> None:
     with triack.sync.open("n", data=tmp_path, insecure=True) as node:
         node.send("q", b"1").queued()
         late = node.receive("q", ack="manual").get(WAIT)
@@ -405,7 +405,7 @@ async def test_what_is_in_hand_for_too_long_is_taken_back_as_a_failure(node: tri
 
 
 async def test_each_message_has_its_own_time(node: triack.Node) -> None:
-    """What was settled in time is no concern of the timeout, nor is what was handed out later."""
+    """The timeout concerns neither messages that were settled in time, nor those that were handed out later."""
     reader = node.receive("q", ack="manual", hand_over_timeout=60)
     first = await reader.get(WAIT)
     second = await reader.get(WAIT)

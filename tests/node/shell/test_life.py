@@ -32,7 +32,7 @@ def life_in(state: LifeState) -> Life:
 @pytest.mark.parametrize("before", list(LifeState))
 @pytest.mark.parametrize("event", list(LifeEvent))
 async def test_only_what_the_table_has_can_happen(before: LifeState, event: LifeEvent) -> None:
-    """A user can start a node again, which is told as misuse."""
+    """A second start is a mistake of the user, and is reported as one."""
     life = life_in(before)
     if event in TRANSITIONS[before]:
         life.handle(event)
@@ -56,7 +56,7 @@ async def test_a_node_works_or_says_why_not(state: LifeState) -> None:
 
 
 async def test_a_node_works_in_its_own_event_loop_only() -> None:
-    """In another one, and in a thread without any, what it was given might wait for ever: that is said instead."""
+    """In another loop, and in a thread without any, its calls might hang: they raise instead."""
     life = life_in(LifeState.OPEN)
 
     async def check() -> None:

@@ -85,7 +85,7 @@ async def test_a_reader_that_is_gone_costs_nothing() -> None:
 
 
 async def test_events_end_with_the_node() -> None:
-    """Also for who asks afterwards; before the start there are none."""
+    """Also for a reader that asks afterwards; before the start there are none."""
     node = make()
     with pytest.raises(triack.NodeClosed):
         node.events()

@@ -98,7 +98,7 @@ YEAR_S = 366 * 86_400
 async def test_a_clock_that_is_set_between_two_starts_changes_no_life(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, first_s: int, then_s: int
 ) -> None:
-    """Messages that were to live for an hour live, a key is known, and the operator is told. The machine stayed up."""
+    """Messages with an hour to live still live, a key is known, and the operator hears of it. The machine stayed up."""
     away = f"udp://127.0.0.1:{free_port()}/q"
     with clock_set(first_s):
         async with make(data=tmp_path) as node:
@@ -127,7 +127,7 @@ async def test_a_clock_that_is_set_between_two_starts_changes_no_life(
 async def test_a_node_may_begin_in_1946(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, by_s: int, from_s: int
 ) -> None:
-    """It counts as 1970, in messages and in the log; what it does can be judged, and the operator is told.
+    """It counts as 1970, in messages and in the log; what it does can be judged, and the operator hears of it.
 
     A year that no record has room for counts as 2100.
     """

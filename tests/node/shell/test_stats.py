@@ -33,7 +33,7 @@ async def test_a_queue_has_depth_bytes_and_age() -> None:
 
 
 async def test_what_came_and_what_left_is_counted_from_the_start_of_the_process(tmp_path: Path) -> None:
-    """What was there already is in the depth alone."""
+    """Messages that were there already count in the depth alone."""
     nobody = "udp://127.0.0.1:9"
     async with make("a", tmp_path) as node:
         for destination in ("q", "q", f"{nobody}/q"):
@@ -117,7 +117,7 @@ def test_every_name_is_explained() -> None:
 
 
 @pytest.mark.parametrize("survives", ["power loss", "process crash", "nothing"])
-async def test_what_a_store_survives_is_told_to_everyone(survives: Survives, tmp_path: Path) -> None:
+async def test_everyone_hears_what_a_store_survives(survives: Survives, tmp_path: Path) -> None:
     """To its owner, in the log of sessions, and to the peers that it tells what it has stored."""
     settings, log = quick(survives=survives), tmp_path / "log"
     async with make("b", tmp_path / "b", "udp", settings=settings, log=log) as b, make("a", tmp_path / "a") as a:
@@ -137,7 +137,7 @@ async def test_what_a_store_survives_is_told_to_everyone(survives: Survives, tmp
         assert b.queue_lengths().get("q", 0) == (survives != "nothing")
 
 
-async def test_a_node_without_a_directory_survives_nothing_whatever_it_is_told() -> None:
+async def test_a_node_without_a_directory_survives_nothing_whatever_its_settings_say() -> None:
     async with make("a") as a:
         assert (a.settings.survives, a.stats().survives) == ("power loss", "nothing")
 

@@ -84,7 +84,7 @@ async def test_a_job_that_fails_gives_its_error_and_the_next_is_done() -> None:
     worker.close()
 
 
-async def test_what_became_of_a_job_is_told_in_the_loop() -> None:
+async def test_the_outcome_of_a_job_is_reported_in_the_loop() -> None:
     """In the order of the jobs, with the errors of those that fail, and in the thread of the loop."""
     worker, loop = ThreadWorker(), asyncio.get_running_loop()
     told: list[tuple[int | None, str]] = []
@@ -161,7 +161,7 @@ async def test_what_waits_for_its_turn_in_the_loop_comes_before_what_follows() -
     assert told == [1, 3]
 
 
-async def test_who_gave_a_job_to_the_loop_is_told_of_its_error() -> None:
+async def test_the_error_of_a_job_in_the_loop_goes_to_its_caller() -> None:
     """As of one that the thread did."""
     worker, failed = worker_on(quick(time.monotonic_ns())), asyncio.get_running_loop().create_future()
 

@@ -142,7 +142,7 @@ def test_errors_are_those_of_triack(tmp_path: Path) -> None:
     assert threading.active_count() == before
 
 
-def test_a_node_is_started_and_closed_by_whoever_cannot_use_with(tmp_path: Path) -> None:
+def test_a_node_can_be_started_and_closed_without_a_with_statement(tmp_path: Path) -> None:
     """Before its start, and after its end, to close it does nothing; it is begun once, and may be begun again."""
     node = open_sync("a", tmp_path)
     node.close()
@@ -226,7 +226,7 @@ def test_nodes_come_to_know_each_other(tmp_path: Path) -> None:
                 withdrawn.enrolled()
 
 
-def test_a_thread_is_told_of_acknowledgements(tmp_path: Path) -> None:
+def test_a_thread_gets_acknowledgements(tmp_path: Path) -> None:
     """By the same events, of a node of its own as of one that another process may run."""
     with open_sync("shop", tmp_path) as shop, triack.sync.connect(tmp_path) as client:
         faces = (shop, client)

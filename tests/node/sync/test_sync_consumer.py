@@ -80,8 +80,8 @@ def test_lists_are_sent_and_received(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ack", ["auto", "manual"])
-def test_whoever_is_interrupted_has_acknowledged_nothing_unseen(tmp_path: Path, ack: AckMode) -> None:
-    """What had come is in the queue again, by no failure: neither the next call takes it for done nor a good end."""
+def test_an_interrupted_call_has_acknowledged_nothing_unseen(tmp_path: Path, ack: AckMode) -> None:
+    """Messages that had come are in the queue again, without a failure: no later call or end takes them for done."""
     with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
         for face in (node, client):
             face.send_many("q", [b"1", b"2", b"3"])

@@ -31,7 +31,7 @@ def test_it_waits_for_results_and_errors() -> None:
     loop.end()
 
 
-def test_an_end_is_for_ever() -> None:
+def test_an_end_is_final() -> None:
     """A second one does nothing, and nothing waits for a loop that has gone."""
     loop = LoopThread("test")
     loop.end()
@@ -41,7 +41,7 @@ def test_an_end_is_for_ever() -> None:
 
 
 def test_its_end_ends_what_is_left() -> None:
-    """What an interrupted caller has begun is cancelled, and gets to its end; who waits for it in a thread is told."""
+    """A call that an interrupted caller has begun is cancelled and runs to its end; a waiting thread gets an error."""
     loop = LoopThread("test")
     begun, ended, told = threading.Semaphore(0), list[str](), list[str]()
 

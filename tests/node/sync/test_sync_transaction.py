@@ -43,7 +43,7 @@ def test_a_forgotten_transaction_keeps_no_message(tmp_path: Path) -> None:
                 assert reader.get(WAIT).failures == 0
 
 
-def test_whoever_is_interrupted_has_neither_sent_nor_received(tmp_path: Path) -> None:
+def test_an_interrupted_call_has_neither_sent_nor_received(tmp_path: Path) -> None:
     """A commit then takes nothing that nobody has seen, and what is sent again is not sent twice."""
     with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
         for face in (node, client):

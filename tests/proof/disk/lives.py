@@ -20,6 +20,6 @@ def started(disk: Disk, *states: bytes) -> Store:
 
 
 def state(disk: Disk) -> bytes | None:
-    """What a new process finds."""
+    """The state that a new process finds."""
     disk.kill()
     return see(open_store(disk), 2)[0].state.get("key")

@@ -13,7 +13,7 @@ from triack.store.store import Store
 
 @pytest.mark.slow
 def test_an_error_of_the_disk_never_becomes_a_promise() -> None:
-    """Each call fails, once and for ever, in every way; then restarts, with and without a loss of power."""
+    """Each call fails, once and permanently, in every way; then restarts, with and without a loss of power."""
     proof = prove_errors(every=127)
     assert proof.violations == []
     assert proof.runs * 127 >= proof.calls * 32 - 127
@@ -29,7 +29,7 @@ def test_a_failed_sync_never_becomes_a_promise_although_the_next_one_works() -> 
 
 
 def test_a_store_that_goes_on_after_a_failure_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proof bites: whoever forgets that a write failed takes the next one."""
+    """The proof bites: a store that forgets that a write failed takes the next one."""
 
     @contextmanager
     def forgetful(_store: Store, operation: str) -> Iterator[None]:

@@ -11,7 +11,7 @@ from proof.disk.power import PowerProof, prove_power
 
 @pytest.mark.slow
 def test_parts_of_the_proofs_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What processes share out is what one alone would have tried."""
+    """The shares of the processes add up to what one alone would have tried."""
     lines = [("failing", prove_errors, {}), ("power", prove_power, {}), ("power", prove_power, {"powersafe": False})]
     monkeypatch.setattr(store_proofs, "PROOFS", lines)
     said: list[str] = []

@@ -55,7 +55,7 @@ def test_what_becomes_of_some(files: Files) -> None:
     assert told_of(changed(files, '"wall_ns":1', '"wall_ns":2'), files).harmless == {"clocks": 1}
 
 
-def test_a_miss_is_told(files: Files) -> None:
+def test_a_miss_is_reported(files: Files) -> None:
     """Were the log not looked at, this would have been found by nobody."""
     slip = changed(files, '"packets":', '"packetx":')
     unseen = Slip(slip.kind, slip.name, slip.at, files)

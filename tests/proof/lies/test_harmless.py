@@ -1,4 +1,4 @@
-"""What is harmless is so by a named kind, and a lie that matters is of none."""
+"""Each harmless lie is so by a named kind, and a lie that matters is of none."""
 
 from dataclasses import replace
 

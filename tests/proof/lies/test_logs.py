@@ -1,4 +1,4 @@
-"""The logs that lies are told about."""
+"""The logs that the lies are about."""
 
 import pytest
 

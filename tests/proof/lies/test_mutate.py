@@ -20,7 +20,7 @@ LOG: Log = {
 }
 
 
-def test_every_kind_of_lie_is_told() -> None:
+def test_there_are_lies_of_every_kind() -> None:
     kinds = Counter(lie.kind for lie in lies_about(LOG, ("aa", 1), 1))
     assert kinds == {"drop": 1, "lost": 1, "repeat": 1, "swap": 1, "shift": 6, "raise": 1, "lower": 1, "other": 2}
     assert {lie.field for lie in lies_about(LOG, ("aa", 1), 2) if lie.kind == "raise"} == {"ranges"}

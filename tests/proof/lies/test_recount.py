@@ -43,7 +43,7 @@ def test_what_was_given_up_may_have_arrived_before() -> None:
 
 
 def expired(*, arrived: int) -> World:
-    """Of eleven packets five expire in the middle; so many of these have arrived before."""
+    """Of eleven packets five expire in the middle; ``arrived`` of these have arrived before."""
     world = ready()
     numbers = world.queue(TX, 11)
     first = world.send(TX, numbers[: 1 + arrived])

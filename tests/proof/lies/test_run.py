@@ -27,7 +27,7 @@ def test_the_right_checks_are_known() -> None:
 
 
 @pytest.mark.slow
-def test_a_miss_is_told() -> None:
+def test_a_miss_is_reported() -> None:
     """A lie that no check is about, and that is of no harmless kind."""
     ((_, log),) = honest_logs(1)
     start, records = next((start, records) for start, records in log.items() if len(records) > 20)

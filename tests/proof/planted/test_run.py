@@ -59,7 +59,7 @@ def test_a_bug_that_does_not_fit_is_an_error(plant: Plant, why: str) -> None:
 
 
 def test_a_bug_is_not_found_by_half_or_by_another_sentence() -> None:
-    """What two must find, two must find; and what fails for another reason is another bug."""
+    """If two must find a bug, both must; and a failure for another reason is another bug."""
     both = Bug("both", harmless, seeds=True, scope=PLAIN, says="order ack")
     said = "order ack to 1 left"
     assert Found(both, 3, "order", "it broke", said).whole

@@ -22,7 +22,7 @@ def test_each_still_changes_something(bug: Bug, monkeypatch: pytest.MonkeyPatch)
     ("name", "level"), [("nothing is synced", 0), ("the log is not synced at each commit", 1), ("", 2)]
 )
 def test_sqlite_syncs_no_more_than_the_bug_lets_it(name: str, level: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is asked of it; without a bug it does as it is told."""
+    """Whatever is asked of it; without a bug it obeys."""
     if name:
         changes_of(bug_named(name), monkeypatch)
     connection = apsw.Connection(":memory:")
@@ -32,7 +32,7 @@ def test_sqlite_syncs_no_more_than_the_bug_lets_it(name: str, level: int, monkey
 
 
 def test_a_commit_that_failed_is_ignored_and_no_failure_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All else that fails is told, and goes on as if nothing had been."""
+    """All other failures are reported, and it goes on as if nothing had been."""
 
     def fail(*_: object) -> None:
         raise apsw.FullError

@@ -10,7 +10,7 @@ from proof.planted.stories import ALL, Story
 
 @pytest.mark.parametrize("story", ALL, ids=lambda story: story.name)
 def test_nothing_is_wrong_where_nothing_is_planted(story: Story) -> None:
-    """What it says of a bug, it says because of the bug."""
+    """Whatever a story says of a bug comes from the bug."""
     assert story.run() == ""
 
 

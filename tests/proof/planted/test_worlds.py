@@ -15,5 +15,5 @@ def test_each_has_a_name_of_its_own() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", ALL, ids=lambda scope: scope.name)
 def test_nothing_is_found_where_nothing_is_planted(scope: Scope) -> None:
-    """What the search says of a bug, it says because of the bug."""
+    """Whatever the search says of a bug comes from the bug."""
     assert Search(scope).run(200, fair_runs=10).violation is None

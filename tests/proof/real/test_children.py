@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 async def count(options: dict[str, Any], report: Report) -> None:
-    """Say some numbers, then wait for ever or fail."""
+    """Say some numbers, then fail, or wait longer than the test."""
     for number in range(options["count"]):
         report(f"{number}")
     if options.get("fails"):

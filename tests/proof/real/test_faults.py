@@ -61,14 +61,14 @@ def test_a_sync_fails_while_the_log_is_brought_into_the_database(tmp_path: Path)
 
 @pytest.mark.parametrize(("call", "nth"), [("fdatasync", 12), ("pwrite64", 50)])
 def test_a_receiver_fails(tmp_path: Path, call: str, nth: int) -> None:
-    """What it had order-acked is there when it is started again, and then the rest arrives, once."""
+    """Messages that it had order-acked are there when it is started again; then the rest arrives, once."""
     outcome = inject(Fault(call, "error=EIO"), nth, tmp_path / "data", task="keep")
     assert outcome.violations == []
     assert outcome.failed.startswith("StoreFailed: ")
 
 
 def test_a_process_that_hangs_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stands still in a sync: that is told, and that its store cannot be looked at."""
+    """It stands still in a sync: the report says so, and that its store cannot be looked at."""
     monkeypatch.setattr("proof.real.faults.HANG_S", 1.5)
     outcome = inject(Fault("fdatasync", "signal=SIGSTOP"), 1, tmp_path / "data")
     assert outcome.code is None

@@ -1,4 +1,4 @@
-"""Two machines are enrolled with the commands of docs/security.md, and whoever looks at the cable learns nothing."""
+"""Two machines are enrolled with the commands of docs/security.md, and a listener on the cable learns nothing."""
 
 import os
 import re
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.slow
 
 PORTS = {"a": 7801, "b": 7802}
 SECRETS = [b"12 valves", b"orders", b"plant-a", b"plant-b"]
-"""What is said: a payload, a queue, and the names of nodes."""
+"""The secrets: a payload, a queue, and the names of nodes."""
 JUNK = (
     "import os, socket, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('0.0.0.0', 9999));"
     "[s.sendto(os.urandom(1 + 11 * n) if n % 2 else bytes([n % 9, 2]) + os.urandom(n * 7), (sys.argv[1], 7802))"
     " for n in range(100)]"
 )
-"""What ``nc -u`` could send: any bytes, some of them with the header of a datagram."""
+"""Bytes that ``nc -u`` could send: any, some of them with the header of a datagram."""
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +107,7 @@ def plant(tmp_path: Path) -> Iterator[Plant]:
 
 
 def steady(stats: triack.NodeStats) -> dict[str, Any]:
-    """What only changes when something happens."""
+    """The statistics that only change when something happens."""
     found = asdict(stats)
     sessions = [(it["peer"], it["node_id"]) for it in found["sessions"]]
     moving = ("drops", "room_bytes", "sessions", "links", "queues")
@@ -194,8 +194,8 @@ def test_trust_that_is_withdrawn_ends_the_session(plant: Plant) -> None:
         wait_until(lambda: b.queue_lengths()["orders"] == 2, "what has waited arrives")
 
 
-def test_a_command_that_cannot_be_is_told(tmp_path: Path) -> None:
-    """What runs on a machine ends with it, and an interface that is not there is no capture."""
+def test_a_command_that_cannot_run_fails(tmp_path: Path) -> None:
+    """A command on a machine ends with it, and an interface that is not there is no capture."""
     with two_machines() as (_, b):
         assert subprocess.run([*b.enter, "false"], check=False).returncode == 1
     with pytest.raises(subprocess.CalledProcessError), b.capture(tmp_path / "captured"):

@@ -42,7 +42,7 @@ def test_a_command_that_fails_or_hangs_is_not_taken_for_a_success() -> None:
     assert lossy(30, ["sleep", "60"], limit_s=1).code is None
 
 
-def test_a_filter_that_the_kernel_does_not_take_is_told() -> None:
+def test_a_filter_that_the_kernel_does_not_take_is_reported() -> None:
     """Its own words come along, and the command does not run in a network that loses nothing."""
     found = lossy(200, ["echo", "ran"])
     assert (found.code, found.output) == (1, "")

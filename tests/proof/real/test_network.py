@@ -48,7 +48,7 @@ async def test_nothing_damaged_is_believed(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "both"), [("udp", True), ("tcp", False)])
 async def test_an_outage_longer_than_a_session(tmp_path: Path, scheme: str, both: bool) -> None:
-    """What was sent meanwhile arrives afterwards, in order; how soon is for the long run to measure."""
+    """Messages that were sent meanwhile arrive afterwards, in order; the long run measures how soon."""
     found = await outage(tmp_path, scheme=scheme, seconds=2.5, both=both)
     assert found.violations == []
     assert found.first_delivery_s < 20

@@ -12,7 +12,7 @@ from triack.session.protocol.states import CloseReason
 
 
 def test_a_datagram_is_read_as_it_was_sent() -> None:
-    """Who it is for, whose session, what is in it."""
+    """Its destination, its session, and what is in it."""
     first, second, (connect,) = started(PLAIN)
     (accept,) = second.act(DELIVER, connect)
     data = first.act(DELIVER, accept)[0]

@@ -1,4 +1,4 @@
-"""What becomes of a state when the faults stop: all is well in the end, or it is said what is not."""
+"""The future of a state when the faults stop: all is well in the end, or the result says what is not."""
 
 from dataclasses import replace
 
@@ -61,7 +61,7 @@ def test_the_states_themselves_are_not_touched() -> None:
 
 @pytest.mark.plain
 def test_what_is_never_said_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sender that forgets to resend waits for ever."""
+    """A sender that forgets to resend waits without end."""
     first, second, _ = opened(RECEIVER_DIES)
     second.act(("crash", False))
     assert fair(first, second) is None
@@ -71,7 +71,7 @@ def test_what_is_never_said_again_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.slow
 def test_an_application_that_reads_has_read_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else it is told who missed what."""
+    """Else the result says which application missed what."""
     scope = replace(PLAIN, parts=(Part(ready=1), Part(reads=True)))
     first, second, _ = started(scope)
     assert fair(first, second) is None
@@ -80,7 +80,7 @@ def test_an_application_that_reads_has_read_all_of_it(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.plain
-def test_an_engine_that_raises_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_raises_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the name of what it raised."""
     first, second, _ = started(PLAIN)
 

@@ -98,7 +98,7 @@ def test_what_leaves_the_scope_is_no_step() -> None:
 
 
 @pytest.mark.plain
-def test_a_broken_promise_and_a_broken_engine_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_promise_and_a_broken_engine_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The step says which; the node stays where it was."""
     _, second, packets = opened(PLAIN)
     datagrams = Datagrams()

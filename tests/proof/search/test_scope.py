@@ -1,4 +1,4 @@
-"""What a scope says becomes settings of both its nodes."""
+"""The statements of a scope become settings of both its nodes."""
 
 from dataclasses import replace
 

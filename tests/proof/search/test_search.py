@@ -51,7 +51,7 @@ def test_a_trace_tells_a_story(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_engine_that_fails_is_found_in_the_search_and_when_the_faults_stop(
     monkeypatch: pytest.MonkeyPatch, limit: int, last: str
 ) -> None:
-    """Whatever it raises is told with the steps that lead there."""
+    """Whatever it raises is reported with the steps that lead there."""
 
     def fail(*_: object) -> None:
         raise RuntimeError("planted")
@@ -63,7 +63,7 @@ def test_an_engine_that_fails_is_found_in_the_search_and_when_the_faults_stop(
 
 
 @pytest.mark.plain
-def test_a_promise_that_breaks_when_the_faults_stop_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_promise_that_breaks_when_the_faults_stop_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sentence is that of the promise, and no error's name."""
     bug_named("the order ack speaks of what is not yet committed").plant(monkeypatch)
     result = Search(PLAIN).run(1, fair_runs=1)

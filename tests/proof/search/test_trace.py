@@ -94,7 +94,7 @@ def test_everything_that_goes_wrong_has_words() -> None:
 
 @pytest.mark.plain
 def test_a_story_ends_with_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the line of the step that leads there; nothing more is told."""
+    """In the line of the step that leads there; the story ends with it."""
     story = Story()
     story.act(0, "submit")
     story.act(0, "disk")

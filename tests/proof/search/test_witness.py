@@ -32,7 +32,7 @@ def test_nothing_leaves_for_a_connection_without_a_session() -> None:
 
 
 def test_a_packet_never_changes() -> None:
-    """What is sent again is what was sent, and the sentence says what both are, even when one says nothing."""
+    """A resend is equal to the original, and the sentence says what both are, even when one says nothing."""
     first, _, datagrams = opened(PLAIN)
     one, two = map(packet, datagrams)
     for content, now in ((two.content, "number 2 after 1 of sequence 1, a2"), (b"\xff", "unreadable")):

@@ -21,7 +21,7 @@ def world() -> World:
 
 
 def send(node: SimNode, to: SimNode, *bodies: bytes, read_ms: int, delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
-    """Messages for queue ``q`` that have to be received in so many milliseconds, 0 for any time."""
+    """Messages for queue ``q`` that have to be received within ``read_ms`` milliseconds, 0 for any time."""
     outgoing = node.live.outgoing_stream(to.address, "q", delivery)
     for body in bodies:
         by_ms = node.world.now_ms + read_ms if read_ms else 0
@@ -30,7 +30,7 @@ def send(node: SimNode, to: SimNode, *bodies: bytes, read_ms: int, delivery: Del
 
 
 def letters(node: SimNode) -> list[tuple[bytes, dict[str, Any]]]:
-    """What is in the dead-letter queue, which is then empty."""
+    """The dead letters, which are taken out of their queue."""
     found = []
     box = node.live.make_queue("dead-letter")
     while (lease := node.live.take(box, node.world.now_ns)) is not None:
@@ -131,7 +131,7 @@ def test_what_waits_to_come_again_expires_meanwhile(world: World) -> None:
 
 
 def test_times_to_be_received_survive_restarts(world: World) -> None:
-    """What expired while the node was down is a dead letter when it is up, and what did not keeps its time."""
+    """A message that expired while the node was down is a dead letter when it is up; the others keep their time."""
     node = world.node("a")
     send(node, node, b"1", read_ms=1_000)
     send(node, node, b"2", read_ms=5_000)

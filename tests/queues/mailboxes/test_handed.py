@@ -1,4 +1,4 @@
-"""What was handed out is written down by neighbouring packets."""
+"""Neighbouring packets share the record of what was handed out."""
 
 from typing import Any
 

@@ -81,7 +81,7 @@ def test_express_messages_go_without(notes: Notes) -> None:
 
 
 def test_a_node_that_ends_leaves_nothing_in_hand(notes: Notes) -> None:
-    """What was acknowledged stays so."""
+    """Acknowledged messages stay so."""
     one = packet(7)
     notes.in_hand.open(one)
     notes.in_hand.hold(one, 0b11)

@@ -1,4 +1,4 @@
-"""What has arrived is read by the run, and what belongs to none by itself."""
+"""The run reads the packets that have arrived; packets that belong to no run are read by themselves."""
 
 from triack.base.delivery import Delivery
 from triack.ordering.wire import SequenceHeader, decode, encode_order_ack

@@ -89,7 +89,7 @@ def test_one_queue_leaves_memory_to_others() -> None:
     assert others[0].cached_bytes > others[-1].cached_bytes == 0
 
 
-def test_expiries_are_told_for_packets_in_memory_and_for_the_next_of_the_others() -> None:
+def test_expiries_are_known_for_packets_in_memory_and_for_the_next_of_the_others() -> None:
     """Those that are taken down have their own again."""
     waiting = Waiting(limit_bytes=0)
     waiting.put(range(1, 4), receive_by_ms=30)

@@ -1,4 +1,4 @@
-"""What a commit brings into a queue of this node is seen when it has returned."""
+"""Messages that a commit brings into a queue of this node are seen when it has returned."""
 
 from tests.queues.bare import Bare
 from triack.queues.streams.group_commit import GroupCommit

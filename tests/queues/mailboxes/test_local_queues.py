@@ -28,7 +28,7 @@ def test_queues_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_queue_is_made_once() -> None:
-    """In the commit of whoever was first; its number is never used again."""
+    """In the commit of the first caller; its number is never used again."""
     queues, commit = PlainWorld(1).node("a").live.queues, Commit()
     one = queues.make_queue("one", commit)
     assert queues.make_queue("one", commit) is one

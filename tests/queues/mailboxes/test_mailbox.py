@@ -143,7 +143,7 @@ def test_classes_that_share_a_queue_keep_their_order_when_given_back() -> None:
 
 
 def test_what_waits_keeps_everything_younger_back() -> None:
-    """What is older than it comes as ever; when the wait has ended, the queue goes on in its order."""
+    """Older messages come as ever; when the wait has ended, the queue goes on in its order."""
     box = Box()
     box.put(b"1", b"2", b"3")
     box.put(b"4")
@@ -195,8 +195,8 @@ def test_a_wait_survives_a_restart(keep_order: bool) -> None:
 
 
 @pytest.mark.parametrize("keep_order", [True, False])
-def test_a_wait_from_before_a_restart_ends_for_whoever_asked_once(keep_order: bool) -> None:
-    """There is nothing else in the queue, so that nobody asks again before somebody is told."""
+def test_a_wait_from_before_a_restart_ends_for_a_reader_that_asked_once(keep_order: bool) -> None:
+    """There is nothing else in the queue, so that no reader asks again before it is notified."""
     box = Box()
     box.put(b"1")
     (lease,) = box.take_all()
@@ -210,7 +210,7 @@ def test_a_wait_from_before_a_restart_ends_for_whoever_asked_once(keep_order: bo
 
 
 def test_length_counts_what_is_not_acknowledged() -> None:
-    """What is handed out is still there; acknowledged is not, and a second time changes nothing."""
+    """A message that is handed out counts; an acknowledged one does not, and a second ack changes nothing."""
     box = Box()
     box.put(b"1", b"2", b"3")
     first = box.take()
@@ -370,7 +370,7 @@ def test_half_a_message_is_dead_when_something_follows_it() -> None:
 
 
 def test_listeners_hear_of_what_arrives_and_of_what_comes_again() -> None:
-    """Whoever waits is woken."""
+    """Waiting readers are woken."""
     box, heard = Box(), []
     box.box.listeners.append(lambda: heard.append(1))
     box.put(b"1")
@@ -416,7 +416,7 @@ def test_runs_are_the_record_of_what_was_handed_out() -> None:
 
 
 def test_what_comes_back_ends_the_run_that_goes_on() -> None:
-    """Nobody draws anything younger before it, not even who has the run in hand; it is a marked run of its own."""
+    """Nobody draws anything younger before it, not even the holder of the run; it is a marked run of its own."""
     box = Box()
     box.put(b"1", b"2", b"3")
     run = box.run()
@@ -440,7 +440,7 @@ def test_a_run_of_one_that_nobody_drew_gives_way_to_something_older() -> None:
 
 
 def test_interrupting_ends_the_run_and_wakes_everyone() -> None:
-    """Whoever reads asks again, and hears that the node has ended."""
+    """Its readers ask again, and hear that the node has ended."""
     box, heard = Box(), []
     box.put(b"1")
     run = box.run()

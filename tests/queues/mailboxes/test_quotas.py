@@ -64,7 +64,7 @@ def test_the_node_itself_may_have_half() -> None:
 
 
 def test_twice_the_limit_is_over() -> None:
-    """For what was on its way when its sender was told."""
+    """For the packets that were on their way when their sender got its stop."""
     account = Account(100, 1_000)
     account.add(b"a", 199)
     assert not account.is_over(b"a")
@@ -93,7 +93,7 @@ def test_a_quota_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
 
 
 def test_what_comes_counts_as_if_it_were_there() -> None:
-    """For the one who asks; the levels stay as they are."""
+    """For the peer that asks; the levels stay as they are."""
     fill = Fill(Quota(messages=10))
     fill.messages.add(6)
     assert not fill.is_full_with(3)
@@ -124,7 +124,7 @@ def test_a_queue_takes_what_both_its_quotas_take() -> None:
 
 
 def test_who_proves_to_be_a_node_pays_for_it() -> None:
-    """For all nodes that it claims to be, from then on and for what was there; it is given back to who was charged."""
+    """For all nodes that it claims to be, from then on and for what was there; the charged peer gets it back."""
     owners: dict[bytes, str] = {}
     account = Account(100, 1_000, lambda node_id: owners.get(node_id, "") or node_id)
     account.add(b"a", 60)

@@ -79,7 +79,7 @@ def test_neighbours_that_wait_are_found_between_those_that_are_done() -> None:
 
 @pytest.mark.parametrize("setbacks", [Setbacks({2: 1}, {2: 1}), Setbacks(waits={2: Wait(5, 5, keep_order=True)})])
 def test_what_died_or_waited_before_a_restart_comes_by_itself(setbacks: Setbacks) -> None:
-    """What is acknowledged does not come, and packets without a past come as a whole."""
+    """Acknowledged messages do not come, and packets without a past come as a whole."""
     (before, packet, after), reader = packets(2, 5, 3), ReaderState()
     reader.restore(packet, Progress(0b10001, setbacks))
     found = []

@@ -60,7 +60,7 @@ def test_an_outage_of_half_a_minute_costs_no_message() -> None:
     assert a.read_all("orders") == [b"%d" % number for number in range(20)]
 
 
-def test_the_listener_is_told_when_the_wait_is_over() -> None:
+def test_the_listener_is_notified_when_the_wait_is_over() -> None:
     """And not before; nobody has to ask meanwhile, a crash between included."""
     world = World(1)
     a = world.node("a", NodeSettings(queue_redelivery={"orders": Redelivery(first_wait_s=20)}))

@@ -67,7 +67,7 @@ def test_every_poll_keeps_the_order() -> None:
 
 
 def test_one_job_at_a_time() -> None:
-    """What comes while the disk is busy becomes one commit, all of it."""
+    """Everything that comes while the disk is busy becomes one commit."""
     node = Bare()
     node.submit("memory://nobody", b"1")
     node.poll()
@@ -93,7 +93,7 @@ def test_reads_and_commits_take_turns() -> None:
         a.poll()
         jobs += "commit " if isinstance(a.job, GroupCommit) else "read "
         a.finish_job()
-    # What a commit has just let go asks for its body one poll later.
+    # A packet that a commit has just let go asks for its body one poll later.
     assert jobs.startswith("commit commit read " * 13)
 
 
@@ -113,14 +113,14 @@ def test_an_idle_engine_wants_nothing_at_all() -> None:
 
 
 def test_an_engine_with_nothing_has_no_deadline() -> None:
-    """It says that it has started and makes its queue; then it can sleep for ever."""
+    """It says that it has started and makes its queue; then it can sleep without end."""
     node = Bare()
     node.poll()
     node.finish_job()
     assert (node.poll(), node.engine.next_deadline()) == ([], None)
 
 
-def test_the_operator_is_told_of_silence_once() -> None:
+def test_the_operator_hears_of_silence_once() -> None:
     """However often it is tried; and again when somebody had answered in between."""
     a, b = Bare("a"), Bare("b")
     a.submit(b.address, b"x")
@@ -148,7 +148,7 @@ def test_the_operator_is_told_of_silence_once() -> None:
 
 
 @pytest.mark.parametrize("lives", [1, 3])
-def test_the_operator_is_told_of_a_rollback_once(lives: int) -> None:
+def test_the_operator_hears_of_a_rollback_once(lives: int) -> None:
     """In each life of a node, by both."""
     world, a, b = pair()
     deliver(world, a, b, 1)

@@ -70,7 +70,7 @@ def test_a_receipt_that_is_awaited_does_not_wait_for_the_idle_delay() -> None:
 
 
 @pytest.mark.parametrize("delivery", list(Delivery))
-def test_whoever_begins_to_wait_later_does_not_wait_long(delivery: Delivery) -> None:
+def test_a_waiter_that_begins_later_does_not_wait_long(delivery: Delivery) -> None:
     """The message is there long since, its acks are held back for a minute: asking brings them at once."""
     slow = NodeSettings(
         session=SessionSettings(idle_ack_delay_s=60.0),
@@ -172,7 +172,7 @@ def test_crashes_of_either_end_lose_and_repeat_nothing(who: str) -> None:
 def test_what_is_done_leaves_the_disk(delivery: Delivery) -> None:
     """At the sender with the ack that frees it or the dead letter, at the receiver when it was read.
 
-    Who has acknowledged stays: one row for each peer, by which another node in its place is known.
+    Peers that have acknowledged stay: one row for each, by which another node in its place is known.
     """
     world = World(2, Faults(loss=0.1, reorder=0.1))
     a, b = world.node("a"), world.node("b", queues=["q"])
@@ -256,7 +256,7 @@ def test_a_full_window_is_never_exceeded() -> None:
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_a_queue_that_does_not_exist_sends_the_message_to_dead_letter(delivery: Delivery) -> None:
-    """At the sender, with the reason; the waiter is told; what goes to another queue is not held up."""
+    """At the sender, with the reason. The waiter hears of it, and messages to another queue are not held up."""
     world = World(1)
     a, b = world.node("a"), world.node("b", queues=["orders"])
     said = a.watch(a.send(b, "nope", b"lost", delivery=delivery), STAGES[delivery])
@@ -405,7 +405,7 @@ def test_recoverable_arrives_once_across_crashes_of_both(seed: int) -> None:
 
 
 def test_express_is_lost_by_a_crash_only_and_never_repeated() -> None:
-    """What is on no disk dies with its process; the new life starts clean."""
+    """Packets that are on no disk die with their process; the new life starts clean."""
     world = World(4, Faults(loss=0.2, duplicate=0.2))
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", *numbered(0, 100), delivery=EXPRESS)
@@ -440,7 +440,7 @@ def test_express_is_sent_again_when_its_session_is_lost() -> None:
     assert b.received["q"] == [b"0", *numbered(1, 100)]
 
 
-def test_an_express_sender_may_restart_for_ever() -> None:
+def test_an_express_sender_may_restart_any_number_of_times() -> None:
     """Its streams of earlier lives do not count against it, whatever order its queues come in."""
     world = World(1)
     a, b = world.node("a"), world.node("b", NodeSettings(max_streams=4))
@@ -461,7 +461,7 @@ def test_an_express_sender_may_restart_for_ever() -> None:
 def test_nobody_is_left_with_something_to_do(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """After each poll: every conversation was looked at and has its deadline, and every queue that may send is in line.
 
-    Whoever were forgotten would stand still until something else happens to it, on a quiet network for ever.
+    A forgotten one would stand still until something else happens to it: on a quiet network, permanently.
     """
     poll = Engine.poll
 
@@ -532,7 +532,7 @@ def test_what_comes_together_is_taken_as_if_it_came_one_by_one(delivery: Deliver
             alone.finish_job()
     assert together.engine.drops == alone.engine.drops
     logs = [taken_apart(records(node.effects)) for node in (together, alone)]
-    # What a run brings is on record before whatever becomes of each packet of it.
+    # The packets of a run are on record before whatever becomes of each of them.
     told = [Counter(str(sorted({**one, "n": 0, "size": 0}.items())) for one in log) for log in logs]
     assert told[0] == told[1]
     said = [[effect for effect in node.effects if isinstance(effect, Send)] for node in (together, alone)]

@@ -16,7 +16,7 @@ def started(node: Bare) -> list[StartJob]:
 
 
 def test_there_is_one_job_at_a_time() -> None:
-    """What is submitted meanwhile fills the next commit, all of it together."""
+    """Everything that is submitted meanwhile fills the next commit."""
     node = Bare()
     (first,) = started(node)
     assert isinstance(first.job, GroupCommit)
@@ -118,7 +118,7 @@ def test_an_order_ack_has_no_commit_of_its_own() -> None:
 
 
 def test_a_crash_that_takes_it_costs_work_and_no_promise() -> None:
-    """What was done with is found to be done with again: sent again and known, handed out again and marked so."""
+    """Finished work is found and finished again: sent again and known, handed out again and marked so."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", b"0")
@@ -145,7 +145,7 @@ def test_a_crash_that_takes_it_costs_work_and_no_promise() -> None:
     assert not b.length("q")
 
 
-def test_who_waits_is_told_when_the_commit_returns_or_the_store_ends() -> None:
+def test_waiters_are_notified_when_the_commit_returns_or_the_store_ends() -> None:
     """Those of the commit in hand and of the one that fills, each once."""
     node = Bare()
     said: list[Exception | None] = []
@@ -163,7 +163,7 @@ def test_who_waits_is_told_when_the_commit_returns_or_the_store_ends() -> None:
     assert started(node) == []
 
 
-def test_who_looks_is_told_when_the_bodies_are_here_or_the_node_ends() -> None:
+def test_a_look_is_answered_when_the_bodies_are_here_or_the_node_ends() -> None:
     """In hand, waiting, and when the node stops; looks and commits take turns."""
     node = Bare()
     node.poll()
@@ -192,7 +192,7 @@ def test_who_looks_is_told_when_the_bodies_are_here_or_the_node_ends() -> None:
 
 @pytest.mark.parametrize("is_free", [True, False])
 def test_what_fills_when_the_node_stops_is_committed_now_or_never(*, is_free: bool) -> None:
-    """Who waits for it is told that all of it happened, or that nothing did; what comes later never happens."""
+    """Its waiter hears that all of it happened, or that nothing did; what comes later never happens."""
     node = Bare()
     node.poll()
     node.finish_job()

@@ -24,7 +24,7 @@ def test_a_link_goes_up_and_down() -> None:
     assert told(a) == [LinkUp(b.address, "b", node_id), LinkDown(b.address, "b", node_id, "path-lost")]
 
 
-def test_trouble_with_an_address_is_told_once_and_only_of_links() -> None:
+def test_trouble_with_an_address_is_reported_once_and_only_of_links() -> None:
     """A name that is not known any more does no harm while the link is up."""
     a, b = Bare("a"), Bare("b")
     a.engine.news.handle_trouble(b.address, "nobody wants to send there")
@@ -42,7 +42,7 @@ def test_trouble_with_an_address_is_told_once_and_only_of_links() -> None:
 
 
 def test_a_peer_is_silent_when_it_is_so_everywhere() -> None:
-    """Trouble with the first of its addresses is nothing to tell; the name is told with the last."""
+    """Trouble with the first of its addresses is no news; the event that names the peer comes with the last one."""
     a = Bare("a")
     a.directory.replace([Peer("b", addresses=("memory://x", "memory://y"))])
     a.submit("b", b"x", delivery=Delivery.EXPRESS)
@@ -53,7 +53,7 @@ def test_a_peer_is_silent_when_it_is_so_everywhere() -> None:
     assert told(a) == [PeerSilent("memory://y", "no answer from b")]
 
 
-def test_silence_is_told_after_a_second_or_two() -> None:
+def test_silence_is_reported_after_a_second_or_two() -> None:
     """Not when the connection is given up, which takes longer than people wait."""
     a, b = Bare("a"), Bare("b")
     a.submit(b.address, b"x")
@@ -66,7 +66,7 @@ def test_silence_is_told_after_a_second_or_two() -> None:
     assert a.now_ns - began_ns < 3 * SECOND
 
 
-def test_messages_for_a_peer_that_is_not_trusted_are_told_once_each_time() -> None:
+def test_messages_for_a_peer_that_is_not_trusted_are_reported_once_each_time() -> None:
     """And again when its trust was withdrawn again."""
     a, known = Bare("a", keyed=True), peer("b", "memory://b")
     unknown = PeerUnknown("b", "this node trusts no b, or has no key of it")

@@ -199,7 +199,7 @@ def test_committed_comes_before_store_ack_sent(logs: list[list[dict[str, Any]]])
 
 
 def numbers_of(log: list[dict[str, Any]], name: tuple[Any, ...]) -> set[int]:
-    """What the recovered records of a recoverable stream say was on the disk."""
+    """The numbers on the disk, as the recovered records of a recoverable stream say."""
     found: set[int] = set()
     for record in log:
         if record["event"] == "position_recovered" and stream(record) == name[:3]:
@@ -224,7 +224,7 @@ def test_nothing_is_committed_twice(logs: list[list[dict[str, Any]]]) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_counts_add_up_when_nobody_crashes(seed: int) -> None:
-    """What was queued is committed, handed out once, or removed."""
+    """Every message that was queued is committed, handed out once, or removed."""
     a, b = busy_world(seed, crashes=False)
     for label in ("express", "recoverable", "transactional"):
         counts: dict[str, int] = defaultdict(int)
@@ -253,7 +253,7 @@ def test_acks_name_their_trigger_and_closes_their_reason(logs: list[list[dict[st
 
 
 def test_both_ends_name_a_packet_alike(logs: list[list[dict[str, Any]]]) -> None:
-    """What one end received is what the other sent: session, packet, stream, number, previous and size."""
+    """A packet has the same fields at both ends: session, packet, stream, number, previous and size."""
     sender, receiver = logs
     names = ("session", "packet", "class", "origin", "stream", "sequence", "number")
     sent = {tuple(record[name] for name in names) for record in sender if "previous" in record}

@@ -1,4 +1,4 @@
-"""What sessions report reaches whom it concerns."""
+"""Events of sessions reach the parts that they concern."""
 
 from tests.queues.world import World
 from triack.base.units import SECOND

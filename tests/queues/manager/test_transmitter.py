@@ -26,7 +26,7 @@ def test_a_session_gets_what_its_window_takes() -> None:
 
 
 def test_what_leaves_again_leaves_by_itself() -> None:
-    """What left together the first time may have been lost together, and must not be so again."""
+    """Packets that left together the first time may have been lost together, and must not be so again."""
     a, b = Bare("a"), Bare("b")
     a.submit(b.address, b"x", delivery=EXPRESS)
     rest(a, b)
@@ -38,7 +38,7 @@ def test_what_leaves_again_leaves_by_itself() -> None:
 
 
 def test_a_node_that_closes_gives_answers_and_no_packets_of_its_own() -> None:
-    """A packet that it has not given away stays for the next start; what it owes is said."""
+    """A packet that it has not given away stays for the next start; owed acks are sent."""
     a, b = Bare("a"), Bare("b")
     a.submit(b.address, b"x")
     b.submit(a.address, b"x")

@@ -1,4 +1,4 @@
-"""Whole nodes under a simulated clock: what their readers are told, and when."""
+"""Whole nodes under a simulated clock: what their readers hear, and when."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def pair(settings: NodeSettings, other: NodeSettings | None = None) -> tuple[Wor
 
 
 @pytest.mark.parametrize("delivery", Delivery)
-def test_every_message_of_every_class_is_told_once(delivery: Delivery) -> None:
+def test_every_message_of_every_class_is_reported_once(delivery: Delivery) -> None:
     """Batches and a large one, in order."""
     world, a, b = pair(NodeSettings())
     events = watch(a, b, None, delivery)
@@ -69,7 +69,7 @@ def test_a_message_that_expires_among_sixteen_splits_them() -> None:
 
 
 def test_the_intervals_of_link_and_client_add_up() -> None:
-    """AMPS: 1 s downstream and 0.5 s here; a message alone is told after 1.5 s and the way there and back."""
+    """AMPS: 1 s downstream and 0.5 s here; the event of a single message comes after 1.5 s and a round trip."""
     world, a, b = pair(policies.AMPS)
     a.send(b, "q", b"first")
     world.run(10 * SECOND)

@@ -1,4 +1,4 @@
-"""Whose conversations are, and who gives way when too many are begun."""
+"""The owners of conversations, and which one gives way when too many are begun."""
 
 import pytest
 

@@ -81,7 +81,7 @@ def test_the_other_round_trip_is_one_and_no_more() -> None:
 
 
 def test_an_older_life_of_the_peer_is_over_when_a_newer_one_opens() -> None:
-    """Whoever began its session: the process at its other end is gone."""
+    """Whichever end began its session: the process at its other end is gone."""
     world, a, b = pair()
     b.send(a, "q", b"1")
     world.run(SECOND)
@@ -92,7 +92,7 @@ def test_an_older_life_of_the_peer_is_over_when_a_newer_one_opens() -> None:
 
 
 def test_a_suspended_peer_that_knows_nothing_gets_no_session_from_us() -> None:
-    """It lied, or somebody lied for it; it is dialled only to be told so."""
+    """It lied, or another peer lied for it; it is dialled only to hear so."""
     world, a, b = pair()
     b.send(a, "q", b"1")
     world.run(SECOND)
@@ -108,7 +108,7 @@ def test_a_suspended_peer_that_knows_nothing_gets_no_session_from_us() -> None:
 
 
 def test_a_second_session_with_a_busy_peer_opens_at_once() -> None:
-    """What is known of it grows all the time: that must not keep them from agreeing."""
+    """Its history grows all the time: that must not keep them from agreeing."""
     world = PlainWorld(1, Faults(delay_ns=20 * MS))
     a, b = world.node("a"), world.node("b")
     world.network.attach("udp://alias:1", b.port)
@@ -150,7 +150,7 @@ def test_both_learn_of_it_whatever_the_network_does(seed: int) -> None:
 
 
 @pytest.mark.parametrize("way", ["to the other", "from the other"])
-def test_a_peer_that_could_not_be_told_is_told_later(way: str) -> None:
+def test_a_peer_that_could_not_be_told_hears_of_it_later(way: str) -> None:
     """The network fails at the moment of detection, for longer than a connection may take."""
     world, a, b = pair()
     deliver(world, a, b, 1)
@@ -172,7 +172,7 @@ def test_a_peer_that_could_not_be_told_is_told_later(way: str) -> None:
 
 
 def test_a_suspended_peer_is_left_alone() -> None:
-    """When both know, no more is said; one that connects again is refused, counted, and told."""
+    """When both know, no more is sent; one that connects again is refused, counted, and hears of it."""
     world, a, b = pair()
     deliver(world, a, b, 1)
     copy = a.copy_store()
@@ -301,7 +301,7 @@ def test_a_peer_that_lies_about_our_past_halts_itself_alone(what: str) -> None:
 
 
 def test_invented_nodes_with_lies_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All are refused; so many are remembered and reported, and a real one that our link leads to besides."""
+    """All are refused; a limited number is remembered and reported, besides a real one that our link leads to."""
     monkeypatch.setattr(suspended_peers, "SUSPENDED_MAX", 10)
     world, a, b = pair()
     deliver(world, b, a, 1)
@@ -387,7 +387,7 @@ def _keyed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_keyed")
 def test_every_conversation_has_its_own_channel_and_its_packets_fit_it() -> None:
-    """What one peer sealed is nothing in the conversation of another; a full datagram has the size that was agreed."""
+    """Bytes that one peer sealed are nothing in another conversation; a full datagram has the agreed size."""
     world = PlainWorld(1)
     a, b, c = world.node("a", UNPROBED), world.node("b"), world.node("c")
     heard: dict[str, list[bytes]] = {a.address: [], c.address: []}
@@ -423,7 +423,7 @@ def test_no_datagram_is_too_large_with_what_its_channel_adds() -> None:
 
 @pytest.mark.usefixtures("_keyed")
 def test_a_refusal_is_sealed_by_the_channel_that_answered() -> None:
-    """Although no session comes of it; whoever connects can open it."""
+    """Although no session comes of it, the peer that connects can open it."""
     world = PlainWorld(1)
     node = world.node("b")
     answers: list[bytes] = []

@@ -78,7 +78,7 @@ def test_an_introduction_out_of_range_is_refused(introduction: Introduction) -> 
 
 @pytest.mark.parametrize("codes", [0x04, 0x30])
 def test_a_code_that_nobody_knows_is_refused(codes: int) -> None:
-    """Whose store was rolled back, and what the store survives."""
+    """The codes say whose store was rolled back, and what the store survives."""
     data = bytearray(FULL.encode())
     assert data[CODES_AT] == RolledBack.RECEIVER
     data[CODES_AT] = codes
@@ -132,7 +132,7 @@ def test_noise_is_read_or_refused(data: bytes) -> None:
 
 
 def test_a_rollback_is_turned_for_the_other_side() -> None:
-    """What is mine to the one is yours to the other; none, or an unknown one, is so for both."""
+    """Mine to the one is yours to the other; none, or an unknown one, is so for both."""
     assert [rolled_back.turned for rolled_back in RolledBack] == [
         RolledBack.NONE,
         RolledBack.RECEIVER,

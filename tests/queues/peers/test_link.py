@@ -21,7 +21,7 @@ EXPRESS, TRANSACTIONAL = Delivery.EXPRESS, Delivery.TRANSACTIONAL
 ERROR = RollbackDetected("a copy", peer="ee", rolled_back="peer")
 
 
-def test_whoever_is_called_keeps_what_the_caller_may_use() -> None:
+def test_a_called_peer_keeps_what_the_caller_may_use() -> None:
     """The initiator takes the first accept that arrives, of any connect that it remembers."""
     assert PENDING_MAX >= ATTEMPTS_MAX
 
@@ -32,7 +32,7 @@ def make_link() -> tuple[Link, dict[Link, None]]:
 
 
 def filled(link: Link, packets: int) -> OutgoingStream:
-    """An outgoing queue that has so many packets to send, and says so."""
+    """An outgoing queue that has ``packets`` packets to send, and is offered to the link."""
     outgoing = make_outgoing(content_bytes=300)
     link.add(outgoing)
     for _ in range(packets):
@@ -44,7 +44,7 @@ def filled(link: Link, packets: int) -> OutgoingStream:
 
 
 def give(link: Link, limit: int) -> list[OutgoingStream]:
-    """Whose packets leave, one by one."""
+    """The queues whose packets leave, one by one."""
     given: list[OutgoingStream] = []
     while len(given) < limit and (turn := link.next_turn()) is not None:
         outgoing, left = turn
@@ -94,7 +94,7 @@ def test_to_offer_twice_is_to_offer_once() -> None:
 
 
 def test_it_is_busy_while_something_waits() -> None:
-    """What was freed or given up meanwhile is no reason."""
+    """Packets that were freed or given up meanwhile are no reason."""
     link, _ = make_link()
     assert not link.busy
     outgoing = filled(link, 2)

@@ -12,7 +12,7 @@ from triack.queues.peers.link import Link
 
 
 def waits_s(reconnect: Reconnect, count: int, *, unanswered: bool = False) -> list[float]:
-    """What a link waits that never succeeds."""
+    """The waits of a link that never succeeds."""
     link = Link("udp://b:1", reconnect, Random(1))
     waits: list[float] = []
     for _ in range(count):
@@ -31,7 +31,7 @@ def test_what_cannot_be_is_refused() -> None:
 
 @pytest.mark.parametrize("unanswered", [False, True])
 def test_waits_of_msmq_grow_by_half_a_minute_to_five(unanswered: bool) -> None:
-    """``WaitTime``: 60 s, 30 s more each time, at most 300 s; exactly, whoever has answered or not."""
+    """``WaitTime``: 60 s, 30 s more each time, at most 300 s; exactly, whether the peer has answered or not."""
     msmq = Reconnect(first_s=60, step_s=30, most_s=300, unanswered_most_s=300, jitter=0)
     assert waits_s(msmq, 11, unanswered=unanswered) == [60, 90, 120, 150, 180, 210, 240, 270, 300, 300, 300]
 

@@ -52,12 +52,12 @@ def replaced(gap: Gap, delivery: Delivery = Delivery.TRANSACTIONAL) -> Scene:
 
 
 def gaps_of(node: SimNode) -> list[GapFound]:
-    """All that its program was told of gaps."""
+    """All events of gaps that its program got."""
     return [event for event in node.news if isinstance(event, GapFound)]
 
 
 @pytest.mark.parametrize("delivery", DURABLE)
-def test_a_warning_is_told_once_and_the_stream_goes_on(delivery: Delivery) -> None:
+def test_a_warning_comes_once_and_the_stream_goes_on(delivery: Delivery) -> None:
     """Also after an idle session, a restart, and when the new node has acknowledged something itself."""
     world, a, _, new, old_id = replaced("warn", delivery)
     world.run(20 * SECOND)
@@ -73,7 +73,7 @@ def test_a_warning_is_told_once_and_the_stream_goes_on(delivery: Delivery) -> No
 
 
 @pytest.mark.parametrize("delivery", DURABLE)
-def test_an_error_sends_nothing_and_everyone_who_waits_is_told(delivery: Delivery) -> None:
+def test_an_error_sends_nothing_and_every_waiter_hears_of_it(delivery: Delivery) -> None:
     """Not even after a restart, and not in a session that the other node has opened: what it sends arrives."""
     world, a, old, new, _ = replaced("error", delivery)
     for _ in range(2):
@@ -127,7 +127,7 @@ def test_who_is_written_down_goes_with_the_commit_that_lets_go() -> None:
 
 
 def test_what_is_written_down_is_known_after_a_restart() -> None:
-    """What else the node and its application keep is not looked at."""
+    """Other state of the node and its application is not looked at."""
     resuming = Resuming("error")
     resuming.restore({"$holder:b": ONE, "$key:1:x": b"", "c": OTHER})
     assert resuming.handle_opened("b", ONE, ["q"]) is None
@@ -138,7 +138,7 @@ def test_what_is_written_down_is_known_after_a_restart() -> None:
     assert gap == GapFound("b", OTHER.hex(), ONE.hex(), ("p", "q"), halts=True, cause=gap.cause if gap else "")
 
 
-def test_each_change_of_the_node_is_told() -> None:
+def test_each_change_of_the_node_is_counted() -> None:
     """There, back, and there again."""
     resuming = Resuming("warn")
     resuming.restore({"$holder:b": ONE})

@@ -1,4 +1,4 @@
-"""What a node's settings come to for a session with one of its peers."""
+"""The settings of a session with a peer that follow from the settings of a node."""
 
 import pytest
 
@@ -30,8 +30,8 @@ def test_a_peer_without_a_name_is_granted_twice_the_silence_with_msmq() -> None:
     assert session_settings(NodeSettings(), "udp://a:1", direct=True) == SessionSettings()
 
 
-def test_so_many_timeouts_are_no_longer_than_the_longest() -> None:
-    """What the settings take makes a session, however much it comes to."""
+def test_any_number_of_timeouts_is_no_longer_than_the_longest() -> None:
+    """Settings that are accepted make a session, however much they come to."""
     settings = NodeSettings(session=SessionSettings(direct_ack_timeouts=10**9, ack_timeout_s=60))
     assert session_settings(settings, "udp://a:1", direct=True).ack_timeout_s == LONGEST_LIFE_S
 

@@ -1,4 +1,4 @@
-"""Peers that are spoken to no more: told once, to everyone whose link leads there, and never more than so many."""
+"""Peers that are spoken to no more: reported once, to everyone whose link leads there; their number is limited."""
 
 from collections import Counter
 from random import Random
@@ -36,7 +36,7 @@ def link() -> Link:
     return Link("b", Reconnect(), Random(1))
 
 
-def test_a_rollback_is_told_once() -> None:
+def test_a_rollback_is_reported_once() -> None:
     scene = Scene()
     assert [scene.add(), scene.add()] == [True, False]
     (error,) = scene.suspended.take_detected()

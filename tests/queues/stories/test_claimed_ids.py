@@ -74,7 +74,7 @@ def test_many_ids_leave_queues_for_others() -> None:
 
 
 def test_a_peer_that_waits_for_a_queue_gets_it_when_another_is_empty() -> None:
-    """What cannot be taken now is not refused."""
+    """A packet that cannot be taken now is not refused."""
     world, b, _, honest = crowd(NodeSettings(max_queues=4))
     for queue in ("one", "two"):
         assert reaches(world, honest, b, queue)

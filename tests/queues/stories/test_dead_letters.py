@@ -41,7 +41,7 @@ def test_expired_messages_of_a_peer_stop_none_of_its_queues() -> None:
 
 @pytest.mark.parametrize("when_full", get_args(WhenLettersFull))
 def test_letters_have_a_quota_of_their_own(when_full: WhenLettersFull) -> None:
-    """Of twenty there is room for eight. What is lost is counted, and told once."""
+    """Of twenty there is room for eight. Lost ones are counted, and reported once."""
     world = World(1)
     b = world.node("b", limited(dead_letters=DeadLetters(messages=8, when_full=when_full)))
     a = world.node("a", limited())

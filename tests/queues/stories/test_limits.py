@@ -24,7 +24,7 @@ EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
 
 
 def test_a_failed_commit_ends_everything_with_an_explicit_error() -> None:
-    """Who waits is told, sessions close with the reason, and not one ack leaves afterwards."""
+    """Waiters get the error, sessions close with the reason, and not one ack leaves afterwards."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", *numbered(0, 50))
@@ -110,7 +110,7 @@ def test_bodies_come_from_the_disk_in_bounded_portions(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_bodies_in_memory_are_counted_until_they_go(delivery: Delivery) -> None:
-    """What the cache is said to hold is nothing when nothing waits; express bodies are no part of it."""
+    """The cache counts nothing when nothing waits; express bodies are no part of it."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
     a.send(b, "q", *numbered(0, 100, 500), delivery=delivery)
@@ -249,7 +249,7 @@ def name_of(handed: Lease) -> tuple[bytes, int]:
 
 
 def fail(node: SimNode, queue: str, count: int) -> list[Lease]:
-    """Take so many messages and give them back as failed."""
+    """Take ``count`` messages and give them back as failed."""
     mailbox = node.live.make_queue(queue)
     taken = [take(node, queue) for _ in range(count)]
     for handed in taken:

@@ -14,7 +14,7 @@ SEEDS = 6
 
 
 class Bursts:
-    """What leaves together is lost together, as where the system or a packet filter carries it as one.
+    """Datagrams that leave together are lost together, as where the system or a packet filter carries them as one.
 
     Attributes:
         loss: the share that is lost.

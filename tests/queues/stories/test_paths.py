@@ -62,7 +62,7 @@ def sessions(node: SimNode) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("mover", ["sender", "receiver"])
 def test_a_peer_that_moves_five_times_a_second_stays_in_its_session(mover: str) -> None:
-    """2.5 MB, and whoever of the two it is: who dialled, or who was dialled.
+    """2.5 MB, whichever of the two moves: the one that dialled, or the one that was dialled.
 
     The last to move has something to say: where somebody went who only listens, nobody can know.
     """
@@ -164,7 +164,7 @@ def test_both_may_move_one_after_the_other(loss: float) -> None:
 
 
 def test_who_is_not_connected_yet_looks_for_its_peer_nowhere_else() -> None:
-    """What opens then comes of an accept that did not suffice: no timer stands still."""
+    """The session that opens then comes of an accept that did not suffice: no timer stands still."""
     a = Bare()
     a.submit("memory://b", b"1")
     a.poll()

@@ -1,4 +1,4 @@
-"""What the timers of whole nodes do together for hours: no session flaps, and nobody is asked for ever."""
+"""What the timers of whole nodes do together for hours: no session flaps, and nobody is asked without end."""
 
 from collections import Counter
 from itertools import cycle, pairwise, product
@@ -24,7 +24,7 @@ KINDS = ("udp", "tcp")
 
 
 def judged(*nodes: SimNode) -> list[Violation]:
-    """What replay finds wrong with the logs of all of these."""
+    """The violations that replay finds in the logs of all of these."""
     return judge_records(parse_records(b"".join(record for node in nodes for record in node.records)))
 
 
@@ -64,7 +64,7 @@ WAITING = [
 def test_a_stream_that_waits_for_room_keeps_its_session(
     kind: str, mine_s: float, its_s: float, delivery: Delivery
 ) -> None:
-    """However short the cleanup interval of either end is: whoever would end the session asks, or says, once more."""
+    """However short either cleanup interval is, the end that would close the session asks, or says, once more."""
     world = World(1, Faults(delay_ns=5 * MS))
     a, b = (
         world.node(
@@ -75,7 +75,7 @@ def test_a_stream_that_waits_for_room_keeps_its_session(
             ("b", its_s, Limits(queue_quota={"q": Quota(2, 1024**2)})),
         )
     )
-    # What asks for room is taken in the class that is on no disk.
+    # A packet that asks for room is taken in the class that is on no disk.
     messages, length_ns = (200, 100 * SECOND) if delivery is Delivery.EXPRESS else (20, HOUR // 4)
     for body in numbered(0, messages, 900):
         a.send(b, "q", body, delivery=delivery)
@@ -85,7 +85,9 @@ def test_a_stream_that_waits_for_room_keeps_its_session(
     assert len(a.log("session_opened")) == 1
     assert world.network.counts["sent"] < 8 * length_ns // round(min(mine_s, its_s, 5) * SECOND) + 100
     assert world.run(60 * SECOND, lambda: b.read("q") == 0 and not a.busy)
-    assert b.read_all("q") == numbered(0, messages, 900)
+    # Only transactional messages are in order: of others, one that was refused for want of room comes later.
+    order = sorted if delivery is Delivery.RECOVERABLE else list
+    assert order(b.read_all("q")) == numbered(0, messages, 900)
     world.run(HOUR)
     assert reasons(a) == reasons(b) == ["idle"]
     assert judged(a, b) == []
@@ -215,7 +217,7 @@ def test_a_fixed_timeout_for_a_disk_that_stands_still_grows_as_well(kind: str) -
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_a_timeout_that_is_shorter_than_a_round_trip_lets_everything_through(kind: str, delivery: Delivery) -> None:
-    """No ack would ever come in time: 2,300 sessions an hour, and nothing passed as acknowledged, for ever."""
+    """No ack would ever come in time: 2,300 sessions an hour, without end, and nothing passed as acknowledged."""
     world = World(1, Faults(delay_ns=300 * MS))
     settings = NodeSettings(session=SessionSettings(ack_timeout_s=0.2, store_ack_timeout_s=0.2))
     a, b = world.node("a", settings, scheme=kind), world.node("b", settings, scheme=kind)
@@ -232,7 +234,7 @@ def test_a_timeout_that_is_shorter_than_a_round_trip_lets_everything_through(kin
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_is_called_by_a_peer_that_nobody_can_call_waits_longer_as_well(kind: str) -> None:
-    """It sends nothing but order acks, and its caller keeps in touch: 2,900 sessions an hour, for ever."""
+    """It sends nothing but order acks, and its caller keeps in touch: 2,900 sessions an hour, without end."""
     world = World(1, Faults(delay_ns=100 * MS))
     a = world.node("a", scheme=kind)
     b = world.node("b", NodeSettings(session=SessionSettings(ack_timeout_s=0.1)), scheme=kind)
@@ -292,7 +294,7 @@ def test_a_peer_that_ends_every_session_at_once_is_called_ever_more_rarely(
 
 
 def test_short_sessions_that_end_as_idle_make_nobody_wait() -> None:
-    """What is said after each of many is said as soon as after the first."""
+    """A message after each of many sessions arrives as soon as after the first."""
     world = World(1, Faults(delay_ns=5 * MS))
     settings = NodeSettings(session=SessionSettings(cleanup_interval_s=0.2))
     a, b = world.node("a", settings), world.node("b", settings)
@@ -403,7 +405,7 @@ def test_a_rare_call_whose_answer_is_lost_is_followed_by_a_call_of_ours() -> Non
     heard_ns: list[int] = []
 
     def lose(datagram: bytes, sender: str, _to: str) -> bytes | None:
-        """What the first node sends until it has answered the other's call."""
+        """Lose what the first node sends until it has answered the other's call."""
         if sender == b.address:
             heard_ns.append(world.now_ns)
         is_lost = sender == a.address and (not heard_ns or world.now_ns < heard_ns[0] + 100 * MS)
@@ -436,7 +438,7 @@ def test_who_pays_for_it_is_called_every_second_for_good(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("away_s", [0.8, 30, 290])
 def test_a_short_absence_changes_nothing(kind: str, away_s: float) -> None:
-    """Who was away for less than five minutes is called as often as ever."""
+    """A peer that was away for less than five minutes is called as often as ever."""
     world = World(1, Faults(delay_ns=5 * MS))
     a, b = world.node("a", scheme=kind), world.node("b", scheme=kind)
     b.crash()

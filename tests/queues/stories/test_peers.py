@@ -55,7 +55,7 @@ def named(world: World, name: str, *peers: Peer, listens: bool = True) -> Named:
 def couple(
     seed: int = 1, faults: Faults | None = None, *, at_a: tuple[str, ...] = (A,), at_b: tuple[str, ...] = (B,)
 ) -> tuple[World, Named, Named]:
-    """Two nodes, and where each is said to be."""
+    """Two nodes, and the address that each has of the other."""
     world = PlainWorld(seed, faults)
     return world, named(world, "a", peer("b", *at_b)), named(world, "b", peer("a", *at_a))
 
@@ -90,7 +90,7 @@ def test_the_next_address_is_tried_until_one_answers() -> None:
     assert world.run(500 * MS, lambda: b.length("q") == 3)
 
 
-def test_the_operator_is_told_when_a_peer_answers_nowhere() -> None:
+def test_the_operator_hears_when_a_peer_answers_nowhere() -> None:
     """Once, and not before every address was tried."""
     world, a, b = couple(at_b=(DEAD, B))
     b.crash()
@@ -106,7 +106,7 @@ def test_the_operator_is_told_when_a_peer_answers_nowhere() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_order_holds_when_a_peer_restarts_on_another_port(seed: int) -> None:
-    """What waited for the old one goes to the new, before anything newer."""
+    """Messages that waited for the old one go to the new, before anything newer."""
     world, a, b = couple(seed, Faults(loss=0.1, reorder=0.2), at_b=(B, B2))
     for round_ in range(4):
         a.post("b", *numbered(20 * round_, 20 * round_ + 10))
@@ -118,7 +118,7 @@ def test_order_holds_when_a_peer_restarts_on_another_port(seed: int) -> None:
 
 
 def test_a_peer_that_moved_calls_and_is_answered_where_it_is() -> None:
-    """Nobody was told of the new address: it says so itself, and is called there after the session has ended."""
+    """Nobody knows the new address: the node says so itself, and is called there after the session has ended."""
     world, a, b = couple()
     a.post("b", b"1")
     world.run(3 * SECOND)
@@ -164,7 +164,7 @@ def test_when_both_call_at_once_one_session_serves_both() -> None:
 
 
 def test_a_node_that_does_not_listen_gets_what_is_sent_to_it() -> None:
-    """In the session that it opened, whoever has something to say first afterwards; and again when that has ended."""
+    """In the session that it opened, whichever side has something to say first; and again when that has ended."""
     world = PlainWorld(1)
     a = named(world, "a", peer("b"))
     b = named(world, "b", peer("a", A), listens=False)
@@ -222,7 +222,7 @@ def test_a_named_node_without_keys_is_found_by_its_own_name() -> None:
     assert world.run(SECOND, lambda: b.length("q") == 1)
 
 
-# Who is who.
+# Identities.
 
 
 def test_a_stranger_is_left_without_an_answer() -> None:
@@ -339,7 +339,7 @@ def test_whichever_accept_comes_first_the_session_works() -> None:
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_of_a_peer_that_has_gone_no_session_is_kept(delivery: Delivery) -> None:
-    """Its streams are, for ever, and each would hold one; when it comes back they find their way again."""
+    """Its streams are kept, permanently, and each would hold one; when it comes back they find their way again."""
     world = World(1, Faults(delay_ns=5 * MS))
     a, b = world.node("a"), world.node("b")
     for turn in range(2):

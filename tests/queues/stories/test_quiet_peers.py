@@ -50,7 +50,7 @@ def reasons(node: SimNode) -> list[str]:
 
 
 def send_and_store(world: World, a: SimNode, b: SimNode, for_ns: int) -> None:
-    """What ``a`` sends is acknowledged by sessions and stores, and no order ack has come."""
+    """Let ``a`` send: sessions and stores have acknowledged it, and no order ack has come."""
     withhold(b)
     a.send(b, "q", *numbered(0, 3))
     world.run(for_ns)
@@ -101,7 +101,7 @@ def test_one_that_died_before_it_stored_is_found_out_as_soon() -> None:
 
 
 @pytest.mark.plain
-def test_who_has_moved_is_told_at_its_new_address() -> None:
+def test_a_peer_that_has_moved_gets_its_acks_at_its_new_address() -> None:
     """The order ack goes to the old one: where the new one is nobody knows before it speaks."""
     world, a, b = couple(idle_s=0.9)
     a.send(b, "q", *numbered(0, 3))

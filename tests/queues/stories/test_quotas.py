@@ -1,4 +1,4 @@
-"""Full queues: their senders wait or are refused, nobody else does, and nothing is lost or stopped for ever."""
+"""Full queues: their senders wait or are refused, nobody else does, and nothing is lost or hangs."""
 
 from random import Random
 from typing import get_args
@@ -29,7 +29,7 @@ def small(messages: int = 10, size_bytes: int = 1024**2, **more: object) -> Node
 
 
 def read_slowly(world: World, node: SimNode, queue: str, limit: int = 3) -> None:
-    """Take some messages every tenth of a second, for ever."""
+    """Take some messages every tenth of a second, without end."""
 
     def turn() -> None:
         if node.engine is not None:
@@ -40,7 +40,7 @@ def read_slowly(world: World, node: SimNode, queue: str, limit: int = 3) -> None
 
 
 def note_full(node: SimNode) -> list[tuple[str, int]]:
-    """Which queues the operator of a node is told to be full, with how many messages."""
+    """The full queues that the operator of a node hears of, each with its number of messages."""
     told: list[tuple[str, int]] = []
     take = node.live.inbox.admission.take_news
 
@@ -111,7 +111,7 @@ def test_what_came_too_early_does_not_all_come_again_at_once(resend_s: float, se
 
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_queue_may_refuse_instead(delivery: Delivery) -> None:
-    """Set so, a full queue rejects: the sender is told, and has the message in its dead-letter queue."""
+    """Set so, a full queue rejects: the sender hears of it, and has the message in its dead-letter queue."""
     world = World(1)
     a = world.node("a")
     b = world.node("b", NodeSettings(limits=Limits(queue_quota={"q": Quota(10, 1024**2, "reject")})))
@@ -227,7 +227,7 @@ def test_peers_share_the_node_and_the_one_with_little_is_never_stopped() -> None
 
 
 @pytest.mark.plain
-def test_the_operator_is_told_once_while_a_queue_is_full() -> None:
+def test_the_operator_hears_once_while_a_queue_is_full() -> None:
     """And again when it had room in between; a packet holds one message, so that it is full with ten."""
     world = World(1)
     a, b = world.node("a", NodeSettings(messages_per_packet=1)), world.node("b", small())
@@ -241,7 +241,7 @@ def test_the_operator_is_told_once_while_a_queue_is_full() -> None:
 
 @pytest.mark.plain
 @pytest.mark.parametrize("when_full", get_args(WhenFull))
-def test_the_operator_is_told_when_a_queue_becomes_full(when_full: WhenFull) -> None:
+def test_the_operator_hears_when_a_queue_becomes_full(when_full: WhenFull) -> None:
     """And not when something more comes, which may never be; of what the node itself sends there, too."""
     world = World(1)
     quotas = {name: Quota(3, when_full=when_full) for name in ("q", "own")}
@@ -258,7 +258,7 @@ def test_the_operator_is_told_when_a_queue_becomes_full(when_full: WhenFull) -> 
 
 
 def test_a_node_does_not_fill_its_own_queues_beyond_their_quota() -> None:
-    """Whoever sends locally is asked to wait by the same rule."""
+    """A local sender has to wait by the same rule."""
     world = World(1)
     b = world.node("b", small())
     outgoing, _ = b.send(b, "q", *numbered(0, 9))
@@ -303,7 +303,7 @@ def test_what_arrives_while_the_disk_is_slow_does_not_fill_the_memory() -> None:
 
 
 @pytest.mark.parametrize("delivery", DURABLE)
-def test_a_lost_word_stops_nobody_for_ever(monkeypatch: pytest.MonkeyPatch, delivery: Delivery) -> None:
+def test_a_lost_word_stops_no_sender_permanently(monkeypatch: pytest.MonkeyPatch, delivery: Delivery) -> None:
     """The destination never says go: the probes find that there is room."""
     world = World(1)
     a, b = world.node("a"), world.node("b", small())
@@ -320,7 +320,7 @@ def test_a_lost_word_stops_nobody_for_ever(monkeypatch: pytest.MonkeyPatch, deli
 @pytest.mark.parametrize("kind", ["udp", "tcp"])
 @pytest.mark.parametrize("delivery", [EXPRESS, RECOVERABLE])
 def test_a_full_queue_says_so_in_each_session(kind: str, delivery: Delivery) -> None:
-    """What was said goes with the session: a sender that begins another one is told again, after a window at most."""
+    """A stop ends with its session: a sender that begins another one hears it again, after a window at most."""
     world = World(1, Faults(delay_ns=5 * MS))
     a, b = world.node("a", scheme=kind), world.node("b", small(), scheme=kind)
     for body in numbered(0, 300, 900):
@@ -341,7 +341,7 @@ def test_a_full_queue_says_so_in_each_session(kind: str, delivery: Delivery) -> 
 
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_reader_that_stops_for_a_day_costs_little(delivery: Delivery) -> None:
-    """A full queue is asked about once in a minute; when it has room again that is told at once."""
+    """The sender asks about a full queue once a minute; when it has room again the destination says so at once."""
     world = World(1, Faults(delay_ns=5 * MS))
     a, b = world.node("a"), world.node("b", small(5))
     for body in numbered(0, 30, 900):
@@ -430,6 +430,6 @@ class Squeeze:
 
 @pytest.mark.parametrize("delivery", DURABLE)
 @pytest.mark.slow
-def test_nothing_is_lost_or_waits_for_ever(delivery: Delivery) -> None:
-    """Whatever is withheld, and whoever crashes."""
+def test_nothing_is_lost_or_hangs(delivery: Delivery) -> None:
+    """Whatever is withheld, and whichever node crashes."""
     Squeeze(0, delivery).run()

@@ -1,4 +1,4 @@
-"""What a destination refuses: each message is either delivered or a dead letter that says so, and never both."""
+"""Messages that a destination refuses: each is either delivered or a dead letter that says so, and never both."""
 
 from random import Random
 
@@ -184,7 +184,7 @@ def test_more_rejections_than_an_ack_has_ranges_stall_nothing(monkeypatch: pytes
 def test_a_rejection_stands_when_the_answer_is_lost_and_there_is_room_again(
     monkeypatch: pytest.MonkeyPatch, delivery: Delivery
 ) -> None:
-    """The resend is told the same; what was sent behind it was delivered long before."""
+    """The resend gets the same answer; what was sent behind it was delivered long before."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
     moody = Moody(monkeypatch, Random(1), 1.0)
@@ -242,7 +242,7 @@ def test_order_acks_behind_a_refusal_wait_for_no_resend_tier(sent: str, loss: fl
 
 
 def test_nothing_from_outside_reaches_the_queues_of_the_node_itself() -> None:
-    """Access is denied, whoever asks; the node itself may send there."""
+    """Every peer gets access denied; the node itself may send there."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
     said = [a.watch(a.send(b, queue, b"x"), STAGES[TRANSACTIONAL]) for queue in ("dead-letter", "$admin", "fine")]
@@ -253,7 +253,7 @@ def test_nothing_from_outside_reaches_the_queues_of_the_node_itself() -> None:
 
 
 def test_a_duplicate_is_known_before_anything_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was accepted is not refused when it comes again, even if nothing more would be taken."""
+    """A message that was accepted is not refused when it comes again, even if nothing more would be taken."""
     world = World(1)
     a, b = world.node("a"), world.node("b")
     moody = Moody(monkeypatch, Random(1), 0.0)

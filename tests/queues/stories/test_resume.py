@@ -60,7 +60,7 @@ def judged(*nodes: SimNode) -> set[str]:
 @pytest.mark.parametrize("scheme", ["udp", "tcp"])
 @pytest.mark.parametrize("restarts", ["", "a", "b", "ab"])
 def test_nothing_leaves_again_that_is_there(scheme: str, restarts: str) -> None:
-    """Whoever was restarted meanwhile; the next message goes on behind it, and the logs agree."""
+    """Whichever node was restarted meanwhile; the next message goes on behind it, and the logs agree."""
     world = World(1)
     a, b = couple(world, scheme)
     lose_session(world, a, b, WINDOW, "q")
@@ -79,7 +79,7 @@ def test_nothing_leaves_again_that_is_there(scheme: str, restarts: str) -> None:
     assert judged(a, b) <= {"silent_end", "crashed"}
 
 
-def test_what_the_accept_has_no_room_for_is_told_by_order_acks() -> None:
+def test_what_the_accept_has_no_room_for_comes_by_order_acks() -> None:
     """Of sixty streams those that moved last are in it; the others send again, and nothing arrives twice."""
     world = World(1)
     a, b = couple(world)
@@ -95,7 +95,7 @@ def test_what_the_accept_has_no_room_for_is_told_by_order_acks() -> None:
 
 
 def test_an_accept_says_no_more_than_the_disk_has() -> None:
-    """What has arrived and is not committed yet is not in it."""
+    """Packets that have arrived and are not committed yet are not in it."""
     world = PlainWorld(1)
     a, b = couple(world)
     a.send(b, "q", b"first")
@@ -110,7 +110,7 @@ def test_an_accept_says_no_more_than_the_disk_has() -> None:
 
 
 def test_who_calls_again_and_again_does_not_fill_the_log() -> None:
-    """That a position was told is written down once; and it is told to its origin alone."""
+    """That a position was told is logged once, and only its origin gets the position."""
     world = PlainWorld(1)
     a, b = couple(world)
     lose_session(world, a, b, WINDOW, "q")
@@ -122,7 +122,7 @@ def test_who_calls_again_and_again_does_not_fill_the_log() -> None:
 
 
 def test_a_node_says_nothing_of_streams_that_lead_elsewhere() -> None:
-    """It may say so: who has the stream is not asked to send less."""
+    """It may say so: the node that has the stream is not asked to send less."""
     world = PlainWorld(1)
     a, b = couple(world)
     lose_session(world, a, b, WINDOW, "q")
@@ -154,7 +154,7 @@ def test_what_an_accept_has_said_is_depended_on() -> None:
 
 
 def ask(world: World, node: SimNode, origin: bytes) -> tuple[StreamPosition, ...]:
-    """What a node says in its accept to who calls himself that."""
+    """The positions in the accept of a node to a peer with that id."""
     heard: list[bytes] = []
     world.network.tap = lambda datagram, _sender, to: heard.append(datagram) if to == "udp://evil:1" else None
     connect = make_connect(Introduction(origin, "evil", "", node.address), session_id=world.now_ns)

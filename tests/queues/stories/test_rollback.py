@@ -92,8 +92,8 @@ def test_a_copy_from_before_they_met_is_noticed() -> None:
         both_know(world, rolled, other)
 
 
-def test_whoever_was_put_back_need_not_be_the_one_that_sends() -> None:
-    """A receiver with nothing to send is told when the sender connects; a sender when its receiver does."""
+def test_the_node_that_was_put_back_need_not_be_the_one_that_sends() -> None:
+    """A receiver with nothing to send hears of it when the sender connects; a sender when its receiver does."""
     world, a, b = pair()
     deliver(world, a, b, 1)
     copy = a.copy_store()
@@ -212,7 +212,7 @@ def test_a_clone_made_while_both_connect_for_the_first_time() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
 def test_only_one_of_two_twins_is_ever_heard(delivery: Delivery) -> None:
-    """On bad networks, with crashes of all three: what both send never mixes, and who is not heard knows why."""
+    """On bad networks, with crashes of all three: what both send never mixes, and an unheard node knows why."""
     for seed in range(12):
         random = Random(seed)
         world, a, b = pair(seed, Faults(loss=random.choice([0, 0.3]), duplicate=0.1, reorder=0.3))
@@ -362,7 +362,7 @@ def test_receipts_say_so_and_nothing_is_lost(delivery: Delivery) -> None:
 
 
 @pytest.mark.slow
-async def test_an_application_that_waits_is_told_by_name(tmp_path: Path) -> None:
+async def test_a_waiting_application_gets_a_named_error(tmp_path: Path) -> None:
     """Real nodes and directories: the copy of a backup is put back, the receipt raises, both nodes say whose it is."""
     async with make("b", tmp_path / "b", "udp") as b:
         for body in (b"1", b"2"):
@@ -472,7 +472,7 @@ class Restored(Swarm):
             self.victim.crash()
         self.victim.restore(store)
         if self.victim is self.a:
-            # What only the lost part of the store had was never accepted: the application sends other numbers.
+            # Messages of the lost part of the store alone were never accepted: the application sends other numbers.
             self.accepted, self.acknowledged = accepted, acknowledged
         else:
             self.b.received["q"] = received

@@ -89,6 +89,18 @@ def test_streams_beyond_the_limit_wait_and_both_ends_say_so() -> None:
     assert not judged(a, b)
 
 
+@pytest.mark.parametrize("delivery", Delivery)
+def test_streams_that_take_turns_wait_for_no_ack_delay(delivery: Delivery) -> None:
+    """Each may send one packet at first; its acknowledgement leaves at once, not after the 0.5 s of its delay."""
+    world, a, b = pair(NodeSettings(max_streams=2, messages_per_packet=1))
+    begun_ns = world.now_ns
+    for number in range(24):
+        a.send(b, f"q{number}", *numbered(0, 4), delivery=delivery)
+    assert world.run(60 * SECOND, lambda: not a.busy)
+    assert world.now_ns - begun_ns < 3 * SECOND
+    assert not judged(a, b)
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_nothing_comes_twice_though_both_ends_die(seed: int, delivery: Delivery) -> None:
@@ -128,7 +140,7 @@ def test_streams_of_both_directions_end_in_one_commit() -> None:
 
 
 def test_messages_keep_their_class_when_their_stream_is_gone() -> None:
-    """What waits in a queue is what it was, after a restart, too; and local streams end as well."""
+    """A message that waits in a queue keeps its class, after a restart, too; and local streams end as well."""
     world, a, b = pair(NodeSettings(retire_after_s=1.0))
     for delivery in DURABLE:
         a.send(b, f"q{delivery}", b"x", delivery=delivery)

@@ -52,7 +52,7 @@ def attempts(node: SimNode) -> list[int]:
 
 
 def judged(*nodes: SimNode) -> set[str]:
-    """What replay finds wrong with the logs of all of these."""
+    """The checks that replay finds broken in the logs of all of these."""
     records = parse_records(b"".join(record for node in nodes for record in node.records))
     return {violation.check for violation in judge_records(records)}
 
@@ -64,7 +64,7 @@ def reasons(node: SimNode) -> set[str]:
 @pytest.mark.parametrize("cleanup", [(300.0, 300.0), (20.0, 300.0), (300.0, 20.0), (10_000.0, 10_000.0)], ids=str)
 @pytest.mark.plain
 def test_a_quiet_link_sees_every_tier(cleanup: tuple[float, float]) -> None:
-    """30 s three times, 5 min three times, 30 min three times, then every 6 h; whoever closes sessions as idle."""
+    """30 s, 5 min and 30 min three times each, then every 6 h, whichever end closes sessions as idle."""
     world, a, b = pair(cleanup)
     a.send(b, "q", *numbered(0, 3))
     world.run(14 * HOUR)
@@ -139,7 +139,7 @@ def test_progress_starts_the_first_tier_again() -> None:
 @pytest.mark.parametrize("how", ["failed", "restarted"])
 @pytest.mark.plain
 def test_only_a_failed_session_or_a_restart_begins_again(how: str) -> None:
-    """What waited goes out at once in the next session, and the attempts count from 1."""
+    """Waiting packets go out at once in the next session, and the attempts count from 1."""
     world, a, b = pair()
     a.send(b, "q", *numbered(0, 1))
     world.run(2 * HOUR)

@@ -74,7 +74,7 @@ def test_a_key_is_over_after_its_time() -> None:
 
 
 def test_no_more_keys_are_kept_than_may_be() -> None:
-    """Whoever asks is told how long it is until the eldest is over."""
+    """A caller gets the time until the oldest key is over."""
     node = Bare(settings=NodeSettings(keys=KeySettings(lifetime_s=60, most=2)))
     keys = node.engine.outbox.keys
     send(node, "k")

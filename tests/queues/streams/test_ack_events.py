@@ -1,4 +1,4 @@
-"""Events of acknowledgements, under a clock that stands until it is told: the numbers of the systems they are from."""
+"""Events of acknowledgements, under a clock that only the test moves: the numbers of the systems they are from."""
 
 import pytest
 
@@ -28,7 +28,7 @@ class Reader:
         for number in numbers:
             if number < 0:
                 self.events.handle_failed(-number - 1, 1, "queue-full")
-            # What failed is let go as well.
+            # A failed message is let go as well.
             self.events.handle_acked(abs(number) - 1, 1, size_bytes)
         self.events.handle_time(self.now_ns)
         return self
@@ -59,7 +59,7 @@ class Reader:
         ([-1, -2, -3, -4, -5], [-1, -2, -3, -4, -5]),
     ],
 )
-def test_a_failure_splits_the_range_and_is_told_alone(settled: list[int], told: list[int]) -> None:
+def test_a_failure_splits_the_range_and_comes_alone(settled: list[int], told: list[int]) -> None:
     """60East, Acknowledgment Conflation and Publish Acknowledgements: five messages, some not entitled."""
     assert Reader(INTERVAL).settle(*settled).wait(1).told() == told
 
@@ -92,7 +92,7 @@ def test_an_interval_begins_with_the_first_that_is_not_told() -> None:
 
 
 def test_a_failure_does_not_begin_the_interval_again() -> None:
-    """What follows it is told when it would have been told anyway."""
+    """The event of what follows it comes when it would have come anyway."""
     reader = Reader(INTERVAL).settle(1).wait(0.6)
     assert reader.settle(-2, 3).told() == [1, -2]
     assert reader.wait(0.399).told() == []
@@ -100,21 +100,21 @@ def test_a_failure_does_not_begin_the_interval_again() -> None:
 
 
 def test_events_never_go_backwards() -> None:
-    """What is settled before its turn waits for those before it, whatever is said of it again meanwhile."""
+    """A message that is settled before its turn waits for those before it, whatever is said of it again meanwhile."""
     reader = Reader(INTERVAL).settle(3, -4, 2).wait(2)
     assert reader.told() == []
     assert reader.settle(1, 4, 3).wait(1).told() == [3, -4]
     assert reader.settle(1, -2).wait(1).told() == []
 
 
-def test_a_window_of_255_is_told_once_for_85() -> None:
+def test_a_window_of_255_has_one_event_for_85() -> None:
     """Solace, Acknowledging Published Messages: a third of the window."""
     reader = Reader(THIRD, 255).settle(*range(1, 85))
     assert reader.told() == []
     assert reader.settle(85).read() == [AckEvent(AckKind.ACK, 1, 85)]
 
 
-def test_three_of_a_window_of_50_are_told_after_a_second() -> None:
+def test_three_of_a_window_of_50_come_after_a_second() -> None:
     reader = Reader(THIRD, 50).settle(1, 2, 3).wait(0.999)
     assert reader.told() == []
     assert reader.wait(0.001).told() == [3]
@@ -144,7 +144,7 @@ def test_bytes_make_an_event_due_or_the_flush() -> None:
 
 
 def test_a_large_message_counts_with_all_its_packets() -> None:
-    """And is told once, when its last one is freed."""
+    """Its event comes once, when its last packet is freed."""
     reader = Reader(AckTrigger(window_share=None, bytes_=1_000, delay_s=2.0))
     for messages in (0, 0, 1):
         reader.events.handle_acked(0, messages, 400)
@@ -153,7 +153,7 @@ def test_a_large_message_counts_with_all_its_packets() -> None:
 
 
 def test_two_intervals_add_up() -> None:
-    """AMPS: the link tells once a second, the client is told every half: a second and a half at the most."""
+    """AMPS: the link reports once a second, the client every half: a second and a half at the most."""
     link, client = Reader(INTERVAL), Reader(AckTrigger(window_share=None, delay_s=0.5))
     link.settle(1)
     told_at = []
@@ -166,7 +166,7 @@ def test_two_intervals_add_up() -> None:
     assert told_at == [15]
 
 
-def test_what_asks_is_told_at_once() -> None:
+def test_a_message_that_asks_for_an_ack_has_its_event_at_once() -> None:
     """Solace's Ack Immediately, with all before it."""
     reader = Reader(THIRD, 50).settle(1, 2)
     reader.events.handle_acked(2, 1, 100, ack_requested=True)
@@ -174,7 +174,7 @@ def test_what_asks_is_told_at_once() -> None:
     assert reader.told() == [3]
 
 
-def test_whoever_does_not_read_is_told_less_often_and_nothing_less() -> None:
+def test_events_that_nobody_reads_are_merged_and_none_is_lost() -> None:
     reader = Reader(INTERVAL)
     for number in range(1, 10_001):
         reader.settle(number).wait(1)

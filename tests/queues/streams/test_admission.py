@@ -14,7 +14,7 @@ from triack.session.protocol.frames import PacketFrame
 
 
 def words(evil: Hostile) -> list[HoldPacket]:
-    """What it was told of its streams."""
+    """The words that it was told of its streams."""
     frames = [frame for _, payload in evil.heard()[1:] for frame in BINARY.decode(payload)]
     packets = [decode(frame.content) for frame in frames if isinstance(frame, PacketFrame)]
     return [packet for packet in packets if isinstance(packet, HoldPacket)]
@@ -185,7 +185,7 @@ def test_a_peer_that_made_as_many_queues_as_it_may_makes_new_ones_when_they_are_
     assert a.length("dead-letter") == 0
 
 
-def test_one_peer_makes_only_so_many_queues() -> None:
+def test_one_peer_makes_a_limited_number_of_queues() -> None:
     """The others still find room for theirs; what it sends to further ones waits until some of its own are gone."""
     world = World(1)
     a, b, c = (

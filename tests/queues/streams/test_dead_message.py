@@ -40,7 +40,7 @@ def test_a_message_dies_on_its_way_when_the_first_of_its_times_runs_out(
 
 
 def test_messages_of_one_moment_and_two_reasons_each_say_their_own() -> None:
-    """They share no packet, as its packet's fate is all that a receipt is told."""
+    """They share no packet, as a receipt hears only the fate of its packet."""
     node = Bare()
     at_ms = node.now_ns // MS + 50
     outgoing = submitted(node, Outgoing(b"1", None, at_ms), Outgoing(b"2", receive_by_ms=at_ms))

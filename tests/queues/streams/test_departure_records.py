@@ -22,7 +22,7 @@ def filled(packets: int) -> tuple[OutgoingStream, list[StreamPacket]]:
 
 
 def test_neighbours_are_queued_in_one_record() -> None:
-    """What is missing between them begins another; recovered packets say that they are."""
+    """A gap between them begins another record; recovered packets say that they are."""
     outgoing, entries = filled(5)
     log = Log()
     records = DepartureRecords(log, NODE)
@@ -44,7 +44,7 @@ def test_a_queue_of_this_node_has_them_at_once() -> None:
 
 
 def test_a_removal_says_why() -> None:
-    """What ran out of time is expired, whichever time it was."""
+    """A message that ran out of time is expired, whichever time it was."""
     outgoing, entries = filled(2)
     log = Log()
     records = DepartureRecords(log, NODE)

@@ -33,7 +33,7 @@ def test_each_of_these_is_something_to_do(what: str) -> None:
 
 
 def test_what_is_done_with_is_awaited_by_nobody() -> None:
-    """But whoever waits for the commit itself waits for that, too, and so does who is told of a dead letter."""
+    """A caller that waits for the commit itself waits for it, too, and so does one that hears of a dead letter."""
     for what in ("outgoing_deletes", "message_deletes"):
         group = GroupCommit()
         getattr(group.commit, what).append((1, 1))
@@ -58,7 +58,7 @@ def test_store_acks_are_kept_by_conversation() -> None:
 
 @pytest.mark.parametrize("delivery", [Delivery.RECOVERABLE, Delivery.TRANSACTIONAL])
 def test_nothing_is_seen_before_the_commit_has_returned(delivery: Delivery) -> None:
-    """Neither the message, nor its receipt, nor whoever waits for the commit; and all of it right after."""
+    """The message and its receipt come, and the waiter of the commit is called, right after it and not before."""
     node, said = Bare(), list[object]()
     outgoing = node.submit(node.address, b"hello", delivery=delivery)
     node.engine.await_commit(said.append)

@@ -1,4 +1,4 @@
-"""Streams that wait for room are told once for a peer and a reason."""
+"""Streams that wait for room are reported once for a peer and a reason."""
 
 from triack.base.delivery import Delivery
 from triack.base.news import StreamHeld
@@ -10,7 +10,7 @@ def held(queue: str, reason: HoldReason) -> HeldStream:
     return HeldStream("b", queue, Delivery.TRANSACTIONAL, reason)
 
 
-def test_a_quota_of_a_peer_is_told_once_for_all_its_queues() -> None:
+def test_a_quota_of_a_peer_is_reported_once_for_all_its_queues() -> None:
     """And once when the last of them goes on."""
     holds = Holds(here=True)
     holds.hold(1, held("x", HoldReason.PEER_QUOTA))
@@ -24,14 +24,14 @@ def test_a_quota_of_a_peer_is_told_once_for_all_its_queues() -> None:
     assert holds.take_news() == [StreamHeld("b", "y", "peer-quota", here=True, is_held=False)]
 
 
-def test_each_full_queue_is_told_by_itself() -> None:
+def test_each_full_queue_is_reported_by_itself() -> None:
     holds = Holds(here=False)
     holds.hold(1, held("x", HoldReason.QUEUE_FULL))
     holds.hold(2, held("y", HoldReason.QUEUE_FULL))
     assert [event.queue for event in holds.take_news()] == ["x", "y"]
 
 
-def test_a_wait_that_has_another_reason_is_told_again() -> None:
+def test_a_wait_that_has_another_reason_is_reported_again() -> None:
     holds = Holds(here=False)
     holds.hold(1, held("x", HoldReason.QUEUE_FULL))
     holds.hold(1, held("x", HoldReason.QUEUE_FULL))

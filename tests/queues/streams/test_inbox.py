@@ -38,7 +38,7 @@ def test_queues_that_take_packets(queues: list[str] | None, name: str, reason: s
     assert node.length(name) == (reason is None)
 
 
-def test_arrivals_make_only_so_many_queues() -> None:
+def test_arrivals_make_a_limited_number_of_queues() -> None:
     """The node itself may make more; what there is takes packets as ever. Durable ones for others wait."""
     world = PlainWorld(1)
     node = world.node("b", NodeSettings(max_queues=2))
@@ -56,7 +56,7 @@ def test_arrivals_make_only_so_many_queues() -> None:
 
 
 def test_rejections_that_find_no_room_are_counted_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A window of them is on its way, so many wait, and each of the others is dropped by its name."""
+    """A window of them is on its way, ``CONTROL_MAX`` wait, and each of the others is dropped with its reason."""
     monkeypatch.setattr(link, "CONTROL_MAX", 8)
     world = PlainWorld(1)
     node = world.node("b", queues=["orders"])
@@ -74,7 +74,7 @@ def test_rejections_that_find_no_room_are_counted_and_logged(monkeypatch: pytest
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_runs_of_one_stream_are_one_record(delivery: Delivery) -> None:
-    """However many packets a commit holds, what is committed side by side is told of in one line."""
+    """However many packets a commit holds, those that are committed side by side share one record."""
     world = PlainWorld(1)
     a, b = world.node("a", NodeSettings(session=SessionSettings(max_datagram_bytes=1_200))), world.node("b")
     a.send(b, "q", b"warm", delivery=delivery)

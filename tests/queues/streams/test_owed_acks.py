@@ -28,7 +28,7 @@ def acked(node: SimNode) -> list[int]:
 
 
 def test_a_position_that_is_half_on_disk_is_acknowledged_twice() -> None:
-    """What is durable at once, since somebody waits for it; the rest, which nobody asked for, after its commit."""
+    """The durable part at once, since somebody waits for it; the rest, which nobody asked for, after its commit."""
     world = World(1)
     a, b = world.node("a"), world.node("b", SLOW)
     a.send(b, "q", b"warm")

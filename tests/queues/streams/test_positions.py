@@ -1,4 +1,4 @@
-"""Positions of streams: the one that moved last comes first, and that one is told is written down once."""
+"""Positions of streams: the one that moved last comes first, and that one was told is logged once."""
 
 from typing import Any
 
@@ -44,8 +44,8 @@ def test_the_stream_that_moved_last_comes_first() -> None:
     assert scene.positions.tell(b"x" * 16, 9, 0) == ()
 
 
-def test_that_a_position_is_told_is_written_down_once() -> None:
-    """Not again for who asks again, nor when an order ack has said the same."""
+def test_that_a_position_was_told_is_logged_once() -> None:
+    """A repeated request is not logged, nor one after an order ack that has said the same."""
     scene, stream = Scene(), new_stream(3)
     scene.commit(stream, 1)
     for _ in range(3):
@@ -58,8 +58,8 @@ def test_that_a_position_is_told_is_written_down_once() -> None:
     assert scene.records == [("order_ack_sent", 3, 1), ("order_ack_sent", 3, 4)]
 
 
-def test_nothing_is_told_that_an_order_ack_could_not_say() -> None:
-    """What is accepted and not committed, what was refused, and a stream of which nothing is there."""
+def test_no_position_goes_beyond_what_an_order_ack_could_say() -> None:
+    """Neither packets that are accepted and not committed, nor refused ones, nor a stream of which nothing is there."""
     scene, stream = Scene(), new_stream(3)
     scene.positions.handle_committed(stream)
     assert scene.told() == []

@@ -43,7 +43,7 @@ def test_each_stream_has_a_stream_and_a_sequence_that_no_other_ever_has() -> Non
     assert max(stream for stream, _ in seen) <= 8
 
 
-def test_that_it_ends_is_on_the_disk_before_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_it_ends_is_on_the_disk_before_its_peer_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the row stays until the answer has come."""
     world, a, b = pair()
     told: list[tuple[bool, int]] = []
@@ -68,7 +68,7 @@ def on_disk(node: SimNode) -> dict[int, int]:
     return dict(rows)
 
 
-def test_a_stream_that_has_ended_is_told_again_after_a_restart() -> None:
+def test_the_end_of_a_stream_is_sent_again_after_a_restart() -> None:
     """It was not answered: nobody knows whether its destination has heard. A new message has a new stream."""
     world, a, b = pair()
     a.send(b, "q", b"1")

@@ -126,7 +126,7 @@ def test_a_run_is_counted_as_its_packets_would_be(delivery: Delivery, ack_reques
 
 
 def test_a_run_ends_at_what_a_correct_sender_could_send() -> None:
-    """What is beyond is looked at by itself."""
+    """Numbers beyond it are looked at by themselves."""
     ack_sender = ack_sender_of(AckTrigger())
     run = ack_sender.read_run(
         BINARY, [BINARY.encode(PacketFrame(number, Delivery.EXPRESS, False, b"")) for number in range(1, 30)]

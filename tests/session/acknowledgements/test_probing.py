@@ -31,7 +31,7 @@ def test_the_wait_doubles_and_progress_begins_again() -> None:
 
 
 def test_where_probes_are_lost_all_the_time_the_wait_doubles_as_much_later() -> None:
-    """What usually takes four probes is no sign of congestion after three; on a path that got well, after one."""
+    """If four probes are usual, three are no sign of congestion; on a path that got well, one is."""
     probing = Probing()
     for _ in range(100):
         for _ in range(4):
@@ -151,7 +151,7 @@ def test_what_an_answer_over_a_stream_does_not_acknowledge_goes_again() -> None:
 
 
 def test_a_peer_is_quiet_after_ever_longer_waits() -> None:
-    """Half of the ack timeout, then twice as long each time that the owner was told, until there is progress."""
+    """Half of the ack timeout, then twice as long after each notice to the owner, until there is progress."""
     probing, waits = Probing(), []
     for _ in range(4):
         waits.append(probing.quiet_ns(10))
@@ -197,7 +197,7 @@ def test_who_is_answered_in_vain_asks_ever_more_rarely() -> None:
     assert probing.wait_ns(100, 50, 30) == 100
 
 
-def test_whoever_has_asked_again_waits_for_an_answer_as_long_as_ever() -> None:
+def test_a_second_probe_waits_for_its_answer_as_long_as_ever() -> None:
     """A peer that is gone is found out as soon; the first sign of life puts the next probe off, and no other one."""
     probing = Probing()
     probing.handle_heard(0)

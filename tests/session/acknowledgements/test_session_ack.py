@@ -27,8 +27,8 @@ def arrive(ack: SessionAck, *numbers: int, now_ns: int = 0, ack_requested: bool 
     return ack.debt.state
 
 
-def test_a_gap_is_told_at_once_and_what_fills_it() -> None:
-    """What follows in order need not be."""
+def test_a_gap_is_acknowledged_at_once_and_so_is_what_fills_it() -> None:
+    """Packets that follow in order need no ack at once."""
     ack = make_ack()
     arrive(ack, 1, 3)
     assert (ack.debt.cause, ack.received.ranges) == (Cause.GAP, [(3, 3)])
@@ -39,7 +39,7 @@ def test_a_gap_is_told_at_once_and_what_fills_it() -> None:
     assert arrive(ack, 4) is AckState.OWED
 
 
-def test_a_duplicate_is_told_at_once_and_not_counted() -> None:
+def test_a_duplicate_is_acknowledged_at_once_and_not_counted() -> None:
     """Its sender has not seen the ack."""
     ack = make_ack()
     arrive(ack, 1)
@@ -92,7 +92,7 @@ def test_a_packet_that_gets_no_answer_is_acknowledged_at_once() -> None:
     assert (ack.debt.due, ack.told) == (True, (ack.received, []))
 
 
-def test_so_many_refused_packets_are_remembered() -> None:
+def test_a_limited_number_of_refused_packets_is_remembered() -> None:
     """A peer that never takes its rejections costs no more than that."""
     ack = make_ack(span=10_000)
     for number in range(1, 2 * WITHHELD_MAX):

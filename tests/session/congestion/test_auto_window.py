@@ -79,7 +79,7 @@ def test_a_number_at_either_end_bounds_it(auto_at: str) -> None:
     assert len(pair.fresh("a")) == len(pair.fresh("b")) == 200
 
 
-def test_one_that_shrinks_is_told_when_so_few_are_left() -> None:
+def test_one_that_shrinks_is_announced_when_so_few_are_left() -> None:
     """Packets handed over before may still leave."""
     pair = Pair.opened(AUTO, udp=False)
     pair.backlog["a"].extend((Delivery.EXPRESS, b"x") for _ in range(1_000))

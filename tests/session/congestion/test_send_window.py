@@ -320,7 +320,7 @@ def test_a_run_ends_with_the_credit(waiting: int) -> None:
 
 
 class Listening(NewReno):
-    """A controller that remembers what it was told of acknowledgements."""
+    """A controller that records its calls about acknowledgements."""
 
     def __init__(self) -> None:
         super().__init__(100)
@@ -351,7 +351,7 @@ def test_a_run_has_no_more_than_the_pacer_lets_go_but_for_its_first_packet() -> 
 
 
 def test_what_is_freed_before_it_leaves_is_known_by_then() -> None:
-    """What has left is the store wait's affair."""
+    """Packets that have left are the store wait's affair."""
     window = make()
     first = send(window, 1)
     second, third = push(window, 2)

@@ -70,7 +70,7 @@ def test_of_large_packets_fewer_wait_than_the_window_takes() -> None:
     assert told.window.room == FLIGHT_PACKETS
 
 
-def test_what_is_proved_is_told_to_all() -> None:
+def test_everyone_hears_of_a_proved_size() -> None:
     """The owner, the controller and its pacer, and the window; the timer ends with the search."""
     told = Told()
     told.path_size.handle_departed([packet(9_000)], 0)

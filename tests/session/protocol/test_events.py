@@ -53,7 +53,7 @@ def full_life() -> Pair:
     return pair
 
 
-def test_everything_there_is_to_tell_is_told() -> None:
+def test_every_kind_of_event_happens() -> None:
     """In a life of two ends, and of nothing else."""
     pair = full_life()
     told = {type(event) for event in pair.events["a"] + pair.events["b"]}
@@ -63,7 +63,7 @@ def test_everything_there_is_to_tell_is_told() -> None:
         assert pair.events[end].count(SessionOpened()) == 1
 
 
-def test_what_arrives_is_told_as_it_came() -> None:
+def test_what_arrives_is_reported_as_it_came() -> None:
     """A copy is marked as a duplicate; a number that is too far ahead is dropped and reported with its reason."""
     told = [event for event in full_life().events["b"] if isinstance(event, PacketArrived | PacketDropped)]
     assert told == [
@@ -74,7 +74,7 @@ def test_what_arrives_is_told_as_it_came() -> None:
     ]
 
 
-def test_acks_are_told_with_what_they_newly_cover() -> None:
+def test_acks_are_reported_with_what_they_newly_cover() -> None:
     """With what the owner gave along; an ack that says nothing new covers nothing."""
     pair = full_life()
     covered = [
@@ -87,7 +87,7 @@ def test_acks_are_told_with_what_they_newly_cover() -> None:
     assert [sent.number for packets in stored for sent in packets] == [1, 2]
 
 
-def test_a_ping_and_the_end_are_told() -> None:
+def test_a_ping_and_the_end_are_reported() -> None:
     """The end with the number of unacknowledged packets."""
     pair = full_life()
     assert pair.events["b"].count(AcksRequested()) == 1
@@ -116,7 +116,7 @@ def test_a_datagram_says_what_is_in_it() -> None:
     assert len(seen) == 3
 
 
-def test_nothing_is_told_twice() -> None:
+def test_nothing_is_reported_twice() -> None:
     """Every event is polled once."""
     pair = Pair.opened()
     assert pair.b.poll_event() is None
@@ -125,7 +125,7 @@ def test_nothing_is_told_twice() -> None:
     assert pair.b.poll_event() is None
 
 
-def test_packets_that_came_together_are_told_together() -> None:
+def test_packets_that_came_together_are_reported_together() -> None:
     """As far as they follow each other; an unreadable datagram is reported with its reason."""
     pair = Pair.opened()
     packets = [BINARY.encode(PacketFrame(number, Delivery.EXPRESS, False, b"%d" % number)) for number in (1, 2, 4)]
@@ -138,7 +138,7 @@ def test_packets_that_came_together_are_told_together() -> None:
     ]
 
 
-def test_pieces_in_a_row_are_told_once() -> None:
+def test_pieces_in_a_row_are_reported_once() -> None:
     """Of unfinished packets, and of one that is here; events between them are reported in order."""
     pair = Pair.opened()
     burst = [

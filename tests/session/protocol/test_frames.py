@@ -7,7 +7,7 @@ from triack.session.protocol.settings import SessionSettings
 
 
 def test_an_ack_has_the_lowest_ranges_and_fewer_when_it_names_refused_packets() -> None:
-    """What arrived above them is in a later ack."""
+    """Packets above them are in a later ack."""
     numbers = NumberSet(3, [(at, at) for at in range(5, 400, 2)])
     plain, refusing = AckFrame.of(numbers, 64, 9, 0), AckFrame.of(numbers, 64, 9, 0, [(5, 5), (7, 7)])
     assert plain.ranges == StoreAckFrame.of(numbers).ranges == numbers.ranges[:MAX_ACK_RANGES]

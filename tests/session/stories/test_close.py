@@ -151,7 +151,7 @@ def test_an_acceptor_says_goodbye_to_a_peer_that_may_be_open() -> None:
     assert reasons(pair) == [CloseReason.PEER_CLOSED]
 
 
-def test_a_rollback_is_told_without_an_ack_and_named_alike_at_both_ends() -> None:
+def test_a_rollback_is_announced_without_an_ack_and_named_alike_at_both_ends() -> None:
     """An end that learns of the rollback of a store acknowledges nothing more, and gets no answer."""
     pair = Pair.opened()
     pair.send("b", 3)

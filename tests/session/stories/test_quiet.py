@@ -61,7 +61,7 @@ def asked() -> Pair:
     return pair
 
 
-def test_an_owner_is_told_once_after_half_of_the_ack_timeout() -> None:
+def test_an_owner_is_notified_once_after_half_of_the_ack_timeout() -> None:
     """An owner that does not ask then is not notified again before it has sent something."""
     pair = acknowledged()
     pair.run(TIMEOUT_NS // 2 - 30 * MS)
@@ -76,7 +76,7 @@ def test_an_owner_is_told_once_after_half_of_the_ack_timeout() -> None:
     assert told(pair) == 2
 
 
-def test_whoever_is_heard_is_not_quiet() -> None:
+def test_a_peer_that_is_heard_is_not_quiet() -> None:
     """Whatever it says: acks of a ping, or packets of its own."""
     pair = acknowledged()
     for _ in range(10):

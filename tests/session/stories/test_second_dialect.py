@@ -57,7 +57,7 @@ class End:
         self.unsent: list[bytes] = []
 
     async def talk(self) -> None:
-        """Until the session is closed, and its last word is said."""
+        """Until the session is closed, and its last frame is sent."""
         while self.session is None or not self.session.is_closed:
             deadline_ns = None if self.session is None else self.session.next_deadline()
             wait_s = PATIENCE_S if deadline_ns is None else max(0, deadline_ns - monotonic_ns()) / SECOND
@@ -101,7 +101,7 @@ class End:
             await self.send(transmit)
 
     def take_events(self, session: Session, now_ns: int) -> None:
-        """What arrived is stored."""
+        """Store every packet that arrived."""
         while (event := session.poll_event()) is not None:
             self.events.append(event)
             if isinstance(event, PacketArrived) and not event.duplicate:

@@ -35,7 +35,7 @@ async def sent(work: Work) -> tuple[Pipe, Source]:
     return outlet, source
 
 
-async def test_so_many_are_sent_in_batches_and_waited_for_once() -> None:
+async def test_the_messages_are_sent_in_batches_and_waited_for_once() -> None:
     outlet, source = await sent(Work(messages=RING + 100))
     assert [body for batch in outlet.batches for body in batch] == BODIES[: RING + 100]
     assert {len(batch) for batch in outlet.batches[:-1]} == {64}

@@ -52,7 +52,7 @@ def test_what_cannot_be_is_refused(arguments: tuple[str, ...], said: str) -> Non
     assert said in message_of(ended)
 
 
-def test_a_place_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported_before_anything_is_measured(tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
     ended = triack("bench", "--report", tmp_path / "taken" / "page.html")
     assert (ended.returncode, ended.stdout) == (1, b"")
@@ -61,7 +61,7 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_is_measured(tmp_
     assert f"bench: cannot work in {tmp_path}/taken/data: Not a directory" in message_of(ended)
 
 
-def test_a_peer_that_is_not_installed_is_told_with_how_to_get_it(
+def test_a_peer_that_is_not_installed_is_reported_with_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

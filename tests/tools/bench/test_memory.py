@@ -22,7 +22,7 @@ def test_what_is_made_is_seen() -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells it in /proc")
 def test_the_peak_of_another_process_is_seen() -> None:
-    """What it has given back counts; of one that is over nothing is told."""
+    """Memory that it has given back counts; for a process that is over the answer is 0."""
     code = "made = bytearray(80_000_000); del made; print('done', flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None

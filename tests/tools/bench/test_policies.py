@@ -34,7 +34,7 @@ def test_a_window_of_messages_is_all_that_goes_in_a_round_trip() -> None:
 
 
 @pytest.mark.slow
-def test_an_ack_is_told_as_late_as_its_policy_lets_it() -> None:
+def test_an_ack_comes_as_late_as_its_policy_lets_it() -> None:
     """AMPS: two intervals, and the debounce of order acks never; what is held until then is in the sender's memory."""
     amps, solace = pace(AMPS, NEAR, 400), pace(SOLACE, NEAR, 400)
     assert len(amps.delays_ns) == len(solace.delays_ns) == 400

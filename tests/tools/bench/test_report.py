@@ -42,6 +42,6 @@ def test_without_matplotlib_it_says_so(tmp_path: Path, monkeypatch: pytest.Monke
     assert "<svg" not in text
 
 
-def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_written_raises(tmp_path: Path) -> None:
     with pytest.raises(TriackError, match=f"cannot write the report {tmp_path}"):
         write_report(tmp_path, [measured()])

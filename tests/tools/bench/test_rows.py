@@ -23,7 +23,7 @@ def test_rows_are_found_by_name() -> None:
     assert CURVES["SIZES"].points["1,024"].size == 1_024
 
 
-def test_a_wrong_name_is_told() -> None:
+def test_a_wrong_name_raises() -> None:
     with pytest.raises(UsageError, match="no row window; did you mean windows"):
         rows_of(("window",))
     with pytest.raises(UsageError, match=r"no row q; there are T1, T2, .*, sizes"):

@@ -67,7 +67,7 @@ def test_what_was_not_seen_is_not_said(changed: dict[str, Any], lacking: str) ->
 
 
 def test_a_run_that_is_cut_off_counts_its_whole_time() -> None:
-    """What came in the first second of five is not a rate of that second."""
+    """Messages that came in the first second of five do not make a rate of that second."""
     found = judge(Work(seconds=5, complete=False), progress(sent=20))
     assert (found.verified, found.rate) == (True, 2)
 
@@ -89,7 +89,7 @@ async def test_without_keys_and_log_it_says_less(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_process_that_fails_is_told(tmp_path: Path) -> None:
+async def test_a_process_that_fails_is_reported(tmp_path: Path) -> None:
     (tmp_path / "receiver").write_text("no directory")
     with pytest.raises(TriackError, match="the receiver failed"):
         await once(tmp_path, "triack")

@@ -15,7 +15,7 @@ from triack.tools.replay.run import replay
 pytestmark = pytest.mark.slow
 
 
-async def test_what_happened_is_told_again_with_other_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_happened_is_repeated_with_other_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One session of five times as many messages, in as many segments as a node would write."""
     await run_once(SYSTEMS["triack"], Work(messages=1_000), tmp_path, {}, lambda _progress: None)
     monkeypatch.setattr(splicing, "BLOCK_RECORDS", 16)

@@ -107,7 +107,7 @@ def test_the_trace_tells_every_run_and_their_order() -> None:
 
 
 def test_seeds_are_run_in_order_from_the_first(asked: list[int]) -> None:
-    """Whoever waits for a campaign hears of each."""
+    """The caller of a campaign hears of each."""
     heard: list[int] = []
     campaign = run_campaign(20, 7, jobs=1, progress=lambda campaign: heard.append(campaign.seeds))
     assert asked == list(range(20, 27))
@@ -123,7 +123,7 @@ def test_the_first_failure_can_end_a_campaign(asked: list[int]) -> None:
     assert asked == list(range(10))
 
 
-def test_time_ends_a_campaign_that_would_go_on_for_ever(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_ends_a_campaign_that_would_not_end(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look at this clock takes a second."""
     clock: Iterator[int] = count()
     monkeypatch.setattr("triack.tools.chaos.campaign.time.monotonic", lambda: next(clock))

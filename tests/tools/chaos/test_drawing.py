@@ -30,7 +30,7 @@ KINDS = {
 }
 
 
-def test_a_seed_draws_the_same_plan_for_ever() -> None:
+def test_a_seed_always_draws_the_same_plan() -> None:
     """And another seed another one."""
     assert draw(7) == draw(7)
     assert draw(7) != draw(8)

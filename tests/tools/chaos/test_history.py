@@ -200,7 +200,7 @@ def test_a_gap_of_what_was_never_accepted_is_none() -> None:
 
 
 def test_repetition() -> None:
-    """What comes again must say so, and not after its acknowledgement is on disk."""
+    """A message that comes again must say so, and must not come after its acknowledgement is on disk."""
     seen = history()
     accept(seen, 0, 1)
     hand(seen, 0)
@@ -254,7 +254,7 @@ def test_a_position_that_was_stored_is_not_forgotten() -> None:
 
 
 def test_a_receipt_must_be_true() -> None:
-    """What it said is ordered has arrived."""
+    """A message that it said is ordered has arrived."""
     seen = history()
     accept(seen, 0, 1)
     seen.claimed(0, 0, "ordered")
@@ -276,7 +276,7 @@ def test_a_reader_that_was_taken_back() -> None:
 
 
 def test_a_sender_that_was_taken_back() -> None:
-    """What it accepted since may be gone, what it accepts from now on may not."""
+    """Messages that it accepted since may be gone; those that it accepts from now on may not."""
     seen = history()
     accept(seen, 0, 2)
     mark = seen.accepted_up_to(0)

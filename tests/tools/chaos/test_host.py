@@ -31,7 +31,7 @@ def test_a_store_that_says_what_no_node_writes_is_damaged() -> None:
     host.disk.close()
 
 
-def test_who_waits_for_messages_is_told_once_by_a_process_that_works() -> None:
+def test_a_waiter_for_messages_hears_once_by_a_process_that_works() -> None:
     """Not while the machine is down, and not again for what is still there."""
     world = World(1)
     host = Host(world, Network(world), draw(1).hosts[0])
@@ -52,7 +52,7 @@ def test_who_waits_for_messages_is_told_once_by_a_process_that_works() -> None:
 
 
 def test_a_machine_that_moves_is_found_where_others_look_for_it() -> None:
-    """What was sent to it before arrives there."""
+    """Datagrams that were sent to it before arrive there."""
     world = World(1)
     network = Network(world)
     plans = [
@@ -100,7 +100,7 @@ def test_a_process_that_stood_still_does_what_has_waited_in_order() -> None:
 
 
 def test_who_stands_still_learns_of_others_when_it_goes_on() -> None:
-    """With all that has to follow from it, before anything that comes later; whoever has died reads it at its start."""
+    """With all that follows from it, before anything later; a host that has died reads it at its start."""
     world = World(1)
     host = Host(world, Network(world), draw(1).hosts[0])
     host.start()

@@ -24,7 +24,7 @@ def test_each_stream_has_a_queue_and_two_ends() -> None:
             assert stream.source < index
 
 
-def test_a_stream_goes_where_it_is_told() -> None:
+def test_a_stream_goes_where_it_should() -> None:
     """And has a class."""
     stream = draw_stream(Random(1), 2, 0, "express")
     assert (stream.sender, stream.receiver, stream.delivery, stream.source) == (2, 0, "express", -1)

@@ -12,7 +12,7 @@ def test_a_plan_can_be_told_to_people() -> None:
     assert json.loads(json.dumps(draw(5).describe()))["seed"] == 5
 
 
-def test_what_is_rare_is_told_too() -> None:
+def test_what_is_rare_is_described_too() -> None:
     """Other addresses, hosts with limits, streams that are forbidden."""
     plan = draw(5)
     first, *rest = plan.hosts

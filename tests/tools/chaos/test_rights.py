@@ -56,7 +56,7 @@ def test_a_node_that_does_not_hear_of_it_is_found_out(
 def test_a_node_that_never_forgives_is_found_out(
     make: Callable[[Plan], Trusting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was forbidden stays so."""
+    """A forbidden stream stays so."""
     scene = make(plan_of(streams=(WAVERING,)))
     scene.world.run(2 * SECOND)
     scene.trust.rights.forbid(FORBID)

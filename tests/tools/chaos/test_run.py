@@ -1,6 +1,6 @@
 """Whole runs: promises kept on many seeds, and the same bytes for the same seed.
 
-What a seed once found is a planted bug now: plans change as faults are added, and the campaigns must still find it.
+Bugs that a seed once found are planted now: plans change as faults are added, and the campaigns must still find them.
 """
 
 import struct
@@ -65,7 +65,7 @@ def test_a_pair_that_never_hears_of_each_other_does_not_hold_up_others() -> None
 
 
 def test_an_old_copy_that_comes_last_of_all_is_noticed_too() -> None:
-    """All was at rest before it; what is said afterwards brings it to light."""
+    """All was at rest before it; the first packets afterwards bring it to light."""
     plan = calm(20, faults_end_ns=8 * SECOND)
     brief = NodeSettings(SessionSettings(cleanup_interval_s=1.0), OrderSettings(order_ack_idle_s=0.001))
     hosts = tuple(replace(host, settings=brief, transactional=True, read_gap_ns=5 * MS) for host in plan.hosts)

@@ -23,7 +23,7 @@ def test_shrinking_leaves_what_the_failure_needs() -> None:
     assert len(found.streams) == 1
 
 
-def test_shrinking_stops_after_so_many_runs() -> None:
+def test_shrinking_stops_after_a_number_of_runs() -> None:
     """Even when it could go on."""
     runs: list[Plan] = []
 

@@ -53,7 +53,7 @@ def test_strangers_change_a_counter_and_nothing_else(make: Callable[[], Scene], 
 
 @pytest.mark.plain
 def test_a_path_that_is_used_at_once_is_found_out(make: Callable[[], Scene], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is faster than the peer has its session then."""
+    """Then a stranger that is faster than the peer has its session."""
     bug_named("a path is used before it is validated").plant(monkeypatch)
     scene = make()
     strangers = Strangers(scene.world, scene.network, scene.hosts)
@@ -65,7 +65,7 @@ def test_a_path_that_is_used_at_once_is_found_out(make: Callable[[], Scene], mon
 
 @pytest.mark.parametrize("passed_on", [True, False])
 def test_who_passes_on_a_connect_and_its_accept_is_the_way(make: Callable[[], Scene], passed_on: bool) -> None:
-    """The session goes by where its accept went. Whoever passes on the connect alone has none."""
+    """The session goes by where its accept went. A stranger that passes on the connect alone has none."""
     scene = make()
     a, b = (host.address for host in scene.hosts)
     strangers = Strangers(scene.world, scene.network, scene.hosts)
@@ -87,7 +87,7 @@ def test_who_passes_on_a_connect_and_its_accept_is_the_way(make: Callable[[], Sc
 
 
 def test_who_answers_with_more_than_came_is_found_out(make: Callable[[], Scene]) -> None:
-    """Three times as much is what a challenge may be; whoever has sent nothing gets nothing."""
+    """A challenge may have three times the size of what came; a stranger that has sent nothing gets nothing."""
     scene = make()
     strangers = Strangers(scene.world, scene.network, scene.hosts)
     strangers.attack(Fault(0, "junk", 1, after=1, for_ns=1))

@@ -29,14 +29,14 @@ def logs_of(world: World) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_every_known_fault_is_found(name: str) -> None:
-    """Whoever is responsible finds it: the local engine, or a rule."""
+    """The responsible side finds it: the local engine, or a rule."""
     world, expected = plant(name)
     assert brief(judge_logs(logs_of(world))) >= expected
 
 
 @pytest.mark.slow
 def test_real_runs_break_no_rule() -> None:
-    """What real nodes write in simulated worlds satisfies every rule; those that stand still or wake late say so."""
+    """The logs of real nodes in simulated worlds satisfy every rule; nodes that stand still or wake late say so."""
     for seed in islice(honest_seeds(), RUNS):
         outcome = run_plan(draw(seed))
         assert outcome.logs, f"seed {seed}"
@@ -57,7 +57,7 @@ def test_the_verdict_keeps_up_with_a_campaign() -> None:
 
 
 def timed(packets: int) -> float:
-    """The least processor time, in seconds, that the verdict takes for a record with so many packets."""
+    """The least processor time, in seconds, that the verdict takes for a record with ``packets`` packets."""
     world = ready()
     for _ in range(packets // 8):
         world.deliver(TX, 8)

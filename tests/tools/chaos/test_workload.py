@@ -162,7 +162,7 @@ def test_a_last_message_makes_all_talk(make: Callable[..., Scene]) -> None:
 
 
 def test_nothing_expires_any_more_when_the_last_messages_leave(make: Callable[..., Scene]) -> None:
-    """They make every pair meet again: one whose store is an older copy is missed only by whoever comes by."""
+    """They make every pair meet again: a peer whose store is an older copy is missed only by a node that comes by."""
     plans = (
         StreamPlan(0, 1, "q", "transactional", 1, 100, live_ms=1),
         StreamPlan(1, 2, "r", "transactional", 1, 100, live_ms=1, read_ms=1, source=0),
@@ -174,7 +174,7 @@ def test_nothing_expires_any_more_when_the_last_messages_leave(make: Callable[..
 
 
 def test_dead_letters_are_found(make: Callable[..., Scene]) -> None:
-    """What was not in its queue in time, at its sender; each is looked at once."""
+    """Messages that were not in their queue in time, at their sender; each is looked at once."""
     scene = make(StreamPlan(0, 1, "q", "transactional", 10, 100, live_ms=500))
     scene.network.cut(scene.hosts[0].address, scene.hosts[1].address)
     scene.world.run(10 * SECOND)

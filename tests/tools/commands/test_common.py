@@ -19,7 +19,7 @@ from triack.tools.commands.common import console_on, log_for, name_for, read_pai
 
 
 def test_a_node_is_named_after_its_directory_if_that_can_be_a_name(tmp_path: Path) -> None:
-    """What was not asked for is no error."""
+    """A bad name that nobody asked for is no error."""
     assert name_for(None, tmp_path / "plant-a") == "plant-a"
     assert name_for(None, tmp_path / "plant a") == "node"
     assert name_for("b", tmp_path / "plant a") == "b"
@@ -32,7 +32,7 @@ def test_a_node_is_named_after_its_directory_if_that_can_be_a_name(tmp_path: Pat
 def test_a_command_records_where_the_node_did(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If it is told nothing else, and as long as it can; a start that no log has makes the next replay incomplete."""
+    """Without other options, and as long as it can; a start that no log has makes the next replay incomplete."""
     data, log = tmp_path / "a", tmp_path / "log"
     assert log_for(None, data) is None
     with triack.sync.open("a", data=data, log=log, insecure=True):

@@ -32,7 +32,7 @@ def test_only_a_running_node_invites(tmp_path: Path) -> None:
         ((CODE, "udp://127.0.0.1:9", "--address", "here"), "cannot read address"),
     ],
 )
-def test_what_cannot_be_is_told(tmp_path: Path, arguments: tuple[str, ...], why: str) -> None:
+def test_bad_arguments_are_rejected(tmp_path: Path, arguments: tuple[str, ...], why: str) -> None:
     """Before anything is sent; and never with the code."""
     failed = run(tmp_path, "join", *arguments)
     assert failed.exit_code

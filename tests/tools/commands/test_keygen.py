@@ -31,7 +31,7 @@ def test_a_key_is_exchanged_for_another(tmp_path: Path) -> None:
     assert run(tmp_path, "--remove", old) == [new]
 
 
-def test_what_is_no_key_is_told(tmp_path: Path) -> None:
+def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(keygen, ["--data", str(tmp_path), "--use", "triack-private-abc"])
     assert done.exit_code == 2
     assert "a public key is wanted, and this is a private one" in done.output

@@ -53,7 +53,7 @@ async def test_a_file_is_one_message_whatever_is_in_it(tmp_path: Path) -> None:
 
 
 async def test_into_a_pipe_a_line_counts_when_it_was_taken() -> None:
-    """What the reader left in the pipe when it went away was not."""
+    """Lines that the reader left in the pipe when it went away do not count."""
     out, into = os.pipe()
     writing = asyncio.create_task(LineSink(into).write([b"one", b"two", b"three"]))
     assert await asyncio.to_thread(os.read, out, 100) == b"one\n"
@@ -69,8 +69,8 @@ async def test_into_a_file_all_lines_go_at_once(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == b"one\ntwo\n"
 
 
-async def test_a_reader_who_takes_his_time_is_told_of_as_he_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was taken can be acknowledged before the rest is."""
+async def test_the_progress_of_a_slow_reader_is_reported_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that were taken can be acknowledged before the rest is."""
     monkeypatch.setattr("triack.tools.commands.pipes.PACE_S", 0.0)
     out, into = os.pipe()
     writing = asyncio.create_task(LineSink(into).write([b"one", b"two"]))
@@ -92,7 +92,7 @@ async def test_into_a_file_more_lines_are_wanted_with_each_write(tmp_path: Path)
 
 
 async def test_of_a_reader_who_takes_his_time_little_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is at hand for him, nobody else gets: as much as he takes in a moment, however quick he was before."""
+    """Lines at hand for it go to no other reader: as many as it takes in a moment, however quick it was before."""
     out, into = os.pipe()
     monkeypatch.setattr(pipes, "PACE_S", PATIENCE_S)
     sink = LineSink(into)

@@ -47,7 +47,7 @@ def test_each_value_says_where_it_is_from() -> None:
     )
 
 
-def test_a_name_that_there_is_not_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["policy", "show", "kafka"])
     assert ended.value.code == 2

@@ -57,7 +57,7 @@ async def left(data: Path) -> int:
 
 
 async def until_full(pipe: int) -> None:
-    """Wait until who writes to a pipe waits for who reads it."""
+    """Wait until the writer of a pipe waits for its reader."""
     async with asyncio.timeout(PATIENCE_S):
         while int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder) < PIPE_BYTES:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
@@ -82,7 +82,7 @@ async def test_a_signal_lets_a_write_end_and_what_was_written_does_not_come_agai
     assert await left(tmp_path) == 0
 
 
-async def test_a_signal_does_not_wait_for_ever_for_a_write(
+async def test_a_signal_does_not_wait_without_end_for_a_write(
     tmp_path: Path, reader: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody reads: what was not written whole comes again."""
@@ -144,7 +144,7 @@ async def test_another_version_is_refused(tmp_path: Path, reader: int) -> None:
             await run(tmp_path / "b")
 
 
-async def test_a_node_that_goes_away_before_a_message_came_is_told(tmp_path: Path, reader: int) -> None:
+async def test_a_node_that_goes_away_before_a_message_came_is_reported(tmp_path: Path, reader: int) -> None:
     async with serving(tmp_path / "b", welcome):
         with pytest.raises(WaitTimeout) as failed:
             await run(tmp_path / "b", count=3, timeout=0.5)
@@ -152,7 +152,7 @@ async def test_a_node_that_goes_away_before_a_message_came_is_told(tmp_path: Pat
     assert str(failed.value) == said
 
 
-async def test_a_node_that_goes_away_without_its_confirmation_is_told(tmp_path: Path, reader: int) -> None:
+async def test_a_node_that_goes_away_without_its_confirmation_is_reported(tmp_path: Path, reader: int) -> None:
     """Everything was written, but whether the node knows is not known."""
 
     async def hand_out(link: Link) -> None:

@@ -34,7 +34,7 @@ async def run(data: Path, delivery: triack.Delivery = triack.TRANSACTIONAL, time
 
 
 async def produce(link: Link, accepted: int = 0) -> None:
-    """Begin a conversation as a node does that has accepted so many lines of this producer."""
+    """Begin a conversation as a node does that has accepted ``accepted`` lines of this producer."""
     await welcome(link)
     await answer(link, "produce", producer=3, accepted=accepted)
 
@@ -81,8 +81,10 @@ async def test_a_node_that_has_forgotten_lines_is_another_store(
     ]
 
 
-async def test_what_lines_wait_for_is_told(tmp_path: Path, writer: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a suspended link nothing is sent when the node runs; the node says so when it is told to forget."""
+async def test_the_error_says_what_lines_wait_for(
+    tmp_path: Path, writer: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a suspended link nothing is sent when the node runs; the node says so in answer to ``forget``."""
 
     async def store_in_silence(link: Link) -> None:
         await produce(link)
@@ -100,10 +102,10 @@ async def test_what_lines_wait_for_is_told(tmp_path: Path, writer: int, capsys: 
     assert told == f"triack: lines 1-2 not yet ordered: not after 0.2 s; {stored_but('restart')}"
 
 
-async def test_what_was_stored_when_it_gives_up_is_told_as_that(
+async def test_what_was_stored_when_it_gives_up_is_reported_as_that(
     tmp_path: Path, writer: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Though the answer was still to come; whoever is told otherwise sends it again. The node is to forget us."""
+    """Though the answer was still to come: a user who hears otherwise sends it again. The node is to forget us."""
     said = []
 
     async def store_in_silence(link: Link) -> None:

@@ -1,4 +1,4 @@
-"""Who goes on with a directory when the process that serves it went away."""
+"""The process that goes on with a directory when the one that serves it went away."""
 
 import asyncio
 import subprocess
@@ -31,7 +31,7 @@ async def succession(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 
 
 def own_node(data: Path) -> triack.Node:
-    """What a command opens."""
+    """The node that a command opens."""
     return triack.open("own", data=data, insecure=True)
 
 
@@ -116,7 +116,7 @@ async def test_servers_do_not_give_way_to_each_other(tmp_path: Path) -> None:
 
 
 async def test_who_cannot_go_on_elsewhere_keeps_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server waits for it to end, but not for ever."""
+    """A server waits for it to end, but only for a time."""
     monkeypatch.setattr(handover, "CLAIM_S", 0.2)
     async with Succession(tmp_path, partial(own_node, tmp_path), gives_way=False) as express:
         link = await express.first()

@@ -1,4 +1,4 @@
-"""How far lines have come, and what is said of those that have not."""
+"""How far lines have come, and what the report says of those that have not."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from triack.tools.commands.tally import RANGES_SHOWN, STORED, Tally, stored_but
 
 
 def chunk(first: int, count: int) -> Chunk:
-    """So many lines."""
+    """A chunk of ``count`` lines."""
     return Chunk(first, [b"x"] * count, count)
 
 
@@ -37,8 +37,8 @@ def test_no_lines_are_done_at_once(tally: Tally) -> None:
     assert tally.done.is_set()
 
 
-def test_failures_are_told_by_their_reason(tally: Tally) -> None:
-    """Those that touch as one range, even when they were told apart."""
+def test_failures_are_listed_by_their_reason(tally: Tally) -> None:
+    """Those that touch as one range, even when they came apart."""
     tally.handle_input(chunk(1, 20))
     tally.handle_finished(10, [(2, 2, "expired"), (5, 6, "expired")])
     tally.handle_finished(20, [(7, 7, "expired"), (8, 8, "refused"), (20, 20, "expired")])
@@ -65,7 +65,7 @@ def test_when_nothing_was_read_it_is_said_so(tally: Tally) -> None:
 
 
 def test_a_line_that_is_too_long_ends_the_input(tally: Tally) -> None:
-    """What came before it is waited for."""
+    """The lines before it are waited for."""
     tally.handle_input(chunk(1, 2))
     tally.handle_input(LineTooLong(3))
     assert not tally.done.is_set()

@@ -60,7 +60,7 @@ def test_a_directory_that_does_not_exist_has_no_peers_to_show(tmp_path: Path, co
     assert not (tmp_path / "typo").exists()
 
 
-def test_what_cannot_be_is_told(tmp_path: Path) -> None:
+def test_bad_arguments_are_rejected(tmp_path: Path) -> None:
     """A mistyped key, an unknown peer, and the node's own key, which a copied command line easily has."""
     typo = B[:-1] + ("a" if B[-1] != "a" else "b")
     assert "mistyped" in run(tmp_path, "add", "plant-b", typo).output
@@ -79,7 +79,7 @@ def test_the_command_is_there(command: str) -> None:
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o644, True), (0o600, False)])
-def test_a_secret_that_others_may_read_is_told(
+def test_a_secret_that_others_may_read_gets_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, warned: bool
 ) -> None:
     path = tmp_path / "psk"

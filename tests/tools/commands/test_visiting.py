@@ -37,7 +37,7 @@ async def test_where_no_node_is_that_is_said(tmp_path: Path) -> None:
         await visit(tmp_path, work)
 
 
-async def test_a_process_that_does_not_answer_is_no_reason_to_wait_for_ever(
+async def test_a_process_that_does_not_answer_is_no_reason_to_hang(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that was stopped takes the connection, as its system does that."""

@@ -63,7 +63,7 @@ def test_a_process_that_fails_reports_it_and_ends_with_1(tmp_path: Path) -> None
     assert f"{tmp_path}/data".encode() in ended.stdout
 
 
-async def test_progress_is_told_from_time_to_time(
+async def test_progress_is_reported_from_time_to_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each time as it is then, a line each."""

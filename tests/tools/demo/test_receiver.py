@@ -64,7 +64,7 @@ async def test_what_the_application_sees_is_counted(
     assert await receive(4, *bodies) == dict(zip(names, seen, strict=True))
 
 
-async def test_the_last_one_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_last_one_is_reported_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     """The clock stops with it; what comes after it is still seen, but told with the next report."""
     await receive(2, 1, 0, 0)
     (line,) = capsys.readouterr().out.splitlines()

@@ -54,7 +54,7 @@ def test_same_seed_same_fates() -> None:
 
 
 def test_shares() -> None:
-    """What happens is about as frequent as asked for; loss does not change what else happens."""
+    """Each fate is about as frequent as asked for; loss does not change what else happens."""
     lossy, lossless = (fates("5", loss=loss, duplicate=0.2, reorder=0.1) for loss in (0.3, 0))
     copies = sum(map(len, lossless))
     assert 0.25 < 1 - sum(map(len, lossy)) / copies < 0.35
@@ -230,7 +230,7 @@ def test_command_refuses_bad_addresses() -> None:
 
 @pytest.mark.asyncio
 async def test_command_prints_its_counters() -> None:
-    """The command says when it is ready, and what it did when it is told to end."""
+    """The command says when it is ready, and at its end what it did."""
     target, client = await open_endpoint("udp", "udp://127.0.0.1:0"), await open_endpoint("udp", "udp://127.0.0.1:0")
     options = ["--target", target.address, "--listen", "udp://127.0.0.1:0", "--duplicate", "1"]
     command = [sys.executable, "-m", "triack.tools.demo.relay", *options]

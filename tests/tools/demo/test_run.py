@@ -42,7 +42,7 @@ async def until_it_runs(progress: Transfer) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_node_that_cannot_open_is_told(tmp_path: Path, processes: Processes) -> None:
+async def test_a_node_that_cannot_open_is_reported(tmp_path: Path, processes: Processes) -> None:
     (tmp_path / "receiver").write_text("no directory")
     with pytest.raises(TriackError, match=rf"^the receiver failed: .*{tmp_path}/receiver"):
         await transfer(plan(1), tmp_path, Transfer())
@@ -51,7 +51,7 @@ async def test_a_node_that_cannot_open_is_told(tmp_path: Path, processes: Proces
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "at"), [("receiver", 0), ("sender", 1)])
-async def test_a_killed_process_is_told(tmp_path: Path, processes: Processes, name: str, at: int) -> None:
+async def test_a_killed_process_is_reported(tmp_path: Path, processes: Processes, name: str, at: int) -> None:
     progress = Transfer()
     work = asyncio.create_task(transfer(plan(MANY), tmp_path, progress))
     await until_it_runs(progress)
@@ -62,7 +62,7 @@ async def test_a_killed_process_is_told(tmp_path: Path, processes: Processes, na
 
 
 @pytest.mark.slow
-async def test_a_process_that_ends_too_early_is_told(tmp_path: Path, processes: Processes) -> None:
+async def test_a_process_that_ends_too_early_is_reported(tmp_path: Path, processes: Processes) -> None:
     """In good order, as it does at the end of its input; but not everything has arrived."""
     progress = Transfer()
     work = asyncio.create_task(transfer(plan(MANY), tmp_path, progress))

@@ -84,7 +84,7 @@ async def test_it_waits_when_too_much_is_in_flight() -> None:
         assert at_work.first_ns > 0
 
 
-async def test_what_is_ordered_is_told_in_turn() -> None:
+async def test_what_is_ordered_is_reported_in_turn() -> None:
     """A later message that is in order says nothing of what was sent before it."""
     async with sending(4) as (at_work, node, ordered):
         await settle()

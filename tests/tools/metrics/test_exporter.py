@@ -92,7 +92,7 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch
         CliRunner().invoke(serve, options, standalone_mode=False, catch_exceptions=False)
 
 
-# ---- what a stranger who can connect may cost
+# ---- the cost of strangers that can connect
 
 
 async def say(url: str, request: bytes) -> bytes:
@@ -165,7 +165,7 @@ async def test_a_page_that_is_not_fetched_in_time_is_given_up(monkeypatch: pytes
         (b"POST /metrics HTTP/1.1\r\n\r\n", b"405 Method Not Allowed"),
     ],
 )
-async def test_what_is_no_request_for_metrics_is_told_so(url: str, request_: bytes, status: bytes) -> None:
+async def test_what_is_no_request_for_metrics_gets_an_error(url: str, request_: bytes, status: bytes) -> None:
     assert (await say(url, request_)).startswith(b"HTTP/1.1 " + status + b"\r\n")
 
 
@@ -175,7 +175,7 @@ async def test_a_page_may_be_compressed(url: str) -> None:
     assert b"triack_store_low 0.0" in gzip.decompress(content)
 
 
-async def test_a_page_that_cannot_be_made_is_told(
+async def test_a_page_that_cannot_be_made_is_logged(
     url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(_: NodeCollector) -> Iterator[Metric]:

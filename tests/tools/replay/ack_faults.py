@@ -52,7 +52,7 @@ def copies_never_answered(world: World) -> Expected:
 
 @fault
 def acks_for_no_reason(world: World) -> Expected:
-    """Beta gives a gap, a copy and so many bytes as the reasons of acks, and there was nothing of the kind."""
+    """Beta gives a gap, a copy and a number of bytes as the reasons of acks, and there was nothing of the kind."""
     agree(world, ack_bytes=9_000)
     for trigger in ("gap", "duplicate", "bytes"):
         arrived = world.send("express", world.queue("express", 1))
@@ -79,7 +79,7 @@ def other_reasons_at_the_other_end(world: World) -> Expected:
 
 @fault
 def too_many_bytes(world: World) -> Expected:
-    """So many bytes make an ack due, and beta lets 450 ms pass."""
+    """``ack_bytes`` make an ack due, and beta lets 450 ms pass."""
     agree(world, ack_bytes=2_400)
     arrived = world.send("express", world.queue("express", 2))
     world.clock.tick(450 * MS)
@@ -119,7 +119,7 @@ def store_ack_threshold_ignored(world: World) -> Expected:
 
 @fault
 def store_ack_bytes_ignored(world: World) -> Expected:
-    """So many bytes on the disk make a store ack due, the last in the second commit; beta lets 300 ms pass."""
+    """``store_ack_bytes`` on the disk make a store ack due, the last in the second commit; beta lets 300 ms pass."""
     agree(world, store_ack_bytes=3_600)
     for packets in (2, 1):
         numbers = world.queue(KEPT, packets)
@@ -196,7 +196,7 @@ def open_though_idle(world: World) -> Expected:
 
 @fault
 def resends_missing_after_an_idle_end(world: World) -> Expected:
-    """What beta has on its disk waits for its order ack across an idle end, until long after its tier."""
+    """Packets on beta's disk wait for their order ack across an idle end, until long after their tier."""
     settle(world)
     world.alpha.records[0].update(seq_resend_13_ns=5_000 * MS)
     agree(world, cleanup_interval_ns=4_900 * MS)
@@ -214,7 +214,7 @@ def resends_missing_after_an_idle_end(world: World) -> Expected:
 
 
 def sent(world: World, packet: int) -> dict[str, object]:
-    """What alpha sent as that packet of the session."""
+    """The record of alpha's packet with that number in the session."""
     record = world.alpha.one("packet_sent", packet=packet)
     kept = ("session", "packet", "class", "size", "origin", "stream", "sequence", "number", "counts", "previous")
     return {"cls" if name == "class" else name: record[name] for name in kept}
@@ -265,7 +265,7 @@ def window_that_follows_exceeded(world: World) -> Expected:
 
 @fault
 def window_grown_too_late(world: World) -> Expected:
-    """A 17th packet leaves, and the window that it needs is told after that."""
+    """A 17th packet leaves, and the window that it needs is announced after that."""
     following(world, 16)
     world.send("express", world.queue("express", 17))
     following(world, 32)

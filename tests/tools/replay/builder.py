@@ -270,7 +270,7 @@ class World:
 
 
 def brief(findings: Iterable[Violation]) -> set[tuple[str, int, int, int]]:
-    """What was found, packet by packet, without who says so and how."""
+    """The findings, packet by packet, without who says so and how."""
     return {
         (found.check, found.stream, found.sequence, number)
         for found in findings

@@ -224,7 +224,7 @@ def store_ack_too_early(world: World) -> Expected:
 
 @fault
 def store_ack_of_a_rejected_packet(world: World) -> Expected:
-    """What beta rejected for lack of room is on no disk, so its store ack is a lie, and alpha loses the packet."""
+    """Beta rejected a packet for lack of room, so that its store ack is a lie, and alpha loses the packet."""
     arrived = world.send("recoverable", world.queue("recoverable", 1))
     where = place("recoverable")
     world.beta.write("rejected", cls="recoverable", **where, number=1, reason="hold-full")
@@ -261,7 +261,7 @@ def acks_beyond_what_was_recovered(world: World) -> Expected:
 
 @fault
 def acks_of_what_was_refused_for_now(world: World) -> Expected:
-    """There is no room for packet 2 yet; beta store-acks and order-acks it, as if it had refused it for ever."""
+    """There is no room for packet 2 yet; beta store-acks and order-acks it, as if it had refused it permanently."""
     numbers = world.queue(TX, 2)
     arrived = world.send(TX, numbers)
     world.commit(TX, numbers[:1])

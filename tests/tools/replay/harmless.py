@@ -65,7 +65,7 @@ def express_gone_before_the_next_session() -> World:
 
 @harmless
 def freed_before_the_session_failed() -> World:
-    """What was acknowledged or removed needs no resend when its session fails and the next one goes on."""
+    """Packets that were acknowledged or removed need no resend when their session fails and the next one goes on."""
     world = ready()
     for cls in CLASS_STREAMS:
         world.deliver(cls, 2)
@@ -328,6 +328,28 @@ def recovered_ranges() -> World:
 
 
 @harmless
+def rejection_remembered_by_the_next_start() -> World:
+    """Beta rejects packet 1 and dies. Its next start takes 2, and no order ack may cover 1 until alpha knows."""
+    world = ready()
+    arrived = world.send(TX, world.queue(TX, 1))
+    world.beta.write("rejected", cls=TX, **place(TX), number=1, reason="queue-full")
+    world.ack(arrived)
+    world.beta.start()
+    world.beta.write("position_recovered", cls=TX, **place(TX), number=1)
+    world.alpha.write("session_closed", session=world.session, peer=BETA, peer_name="b", reason="superseded", unacked=0)
+    world.open()
+    world.queue(TX, 1)
+    arrived = world.send(TX, range(1, 3))
+    world.beta.write("rejected", cls=TX, **place(TX), number=1, reason="duplicate")
+    world.commit(TX, range(2, 3))
+    world.ack(arrived)
+    world.clock.tick(12_000 * MS)
+    world.alpha.write("removed", cls=TX, **place(TX), first=1, last=1, count=PER_PACKET, reason="queue-full")
+    world.order_ack(2)
+    return world
+
+
+@harmless
 def no_threshold() -> World:
     """Beta counts no packets for its acks, and 150 arrive before one leaves."""
     world = ready()
@@ -341,7 +363,7 @@ def no_threshold() -> World:
 
 @harmless
 def expired_between_attempts() -> World:
-    """What went out again expires; the next packet's first resend is attempt 1 again."""
+    """A packet that went out again expires; the next packet's first resend is attempt 1 again."""
     world = ready()
     settle(world)
     numbers = world.queue(TX, 1)
@@ -540,7 +562,7 @@ def stored_just_in_time() -> World:
 
 @harmless
 def came_by_two_sessions() -> World:
-    """What is on its way to the disk when it comes again by another session may be store-acked there, or not at all."""
+    """A packet that is being written when it comes again by another session may be store-acked there, or not at all."""
     world = ready()
     numbers = world.queue("recoverable", 1)
     world.ack(world.send("recoverable", numbers), store=False)
@@ -570,7 +592,7 @@ def closed_as_idle() -> World:
 
 @harmless
 def not_idle_while_something_waits() -> World:
-    """What an order ack has freed may get no store ack, and seems to wait for one; and five minutes are not up."""
+    """A packet that an order ack freed may get no store ack, and seems to wait for one; and five minutes are not up."""
     world = ready()
     numbers = world.queue(TX, 1)
     world.ack(world.send(TX, numbers), store=False)
@@ -756,7 +778,7 @@ def ended_before_its_order_ack_was_due() -> World:
 
 @harmless
 def forgotten_again_after_a_restart() -> World:
-    """Beta is killed before the commit that forgets a stream: its next start finds the stream, and is told again."""
+    """Beta is killed before the commit that forgets a stream: its next start finds it, and hears of the end again."""
     world = ready()
     world.deliver(TX, 2)
     end_stream(world, TX)
@@ -771,7 +793,7 @@ def forgotten_again_after_a_restart() -> World:
 
 @harmless
 def lanes_of_an_earlier_life() -> World:
-    """Alpha is killed. Its next life has express streams in the streams of the first, of which beta was told no end."""
+    """Alpha is killed. Its next life has express streams in the streams of the first, whose end beta never heard."""
     world = ready()
     world.deliver("express", 2)
     world.close()

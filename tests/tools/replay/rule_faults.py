@@ -306,7 +306,7 @@ def never_ended(world: World) -> Expected:
 
 @fault
 def resent_with_a_new_number(world: World) -> Expected:
-    """What left as packet 3 leaves again as packet 4, and claims to be a resend."""
+    """Packet 3 leaves again as packet 4, and claims to be a resend."""
     world.alpha.repeat(world.alpha.all("packet_sent")[-1], packet=4, resend=True)
     return {("wire", -1, -1, 4)}
 
@@ -328,7 +328,7 @@ def packet_reused(world: World) -> Expected:
 
 @fault
 def altered_on_its_way(world: World) -> Expected:
-    """What arrives is not what was sent."""
+    """A packet arrives with other content than it was sent with."""
     world.beta.one("packet_received", packet=6).update(previous=0)
     return {("wire", -1, -1, 6)}
 

@@ -43,7 +43,7 @@ def test_a_broken_promise_exits_with_1_and_is_shown(tmp_path: Path) -> None:
 
 
 def test_an_error_exits_with_2(tmp_path: Path) -> None:
-    """What cannot be read is one clear line on stderr."""
+    """Anything that cannot be read is one clear line on stderr."""
     result = CliRunner().invoke(command, [str(tmp_path / "nowhere"), "--engine", "local"])
     assert result.exit_code == 2
     assert result.stderr.splitlines() == [f"triack replay: no such directory: {tmp_path / 'nowhere'}"]
@@ -69,7 +69,7 @@ def test_what_is_missing_or_torn_is_said() -> None:
 
 
 def test_a_log_that_was_cut_is_no_riddle(tmp_path: Path) -> None:
-    """What it lacks may be in its end, and is held against nobody; where it ends is said, on the page as well."""
+    """Missing records may be in its end, and are held against nobody; where it ends is said, on the page as well."""
     healthy().save(tmp_path)
     said = "the log of start 2 of node beta ends at record {} without its end record; what is missing after that may be"
     assert "without its end record" not in " ".join(CliRunner().invoke(command, [str(tmp_path)]).stdout.split())
@@ -113,7 +113,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, options: list[str]
 
 
 def test_following_ends_with_the_verdict(tmp_path: Path) -> None:
-    """What was told while the log grew, and then all of it, with the same exit status."""
+    """The findings while the log grew, and then all of them, with the same exit status."""
     world = ready()
     FAULTS["order_ack_too_early"](world)
     world.save(tmp_path)

@@ -1,4 +1,4 @@
-"""What a replay needs is said before the work, and what fails in it is said in its own words."""
+"""A replay says what it needs before the work, and what fails in it is said in its own words."""
 
 import os
 import socket
@@ -90,7 +90,7 @@ def test_the_reason_of_a_failure_is_what_java_said() -> None:
 
 
 def test_a_java_that_dies_is_a_failure_of_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then nobody answers, neither the replay nor who wants to stop Spark; that is no broken promise."""
+    """Then neither the replay nor a request to stop Spark gets an answer; that is no broken promise."""
     pytest.importorskip("pyspark")
     from pyspark.sql import SparkSession
 

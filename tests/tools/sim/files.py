@@ -39,7 +39,7 @@ def rows(disk: Disk) -> list[int]:
 
 
 def crash_at(disk: Disk, effect: int) -> None:
-    """Let the process die before the effect that follows so many."""
+    """Let the process die before the effect with that number."""
     left = iter([False] * effect + [True])
 
     def crash(what: str) -> None:

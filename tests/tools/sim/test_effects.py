@@ -6,7 +6,7 @@ from triack.tools.sim.effects import Effects
 
 
 @pytest.mark.parametrize("left", [0, 1, 5])
-def test_a_process_ends_after_so_many_effects(left: int) -> None:
+def test_a_process_ends_after_a_number_of_effects(left: int) -> None:
     """That many still happen; the next one is counted, and is the end."""
     effects = Effects()
     assert not effects.end_process()

@@ -39,7 +39,7 @@ def all_shares() -> Faults:
 
 
 def about(count: int, share: float = SHARE) -> bool:
-    """Whether so many of all datagrams are that share, give or take a tenth of it."""
+    """Whether ``count`` is that share of all datagrams, give or take a tenth of it."""
     return abs(count / len(DATAGRAMS) - share) < share / 10
 
 

@@ -25,7 +25,7 @@ from triack.tools.sim.world import World
 
 A, B = "udp://a:1", "udp://b:1"
 
-# ---- any host: what it is told, in the order in which it is told
+# ---- any host: its calls, in their order
 
 
 class Listing(EngineHost):
@@ -54,7 +54,7 @@ class Listing(EngineHost):
 
 
 class Scripted:
-    """In place of an engine: wants the same done whenever it is asked, and notes by when it was told to stop."""
+    """In place of an engine: wants the same done whenever it is asked, and notes the time at which it has to stop."""
 
     def __init__(self, effects: list[Effect]) -> None:
         self.effects = effects
@@ -89,7 +89,7 @@ DONE = [b"at 7", JOB, b"more", ROLLBACK, ("udp://b:1", [b"1", b"2"]), ("udp://c:
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_effects_are_done_in_the_engines_order(turned: bool) -> None:
-    """Whatever it is: no host knows an order of its own. That a node is silent no simulated operator is told."""
+    """Whatever it is: no host knows an order of its own. No simulated operator hears that a node is silent."""
     host = Listing()
     host.follow(Scripted(EFFECTS[::-1] if turned else EFFECTS).engine, 7)
     assert host.done == ([*DONE[:1], *DONE[:0:-1]] if turned else DONE)
@@ -262,7 +262,7 @@ def test_what_is_sent_arrives_and_its_acknowledgements_come_back(pair: Pair) -> 
 # ---- keys
 
 
-def test_nodes_have_keys_unless_they_are_told_otherwise(pairs: Callable[..., Pair]) -> None:
+def test_nodes_have_keys_unless_the_scene_says_otherwise(pairs: Callable[..., Pair]) -> None:
     for keys, is_read in ((None, False), ((), True)):
         pair = pairs(keys)
         pair.a.send(1)
@@ -286,7 +286,7 @@ def test_a_peer_that_is_forgotten_is_cut_off_until_it_is_known_again(pair: Pair)
 
 
 def test_a_node_may_have_other_keys(pair: Pair) -> None:
-    """Old and new are both good for a while; who has only the old one is a stranger afterwards."""
+    """Old and new are both good for a while; a peer that has only the old one is a stranger afterwards."""
     new = draw_key(pair.world, "another")
     pair.a.identity.use_keys((new, *pair.a.identity.keys))
     pair.b.know(pair.a.peer)
@@ -327,8 +327,8 @@ def test_a_job_takes_the_time_of_the_disk(pair: Pair) -> None:
     assert pair.a.disk.calls > before
 
 
-def test_a_store_that_fails_is_told_to_the_engine(pair: Pair) -> None:
-    """Who waits learns it, and so does the host."""
+def test_the_engine_hears_of_a_store_that_fails(pair: Pair) -> None:
+    """Waiters hear of it, and so does the host."""
     known = pair.a.send(1, Stage.QUEUED)
     pair.a.disk.fail_later("write", 0, forever=True)
     pair.world.run(SECOND)
@@ -381,7 +381,7 @@ def test_timers_run_out_when_they_are_due_or_a_little_later(pairs: Callable[[], 
     assert sent[1][0] - sent[0][0] > 0 or sent[1][1] - sent[0][1] > 10 * MS
 
 
-def test_the_operator_is_told_of_a_store_that_is_an_older_copy(pair: Pair) -> None:
+def test_the_operator_hears_of_a_store_that_is_an_older_copy(pair: Pair) -> None:
     """By the one whose messages are gone, or by the other."""
     copy = pair.a.disk.snapshot()
     pair.a.send(3)

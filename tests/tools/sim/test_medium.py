@@ -32,7 +32,7 @@ def test_a_deleted_file_comes_back_unless_the_directory_was_synced(disk: Disk, s
     assert disk.files() == ({} if synced else {"log": b"content"})
 
 
-def test_a_call_fails_when_it_is_told_to(disk: Disk) -> None:
+def test_a_call_fails_when_it_should(disk: Disk) -> None:
     """By its number, once or from then on, of all calls or of one kind."""
     file = written(disk, b"one")
     disk.fail_at = FailAt(disk.calls + 2)

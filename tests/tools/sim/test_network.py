@@ -161,7 +161,7 @@ def test_a_clog_holds_and_lets_go() -> None:
 
 
 def test_a_rebound_host_is_seen_elsewhere_and_answers_must_follow() -> None:
-    """What goes to the address seen before is lost."""
+    """Datagrams to the address seen before are lost."""
     net = Net()
     net.network.rebind(A)
     net.send(1)
@@ -287,7 +287,7 @@ def test_a_stream_calls_by_datagrams_too() -> None:
 
 
 def test_a_cut_is_between_hosts_wherever_they_call_from() -> None:
-    """What a stream held goes on when it is healed soon; later both ends know that it is gone."""
+    """Bytes that a stream held go on when it is healed soon; later both ends know that it is gone."""
     net = Net(Faults(delay_ns=MS), b=TCP_B)
     net.send(1, A, TCP_B)
     net.world.run(SECOND)

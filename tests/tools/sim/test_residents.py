@@ -7,7 +7,7 @@ from triack.transport.noise import KEY_BYTES
 
 
 class Somebody:
-    """A node that only remembers whom it was told of."""
+    """A node that only remembers the peers that it was given."""
 
     def __init__(self, world: World, name: str) -> None:
         self.peer = Peer(name, keys=(public_of(draw_key(world, name)),))

@@ -6,7 +6,7 @@ from triack.tools.sim.world import START_NS, Livelock, World
 
 
 def test_events_happen_in_order_and_those_of_one_instant_as_planned() -> None:
-    """Time jumps from event to event, and ends where it was told to."""
+    """Time jumps from event to event, and ends where it should."""
     world, said = World(1), []
     for delay_ns, name in ((20, "c"), (10, "a"), (10, "b"), (50, "never")):
         world.at(delay_ns, lambda name=name: said.append((world.now_ns - START_NS, name)))  # type: ignore[misc]
@@ -16,7 +16,7 @@ def test_events_happen_in_order_and_those_of_one_instant_as_planned() -> None:
 
 
 def test_a_cancelled_event_does_not_happen_and_takes_no_time() -> None:
-    """However many of them there are, and whoever looks for the next one."""
+    """However many of them there are, and whichever call looks for the next one."""
     world, said = World(1), []
     numbers = [world.at(number, lambda number=number: said.append(number)) for number in range(3_000)]  # type: ignore[misc]
     for number in numbers[:2_999]:
@@ -69,8 +69,8 @@ def test_the_trace_tells_what_who_and_in_which_order(notes: list[tuple[str, byte
     assert other.trace not in traces
 
 
-def test_a_world_has_only_so_many_events() -> None:
-    """What goes on without getting anywhere would go on for ever."""
+def test_a_world_has_a_limited_number_of_events() -> None:
+    """Work that goes on without getting anywhere would not end."""
     world = World(1)
     world.events_max = 3
 

@@ -22,7 +22,7 @@ def demo(tmp_path: Path, *options: str) -> dict[str, Any]:
 
 
 def test_every_message_arrives_over_a_bad_network(tmp_path: Path) -> None:
-    """What is kept has a file of keys for each node, and can be replayed; nothing is put beside it."""
+    """A kept run has a file of keys for each node, and can be replayed; nothing is put beside it."""
     kept = tmp_path / "kept"
     result = demo(tmp_path, "--messages", "1000", "--keep", str(kept))
     assert (result["sent"], result["delivered"], result["lost"]) == (1000, 1000, 0)

@@ -19,7 +19,7 @@ def line_of(stream: IO[bytes] | None) -> str:
 
 
 def inviting(data: Path, *options: str) -> tuple[Forked, str]:
-    """A command that waits for whoever comes, and its code."""
+    """A command that waits for a peer, and its code."""
     process = start("enrol", "invite", *options, "--data", data)
     return process, line_of(process.stdout)
 
@@ -31,7 +31,7 @@ def peers(data: Path) -> str:
 
 
 def test_a_running_node_joins(tmp_path: Path) -> None:
-    """Both are told; messages go both ways, also after both were killed."""
+    """Both sides hear of it; messages go both ways, also after both were killed."""
     a, b = tmp_path / "a", tmp_path / "b"
     with Server(a, insecure=False) as left, Server(b, insecure=False) as right:
         waiting, code = inviting(b, "--as", "plant-a", "--send", "orders")

@@ -99,7 +99,7 @@ def test_a_sender_with_its_own_node_does_as_well(tmp_path: Path) -> None:
 
 
 def test_a_reader_stays_attached_while_both_nodes_are_killed(tmp_path: Path) -> None:
-    """A process that starts again knows of nothing that the one before it owed: whoever waits for that asks."""
+    """A process that starts again knows of nothing that the one before it owed: a waiter for that has to ask."""
     lines = numbered(LINES)
     with Server(tmp_path / "a") as a, Server(tmp_path / "b") as b:
         reader = attach("receive", "orders", "--data", b.data, "--count", str(LINES), "--timeout", "300", "--create")

@@ -23,7 +23,7 @@ def test_a_broken_promise_is_found() -> None:
 
 
 def test_no_more_is_listed_than_can_be_read() -> None:
-    """The number of all is said."""
+    """The report has the number of all."""
     logs = {log.name: bytes(log.records) for log in exchange(4).logs}
     without = {
         name: b"".join(line for line in records.splitlines(keepends=True) if b'"event":"committed"' not in line)

@@ -30,7 +30,7 @@ async def test_a_cut_holds_for_addresses_to_come(triack_world: World) -> None:
 
 
 async def test_addresses_are_shared_by_all_machines(triack_world: World) -> None:
-    """As on one real host: whoever comes second is refused, and port 0 takes a free one."""
+    """As on one real host: the second node at an address is refused, and port 0 takes a free one."""
     a, b = triack_world.machine("a"), triack_world.machine("b")
     with a:
         one = await triack.open("one", data="one", listen="udp://127.0.0.1:7801", insecure=True).start()

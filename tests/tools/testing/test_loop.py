@@ -53,7 +53,7 @@ async def wait_for_the_moon() -> None:
     await asyncio.Event().wait()
 
 
-def test_a_test_that_waits_for_ever_is_told_what_it_waits_for() -> None:
+def test_the_error_of_a_test_that_hangs_says_what_it_waits_for() -> None:
     async def test() -> None:
         world.machine("b").start(wait_for_the_moon)
         world.machine("c").crash()

@@ -183,7 +183,7 @@ async def test_a_directory_is_for_one_node_at_a_time(triack_world: World) -> Non
 
 
 async def test_a_closed_worker_takes_no_job(triack_world: World) -> None:
-    """What it had begun is done, as a thread that is joined would have; in order, and with its errors."""
+    """Jobs that it had begun are done, as a thread that is joined would have; in order, and with their errors."""
     with triack_world.machine("a"):
         worker = PLATFORM.get().worker()
     done: list[int] = []
@@ -236,7 +236,7 @@ def test_a_process_ends_before_its_planned_effect_and_has_none_after_it() -> Non
         hardware.disk.close()
 
 
-def test_the_logs_of_a_machine_are_told_apart() -> None:
+def test_the_logs_of_a_machine_have_different_names() -> None:
     """By the node, by its start and by their order on the machine: two processes may run nodes of one name."""
     with World() as world:
         hardware = Hardware(world, "a")

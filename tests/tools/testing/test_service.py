@@ -21,7 +21,7 @@ async def test_a_service_starts_again_with_its_machine(triack_world: World) -> N
         await triack_world.advance(0.5)
         machine.restart()
     await triack_world.until(lambda: len(set(got)) == 50)
-    # What was in a transaction when the machine died was taken again; the numbers are those of the first time.
+    # A transaction that was open when the machine died was taken again; the numbers are those of the first time.
     assert sorted(set(got), key=int) == numbers(50)
     assert len(got) <= 52
 
@@ -69,7 +69,7 @@ def test_so_does_a_task_of_its_own() -> None:
 
 
 async def test_work_that_is_cancelled_ends_on_its_machine(triack_world: World) -> None:
-    """Who waits for it is cancelled, and so is what runs there."""
+    """Its waiter is cancelled, and so is what runs there."""
     ended = asyncio.Event()
 
     async def work() -> None:
@@ -87,7 +87,7 @@ async def test_work_that_is_cancelled_ends_on_its_machine(triack_world: World) -
 
 
 async def test_a_service_gives_its_result_or_is_cancelled(triack_world: World) -> None:
-    """To whoever waits for it, as often as they do."""
+    """To every waiter, as often as it waits."""
     machine = triack_world.machine("a")
     service = machine.start(asyncio.sleep, 1, "result")
     assert service.is_running

@@ -69,7 +69,7 @@ async def test_until_says_how_long_it_waited_and_who_died(triack_world: World) -
 
 
 async def test_until_sees_every_instant(triack_world: World) -> None:
-    """What is true for a nanosecond is seen, and at that nanosecond."""
+    """A condition that is true for a nanosecond is seen, and at that nanosecond."""
     loop, now = asyncio.get_running_loop(), [False]
     loop.call_later(5, now.__setitem__, 0, True)
     loop.call_later(5 + 1e-9, now.__setitem__, 0, False)

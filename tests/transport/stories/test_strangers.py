@@ -81,7 +81,7 @@ def test_who_has_no_key_that_can_be_called_is_not_dialled(keys: tuple[bytes, ...
 
 
 def test_who_is_not_in_the_directory_is_not_dialled() -> None:
-    """Nor who was removed from it."""
+    """Nor a peer that was removed from it."""
     ends = Ends()
     assert ends.a.knows("b")
     ends.a_directory.replace([])
@@ -195,7 +195,7 @@ def test_a_cookie_of_yesterday_is_replaced() -> None:
 
 
 def test_a_retry_counts_once_and_not_too_often() -> None:
-    """Each makes us send a whole connect, so who can see our connects must not be able to ask again and again."""
+    """Each makes us send a whole connect, so an observer of our connects must not be able to ask again and again."""
     ends = Ends()
     load(ends)
     first, second, third = (ends.connect() for _ in range(3))

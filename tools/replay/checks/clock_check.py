@@ -93,7 +93,7 @@ def loses(out: list[Pair], back: list[Pair]) -> float:
         if (share := _lost_within(out, returns, start_ns, start_ns + width_ns)) is not None
     ]
     lost.sort()
-    # What a quarter of them lose at most, all others lose.
+    # A quarter of the windows lose at most this share; all others lose at least as much.
     return lost[len(lost) // 4] if len(lost) >= WINDOWS_MIN and lost[len(lost) // 4] > RATE else 0.0
 
 

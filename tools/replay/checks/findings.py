@@ -54,7 +54,8 @@ class Due(NamedTuple):
     ``seen``: the same of one start of the node, ``incarnation``, alone.
     ``powered``: the machine of the node did not boot again after that start.
     ``awake``: the node did not stand still for so long between ``begin_ns`` and ``until_ns`` that what was to happen by
-    ``end_ns`` could not. If this is all that does not hold, the finding counts as late.
+    ``end_ns`` could not. Of a limit that needs a session with ``peer``, only the time until that session closed counts.
+    If this is all that does not hold, the finding counts as late.
     """
 
     kind: str
@@ -84,7 +85,7 @@ def given(node: str, first: int = 1, last: int = EVER) -> Due:
     return Due("given", node, first, end_ns=last)
 
 
-def awake(record: Record, begin_ns: int, end_ns: int, until_ns: int = EVER) -> Due:
+def awake(record: Record, begin_ns: int, end_ns: int, until_ns: int = EVER, peer: str = "") -> Due:
     """Return the due that the node of a record was awake while a limit of time ran.
 
     Args:
@@ -92,8 +93,9 @@ def awake(record: Record, begin_ns: int, end_ns: int, until_ns: int = EVER) -> D
         begin_ns: when the limit began.
         end_ns: when it was over, with all that a busy machine may add.
         until_ns: when the awaited event happened; by default never.
+        peer: the peer, by node id or name, without whose session the event cannot happen; empty: it needs none.
     """
-    return Due("awake", record["node"], record["incarnation"], "", begin_ns, end_ns, until_ns)
+    return Due("awake", record["node"], record["incarnation"], peer, begin_ns, end_ns, until_ns)
 
 
 def settled(node: str, first: int = 1, last: int = EVER) -> Due:

@@ -1,7 +1,7 @@
 """When a session that has nothing to do ends: after the cleanup interval of one of its ends, and not before.
 
 An end that waits for an ack is not idle, nor is one that owes a store ack; it checks again half an interval later. Only
-packets are judged. What waits to be sent is not logged, and leaves within the tolerance, as nothing else is on its way.
+packets are judged. A packet that waits to be sent is not logged, and leaves within the tolerance, as nothing else does.
 """
 
 from __future__ import annotations

@@ -89,10 +89,10 @@ class Receiver:
         # Whether the next commit was to forget it, as it had ended; and what came for the first time after that.
         self.forgotten = False
         self.late = RangeSet()
-        # What the node asked the origin to send again when there is room, or will never ask for again because its
-        # stream has ended: a store ack that covers it says nothing about it.
+        # Packets that the node asked the origin to send again when there is room, or will never ask for again as their
+        # stream has ended: a store ack that covers them says nothing about them.
         self.held_back = RangeSet()
-        # What was permanently rejected in this life: an ordered stream goes on past it, and a store ack may cover it.
+        # Packets that were permanently rejected in this life: an ordered stream and a store ack may pass over them.
         self.refused = RangeSet()
         self.refused_ever = RangeSet()
         # The number of commits; those that are not settled, with their place among all; and up to where they were
@@ -102,7 +102,7 @@ class Receiver:
         self.read = -1
         # Commits that no order ack has covered.
         self.unanswered: list[Record] = []
-        # What commits hold that had not arrived before.
+        # Packets in commits that had not arrived before.
         self.unarrived: list[tuple[Record, Span]] = []
         self.out = HandedOut()
         self.settling = Settling()
@@ -144,7 +144,7 @@ class Incoming(Side[Receiver]):
         return Receiver()
 
     def _known(self, record: Record) -> Due:
-        """What was committed in an earlier start is known if that start's log is given and complete.
+        """Commits of an earlier start are known if that start's log is given and complete.
 
         A start that found the stream on its disk tells of all starts before it. No start finds a stream that has
         ended, though messages of it may wait in their queue. Express messages do not survive to a later start.
@@ -170,7 +170,7 @@ class Incoming(Side[Receiver]):
             receiver.out.taken.clear()
             receiver.express = RangeSet()
             receiver.unanswered.clear()
-            # What is on its disk is in what was recovered.
+            # The recovered records cover what is on its disk.
             receiver.refused = RangeSet()
             if receiver.cls == EXPRESS:
                 receiver.out.marked.clear()
@@ -450,9 +450,10 @@ class Incoming(Side[Receiver]):
 
     def _judge_delay(self, waiting: Record, now_ns: int, peer: str, what: str) -> None:
         limit_ns = self._life.get("seq_max_ack_delay_ns")
-        refused = self._sequence(waiting).refused
-        if limit_ns is None or any(refused.overlap(1, waiting["last"])):
-            # After a rejected packet the origin must first show that it knows, if it still wants anything.
+        receiver = self._sequence(waiting)
+        if limit_ns is None or any(receiver.refused_ever.overlap(1, waiting["last"])):
+            # After a rejected packet the origin must first show that it knows, if it still wants anything. A start
+            # remembers what earlier ones have rejected.
             return
         took_ns = now_ns - waiting["at_ns"]
         if took_ns > limit_ns + LATE_NS:
@@ -460,7 +461,9 @@ class Incoming(Side[Receiver]):
                 "open", self.node, waiting["incarnation"], peer, waiting["at_ns"], waiting["at_ns"] + limit_ns + LATE_NS
             )
             evidence = f"order ack {what} {took_ns // MS} ms, {limit_ns // MS} ms are allowed"
-            dues = due, awake(waiting, waiting["at_ns"], due.end_ns, now_ns)
+            dues: tuple[Due, ...] = due, awake(waiting, waiting["at_ns"], due.end_ns, now_ns, peer)
+            if receiver.recovered:
+                dues = *dues, settled(self.node, 1, waiting["incarnation"])
             self._at(waiting, "order_ack_late", evidence, waiting["sequence"], *dues, number=waiting["first"])
 
     def handle_store_acked(self, record: Record) -> None:
@@ -511,7 +514,7 @@ class Incoming(Side[Receiver]):
             self._judge_handed_order(record, last)
 
     def _judge_settled(self, record: Record, receiver: Receiver) -> None:
-        """What an application has settled must not be handed out again."""
+        """A message that an application has settled must not be handed out again."""
         settling, number, place = receiver.settling, record["number"], record["place"]
         for packets, messages in record["counts"]:
             last = number + packets - 1
@@ -714,7 +717,7 @@ class Incoming(Side[Receiver]):
             top = receiver.out.any.lasts[-1] - 1 if commit.at == last_read else commit.last
             for number in self._unread(receiver, commit.first, min(commit.last, top)):
                 if number in removed:
-                    # What it waited for was given up with it, and the commit went past it: it is a dead letter there.
+                    # The packet that it waited for was given up, too, and the commit went past: a dead letter there.
                     continue
                 evidence = "committed and neither handed out, purged nor expired, though later ones were handed out"
                 dues = [settled(self.node, commit.incarnation)]

@@ -33,7 +33,7 @@ class Sender:
         # Wanted numbers that a session passed over: (the record that did, session, first, last).
         self.skipped: list[tuple[Record, str, Span]] = []
         self.acked = 0
-        # What had left when its destination had no room, by session: when an ack arrives there, no record says
+        # Packets that had left when their destination was full, by session: when an ack arrives there, no record says
         # whether it is for that sending, which no longer counts, or for a later one.
         self.passed: defaultdict[str, RangeSet] = defaultdict(RangeSet)
 
@@ -105,7 +105,7 @@ class Outgoing(Side[Sender]):
         begin_ns = record["at_ns"]
         if until_ns - begin_ns > UNSENT_NS + LATE_NS:
             due = Due("room", self.node, record["incarnation"], self._peer_name, begin_ns, until_ns)
-            dues = due, awake(record, begin_ns, begin_ns + UNSENT_NS + LATE_NS, until_ns)
+            dues = due, awake(record, begin_ns, begin_ns + UNSENT_NS + LATE_NS, until_ns, self._peer_name)
             evidence = f"queued, and not sent within {UNSENT_NS // MS} ms though a session had nothing to do"
             self._at(record, "unsent", evidence, record["sequence"], *dues, number=number)
 
@@ -231,7 +231,7 @@ class Outgoing(Side[Sender]):
         if sequence in self._left:
             self._left[sequence].take(first, last)
         if self.is_origin and record["class"] == TRANSACTIONAL:
-            self._tiers.handle_sent(record)
+            self._tiers.handle_sent(record, sender.removed)
 
     def _judge_send(self, record: Record, sender: Sender, last: int, carried: RangeSet) -> None:
         sequence, session, first, previous = record["sequence"], record["session"], record["number"], record["previous"]
@@ -289,7 +289,7 @@ class Outgoing(Side[Sender]):
             self._pass_over(sender, record["sequence"])
 
     def _pass_over(self, sender: Sender, sequence: int) -> None:
-        """What has left counts as not accepted, whatever ack of it is on its way."""
+        """Packets that have left count as not accepted, whatever ack of them is on its way."""
         for session, carried in self._carried.items():
             for first, last in carried.get(sequence, ()):
                 for low, high in sender.wanted.overlap(first, last):

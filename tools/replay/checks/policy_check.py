@@ -25,7 +25,7 @@ AGREED: Final = (
     "ack_at_once",
     "ack_idle_ns",
 )
-"""What is the same at both ends. Delays may follow the round trip, which each end measures for itself."""
+"""The fields that are the same at both ends. Delays may follow the round trip, which each end measures for itself."""
 BOUNDS: Final = (("idle_ack_delay_ns", "ack_timeout_min_ns"), ("store_ack_delay_ns", "store_ack_timeout_min_ns"))
 """Each delay, and the timeout of which it may be at most half ([MS-MQQB] 3.1.2.5)."""
 

@@ -28,7 +28,7 @@ class Tiers(LaneReporter):
         # The peer of a session that opened when it began, unless that followed one that ended as idle and sent nothing.
         self._anew: tuple[str, int] | None = None
         self._scheduled: Record | None = None
-        # What is to be sent again and has not left yet: an ack of it is for an earlier copy.
+        # Packets to be sent again that have not left yet: an ack of one is for an earlier copy.
         self._to_send = RangeSet()
         # The peers of the sessions that have carried the stream: usually one.
         self._peers: set[str] = set()
@@ -97,13 +97,16 @@ class Tiers(LaneReporter):
             self._forget_arrived()
             self._to_send = RangeSet()
 
-    def handle_sent(self, record: Record) -> None:
+    def handle_sent(self, record: Record, removed: RangeSet) -> None:
         """Packets left; the first one begins the wait.
 
-        What a session repeats is still the earlier sending: the resend of the tier has not left with it.
+        What a session repeats is still the earlier sending: the resend of the tier has not left with it. So is a packet
+        that names one that was ``removed`` before it: the session had it already, and another copy follows.
         """
         if not record["resend"]:
-            self._to_send.take(record["number"], record["number"] + record["packets"] - 1)
+            for number in range(record["number"], record["number"] + record["packets"]):
+                if (record["previous"] if number == record["number"] else number - 1) not in removed:
+                    self._to_send.take(number, number)
         if not self._begun_ns:
             self._begun_ns = record["at_ns"]
 
@@ -133,7 +136,7 @@ class Tiers(LaneReporter):
         self._forget_arrived()
 
     def handle_removed(self, first: int, last: int, *, outstanding: bool) -> None:
-        """What waited may be gone; when nothing is left the wait is over."""
+        """Forget removed packets; when nothing is left to wait for, the wait is over."""
         # Perhaps it was this that was stored.
         self._stored = False
         arrived = self._arrived

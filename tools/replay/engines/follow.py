@@ -109,7 +109,7 @@ class Follower:
         found, timeline = self._judge.news()
         new = {it.identity for it in found} - self._told
         if new and self.read():
-            # What else is found now needs a second look of its own: ``fresh`` is set.
+            # Findings that are new now need a second look of their own: ``fresh`` is set.
             found, timeline = self._judge.news()
         violations = [it for it in found if it.identity in new]
         place(violations, self._judge.segments)

@@ -375,7 +375,7 @@ def decided(findings: DataFrame, world: World, segments: list[Segment]) -> DataF
             yield pa.RecordBatch.from_pylist([asdict(it) for it in violations], schema=_violation_schema())
 
     held = findings.mapInArrow(decide_each, VIOLATIONS)
-    # What is broken comes before what is late, if two are about the same.
+    # A broken promise comes before a late one, if two findings are about the same.
     others = ["standing", *(name for field in fields(Violation) if (name := field.name) not in (*IDENTITY, "standing"))]
     best = held.groupBy(*IDENTITY).agg(f.min(f.struct(*others)).alias("best"))
     return best.select(*IDENTITY, *(f.col(f"best.{field.name}") for field in fields(Violation)[len(IDENTITY) :]))

@@ -138,7 +138,7 @@ class Kept:
         self._save()
 
     def _begin(self, *, forgets: bool) -> None:
-        # What an earlier version left, with an unknown number, is not taken for ours.
+        # Files of an earlier version, with an unknown number, are not taken for ours.
         there = [int(path.name) for path in self._path.iterdir() if path.name.isdecimal()]
         self._generation = 1 + max([self._generation, *there])
         self.forgets = forgets

@@ -144,13 +144,24 @@ class World:
         life = self.lives.get((due.node, due.incarnation))
         if life is None or not life.stood:
             return True
-        until_ns = min(due.until_ns, life.end_ns)
+        until_ns = min(due.until_ns, life.end_ns, self._parted_ns(due) if due.peer else life.end_ns)
         still_ns = sum(
             min(end, until_ns) - max(begin, due.begin_ns)
             for begin, end in life.stood
             if begin < until_ns and end > due.begin_ns
         )
         return not still_ns or until_ns > due.end_ns + still_ns + LATE_NS
+
+    def _parted_ns(self, due: Due) -> int:
+        """When the last session with the peer closed that was open while the limit ran."""
+        return max(
+            (
+                self._closed_ns(opening)
+                for opening in self._by_start[(due.node, due.incarnation)]
+                if due.peer in (opening.peer, opening.peer_name) and opening.opened_ns <= due.end_ns
+            ),
+            default=due.until_ns,
+        )
 
     def _room(self, due: Due) -> bool:
         mine = [it for it in self.openings if it.node == due.node and it.peer_name == due.peer]

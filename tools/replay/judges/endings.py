@@ -5,7 +5,7 @@ records reach the operating system first. But a loss of power takes what the sys
 be cut when it is copied. So the log of a start that did not stop is whole only if the next start says that the machine
 has run on since, and that its store knows of no more records.
 
-What such a log says is true. What it does not say may have been in its end. A peer's log shows how far it is complete:
+The records of such a log are true. Missing ones may have been in its end. A peer's log shows how far it is complete:
 when that log shows an effect of something that the peer did, everything that caused the peer's earlier records happened
 before that, and is in the log.
 """

@@ -170,7 +170,7 @@ class Journal:
     def _stand(self, record: Record, last: Record) -> None:
         """The node says that it stood still; it cannot have written anything meanwhile."""
         since_ns = record["since_ns"]
-        # What a segment begins with is written when its first record is.
+        # The first records of a segment are written together with the record that begins it.
         before_ns = last["at_ns"] if last and last["event"] != "node_continued" else since_ns
         if before_ns <= since_ns <= record["at_ns"]:
             self._stood.append((since_ns, record["at_ns"]))

@@ -1,7 +1,7 @@
 """The judge: one set of state machines for all engines, so that they cannot disagree.
 
-Records are dealt out to units, one for each session and one for each stream. What a session finds out about the packets
-of a stream goes to that stream as facts. Within a unit the records of each node come in its order, and a fact behind
+Records are dealt out to units, one for each session and one for each stream. A session's findings about the packets
+of a stream go to that stream as facts. Within a unit the records of each node come in its order, and a fact behind
 the record that it follows from; the order between two nodes does not matter. An engine has no other duty.
 """
 
@@ -56,7 +56,7 @@ class Judge:
         # What is found by single records.
         self._out = Output()
         self._units: dict[Unit, UnitJudge] = {}
-        # What holds for units for now, and which ones have had records since.
+        # The results of units for now, and the units that have had records since.
         self._ended: dict[Unit, Output] = {}
         self._touched: set[Unit] = set()
         # Sessions that are forgotten, and the latest start of their nodes then; what held for them.

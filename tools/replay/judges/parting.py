@@ -1,7 +1,7 @@
 """A session or a stream judged in parts, one for each node that mentions it; the parts are merged at the end.
 
 What a judge makes of a record depends only on what the same node said before: so the parts of a giant session or stream
-are judged in parallel. What both ends show together is judged after the merge.
+are judged in parallel. Results that need both ends are judged after the merge.
 """
 
 from __future__ import annotations

@@ -30,11 +30,11 @@ SUFFIXES: Final = (".jsonl", ".jsonl" + OPEN_SUFFIX, PARQUET_SUFFIX)
 PACKED: Final = tuple(f".jsonl{state}.{packer}" for state in ("", OPEN_SUFFIX) for packer in ("gz", "bz2", "xz", "zst"))
 """The ends of the names of packed files: a verdict without them would cover only part of the record."""
 VIOLATIONS: Final = "violations.jsonl"
-"""What a report writes beside its page, perhaps beside logs: it is no log."""
+"""The file that a report writes beside its page, perhaps beside logs: it is no log."""
 UNFINISHED: Final = PARQUET_SUFFIX + ".new"
 """The end of the name of a file that ``triack log compact`` is writing, or was writing when it ended."""
 _LOG_LIKE: Final = re.compile(r"\.jsonl|\.parquet|-\d{6}-\d{6}", re.IGNORECASE)
-"""What names of logs contain, even packed, renamed, or copied in part: a suffix, or a start and a segment."""
+"""A part of each name of a log, even packed, renamed, or copied in part: a suffix, or a start and a segment."""
 _CHECKSUM: Final = re.compile(r"\..*\.crc")
 """Hadoop writes one beside each file."""
 _HEAD_BYTES: Final = 65_536

@@ -181,7 +181,7 @@ class Verdict:
     def verdict(self) -> str:
         """``fail`` if a promise was broken, else ``incomplete`` if logs or their ends are missing, else ``pass``.
 
-        Logs without a record show nothing at all. What was not read might show why a promise only seems broken, so with
+        Logs without a record show nothing at all. Unread records might show why a promise only seems broken, so with
         something unread it is ``incomplete``, whatever was found in the rest.
         """
         if self.unread:

@@ -52,7 +52,7 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
 
 
 def _count_link(timeline: Timeline, node: str, peer: str, what: str, value: int) -> None:
-    """What arrived and what was acknowledged belongs to the link of the other direction."""
+    """Counts of arrived and of acknowledged packets belong to the link of the other direction."""
     here = what in ("received", "duplicate") or what.startswith("ack ")
     _add(timeline.links.setdefault((peer, node) if here else (node, peer), {}), what, value)
 

@@ -26,7 +26,7 @@ async def test_other_rows_can_be_compared(tmp_path: Path, mode: str) -> None:
 
 
 async def test_after_a_break_it_goes_on_where_it_was(tmp_path: Path) -> None:
-    """What was committed and not acknowledged leaves again, and what came is not handed out again."""
+    """Committed messages without an ack leave again, and messages that came are not handed out again."""
     options = {"work": Work().to_json(), "data": str(tmp_path)}
     for numbers in (range(3), range(3, 5)):
         sink = Taken()

@@ -31,7 +31,7 @@ def test_every_check_is_explained() -> None:
 
 
 def test_every_machine_is_watched() -> None:
-    """Whoever adds a machine says which check watches it, or that it promises nothing of its own."""
+    """Each machine has a check that watches it, or promises nothing of its own."""
     machines = {f"{room}/{file.stem}" for room in ("session", "ordering") for file in (ROOT / room).glob("[a-z]*.py")}
     assert machines - SILENT <= set(MACHINES)
     assert all((ROOT / f"{machine}.py").exists() for machine in MACHINES)

@@ -1,4 +1,4 @@
-"""Latencies are the same whoever is heard first, and what was measured is forgotten."""
+"""Latencies do not depend on which node is heard first, and what was measured is forgotten."""
 
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.checks.latencies import Latencies
@@ -35,7 +35,7 @@ def test_what_was_not_queued_waits() -> None:
 
 
 def test_what_two_have_seen_is_measured_together() -> None:
-    """Whoever of them heard of what."""
+    """Either of them may have seen either event."""
     for one, other in (("queued", "committed"), ("committed", "queued")):
         (_, mine), (_, others), out = measured(one), measured(other), Output()
         mine.join(others, out)

@@ -48,7 +48,7 @@ def test_consecutive_packets_are_one_run() -> None:
 
 
 def test_a_hole_that_is_filled_makes_one_run_of_three() -> None:
-    """What comes late costs no memory once it is there."""
+    """A late packet costs no memory once it is there."""
     runs = Runs()
     for packet in (1, 2, 4, 5, 3):
         runs.put(packet, packet, carried(packet))

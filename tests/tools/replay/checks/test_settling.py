@@ -1,4 +1,4 @@
-"""What readers are done with never comes again, and what they had in their hands does."""
+"""Messages that readers are done with never come again; messages that they had in their hands do."""
 
 from collections.abc import Callable
 

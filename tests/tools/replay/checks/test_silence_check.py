@@ -29,7 +29,7 @@ def test_silence_begins_with_what_waits_first() -> None:
 
 
 def test_an_initiator_waits_for_its_confirmation() -> None:
-    """What it sends meanwhile does not begin the wait anew; any sign of life ends it."""
+    """Packets that it sends meanwhile do not begin the wait anew; any sign of life ends it."""
     silence = Silence()
     silence.ask(at(1_000))
     silence.send(1, at(1_006))
@@ -65,7 +65,7 @@ def test_a_ping_waits_for_its_answer() -> None:
 
 
 def test_a_packet_of_an_initiator_that_was_not_heard_yet_waits_from_when_it_left() -> None:
-    """What it asked before may wait as a connect does; it is closed no sooner than that allows, and no later."""
+    """A request from before may wait as a connect does; the session closes no sooner than that allows, and no later."""
     silence = Silence()
     silence.ask(at(1_000))
     silence.ping(at(1_200))

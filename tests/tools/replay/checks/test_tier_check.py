@@ -8,6 +8,7 @@ from triack.base.units import MS
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.checks.tier_check import Tiers
 from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.ranges import RangeSet
 
 CHECKS = ("resend_tiers",)
 
@@ -19,25 +20,26 @@ def test_a_planted_fault_is_found(name: str) -> None:
 
 
 def test_only_the_word_of_a_full_queue_excuses_a_wait() -> None:
-    """What was sent again without it should have been sent when its tier ran out."""
+    """Without it, a packet that was sent again should have been sent when its tier ran out."""
     world = held_back_for_longer_than_its_tier()
     world.alpha.drop("hold_received", stop=True)
     world.alpha.drop("hold_received", stop=False)
     assert {found.check for found in judge_records(world.all_records())} == {"resend_tiers"}
 
 
-@pytest.mark.parametrize("repeats", [True, False])
-def test_what_a_session_repeats_is_still_to_be_sent_again(repeats: bool) -> None:
-    """The packet before it was removed, so it is to leave with another ``previous``; an ack speaks of the old one."""
+@pytest.mark.parametrize(("repeats", "previous"), [(True, 11), (False, 12), (False, 11)])
+def test_what_a_session_had_already_is_still_to_be_sent_again(repeats: bool, previous: int) -> None:
+    """Packet 12 was removed, so 13 is to leave with another ``previous``; until then an ack speaks of the old one."""
     out = Output()
-    tiers = Tiers("a", 1, out)
+    tiers, removed = Tiers("a", 1, out), RangeSet([(12, 12)])
     tiers.handle_settings({"seq_resend_13_ns": 300 * MS})
     sent = {"node": "a", "incarnation": 1, "n": 1, "wall_ns": 0, "sequence": 1, "number": 13, "packets": 1}
-    tiers.handle_sent({**sent, "at_ns": 1, "resend": False})
+    tiers.handle_sent({**sent, "at_ns": 1, "resend": False, "previous": 12}, RangeSet())
     tiers.handle_again(13)
-    tiers.handle_sent({**sent, "at_ns": 200 * MS, "resend": repeats})
+    tiers.handle_sent({**sent, "at_ns": 200 * MS, "resend": repeats, "previous": previous}, removed)
     tiers.handle_arrived({**sent, "at_ns": 280 * MS, "first": 13, "last": 13}, 13, 13)
     tiers.handle_scheduled(
         {**sent, "at_ns": 1_200 * MS, "first": 13, "last": 13, "attempt": 1, "interval_ns": 300 * MS}
     )
-    assert [found.violation.check for found in out.findings] == ([] if repeats else ["resend_tiers"])
+    is_new = not repeats and previous not in removed
+    assert [found.violation.check for found in out.findings] == (["resend_tiers"] if is_new else [])

@@ -13,7 +13,7 @@ def test_a_planted_fault_is_found(name: str) -> None:
     assert_found(name)
 
 
-def test_a_window_that_is_told_in_time_may_be_used_up() -> None:
+def test_a_window_that_is_announced_in_time_may_be_used_up() -> None:
     """One after the other, up to what was agreed on, and down again when so few are left."""
     world = ready()
     for window in (16, 32, 64):

@@ -1,4 +1,4 @@
-"""What was judged is kept whole or not at all, and nothing in a file of it runs."""
+"""A checkpoint is kept whole or not at all, and nothing in its file is run."""
 
 import hashlib
 import pickle
@@ -40,7 +40,7 @@ def test_another_version_is_not_taken(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(("data", "said"), [(b"", "no checkpoint"), (b"something else\n", "no checkpoint")])
-def test_another_file_is_told(tmp_path: Path, data: bytes, said: str) -> None:
+def test_another_file_is_refused(tmp_path: Path, data: bytes, said: str) -> None:
     path = tmp_path / "kept"
     path.write_bytes(data)
     with pytest.raises(ReplayError, match=said):
@@ -48,7 +48,7 @@ def test_another_file_is_told(tmp_path: Path, data: bytes, said: str) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80\x05", b"\x80\x05.", b"\x80\x05h\x00.", b"\x80\x05]]s.", b"\x80\x05]}b."])
-def test_a_state_that_nobody_wrote_is_told(tmp_path: Path, data: bytes) -> None:
+def test_a_state_that_nobody_wrote_is_refused(tmp_path: Path, data: bytes) -> None:
     """Under a digest that fits."""
     path = tmp_path / "kept"
     save(path, judged())
@@ -58,7 +58,7 @@ def test_a_state_that_nobody_wrote_is_told(tmp_path: Path, data: bytes) -> None:
         load(path, Judge)
 
 
-def test_damage_is_told(tmp_path: Path) -> None:
+def test_damage_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     save(path, judged())
     data = bytearray(path.read_bytes())

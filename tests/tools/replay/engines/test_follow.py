@@ -1,4 +1,4 @@
-"""Logs that grow: what is told while they do is what is said of them afterwards."""
+"""Logs that grow: the findings while they do are the findings of them afterwards."""
 
 import heapq
 import json
@@ -35,7 +35,7 @@ REAL_SEED = 5
 
 
 def growing(world: World, directory: Path, step: int) -> Iterator[None]:
-    """Write the logs of a world in the order of time, so many records at a time; a segment is renamed at its end."""
+    """Write the logs of a world in the order of time, ``step`` records at a time; a segment is renamed at its end."""
     records = list(heapq.merge(world.alpha.records, world.beta.records, key=lambda it: it["wall_ns"]))
     directory.mkdir(exist_ok=True)
     halves = {id(record) for record in records[: len(records) // 2]}
@@ -51,7 +51,7 @@ def growing(world: World, directory: Path, step: int) -> Iterator[None]:
 
 
 def lines_growing(files: dict[str, bytes], directory: Path, step: int) -> Iterator[None]:
-    """Write logs of real nodes in the order of time, so many lines at a time."""
+    """Write logs of real nodes in the order of time, ``step`` lines at a time."""
     lines = [
         (record["wall_ns"], name, line)
         for name, data in files.items()
@@ -67,12 +67,12 @@ def lines_growing(files: dict[str, bytes], directory: Path, step: int) -> Iterat
 
 
 def told_of(world: World, directory: Path, step: int = 7, checkpoint: Path | None = None) -> set[tuple[object, ...]]:
-    """What is told of a world while it goes on; with a checkpoint each look is that of another process."""
+    """The findings of a world while it goes on; with a checkpoint each look is that of another process."""
     return told_while(growing(world, directory, step), directory, checkpoint)
 
 
 def told_while(pieces: Iterator[None], directory: Path, checkpoint: Path | None = None) -> set[tuple[object, ...]]:
-    """What is told while logs are written piece by piece."""
+    """The findings while logs are written piece by piece."""
     follower, told = Follower([directory]), list[Violation]()
     for _ in pieces:
         assert follower.read()
@@ -97,7 +97,7 @@ def test_a_log_that_grows_is_not_accused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in PLANTED if name != "records_missing"])
-def test_all_is_told_that_is_said_afterwards(tmp_path: Path, name: str) -> None:
+def test_all_is_reported_that_is_found_afterwards(tmp_path: Path, name: str) -> None:
     """Whatever is wrong; and the verdict is that of the batch, with all its numbers."""
     told = told_of(plant(name)[0], tmp_path, step=23)
     assert told >= {it.identity for it in replay(tmp_path, engine="local").findings} != set()
@@ -105,7 +105,7 @@ def test_all_is_told_that_is_said_afterwards(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["order_ack_too_early", "lost_transactional", "handed_twice"])
 def test_a_restart_goes_on_where_it_was(tmp_path: Path, name: str) -> None:
-    """Nothing is told again, nothing is missed, and the verdict is the same."""
+    """Nothing is reported again, nothing is missed, and the verdict is the same."""
     world, logs = plant(name)[0], tmp_path / "logs"
     logs.mkdir()
     told = told_of(world, logs, step=40, checkpoint=tmp_path / "kept")
@@ -234,7 +234,7 @@ def test_damage_ends_it(tmp_path: Path) -> None:
 
 
 def test_a_segment_may_be_renamed_or_removed_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A renamed one is read at once, and what is damaged in it is told; one that is gone ends nothing."""
+    """A renamed one is read at once, and what is damaged in it is reported; one that is gone ends nothing."""
     healthy().save(tmp_path / "logs")
     (log,) = tmp_path.glob("logs/beta/*-000002-000002.jsonl.open")
     late: list[Listed] = []

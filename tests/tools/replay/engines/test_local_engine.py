@@ -26,7 +26,7 @@ def test_records_in_memory_are_judged_alike(tmp_path: Path) -> None:
     assert [it.identity for it in one] == [it.identity for it in other]
 
 
-def test_how_far_it_is_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     ready().save(tmp_path)
     logs, told = find_logs([tmp_path]), list[str]()
     assert replay_local(logs, told.append) == replay_local(logs)

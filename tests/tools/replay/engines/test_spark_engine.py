@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 LIES = 30
 """`make lies` compares the engines over many more."""
 SOME = 6
-"""One of so many worlds is enough to have more violations of a check than are taken."""
+"""One of every six worlds is enough to have more violations of a check than are taken."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def save_all(directory: Path, each: int = 1) -> list[LogFile]:
-    """The logs of all planted worlds, or one of so many, each under ids of its own."""
+    """The logs of all planted worlds, or one of every ``each``, with ids of its own for each."""
     for at, name in enumerate((*PLANTED, *HARMLESS)[::each], start=1):
         world = HARMLESS[name]() if name in HARMLESS else plant(name)[0]
         if name in HARMLESS:
@@ -61,7 +61,7 @@ def test_no_lie_divides_the_engines(spark: "SparkSession", tmp_path: Path) -> No
 def test_the_driver_takes_the_first_violations_of_each_check(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are counted all the same, and whoever writes them gets all, in order, one by one."""
+    """They are counted all the same, and a caller that writes them gets all, in order, one by one."""
     from triack.tools.replay.engines import spark_engine
 
     local = replay_local(save_all(tmp_path, SOME))

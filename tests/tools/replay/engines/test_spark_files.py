@@ -1,4 +1,4 @@
-"""What Spark is given to read: the files that are listed, by whatever names they have."""
+"""The files that Spark is given to read: those that are listed, by whatever names they have."""
 
 import os
 import random

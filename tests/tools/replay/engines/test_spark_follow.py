@@ -1,4 +1,4 @@
-"""Logs that grow, followed by Structured Streaming: the same is told and said as by the batch, after a restart too."""
+"""Logs that grow, followed by Structured Streaming: it reports what the batch does, after a restart too."""
 
 import os
 import shutil
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 FOLLOWING = "triack replay: following the logs, Ctrl-C ends it with the verdict"
-"""What is said to people; the rest is the verdict."""
+"""The line for people; the rest is the verdict."""
 PARTS = 3
 """In which the logs are written: after the third batch, what is known is in two pieces."""
 WORLDS = (*PLANTED, *HARMLESS)[::5]
-"""One of five: what is told of each alone is seen by the local follower, and what is said of all by the batch."""
+"""One of five: the local follower sees the findings of each alone, and the batch those of all."""
 
 
 def all_growing(logs: Path) -> Iterator[object]:
@@ -56,7 +56,7 @@ def all_growing(logs: Path) -> Iterator[object]:
 
 
 class Ear:
-    """Hears what is told."""
+    """Collects the violations that are reported."""
 
     def __init__(self) -> None:
         self.told: list[object] = []
@@ -79,7 +79,7 @@ def begin(spark: "SparkSession", logs: Path, kept: Path) -> "Stream":
     return Stream(spark, [logs], Kept(kept, [logs]))
 
 
-def test_all_is_told_that_is_said_afterwards(spark: "SparkSession", tmp_path: Path) -> None:
+def test_all_is_reported_that_is_found_afterwards(spark: "SparkSession", tmp_path: Path) -> None:
     """Over a restart, whatever is wrong; and the verdict is that of the batch, with all its numbers."""
     logs, kept, ear = tmp_path / "logs", tmp_path / "kept of all", Ear()
     logs.mkdir()
@@ -117,7 +117,7 @@ def test_a_start_that_is_found_late_is_judged_in_its_place(spark: "SparkSession"
 
 
 def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    """What was kept of other logs is dropped, and nothing but that."""
+    """The state that was kept of other logs is dropped, and nothing but that."""
     from triack.tools.replay.engines.spark_follow import Kept
 
     first, same, other = (Kept(tmp_path / "kept", [tmp_path / name]) for name in ("a", "a", "b"))

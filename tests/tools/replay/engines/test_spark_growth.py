@@ -9,8 +9,8 @@ from triack.base.errors import ReplayError
 pytest.importorskip("pyspark")
 
 
-def test_what_grew_is_told_with_its_size(tmp_path: Path) -> None:
-    """A segment that was renamed is told once more; an empty one is not."""
+def test_what_grew_comes_with_its_size(tmp_path: Path) -> None:
+    """A segment that was renamed comes once more; an empty one does not."""
     from triack.tools.replay.engines.spark_growth import GrowthReader
 
     first, other = tmp_path / "a-1.jsonl.open", tmp_path / "b-1.jsonl"

@@ -1,4 +1,4 @@
-"""While Spark works it is told how far it is."""
+"""Spark reports its progress while it works."""
 
 import time
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_the_tasks_of_a_step_are_told(spark: "SparkSession", tmp_path: Path) -> None:
+def test_the_tasks_of_a_step_are_reported(spark: "SparkSession", tmp_path: Path) -> None:
     """The task waits until somebody has heard of it."""
     from triack.tools.replay.engines.spark_progress import telling
 

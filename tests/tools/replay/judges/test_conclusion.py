@@ -103,7 +103,7 @@ def test_a_violation_is_placed_in_its_file() -> None:
 
 
 def test_of_all_that_was_listed_nothing_is_left_out() -> None:
-    """What no engine tells of was not read; a name that would act on a terminal is told with that escaped."""
+    """A file that no engine mentions was not read; a name that would act on a terminal is escaped."""
     listing = Listing([Listed(name, 7) for name in ("a", "b\x1b", "c", "d")], {"e": "is packed"})
     verdict = Verdict()
     cover(verdict, listing, [Read("a", 3, torn=True), Read("b\x1b", 2), Read("c", 0, fault="line 1 is damaged")])

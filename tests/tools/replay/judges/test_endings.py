@@ -33,7 +33,7 @@ def test_a_log_is_whole_or_may_lack_its_end(lives: tuple[Life, ...], lacks: bool
 
 
 def test_the_end_of_the_last_start_settles_nothing() -> None:
-    """What a start did is asked of its own log; only earlier ones may have lost what explains it."""
+    """The acts of a start are looked for in its own log; only earlier logs may have lost what explains them."""
     assert endings(KILLED).lacking(settled("b")) == set()
     assert endings(KILLED, NEXT._replace(boot="two")).lacking(settled("b")) == {("b", 1)}
     assert endings(KILLED, NEXT._replace(boot="two")).lacking(settled("b", 2)) == set()
@@ -57,7 +57,7 @@ def test_a_log_is_known_as_far_as_its_peer_shows() -> None:
 
 
 def test_a_later_start_has_left_the_end_behind() -> None:
-    """What alpha writes after it has met beta's next start has no cause in the end of the one before."""
+    """Records of alpha after it met beta's next start have no cause in the end of the one before."""
     openings = (
         Opening("a", 1, "b", "s", 10, 20, "", 0, True, n=5, reached=8),
         Opening("b", 1, "a", "s", 11, 0, "", 0, True, n=3),

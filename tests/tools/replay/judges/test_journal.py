@@ -67,7 +67,7 @@ def test_segments_are_joined_to_lives() -> None:
 
 
 def test_a_segment_that_is_there_twice_is_no_finding() -> None:
-    """A copy, or one that was made columns of, is a mistake of whoever gives both; not so a start that ran twice."""
+    """Giving a segment and its copy, or its columns, is a mistake of the caller; not so a start that ran twice."""
     one = Segment("n", 1, "logs/a", 1, 5, 10, 20, 7, True, False, True, "name", 5)
     out = Output()
     with pytest.raises(ReplayError, match=r"^logs/a and kept/b begin with the same record: give only one of them$"):

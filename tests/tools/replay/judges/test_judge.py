@@ -18,7 +18,7 @@ def test_what_is_unusual_but_right_passes(name: str) -> None:
 
 
 def test_a_record_with_restarts_passes() -> None:
-    """What the faults are planted in breaks no check."""
+    """The world in which the faults are planted breaks no check."""
     assert verdict_of(restarted()).verdict == "pass"
 
 

@@ -99,7 +99,7 @@ def test_what_was_made_of_earlier_logs_stays(tmp_path: Path, other: str) -> None
 
 
 def test_a_segment_that_is_there_by_both_its_names_is_refused(tmp_path: Path) -> None:
-    """Whoever copies logs again and again gets that; the shorter of the two must not take the place of the other."""
+    """Copying logs again and again makes that; the shorter of the two must not take the place of the other."""
     healthy().save(tmp_path / "logs")
     whole = next((tmp_path / "logs" / "alpha").glob("*.jsonl"))
     shorter = whole.with_name(f"{whole.name}.open")
@@ -111,7 +111,7 @@ def test_a_segment_that_is_there_by_both_its_names_is_refused(tmp_path: Path) ->
 
 @pytest.mark.parametrize(("field", "value"), [("wall_ns", 10**30), ("node", "/../../x")])
 def test_what_damage_says_names_no_file(tmp_path: Path, field: str, value: object) -> None:
-    """The day and the node of the first record do; damaged ones are told by their line."""
+    """The day and the node of the first record do; the error about a damaged one names its line."""
     world = healthy()
     world.alpha.records[0][field] = value
     world.save(tmp_path / "logs")
@@ -128,7 +128,7 @@ def test_without_pyarrow_nothing_is_left_behind(tmp_path: Path, monkeypatch: pyt
 
 
 def test_logs_and_what_was_made_of_them_are_not_judged_together(tmp_path: Path) -> None:
-    """They lie beside each other, and whoever gives the directory above gives both: no promise is broken by that."""
+    """They lie beside each other, and the directory above gives both: no promise is broken by that."""
     healthy().save(tmp_path / "logs")
     compact(tmp_path / "logs", tmp_path / "logs-compact")
     with pytest.raises(ReplayError, match="begin with the same record: give only one of them"):
@@ -164,7 +164,7 @@ def then(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_node_may_go_on_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it completes is taken, and known again by its new name."""
+    """Segments that it completes are taken, and known again by their new names."""
     healthy().save(tmp_path / "logs")
     then(lambda: close_segments(tmp_path / "logs"), monkeypatch)
     assert compact(tmp_path / "logs", tmp_path / "out").made == 8
@@ -246,7 +246,7 @@ def test_what_a_crash_left_is_made_again(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_place_with_files_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    """What is in them is not known, so that it might be there twice."""
+    """The content of such files is not known, so that a record might be there twice."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

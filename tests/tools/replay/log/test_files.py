@@ -24,7 +24,7 @@ def test_a_torn_last_line_is_skipped(tmp_path: Path) -> None:
 
 
 def test_a_damaged_line_names_its_file_and_number(tmp_path: Path) -> None:
-    """What is before the damage is judged; over half a record no verdict is a pass, nor is anybody accused."""
+    """The records before the damage are judged; over half a record no verdict is a pass, nor is anybody accused."""
     directories = healthy().save(tmp_path)
     file = tmp_path / "alpha" / "alpha-000001-000001.jsonl"
     damage(file, 3, '{"v": 3, "ev\n')
@@ -161,7 +161,7 @@ def test_damage_is_named_with_its_line(tmp_path: Path, line: str | dict[str, obj
 
 
 def test_a_time_of_its_own_is_judged_in_each_line(tmp_path: Path) -> None:
-    """Also in one like another before it: most times are told by those of the first line."""
+    """Also in one like another before it: most times follow from those of the first line."""
     first = {"v": 3, "node": ALPHA, "incarnation": 1, "n": 1, "at_ns": 0, "wall_ns": 0, "event": "node_stopped"}
     like = {"n": 2, "t": 1, "event": "dropped", "reason": "too-short", "count": 1}
     lines = [first, {**like, "wall_ns": 7}, {**like, "wall_ns": 1 << 62}]
@@ -173,7 +173,7 @@ def test_a_time_of_its_own_is_judged_in_each_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("count", -5), ("count", 1 << 63), ("reason", "a\tb"), ("n", -1)])
 def test_each_value_is_judged_also_in_a_line_like_another_before_it(tmp_path: Path, field: str, value: object) -> None:
-    """What lines have in common is looked at once; what they say is not."""
+    """Fields that lines have in common are looked at once; values are looked at in each line."""
     first = {"v": 3, "node": ALPHA, "incarnation": 1, "n": 1, "at_ns": 0, "wall_ns": 0, "event": "node_stopped"}
     like = {"n": 2, "t": 1, "event": "dropped", "reason": "too-short", "count": 1}
     log = tmp_path / "a.jsonl"

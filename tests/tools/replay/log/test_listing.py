@@ -1,4 +1,4 @@
-"""Which files are read, and what is said of those that are not."""
+"""Which files are read, and what the verdict says of those that are not."""
 
 import os
 import tempfile
@@ -219,7 +219,7 @@ def test_a_segment_that_is_renamed_while_its_directory_is_listed_is_found_once(
 
 
 def test_a_segment_that_was_removed_is_missed(tmp_path: Path) -> None:
-    """By neither name there is anything, and that is said."""
+    """Neither name leads to anything, and the error says so."""
     gone = str(tmp_path / "a.jsonl.open")
     assert there(gone) == complete(gone) == str(tmp_path / "a.jsonl")
     with pytest.raises(FileNotFoundError):
@@ -248,7 +248,7 @@ KINDS = st.sampled_from([".jsonl", ".jsonl.open", ".jsonl.gz", ".parquet", ".jso
 
 
 @given(st.lists(st.tuples(st.lists(NAMES, max_size=2), NAMES, KINDS, st.booleans()), max_size=6))
-def test_of_any_tree_each_file_that_looks_like_a_log_is_told_of(
+def test_of_any_tree_each_file_that_looks_like_a_log_is_accounted_for(
     files: list[tuple[list[str], str, str, bool]],
 ) -> None:
     """It is read, or said to be unread; nothing else is."""

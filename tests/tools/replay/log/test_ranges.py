@@ -33,7 +33,7 @@ def test_a_range_set_is_a_set(added: list[tuple[int, int]], first: int, length: 
 
 
 @given(spans, spans)
-def test_what_is_put_and_was_not_there_is_told(put: list[tuple[int, int]], others: list[tuple[int, int]]) -> None:
+def test_what_is_put_and_was_not_there_is_returned(put: list[tuple[int, int]], others: list[tuple[int, int]]) -> None:
     ranges, plain, more = RangeSet(), set[int](), RangeSet()
     for begin, length in put:
         asked = set(range(begin, begin + length))

@@ -74,8 +74,8 @@ def test_a_report_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert str(refused.value) == f"cannot write the report {tmp_path}/out/page.html: File exists"
 
 
-def test_a_page_that_cannot_be_written_is_told_before_the_work(tmp_path: Path) -> None:
-    """Whoever judged for an hour wants to see more than that; what stands there is not touched."""
+def test_a_page_that_cannot_be_written_is_reported_before_the_work(tmp_path: Path) -> None:
+    """A user who judged for an hour wants to see more than that; what stands there is not touched."""
     with pytest.raises(ReplayError, match=r"^cannot write the report .*: Is a directory$"):
         replay(tmp_path / "no logs here", engine="local", report=tmp_path)
     new, old = tmp_path / "out" / "page.html", tmp_path / "old.html"
@@ -88,7 +88,7 @@ def test_a_page_that_cannot_be_written_is_told_before_the_work(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_a_page_shows_the_first_findings_of_each_check(tmp_path: Path) -> None:
-    """All are in the data beside it; who is missing is said, and what must be zero and is not stands out."""
+    """All are in the data beside it; missing nodes are listed, and what must be zero and is not stands out."""
     verdict = Verdict(lost=3, missing=[f"node {BETA}", f"start 1 of node {ALPHA}"])
     many = [Violation("window", number=number, evidence=f"window {number} & more") for number in range(21)]
     verdict.findings = [Violation("lost", stream=1, evidence="gone"), *many]

@@ -59,7 +59,7 @@ def test_resends_and_duplicates_say_why() -> None:
 
 
 def test_queues_count_messages() -> None:
-    """What a start found on its disk was queued before."""
+    """Messages that a start found on its disk were queued before."""
     out = charted(
         {"event": "queued", "peer_name": "b", "origin": "a", "stream": 1, "queue": "q", "count": 4},
         {"event": "queued", "peer_name": "b", "origin": "a", "stream": 1, "queue": "q", "count": 4, "recovered": True},
@@ -89,8 +89,8 @@ def test_what_a_node_queues_for_itself_counts_beside_what_it_commits() -> None:
     assert out.numbers == {"queue\tqueued\ta\tq": 4, "queue\tcommitted\ta\tq": 4, "stream\ta\t1\tq": 2}
 
 
-def test_the_limits_of_the_ack_timeout_are_told_when_a_session_opens() -> None:
-    """Of an older log nothing is told."""
+def test_the_limits_of_the_ack_timeout_are_charted_when_a_session_opens() -> None:
+    """An older log gives none."""
     opened = {"event": "session_opened", "peer": "b", "peer_name": "b", "window": 64}
     out = charted(opened, {**opened, "ack_timeout_min_ns": 2, "ack_timeout_max_ns": 120})
     told = {name: list(it.buckets.values()) for name, it in out.series.items() if name.startswith("ack_timeout")}

@@ -1,6 +1,6 @@
 """Spark elsewhere: a standalone cluster with a master and two workers, as docs/replay.md shows it.
 
-What Spark is told by ``PYSPARK_SUBMIT_ARGS`` holds: with a ``SPARK_CONF_DIR`` on its path Java would not take the
+Spark takes its options from ``PYSPARK_SUBMIT_ARGS``: with a ``SPARK_CONF_DIR`` on its path Java would not take the
 archive of its classes (``tests/java.py``).
 """
 

@@ -109,7 +109,7 @@ def test_a_lie_shows_in_a_cut_log() -> None:
 
 
 def test_an_ack_of_what_was_never_sent_needs_no_other_log() -> None:
-    """What the sender's own log shows is a lie, whatever its peer's log lacks."""
+    """An ack that the sender's own log shows to be a lie is one, whatever its peer's log lacks."""
     world = ready()
     world.deliver(TX, 8)
     world.alpha.write("ack_received", session=world.session, ranges=[[9, 9]])

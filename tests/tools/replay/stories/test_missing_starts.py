@@ -19,7 +19,7 @@ from triack.tools.replay.log.schema import Verdict
 LOGS = 10
 """Histories with some seconds of work; thousands of starts were left out when this was written."""
 PAIRS = 5
-"""Of each so many pairs of starts."""
+"""The number of pairs of starts that are left out of each history."""
 
 Start = tuple[str, int]
 Log = dict[Start, list[Record]]
@@ -41,7 +41,7 @@ def was_heard(log: Log, gone: Start) -> bool:
 
 
 @pytest.mark.slow
-def test_whoever_is_heard_of_is_missed_and_nobody_accused() -> None:
+def test_a_start_that_was_heard_of_is_missed_and_nobody_accused() -> None:
     for seed, log in honest_logs(LOGS):
         assert judged(log).verdict != "fail"
         for gone in log if len(log) > 1 else ():
@@ -75,7 +75,7 @@ def test_what_a_missing_start_may_explain_is_no_fault(node: str, start: int, nam
 
 
 def test_a_loss_is_said_though_the_log_of_somebody_else_is_missing() -> None:
-    """What both nodes of a stream tell is enough to prove it."""
+    """The logs of both nodes of a stream are enough to prove it."""
     world, _ = plant("lost_transactional")
     opened = world.alpha.one("session_opened")
     world.alpha.repeat(opened, session="9" * 16, peer="c3" * 16, role="acceptor")

@@ -1,4 +1,4 @@
-"""Spark Connect: Spark runs elsewhere, and whoever replays needs no Java."""
+"""Spark Connect: Spark runs elsewhere, and the machine that replays needs no Java."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.tools.replay.builder import MS, World
-from tests.tools.replay.faults import TX, ready
+from tests.tools.replay.faults import TX, ready, settle
 from tests.tools.replay.judging import verdict_of
 from triack.tools.replay.log.schema import Verdict
 
@@ -55,3 +55,19 @@ def test_what_another_start_stood_still_is_no_excuse() -> None:
     world.clock.tick(2_000 * MS)
     world.ack(arrived, store=False)
     assert verdict_of(world).violations["idle_delay"] == 1
+
+
+def test_an_order_ack_waits_for_the_session_after_the_one_that_ended_in_sleep() -> None:
+    """Beta wakes up and finds its session closed; the next one comes long after, and carries the ack at once."""
+    world = ready()
+    settle(world)
+    numbers = world.queue(TX, 1)
+    arrived = world.send(TX, numbers)
+    world.commit(TX, numbers)
+    world.ack(arrived)
+    world.beta.stand_still(4_000 * MS)
+    world.close("peer-closed")
+    world.clock.tick(60_000 * MS)
+    world.open()
+    world.order_ack(1)
+    assert told(verdict_of(world)) == ({}, {"order_ack_late": 1}, "pass")

@@ -1,4 +1,4 @@
-"""What waits in an open session that has room leaves in time; what may wait is not asked for."""
+"""A packet that waits in an open session with room leaves in time; one that may wait is not asked for."""
 
 from collections.abc import Callable
 

@@ -1,8 +1,8 @@
 """A swarm against the shell of a node: services that use the public API on machines that fail in every way.
 
 Every station runs one node; it sends numbered messages to all others and reads what they send, in several ways at once.
-What a station has sent and seen is remembered in its own store, in the transaction that sends or receives, so that both
-ends can be compared to the number in the end.
+Each station remembers what it has sent and seen in its own store, in the transaction that sends or receives, so that
+both ends can be compared to the number in the end.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ class Swarm:
         if not failed.done():
             await self._close(name, node, random)
             self.seen["closed"] += 1
-        # Nobody may wait for a closed or failed node for ever.
+        # Nobody may hang at a closed or failed node.
         _, waiting = await asyncio.wait(work, timeout=1.0)
         for task in waiting:
             self.expect(False, f"{name}: {task.get_name()} still waits, node {'failed' if failed.done() else 'closed'}")

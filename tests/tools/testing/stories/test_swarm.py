@@ -9,7 +9,7 @@ from triack.testing import World
 @pytest.mark.slow
 @pytest.mark.triack(seeds=3)
 async def test_services_on_failing_machines(triack_world: World) -> None:
-    """Nothing twice, nothing out of order, nothing lost that was committed, and nobody waits for ever."""
+    """Nothing twice, nothing out of order, nothing lost that was committed, and nobody hangs."""
     swarm = Swarm(triack_world)
     await swarm.run()
     assert swarm.violations == []
