@@ -6,7 +6,7 @@ The names are counted in ``Node.stats``, written to the session log, and listed 
 from enum import StrEnum
 from typing import Self
 
-__all__ = ["EXPIRED", "DeadReason", "DropReason", "HoldReason", "Reason", "RejectReason"]
+__all__ = ["EXPIRED", "DeadReason", "DropReason", "FreedReason", "HoldReason", "Reason", "RejectReason"]
 
 
 class Reason(StrEnum):
@@ -111,6 +111,9 @@ class RejectReason(Reason):
     QUEUE_FULL = "queue-full", "Its queue, or its origin's share of the node, is full, and the queue is set to refuse."
     TOO_LARGE = "too-large", "It is part of a message that is larger than all that its queue may take."
     TOO_MANY_QUEUES = "too-many-queues", "The destination has as many queues as it may."
+    NO_ROUTE = "no-route", "A relay knows no way to its destination."
+    ROUTE_LOOP = "route-loop", "The route of a relay leads back to the neighbour that sent it."
+    HOP_COUNT_EXCEEDED = "hop-count-exceeded", "It has passed as many relays as a packet may."
 
 
 class HoldReason(Reason):
@@ -127,6 +130,18 @@ class HoldReason(Reason):
     STORE_BUSY = "store-busy", "Packets that wait for the destination's disk have reached their limit in memory."
     TOO_MANY_STREAMS = "too-many-streams", "The destination keeps as many streams of its origin as one peer may have."
     UNKNOWN = "unknown", "The destination has named a reason that this node does not know."
+
+
+class FreedReason(Reason):
+    """Why a relay answers for a packet no longer."""
+
+    STORE_ACK = "store-ack", "It is on the disk of the next hop."
+    SESSION_ACK = "session-ack", "It is express, and has arrived at the next hop."
+    REJECTED = "rejected", "Its destination, or a relay on the way there, does not accept it."
+    EXPIRED = "expired", "Its time to reach the queue, or to be received, ran out here."
+    LET_GO = "let-go", "The next hop did not keep it; its origin has it, and sends it again."
+    PURGED = "purged", "It was given up by hand."
+    STALE_SEQUENCE = "stale-sequence", "It is express, and its origin has begun a newer sequence."
 
 
 class DeadReason(Reason):

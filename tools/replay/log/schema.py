@@ -32,6 +32,8 @@ CLOSE_REASONS: Final = (
     "too-many-forgeries",
 )
 """Why a session may end."""
+ROUTE_REASONS: Final = ("no-route", "route-loop", "hop-count-exceeded")
+"""Why a relay may not pass a packet on, beside `access-denied`."""
 REJECT_REASONS: Final = (
     "duplicate",
     "stale-sequence",
@@ -43,12 +45,15 @@ REJECT_REASONS: Final = (
     "queue-not-found",
     "bad-queue-name",
     "too-many-queues",
+    *ROUTE_REASONS,
 )
 """Why a packet may be rejected."""
 FOR_EVER: Final = tuple(
     reason for reason in REJECT_REASONS if reason not in ("duplicate", "stale-sequence", "hold-full", "held-back")
 )
 """The permanent ones: the packet is never accepted."""
+FREED_REASONS: Final = ("store-ack", "session-ack", "rejected", "expired", "let-go", "purged", "stale-sequence")
+"""Why a relay may answer for a packet no longer."""
 HOLD_REASONS: Final = (
     "queue-full",
     "peer-quota",
