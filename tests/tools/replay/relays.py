@@ -3,8 +3,20 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.tools.replay.builder import AGREED, ALPHA, BETA, MS, PER_PACKET, SEQUENCE, Log, Record, World, place
-from tests.tools.replay.faults import CLASS_STREAMS, Expected
+from tests.tools.replay.builder import (
+    AGREED,
+    ALPHA,
+    BETA,
+    CLASS_STREAMS,
+    MS,
+    PER_PACKET,
+    SEQUENCE,
+    Log,
+    Record,
+    World,
+    place,
+)
+from tests.tools.replay.faults import Expected
 
 RHO = "c0" * 16
 TX, KEPT, FAST = "transactional", "recoverable", "express"
