@@ -199,6 +199,8 @@ class OutgoingSequence:
         "_ended",
         "_settings",
         "_to_send",
+        "_waits_turn",
+        "_waits_until",
         "_whole",
         "delivery",
         "entries",
@@ -232,6 +234,8 @@ class OutgoingSequence:
         # How many of them were given up or rejected: no tier waits for these.
         self._ended = 0
         self._ask_in = settings.order_ack_every
+        # A relay answers for all packets up to this number, by its newest word; 0 for none.
+        self._waits_until, self._waits_turn = 0, 0
         self._whole: _Whole | None = None
 
     # ---- inputs
@@ -343,6 +347,26 @@ class OutgoingSequence:
         self._send_again(again, StreamPacketEvent.SEND_AGAIN)
         return numbers
 
+    def handle_waits(self, turn: int, until: int, now_ns: int) -> bool:
+        """A relay has all packets up to a number, and they wait there: no tier sends these again.
+
+        Args:
+            turn: the turn of the word; an older one than the last does not count.
+            until: the number; 0: nothing waits there any more, so that the first tier begins.
+            now_ns: the clock.
+
+        Returns:
+            Whether the word counts.
+        """
+        if turn < self._waits_turn or self.freed_by is not Ack.ORDER:
+            return False
+        self._waits_turn = turn
+        ends = self._waits_until > 0 and not until
+        self._waits_until = until
+        if ends:
+            self.tier.handle_progress(now_ns, outstanding=self._is_outstanding)
+        return True
+
     def ask_for_room(self) -> bool:
         """Whether the stream is held back and has a packet to ask with, which may leave now."""
         return self.hold.hasten() and self.peek() is not None
@@ -360,6 +384,7 @@ class OutgoingSequence:
             not_stored: it ended because arrived packets were not stored: there may be no room.
         """
         self.hold.handle_session_closed()
+        self._waits_until = self._waits_turn = 0
         self.start.handle_session_closed(not_stored=not_stored)
         for entry in self.entries.values():
             entry.packet = 0
@@ -371,7 +396,8 @@ class OutgoingSequence:
         """A resend tier may have run out. Returns the packets that go out again; those in their session stay there."""
         if not self.tier.is_due(now_ns):
             return []
-        again = self._waiting(StreamPacketState.WAITING_ORDER_ACK)
+        waiting = self._waiting(StreamPacketState.WAITING_ORDER_ACK)
+        again = [entry for entry in waiting if entry.number > self._waits_until] if self._waits_until else waiting
         if self._settings.seq_resend == "first":
             del again[1:]
         self.tier.handle_expired(now_ns, resends=bool(again))

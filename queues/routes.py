@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from triack.base.checks import check_kind
 from triack.base.errors import UsageError
 from triack.base.names import check_name
 from triack.base.peers import Directory
@@ -40,7 +41,8 @@ class Route:
     rename: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.to, str) or not 0 < len(self.to) <= PATTERN_LETTERS_MAX or not self.to.isprintable():
+        check_kind("Route: to", self.to, str)
+        if not 0 < len(self.to) <= PATTERN_LETTERS_MAX or not self.to.isprintable():
             raise UsageError(f"Route: to is {self.to!r}, no name of a node and no pattern of names, such as plant-*")
         if BY_HAND in self.to or "/" in self.to:
             raise UsageError(f"Route: to is {self.to!r}: a route is for nodes, without queues and without {BY_HAND}")

@@ -22,5 +22,6 @@ def is_brief(commit: Commit) -> bool:
         return False
     if sum([last - first + 1 for some in spans for first, last in some]) > BRIEF_ROWS:
         return False
-    size_bytes = sum([len(row.body) for row in (*commit.outgoing, *commit.transit)]) + sum(map(len, messages))
+    size_bytes = sum([len(row.body) for row in commit.outgoing]) + sum(map(len, messages))
+    size_bytes += sum([len(row.body) for row in commit.transit])
     return size_bytes + sum([len(value or b"") for value in commit.state.values()]) <= BRIEF_BYTES

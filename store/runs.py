@@ -176,9 +176,10 @@ def outgoing_indices(key: int, parts: bytes, gone: int) -> Iterator[OutgoingInde
 
 def transit_indices(key: int, parts: bytes, gone: int) -> Iterator[TransitIndex]:
     """Yield the packets in transit of a row that are not gone."""
-    for place, (size_bytes, *values) in enumerate(_TRANSIT.iter_unpack(parts)):
+    for place, part in enumerate(_TRANSIT.iter_unpack(parts)):
+        size_bytes, messages, previous, hops, path, left_by_ms = part
         if not gone >> place & 1:
-            yield TransitIndex(key + place, *values, size_bytes)
+            yield TransitIndex(key + place, messages, previous, hops, path, left_by_ms, size_bytes)
 
 
 def message_indices(row: list[Any], gone: int, progress: dict[int, bytes]) -> Iterator[MessageIndex]:

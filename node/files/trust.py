@@ -109,13 +109,14 @@ class TrustFile:
         more = [str(Address.parse(address)) for address in addresses]
         wanted = _check_patterns(may_send)
         touch_s = None if keep_alive_s is None else _check_keep_alive(keep_alive_s)
-        rights: dict[str, tuple[str, ...]] = {}
-        for right, patterns in (("may_relay", may_relay), ("relays_for", relays_for)):
-            if patterns is not None:
-                rights[right] = tuple(_check_nodes(pattern) for pattern in patterns)
+        onward, origins = ([_check_nodes(it) for it in some or ()] for some in (may_relay, relays_for))
 
         def change(peers: dict[str, Peer]) -> None:
-            peer = replace(peers.get(name, Peer(name)), **rights)
+            peer = peers.get(name, Peer(name))
+            if may_relay is not None:
+                peer = replace(peer, may_relay=tuple(onward))
+            if relays_for is not None:
+                peer = replace(peer, relays_for=tuple(origins))
             if touch_s is not None:
                 peer = replace(peer, keep_alive_s=touch_s)
             peers[name] = _extended(peer, keys, more, wanted, psk)

@@ -396,7 +396,7 @@ class EngineHandle:
 
     def waits_for(self, outgoing: OutgoingStream) -> str:
         """Why the messages to a queue do not arrive yet, as in stats; empty when no reason is known."""
-        link = self._engine.outbox.links.get(outgoing.peer)
+        link = self._engine.outbox.links.get(outgoing.via)
         missing = None if link is None else self._engine.handshakes.waits_for(link)
         return missing or self._engine.outbox.holds.of(outgoing) or ""
 

@@ -11,13 +11,14 @@ from triack.base.errors import GapDetected, ProtocolError, RollbackDetected
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason
 from triack.queues.node_settings import Reconnect
-from triack.queues.peers.control import Control
+from triack.queues.peers.control import Control, ControlKey
 from triack.queues.peers.dialer import ANSWER_NS, Dialer
 from triack.queues.peers.history import KnownPeer
 from triack.queues.peers.introduction import NO_NODE, Introduction
 from triack.queues.peers.path import Paths
 from triack.queues.peers.reconnect import Patience
 from triack.queues.peers.resuming import Resuming
+from triack.queues.peers.sending import Sending
 from triack.queues.peers.session_port import SessionPort
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.session.protocol.settings import WINDOW_MAX
@@ -75,7 +76,7 @@ class Conversation:
     own: Introduction
     peer: Introduction | None = None
     link: "Link | None" = None
-    control: OrderedDict[tuple[int, int], Control] | None = None
+    control: OrderedDict[ControlKey, Control] | None = None
     refusing: int = 0
     highest_counter: int = 0
     paths: Paths | None = None
@@ -144,7 +145,7 @@ class Conversation:
         self.refusing -= len(numbers)
         self.session.handle_rejections_known(numbers)
 
-    def put_control(self, key: tuple[int, int], control: Control) -> bool:
+    def put_control(self, key: ControlKey, control: Control) -> bool:
         """Queue an order ack or a rejection; a newer one replaces an older.
 
         Returns:
@@ -320,7 +321,7 @@ class Link:
         self.keeps_touch = calls
         self._awake = {} if awake is None else awake
         # Ordered: taking the first key of a plain dictionary walks over all keys removed before it.
-        self._sending: OrderedDict[OutgoingStream, None] = OrderedDict()
+        self._sending: OrderedDict[Sending, None] = OrderedDict()
         self._told = False
         self._turn_packets = QUEUE_TURN_PACKETS
 
@@ -374,29 +375,33 @@ class Link:
         self.streams.remove(outgoing)
         self._sending.pop(outgoing, None)
 
-    def offer(self, outgoing: OutgoingStream) -> None:
-        """An outgoing queue has something to send; its turn comes after all that already wait."""
+    def withdraw(self, outgoing: Sending) -> None:
+        """A stream goes by another link from now on."""
+        self._sending.pop(outgoing, None)
+
+    def offer(self, outgoing: Sending) -> None:
+        """An outgoing queue, or a stream in transit, has something to send; its turn comes after all that already wait."""
         self._sending[outgoing] = None
         self.wake()
 
-    def next_turn(self) -> tuple[OutgoingStream, int] | None:
+    def next_turn(self) -> tuple[Sending, int] | None:
         """The stream whose turn it is, and the number of packets left in its turn; None for a suspended peer."""
         outgoing = None if self.suspended is not None else self._first_sending()
         return None if outgoing is None else (outgoing, self._turn_packets)
 
-    def handle_given(self, outgoing: OutgoingStream, packets: int = 1) -> None:
+    def handle_given(self, outgoing: Sending, packets: int = 1) -> None:
         """The queue whose turn it is has given packets; at the end of its turn it goes behind the others."""
         self._turn_packets -= packets
         if not self._turn_packets:
             self._sending.move_to_end(outgoing)
             self._turn_packets = QUEUE_TURN_PACKETS
 
-    def end_turn(self, outgoing: OutgoingStream) -> None:
+    def end_turn(self, outgoing: Sending) -> None:
         """The queue whose turn it is has nothing to send now; offer it again when it has."""
         del self._sending[outgoing]
         self._turn_packets = QUEUE_TURN_PACKETS
 
-    def _first_sending(self) -> OutgoingStream | None:
+    def _first_sending(self) -> Sending | None:
         while self._sending:
             outgoing = next(iter(self._sending))
             if outgoing.sequence.peek() is not None:

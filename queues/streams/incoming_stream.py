@@ -14,10 +14,10 @@ from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Position
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.rejections import Rejections
-from triack.ordering.wire import SequenceHeader
+from triack.ordering.wire import RelayedHeader, SequenceHeader
 from triack.queues.peers.link import Conversation
 
-__all__ = ["Arrival", "IncomingStream"]
+__all__ = ["Arrival", "IncomingStream", "path_of"]
 
 _LENGTH = Struct("!I")
 
@@ -26,6 +26,9 @@ HELD_BYTES = 512
 GAP_BYTES = 128
 """The same for one range between two gaps."""
 
+MANY_PATHS = -1
+"""In place of a path, once packets of a stream have come by more than one."""
+
 Arrival = tuple[Conversation, int]
 """The conversation that a packet came by, and its number there."""
 
@@ -33,6 +36,11 @@ _NO_SEQUENCE: IncomingSequence[Arrival] = IncomingSequence(OrderSettings())
 """Shared placeholder of streams without positions, which is never changed; a stream has a sequence or a filter."""
 _NO_FILTER = DuplicateFilter()
 """The same for streams that have positions."""
+
+
+def path_of(header: SequenceHeader) -> int:
+    """The way by relays that a packet has come, 0 for none."""
+    return header.path if isinstance(header, RelayedHeader) else 0
 
 
 class IncomingStream:
@@ -51,6 +59,10 @@ class IncomingStream:
         early_bytes: memory of its out-of-order packets and gaps at the last count.
         begun: the sequence that it began with, or had at the start.
         has_ended: whether its origin has said that it ended; the next commits forget it.
+        relay: the neighbour that brings its packets, by name; empty when their origin itself sends them.
+        from_name: the name of its origin where a relay has passed them first; empty without a relay.
+        path: the way by relays that they have come; ``MANY_PATHS``: what their headers say of numbers that are not
+            wanted any more does not count, as some of these may still be on another way.
         refused_from: the lowest number on the disk as rejected, or None; after a crash it is rejected again.
     """
 
@@ -60,15 +72,18 @@ class IncomingStream:
         "delivery",
         "early_bytes",
         "filter",
+        "from_name",
         "has_ended",
         "heard",
         "may_send",
         "number",
         "ordered",
         "origin",
+        "path",
         "queue",
         "refused_from",
         "rejections",
+        "relay",
         "sequence",
         "turn",
         "via",
@@ -93,6 +108,9 @@ class IncomingStream:
         self.early_bytes = 0
         self.begun = begun
         self.has_ended = False
+        self.relay = ""
+        self.from_name = ""
+        self.path = 0
         self.refused_from: int | None = None
 
     @classmethod
@@ -103,6 +121,7 @@ class IncomingStream:
             StoreDamaged: the row holds no valid filter.
         """
         stream = cls(row.origin, row.stream, row.queue, Delivery(row.delivery), settings, row.sequence)
+        stream.relay, stream.from_name, stream.path = row.via, row.from_name, row.path
         if stream.ordered:
             stream.sequence = IncomingSequence(settings, (row.sequence, row.number))
             stream.rejections = Rejections.decode(row.filter)
@@ -146,6 +165,27 @@ class IncomingStream:
         """A packet of it has come by a conversation."""
         self.via = conversation
         self.heard = True
+
+    def handle_path(self, header: SequenceHeader) -> bool:
+        """A packet has come by its way. Returns whether the stream has more than one from now on.
+
+        If it has, the packet of an unordered stream says nothing of other numbers any more.
+        """
+        if self.ordered or self.path == path_of(header):
+            return False
+        is_new, self.path = self.path != MANY_PATHS, MANY_PATHS
+        header.previous = 0
+        return is_new
+
+    @property
+    def side(self) -> str | bytes:
+        """Where its acknowledgements go: the relay, by name, or the origin itself, by its id."""
+        return self.relay or self.origin
+
+    @property
+    def key(self) -> int | StreamId:
+        """Its name in control packets for the neighbour that it comes by; see ``ControlKey``."""
+        return self.id if self.relay else self.number
 
     @property
     def out_of_order_bytes(self) -> int:
@@ -210,4 +250,5 @@ class IncomingStream:
         blob = self.rejections.encode()
         if not self.ordered:
             blob = _LENGTH.pack(len(blob)) + blob + self.filter.encode()
-        return PositionRow(self.origin, self.number, self.delivery, self.queue, sequence, number, blob)
+        way = self.relay, self.from_name, self.path
+        return PositionRow(self.origin, self.number, self.delivery, self.queue, sequence, number, blob, *way)

@@ -1,0 +1,75 @@
+"""The ways back of streams that have passed: to which neighbours their order acks and rejections go.
+
+All of it is in memory. If it is lost, the origin sends a packet again when its resend tier runs out, and the
+destination acknowledges that.
+"""
+
+from collections import OrderedDict
+
+from triack.base.names import StreamId
+from triack.ordering.wire import RelayedOrderAck
+
+__all__ = ["Back", "WaysBack"]
+
+STREAMS_MAX = 65_536
+"""Streams remembered, the ones that passed last: about 40 MB, and more than the live streams of sixteen neighbours."""
+
+
+class Back:
+    """The way back of one stream.
+
+    Attributes:
+        upstreams: the neighbours that have brought it, and the fewest hops that each has brought.
+        downstreams: the neighbours that it has gone to, who alone may speak about it.
+        acked: the last order ack for it.
+    """
+
+    __slots__ = ("acked", "downstreams", "upstreams")
+
+    def __init__(self) -> None:
+        self.upstreams: dict[str, int] = {}
+        self.downstreams: dict[str, None] = {}
+        self.acked: RelayedOrderAck | None = None
+
+    def by_hops(self) -> list[str]:
+        """The neighbours upstream, the nearest to the origin first: a word that goes round in a loop gets nowhere."""
+        return sorted(self.upstreams, key=self.upstreams.__getitem__)
+
+
+class WaysBack:
+    """The ways back of all streams."""
+
+    __slots__ = ("_backs", "_by_upstream")
+
+    def __init__(self) -> None:
+        self._backs: OrderedDict[StreamId, Back] = OrderedDict()
+        self._by_upstream: dict[str, dict[StreamId, None]] = {}
+
+    def of(self, stream: StreamId) -> Back | None:
+        """The way back of a stream, or None."""
+        return self._backs.get(stream)
+
+    def note(self, stream: StreamId, via: str, hops: int, downstream: str) -> None:
+        """Packets of a stream came by a neighbour after that many hops, and go on to another one (empty: to none)."""
+        back = self._backs.get(stream)
+        if back is None:
+            back = self._backs[stream] = Back()
+            if len(self._backs) > STREAMS_MAX:
+                self._forget(*self._backs.popitem(last=False))
+        self._backs.move_to_end(stream)
+        back.upstreams[via] = min(hops, back.upstreams.get(via, hops))
+        self._by_upstream.setdefault(via, {})[stream] = None
+        if downstream:
+            back.downstreams[downstream] = None
+
+    def acked_by(self, upstream: str) -> list[RelayedOrderAck]:
+        """The last order ack of each stream that a neighbour has brought."""
+        backs = (self._backs[stream] for stream in self._by_upstream.get(upstream, ()))
+        return [back.acked for back in backs if back.acked is not None]
+
+    def _forget(self, stream: StreamId, back: Back) -> None:
+        for upstream in back.upstreams:
+            streams = self._by_upstream[upstream]
+            del streams[stream]
+            if not streams:
+                del self._by_upstream[upstream]
