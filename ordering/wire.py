@@ -41,9 +41,9 @@ from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
 __all__ = [
-    "EndPacket",
     "HOPS_MAX",
     "NAME_BYTES_MAX",
+    "EndPacket",
     "HoldPacket",
     "OnwardPacket",
     "OrderAckPacket",

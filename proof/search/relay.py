@@ -12,7 +12,7 @@ the faults stop, everything arrives.
 
 import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Final
 
@@ -66,9 +66,7 @@ class RelayScope:
 RELAY_SCOPES: Final = (
     RelayScope("relay, transactional", "three packets pass a relay that dies", Delivery.TRANSACTIONAL),
     RelayScope("relay, recoverable", "three packets pass a relay that dies", Delivery.RECOVERABLE),
-    RelayScope(
-        "relay, given up", "their origin gives one up meanwhile", Delivery.TRANSACTIONAL, breaks=0, removals=1
-    ),
+    RelayScope("relay, given up", "their origin gives one up meanwhile", Delivery.TRANSACTIONAL, breaks=0, removals=1),
     RelayScope("relay, two deaths", "two packets pass a relay that dies twice", Delivery.RECOVERABLE, 2, 2, 1),
 )
 
@@ -333,7 +331,9 @@ class World:
         sending = tuple(entry.number for entry in self.relay.upcoming(self.scope.packets))
         held = tuple(sorted(self.ordered._held)), self.ordered.position, tuple(self.seen.ranges)
         ways = [tuple(sorted(way)) for way in (self.up, self.down)]
-        acks = [tuple(sorted(way)) for way in (self.stored, self.freeing, self.passing_over, self.removed, self.deleted)]
+        acks = [
+            tuple(sorted(way)) for way in (self.stored, self.freeing, self.passing_over, self.removed, self.deleted)
+        ]
         kept = tuple(sorted(self.disk.items())), tuple(sorted(self.added.items()))
         left = self.crashes, self.breaks, self.removals
         return (origin, relay, sending, held, *ways, *acks, *kept, tuple(self.accepted), left)

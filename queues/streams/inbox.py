@@ -102,7 +102,9 @@ class Inbox:
         self._record = record
         self._streams: dict[bytes, dict[int, IncomingStream]] = {}
         self._starts: dict[bytes, int] = {}
-        self.admission = Admission(settings, queues, directory, goes_on=self._goes_on, payer_of=payer_of, owner_of=owner_of)
+        self.admission = Admission(
+            settings, queues, directory, goes_on=self._goes_on, payer_of=payer_of, owner_of=owner_of
+        )
         self.positions = Positions(record)
         self.ended = EndedStreams()
         self.order_acks = OwedAcks(node_id, drops, record)

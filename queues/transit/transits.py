@@ -7,7 +7,7 @@ was refused and still has it. A packet for which there is no room is not taken, 
 """
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
 
@@ -371,7 +371,13 @@ class Transits:
             return
         turn.commit.transit += [
             TransitRow(
-                key_of(stream.number, it.number), it.messages, it.previous, it.hops, it.path, it.left_by_ms, it.body or b""
+                key_of(stream.number, it.number),
+                it.messages,
+                it.previous,
+                it.hops,
+                it.path,
+                it.left_by_ms,
+                it.body or b"",
             )
             for it in entries
         ]
@@ -383,9 +389,7 @@ class Transits:
     def _handle_duplicate(
         self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
     ) -> None:
-        again = stream.sequence.handle_duplicate(
-            header.number, header.previous, ack_requested=header.ack_requested
-        )
+        again = stream.sequence.handle_duplicate(header.number, header.previous, ack_requested=header.ack_requested)
         if stream.durable:
             # It is on disk, or will be with the next commit.
             turn.arrivals.store_ack(conversation, packet)
@@ -430,9 +434,7 @@ class Transits:
             return False
         return self.disk.takes(key, size_bytes)
 
-    def _hold_back(
-        self, stream: TransitStream, conversation: Conversation, packet: int, reason: HoldReason
-    ) -> None:
+    def _hold_back(self, stream: TransitStream, conversation: Conversation, packet: int, reason: HoldReason) -> None:
         conversation.withhold(stream.delivery, packet)
         if not self.holds.stop(stream, conversation, reason, (packet,)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1

@@ -105,9 +105,7 @@ def draw_relayed(seed: int, random: Random) -> Plan:
         end_ns = _stay_away(topology, faults, random)
     if random.random() < OLD_COPY_SHARE:
         at_ns = random.randrange(end_ns // 2)
-        faults.append(
-            Fault(at_ns, "old-copy", random.choice(topology.relays), for_ns=random.randrange(MS, 2 * SECOND))
-        )
+        faults.append(Fault(at_ns, "old-copy", random.choice(topology.relays), for_ns=random.randrange(MS, 2 * SECOND)))
     if random.random() < QUOTA_SHARE:
         hosts = [_with_quota(host) if index in topology.relays else host for index, host in enumerate(hosts)]
     return Plan(
@@ -123,7 +121,8 @@ def _draw_streams(topology: Topology, random: Random) -> tuple[StreamPlan, ...]:
             streams.append(draw_stream(random, *random.choice(topology.ends), delivery))
     for sender, receiver in topology.lost:
         delivery = random.choice(["transactional", "recoverable"])
-        streams.append(replace(draw_stream(random, sender, receiver, delivery), astray=True, count=5, live_ms=0))
+        lost = draw_stream(random, sender, receiver, delivery)
+        streams.append(replace(lost, astray=True, count=3, size_bytes=100, large_bytes=0, live_ms=0))
     return tuple(
         replace(stream, queue=f"q{index}", count=min(stream.count, COUNT_MAX), gap_ns=min(stream.gap_ns, 300 * MS))
         for index, stream in enumerate(streams)
@@ -152,7 +151,10 @@ def _crash(topology: Topology, end_ns: int, faults: list[Fault], random: Random)
         host = random.choice([*topology.relays, *topology.relays, random.randrange(topology.hosts)])
         faults.append(
             Fault(
-                at_ns, random.choice(_CRASHES), host, after=random.choice([0, random.randrange(60)]),
+                at_ns,
+                random.choice(_CRASHES),
+                host,
+                after=random.choice([0, random.randrange(60)]),
                 for_ns=random.randrange(1, random.choice([50 * MS, SECOND])),
                 again=random.choice([-1, -1, random.randrange(30)]),
             )  # fmt: skip
@@ -171,8 +173,12 @@ def _fill_disks(topology: Topology, end_ns: int, faults: list[Fault], random: Ra
         kind = random.choice(["disk-error", "disk-full"])
         faults.append(
             Fault(
-                at_ns, kind, random.choice(topology.relays), after=random.randrange(20),
-                for_ns=random.randrange(1, SECOND), call=random.choice(["eio", "full", "short", "drop"]),
+                at_ns,
+                kind,
+                random.choice(topology.relays),
+                after=random.randrange(20),
+                for_ns=random.randrange(1, SECOND),
+                call=random.choice(["eio", "full", "short", "drop"]),
             )  # fmt: skip
         )
 
@@ -194,5 +200,3 @@ def _stay_away(topology: Topology, faults: list[Fault], random: Random) -> int:
 def _with_quota(host: HostPlan) -> HostPlan:
     limits = Limits(transit_quota=Quota(size_bytes=QUOTA_BYTES), peer_transit_bytes=QUOTA_BYTES)
     return replace(host, settings=replace(host.settings, limits=limits))
-
-

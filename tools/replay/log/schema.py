@@ -62,6 +62,8 @@ HOLD_REASONS: Final = (
     "store-low",
     "store-busy",
     "too-many-streams",
+    "transit-full",
+    "other-way",
     "unknown",
 )
 """Why a destination may have no room for a stream."""
