@@ -101,7 +101,7 @@ class PositionRow(NamedTuple):
     In stream 0, which no stream has: all durable streams of the origin up to ``sequence`` have ended, but for those
     that have rows of their own.
 
-    If it comes by a relay, ``via`` is that neighbour, by name, ``from_name`` is how the first relay calls the origin, and
+    If it comes by a relay, ``via`` is that neighbour, by name. ``from_name`` is how the first relay calls the origin.
     ``path`` is the way by relays (``ordering.wire``); -1 if there was more than one.
     """
 
@@ -120,8 +120,8 @@ class PositionRow(NamedTuple):
 class TransitStreamRow(NamedTuple):
     """A stream of another node that passes through this one; ``id`` is this node's number for it.
 
-    ``final`` and ``from_name`` are as it came, ``via`` is the neighbour that it came by. Everything up to ``ordered`` has
-    been order-acknowledged, of what was here up to ``highest``.
+    ``final`` and ``from_name`` are as it came, ``via`` is the neighbour that it came by. Everything up to ``ordered``
+    has been order-acknowledged, of what was here up to ``highest``.
     """
 
     id: int

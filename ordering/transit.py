@@ -1,18 +1,18 @@
-"""One stream of another node that passes through this one: which packets are here, which may leave, which acks free them.
+"""One stream of another node that passes through this one: its packets that are here, and which acks free them.
 
 Promise: a packet that was taken is offered to the next hop until the acknowledgement that frees its class in transit
-arrives (``base.delivery.FREED_BY``) or it is removed. Each packet is freed by itself, and nothing is remembered of those
-that have left: the destination recognises duplicates. A relay that remembered them could acknowledge, in a loop of
-relays, a packet of which it has no copy any more.
+arrives (``base.delivery.FREED_BY``) or it is removed. Each packet is freed by itself, and nothing is remembered of
+those that have left: the destination recognises duplicates. A relay that remembered them could acknowledge, in a loop
+of relays, a packet of which it has no copy any more.
 
     ARRIVED --stored--> WAITING --sent--> SENT --the ack that frees the class | removed--> DONE
     SENT --session closed | held back | its previous has changed--> WAITING
     WAITING | SENT --given up--> DEAD --removed--> DONE
 
-All moves are in ``TRANSITIONS``. ``previous`` on the way out: of a transactional packet it is the smallest that came with
-its number, as the origin may have given up packets before it meanwhile. Of others it is at most one less than the lowest
-number that is still here: the origin has freed those packets as they were stored here, so it says that they are not
-wanted any more, but the destination does not have them yet.
+All moves are in ``TRANSITIONS``. ``previous`` on the way out: of a transactional packet it is the smallest that came
+with its number, as the origin may have given up packets before it meanwhile. Of others it is at most one less than the
+lowest number that is still here: the origin has freed those packets as they were stored here, so it says that they are
+not wanted any more, but the destination does not have them yet.
 """
 
 from collections import deque

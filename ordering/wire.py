@@ -23,11 +23,11 @@ packets that expired leave no false gap ([MS-MQMQ] 2.2.20.5). For express and re
 numbers up to it are no longer wanted.
 
 RELAYED is data that goes by way of relays, from neighbour to neighbour; DATA goes to its destination itself. ``hops``
-is how many relays it has passed. ``path`` depends on which relays these were (``path_by``). ``left`` is how many
-milliseconds from now it need arrive, 0 for any time: each node subtracts the time that it has kept it, so that no
-clocks have to agree. ``final`` is its destination, as the receiver is to resolve it; it is empty if that is the receiver
-itself. ``from`` is the name that the first relay has for its origin; empty from the origin itself. Order acks and
-rejections of such data go back by the neighbour that it came by; ``by`` is the node that says so. ONWARD is from a
+is how many relays it has passed. ``path`` depends on which relays these were (``path_by``). ``left`` is for how many
+more milliseconds it is worth delivering, 0 for any time: each node subtracts the time that it has kept it, so that no
+clocks have to agree. ``final`` is its destination, as the receiver is to resolve it; it is empty if that is the
+receiver itself. ``from`` is the name that the first relay has for its origin; empty from the origin itself. Order acks
+and rejections of such data go back by the neighbour that it came by; ``by`` is the node that says so. ONWARD is from a
 relay to its neighbour: everything up to ``here`` is on its disk, or has left it.
 """
 
@@ -41,9 +41,10 @@ from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
 __all__ = [
-    "EndPacket",
     "HOPS_MAX",
     "NAME_BYTES_MAX",
+    "Answer",
+    "EndPacket",
     "HoldPacket",
     "OnwardPacket",
     "OrderAckPacket",
@@ -214,7 +215,9 @@ class EndPacket:
     answer: bool
 
 
-Packet = SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket | EndPacket | OnwardPacket
+Answer = OrderAckPacket | RejectPacket | HoldPacket | OnwardPacket
+"""What a neighbour says of packets that it was sent."""
+Packet = SequenceHeader | EndPacket | Answer
 """Every kind of content of a packet."""
 
 

@@ -210,7 +210,9 @@ class Limits:
         check_kind("Limits: dead_letters", self.dead_letters, DeadLetters)
         check_kind("Limits: transit_quota", self.transit_quota, Quota)
         if self.transit_quota.when_full != "hold":
-            raise UsageError("Limits: transit_quota: when_full must be hold, as a relay rejects nothing for want of room")
+            raise UsageError(
+                "Limits: transit_quota: when_full must be hold, as a relay rejects nothing for want of room"
+            )
         for queue, quota in self.queue_quota.items():
             check_kind(f"Limits: queue_quota of {check_name(queue)}", quota, Quota)
 

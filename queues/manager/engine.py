@@ -233,9 +233,7 @@ class Engine:
             ),
             admission=admission,
             links=self.outbox.links,
-            words=TransitWords(
-                self.node_id, open_with=self.handshakes.open_with, records=records, drops=self.drops
-            ),
+            words=TransitWords(self.node_id, open_with=self.handshakes.open_with, records=records, drops=self.drops),
             letters=TransitLetters(self.queues.put_dead_letter, self.drops),
             records=records,
             wall=self.wall,

@@ -148,7 +148,12 @@ class Jobs:
     def _next_read(self) -> Read | None:
         if self._looks:
             return self._looks.popleft()
-        return self._outbox.poll_fetch() or self._transits.poll_fetch() or self._queues.expiry.poll_fetch() or self._queues.poll_fetch()
+        return (
+            self._outbox.poll_fetch()
+            or self._transits.poll_fetch()
+            or self._queues.expiry.poll_fetch()
+            or self._queues.poll_fetch()
+        )
 
     def handle_done(self, job: Job, now_ns: int) -> None:
         """The store has done a job: if it is a commit, its content is durable."""

@@ -380,7 +380,7 @@ class Link:
         self._sending.pop(outgoing, None)
 
     def offer(self, outgoing: Sending) -> None:
-        """An outgoing queue, or a stream in transit, has something to send; its turn comes after all that already wait."""
+        """An outgoing queue, or a stream in transit, has something to send: its turn comes after all that wait."""
         self._sending[outgoing] = None
         self.wake()
 

@@ -100,9 +100,7 @@ class DepartureRecords:
             "sequence": outgoing.sequence.sequence,
             "class": outgoing.delivery.label,
         }
-        self._record(
-            "onward_received", now_ns, origin=self._origin, **said, here=here, waits=waits, session=session
-        )
+        self._record("onward_received", now_ns, origin=self._origin, **said, here=here, waits=waits, session=session)
 
     def _write(self, event: str, outgoing: OutgoingStream, first: int, last: int, now_ns: int, **more: object) -> None:
         self._record(

@@ -102,7 +102,9 @@ class Inbox:
         self._record = record
         self._streams: dict[bytes, dict[int, IncomingStream]] = {}
         self._starts: dict[bytes, int] = {}
-        self.admission = Admission(settings, queues, directory, goes_on=self._goes_on, payer_of=payer_of, owner_of=owner_of)
+        self.admission = Admission(
+            settings, queues, directory, goes_on=self._goes_on, payer_of=payer_of, owner_of=owner_of
+        )
         self.positions = Positions(record)
         self.ended = EndedStreams()
         self.order_acks = OwedAcks(node_id, drops, record)
@@ -262,11 +264,8 @@ class Inbox:
         stream = self._find(header.origin, header.stream)
         if stream is None or not stream.is_of(header, delivery):
             return False
-        mailbox = self._mailboxes.get(stream.queue)
-        if mailbox is None or (header.origin != conversation.peer_id and stream.via is not conversation):
-            return False
-        if not stream.ordered and stream.path != path_of(header):
-            # What its headers say of other numbers counts no more, or is about to.
+        mailbox, is_foreign = self._mailboxes.get(stream.queue), header.origin != conversation.peer_id
+        if mailbox is None or (is_foreign and stream.via is not conversation) or not stream.comes_by(header):
             return False
         packets = len(run.bodies)
         if not self.admission.takes_run(stream, mailbox, packets, sum(run.counts), run.body_bytes):

@@ -171,11 +171,15 @@ class IncomingStream:
 
         If it has, the packet of an unordered stream says nothing of other numbers any more.
         """
-        if self.ordered or self.path == path_of(header):
+        if self.comes_by(header):
             return False
         is_new, self.path = self.path != MANY_PATHS, MANY_PATHS
         header.previous = 0
         return is_new
+
+    def comes_by(self, header: SequenceHeader) -> bool:
+        """Whether a packet has come by the only way of its stream, or of an ordered stream by any."""
+        return self.ordered or self.path == path_of(header)
 
     @property
     def side(self) -> str | bytes:

@@ -127,7 +127,9 @@ class Outbox:
         self.holds = Holds(here=False)
         self.keys = AcceptedKeys(settings.keys)
         self.dead_lettering = DeadLettering(node_id, self._records, self.keys, queues.put_dead_letter)
-        self.retirement = Retirement(node_id, incarnation, settings, links, self._records, self._unregister, self._relayed_streams)
+        self.retirement = Retirement(
+            node_id, incarnation, settings, links, self._records, self._unregister, self._relayed_streams
+        )
 
     # ---- starting
 

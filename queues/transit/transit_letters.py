@@ -92,9 +92,7 @@ class TransitLetters:
         return gone
 
     def _whole(self, dead: _Dead) -> list[_Dead]:
-        """The packets of the message that a packet completes; none while others of it are missing.
-
-        """
+        """The packets of the message that a packet completes; none while others of it are missing."""
         body = dead.entry.body or b""
         fragment = fragment_range(body[:HEAD_BYTES], len(body))
         if fragment is None:

@@ -3,11 +3,12 @@
 Promise: a packet of a durable class is store-acknowledged to the neighbour that it came by only after the commit that
 holds it has returned, and it leaves the store only after the acknowledgement of the next hop that frees its class
 (``base.delivery.FREED_BY``), or together with its arrival in the dead-letter queue, or when its origin is told that it
-was refused and still has it. A packet for which there is no room is not taken, and its stream held, as for a full queue.
+was refused and still has it. A packet for which there is no room is not taken, and its stream is held, as for a full
+queue.
 """
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
 
@@ -371,7 +372,13 @@ class Transits:
             return
         turn.commit.transit += [
             TransitRow(
-                key_of(stream.number, it.number), it.messages, it.previous, it.hops, it.path, it.left_by_ms, it.body or b""
+                key_of(stream.number, it.number),
+                it.messages,
+                it.previous,
+                it.hops,
+                it.path,
+                it.left_by_ms,
+                it.body or b"",
             )
             for it in entries
         ]
@@ -383,9 +390,7 @@ class Transits:
     def _handle_duplicate(
         self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
     ) -> None:
-        again = stream.sequence.handle_duplicate(
-            header.number, header.previous, ack_requested=header.ack_requested
-        )
+        again = stream.sequence.handle_duplicate(header.number, header.previous, ack_requested=header.ack_requested)
         if stream.durable:
             # It is on disk, or will be with the next commit.
             turn.arrivals.store_ack(conversation, packet)
@@ -430,9 +435,7 @@ class Transits:
             return False
         return self.disk.takes(key, size_bytes)
 
-    def _hold_back(
-        self, stream: TransitStream, conversation: Conversation, packet: int, reason: HoldReason
-    ) -> None:
+    def _hold_back(self, stream: TransitStream, conversation: Conversation, packet: int, reason: HoldReason) -> None:
         conversation.withhold(stream.delivery, packet)
         if not self.holds.stop(stream, conversation, reason, (packet,)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
@@ -644,6 +647,7 @@ class Transits:
         self._records.held(stream, now_ns, packet.reason if packet.stop else None)
         crowded = packet.stop and packet.reason == HoldReason.TOO_MANY_STREAMS
         sendings = stream.sequence.handle_flow_control(packet.turn, now_ns, stop=packet.stop, crowded=crowded)
+        stream.held = "" if stream.sequence.hold.state is HoldState.GOING else packet.reason or stream.held
         conversation.session.handle_freed(sendings)
         conversation.wake()
         self._look_at(stream)
@@ -694,6 +698,7 @@ class Transits:
     def handle_link_closed(self, link: Link, *, not_stored: bool) -> None:
         """The session that served a link is over: packets that are not freed go out again."""
         for stream in self._by_link.get(link.peer, ()):
+            stream.held = ""
             stream.sequence.handle_session_closed(not_stored=not_stored)
             self._look_at(stream)
 
@@ -711,6 +716,7 @@ class Transits:
         if stream.way is not None:
             self._links[stream.way.via].withdraw(stream)
         self._lead(stream, way)
+        stream.held = ""
         stream.sequence.handle_session_closed()
         self._words.note(stream, stream.noted[1])
         self._look_at(stream)

@@ -40,14 +40,13 @@ class Chain:
             routes += [Route(names[far], names[at - 1]) for far in range(at - 1)]
             self.know(name, neighbours, routes)
         for node in self.nodes.values():
-            self.world._start(node)
+            self.world.nodes[node.address] = node
+            node.start()
 
     def know(self, name: str, neighbours: Iterable[str], routes: Iterable[Route]) -> None:
         """Let a node have these neighbours, who may do everything, and these routes; from its next start on."""
         node = self.nodes[name]
-        peers = [
-            replace(self.nodes[other].peer, name=other, may_relay=ALL, relays_for=ALL) for other in neighbours
-        ]
+        peers = [replace(self.nodes[other].peer, name=other, may_relay=ALL, relays_for=ALL) for other in neighbours]
         node.directory.replace(peers)
         node.routes = tuple(routes)
 
