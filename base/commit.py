@@ -101,8 +101,7 @@ class PositionRow(NamedTuple):
     In stream 0, which no stream has: all durable streams of the origin up to ``sequence`` have ended, but for those
     that have rows of their own.
 
-    If it comes by a relay, ``via`` is that neighbour, by name, ``from_name`` is how the first relay calls the origin, and
-    ``path`` is the way by relays (``ordering.wire``); -1 if there was more than one.
+    If it comes by a relay, ``via`` is that neighbour, by name. ``from_name`` is how the first relay calls the origin.
     """
 
     origin: bytes
@@ -114,14 +113,13 @@ class PositionRow(NamedTuple):
     filter: bytes
     via: str = ""
     from_name: str = ""
-    path: int = 0
 
 
 class TransitStreamRow(NamedTuple):
     """A stream of another node that passes through this one; ``id`` is this node's number for it.
 
-    ``final`` and ``from_name`` are as it came, ``via`` is the neighbour that it came by. Everything up to ``ordered`` has
-    been order-acknowledged, of what was here up to ``highest``.
+    ``final`` and ``from_name`` are as it came, ``via`` is the neighbour that it came by. Everything up to ``ordered``
+    has been order-acknowledged, of what was here up to ``highest``.
     """
 
     id: int
@@ -138,13 +136,13 @@ class TransitStreamRow(NamedTuple):
 
 
 class TransitRow(NamedTuple):
-    """A packet in transit; see ``ordering.transit``."""
+    """A packet in transit; see ``ordering.transit``. Its key is of its place, as its number may come twice."""
 
     key: int
+    number: int
     messages: int
     previous: int
     hops: int
-    path: int
     left_by_ms: int
     body: bytes
 
@@ -243,10 +241,10 @@ class TransitIndex:
     """A packet in transit without its body; see ``TransitRow``."""
 
     key: int
+    number: int
     messages: int
     previous: int
     hops: int
-    path: int
     left_by_ms: int
     size_bytes: int
 

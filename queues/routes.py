@@ -1,7 +1,7 @@
 """Routes: by which neighbour messages for a node go, when this node holds no session with that node itself.
 
-Static, as of MSMQ without a directory: a route names destinations by a pattern, and one neighbour. Each relay on the way
-decides with routes of its own.
+Static, as of MSMQ without a directory: a route names destinations by a pattern, and one neighbour. Each relay on the
+way decides with routes of its own.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from triack.base.errors import UsageError
 from triack.base.names import check_name
 from triack.base.peers import Directory
 
-__all__ = ["BY_HAND", "Route", "Routes", "Way"]
+__all__ = ["BY_HAND", "Route", "Routes", "Way", "check_routes"]
 
 BY_HAND = "@"
 """In a destination ``plant-b@hub``: to plant-b by way of hub, whatever the routes say. No name has it."""
@@ -58,6 +58,16 @@ class Route:
     def is_pattern(self) -> bool:
         """Whether it is for more than one name."""
         return any(char in self.to for char in "*?[")
+
+
+def check_routes(operation: str, routes: object) -> tuple[Route, ...]:
+    """The routes of a caller. Raises UsageError when these are no routes."""
+    if not isinstance(routes, Iterable) or isinstance(routes, str | bytes):
+        raise UsageError(f"{operation}: routes must be a list of Route, not {routes!r}")
+    found = tuple(routes)
+    for route in found:
+        check_kind(f"{operation}: a route", route, Route)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

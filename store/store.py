@@ -495,16 +495,16 @@ class Store:
             self._put("queues", commit.queues)
         if commit.streams:
             self._replace("streams", [row._replace(delivery=int(row.delivery)) for row in commit.streams.values()])
-        if commit.outgoing:
-            self._put("outgoing", fold_outgoing(commit.outgoing))
-        if commit.messages:
-            self._put("messages", fold_messages(commit.messages))
+        for name, rows in (
+            ("outgoing", fold_outgoing(commit.outgoing) if commit.outgoing else None),
+            ("messages", fold_messages(commit.messages) if commit.messages else None),
+            ("transit", fold_transit(commit.transit) if commit.transit else None),
+        ):
+            if rows is not None:
+                self._put(name, rows)
         if commit.positions:
             self._replace("positions", [row._replace(delivery=int(row.delivery)) for row in commit.positions.values()])
-        if commit.transit_streams:
-            self._replace("transit_streams", commit.transit_streams.values())
-        if commit.transit:
-            self._put("transit", fold_transit(commit.transit))
+        self._replace("transit_streams", commit.transit_streams.values())
         if commit.progress:
             self._replace("progress", commit.progress.items())
         self._replace("peers", commit.peers.values())

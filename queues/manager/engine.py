@@ -155,18 +155,7 @@ class Engine:
         self.queues = LocalQueues(
             settings, queues, self.wall, self.drops, self._record, self._payer_of, words=content.in_hand
         )
-        self.inbox = Inbox(
-            settings,
-            self.queues,
-            directory,
-            self.wall,
-            self.drops,
-            self._record,
-            self._payer_of,
-            owner_of=self._owner_of,
-            node_id=content.node_id,
-            origins=self._origins,
-        )
+        self.inbox = self._make_inbox()
         self.outbox = Outbox(
             content.node_id,
             content.incarnation,
@@ -217,11 +206,25 @@ class Engine:
             record=self._record,
         )
 
+    def _make_inbox(self) -> Inbox:
+        """Make the part of this node that takes what others send to it."""
+        return Inbox(
+            self.settings,
+            self.queues,
+            self._directory,
+            self.wall,
+            self.drops,
+            self._record,
+            self._payer_of,
+            owner_of=self._owner_of,
+            node_id=self.node_id,
+            origins=self._origins,
+        )
+
     def _make_transits(self, name: str) -> Transits:
         """Make the part of this node that passes on what others send to others."""
         records, admission = TransitRecords(self._record), self.inbox.admission
         return Transits(
-            self.node_id,
             self.settings,
             door=TransitDoor(
                 self.node_id,

@@ -209,9 +209,13 @@ class SessionEventRouter:
             return
         if packet.origin != self._node_id:
             self._take_word(conversation, packet, now_ns)
-            return
-        if not self._outbox.leads(packet.stream, conversation.peer_id):
+        elif self._outbox.leads(packet.stream, conversation.peer_id):
+            self._take_answer(conversation, packet, now_ns)
+        else:
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
+
+    def _take_answer(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
+        """A neighbour says something of packets of this node."""
         if isinstance(packet, wire.OrderAckPacket):
             self._depend(conversation)
             self._outbox.handle_order_ack(packet.stream, packet.sequence, packet.number, self._jobs.turn(now_ns))
@@ -233,7 +237,7 @@ class SessionEventRouter:
         else:
             self._inbox.handle_packet(conversation, number, packet, delivery, turn)
 
-    def _take_word(self, conversation: Conversation, packet: wire.Packet, now_ns: int) -> None:
+    def _take_word(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
         """The next hop says something of packets that were passed on."""
         turn = self._jobs.turn(now_ns)
         if isinstance(packet, wire.RelayedOrderAck):

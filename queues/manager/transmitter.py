@@ -16,9 +16,8 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.manager.link_news import News
 from triack.queues.manager.recorder import Recorder
 from triack.queues.peers.handshake import Handshakes
-from triack.queues.peers.link import Conversation, Link
+from triack.queues.peers.link import Conversation, Link, Sending
 from triack.queues.peers.path import CHALLENGE_BYTES
-from triack.queues.peers.sending import Sending
 from triack.queues.peers.session_port import SessionPort
 from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.outbox import Outbox

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from triack.base.datagram import Channel, Header, Kind, Opened, counters_of, open_each
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
@@ -18,7 +18,6 @@ from triack.queues.peers.introduction import NO_NODE, Introduction
 from triack.queues.peers.path import Paths
 from triack.queues.peers.reconnect import Patience
 from triack.queues.peers.resuming import Resuming
-from triack.queues.peers.sending import Sending
 from triack.queues.peers.session_port import SessionPort
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.session.protocol.settings import WINDOW_MAX
@@ -27,7 +26,7 @@ from triack.session.protocol.states import SessionState
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["Conversation", "Link", "Links"]
+__all__ = ["Conversation", "Link", "Links", "Sending"]
 
 QUEUE_TURN_PACKETS = 16
 """Packets that one outgoing queue sends in a turn: a quarter of a window, so that each of a few queues has some in each
@@ -41,6 +40,24 @@ _HELLOS = frozenset({Kind.CONNECT, Kind.ACCEPT, Kind.RETRY})
 PENDING_MAX = 32
 """Connects of one session whose answers may still be in flight: no fewer than an initiator remembers of its own. It
 takes the first accept that arrives, however many connects it has sent by then."""
+
+
+class _Peekable(Protocol):
+    """A sequence that may have something to send."""
+
+    def peek(self) -> object | None:
+        """The packet that goes next, or None."""
+
+
+class Sending(Protocol):
+    """What a link gives turns to: an outgoing queue, or a stream of another node that passes through this one."""
+
+    @property
+    def sequence(self) -> _Peekable:
+        """Its packets."""
+
+    def __hash__(self) -> int:
+        """By identity."""
 
 
 @dataclass(slots=True, eq=False)
@@ -380,7 +397,7 @@ class Link:
         self._sending.pop(outgoing, None)
 
     def offer(self, outgoing: Sending) -> None:
-        """An outgoing queue, or a stream in transit, has something to send; its turn comes after all that already wait."""
+        """An outgoing queue, or a stream in transit, has something to send: its turn comes after all that wait."""
         self._sending[outgoing] = None
         self.wake()
 

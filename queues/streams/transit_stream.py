@@ -1,4 +1,4 @@
-"""One stream of another node that passes through this one: where it comes from, where it goes, and what of it is here."""
+"""One stream of another node that passes through this one: where it comes from and goes, and what of it is here."""
 
 from triack.base.commit import TransitIndex, TransitStreamRow
 from triack.base.delivery import DURABLE, Delivery
@@ -32,6 +32,7 @@ class TransitStream:
         judged_by: the conversation that may send it here, as of the last check; None before the next one.
         noted: the neighbour and the hops that are known as its way back.
         turn: number of holds sent for it.
+        held: why the next hop lets it wait; empty if it does not.
         stopped: the conversations that were asked to wait with it.
         word: turn of the last word about whether its packets wait here, see ``ordering.wire`` ONWARD.
     """
@@ -42,6 +43,7 @@ class TransitStream:
         "expiries",
         "final",
         "from_name",
+        "held",
         "id",
         "judged_by",
         "noted",
@@ -83,6 +85,7 @@ class TransitStream:
         self.judged_by: Conversation | None = None
         self.noted = ("", 0)
         self.turn = 0
+        self.held = ""
         self.stopped: dict[Conversation, str] = {}
         self.word = 0
 
@@ -102,23 +105,22 @@ class TransitStream:
         stream.sequence.highest, stream.ordered = row.highest, row.ordered
         return stream
 
-    def restore_packet(self, index: TransitIndex, number: int, now_ns: int) -> TransitPacket:
+    def restore_packet(self, index: TransitIndex, place: int, now_ns: int) -> TransitPacket:
         """Restore a packet from its row in the store, without its body."""
         entry = TransitPacket(
-            number,
+            index.number,
             None,
             index.size_bytes,
             index.messages,
             index.previous,
             index.hops,
-            index.path,
             index.left_by_ms,
             self.via,
             now_ns,
         )
-        self.sequence.add([entry])
+        self.sequence.restore(entry, place)
         if entry.left_by_ms:
-            self.expiries.set(number, entry.left_by_ms)
+            self.expiries.set(entry.number, entry.left_by_ms)
         return entry
 
     def row(self) -> TransitStreamRow:

@@ -1,8 +1,8 @@
 """What a relay says to its neighbours about streams in transit: order acks and rejections on their way to the origin.
 
-Promise: a word is passed on as it is; the relay adds nothing and believes nothing of it but that a packet was refused. It
-goes to the neighbour upstream that is nearest to the origin and has an open session, never back where it came from, and
-over ``wire.HOPS_MAX`` hops at most.
+Promise: a word is passed on as it is; the relay adds nothing and believes nothing of it but that a packet was refused.
+It goes to the neighbour upstream that is nearest to the origin and has an open session, never back where it came from,
+and over ``wire.HOPS_MAX`` hops at most.
 """
 
 from collections import Counter

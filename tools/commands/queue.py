@@ -265,7 +265,7 @@ def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
         row["messages"] += it.messages
         row["bytes"] += it.bytes
         if it.messages:
-            row["waits_for"] = stats.links[it.peer].waits_for or _room(it.held) or row["waits_for"]
+            row["waits_for"] = stats.links[it.via].waits_for or _room(it.held) or row["waits_for"]
     return list(rows.values())
 
 
