@@ -191,18 +191,19 @@ class World:
 
     def _send(self) -> None:
         entry = self.origin.peek_run(1)[0]
-        self.up.add((entry.number, self.origin.previous_of(entry)))
+        # As to a relay: of unordered streams nothing is said of other packets.
+        self.up.add((entry.number, self.origin.previous_of(entry) if self.is_ordered else 0))
         self.origin.handle_sent([entry], 0, packet=entry.number)
 
     def _hear(self, number: int, previous: int) -> None:
         """The relay gets a packet. A duplicate of what is on the disk is store-acked at once."""
-        taken = self.relay.judge(SEQUENCE, number, VIA)
+        taken = self.relay.judge(SEQUENCE, number, 0)
         if taken is Taken.DUPLICATE:
             self.relay.handle_duplicate(number, previous, ack_requested=False)
             if number in self.disk and number not in self.deleted:
                 self.stored.add(number)
         elif taken is Taken.FRESH:
-            self.relay.add([TransitPacket(number, b"", 0, 1, previous, 0, 0, 0, VIA, 0)])
+            self.relay.add([TransitPacket(number, b"", 0, 1, previous, 0, 0, VIA, 0)])
             self.added[number] = previous
 
     def _commit(self) -> None:
@@ -220,7 +221,7 @@ class World:
 
     def _pass_on(self) -> None:
         run = self.relay.peek_run(1)
-        self.down.add((run[0].number, self.relay.previous_of_run(run)[0]))
+        self.down.add((run[0].number, self.relay.previous_of(run[0])))
         self.relay.handle_sent(run, 0, packet=run[0].number)
 
     def _arrive(self, number: int, previous: int) -> None:
@@ -267,7 +268,7 @@ class World:
         self.added.clear()
         self.deleted.clear()
         self.relay = TransitSequence(self.scope.delivery, SEQUENCE)
-        found = [TransitPacket(number, b"", 0, 1, self.disk[number], 0, 0, 0, VIA, 0) for number in sorted(self.disk)]
+        found = [TransitPacket(number, b"", 0, 1, self.disk[number], 0, 0, VIA, 0) for number in sorted(self.disk)]
         self.relay.add(found)
         self.relay.handle_stored(found)
         self._end_session(1)

@@ -25,7 +25,8 @@ AWAY_SHARE: Final = 1 / 12
 OLD_COPY_SHARE: Final = 1 / 10
 QUOTA_SHARE: Final = 1 / 4
 QUOTA_BYTES: Final = 4_096
-"""Some dozens of messages: less than what most streams have on their way when a hop is away."""
+"""Some dozens of messages: less than what most streams have on their way when a hop is away. Not where routes lead in a
+circle: relays that are all full wait for each other there."""
 COUNT_MAX: Final = 40
 """Messages of a stream: each passes several disks."""
 _ENDS_S = (2, 4, 4, 8)
@@ -106,7 +107,7 @@ def draw_relayed(seed: int, random: Random) -> Plan:
     if random.random() < OLD_COPY_SHARE:
         at_ns = random.randrange(end_ns // 2)
         faults.append(Fault(at_ns, "old-copy", random.choice(topology.relays), for_ns=random.randrange(MS, 2 * SECOND)))
-    if random.random() < QUOTA_SHARE:
+    if random.random() < QUOTA_SHARE and not topology.lost:
         hosts = [_with_quota(host) if index in topology.relays else host for index, host in enumerate(hosts)]
     return Plan(
         seed, tuple(hosts), _draw_streams(topology, random), _draw_network(random),

@@ -482,11 +482,11 @@ def sent_on_and_never_taken(world: Relayed) -> Expected:
 
 
 @lie
-def a_copy_of_another_neighbour_as_duplicate(world: Relayed) -> Expected:
-    """Beta sends rho what alpha had brought; rho says that it has it: in a ring, each would free the other's copy."""
+def a_copy_that_went_round_as_duplicate(world: Relayed) -> Expected:
+    """Beta brings back what rho has from alpha, and rho says that it has it: each would free the other's copy."""
     numbers = world.bring(TX, 1)
     back = world.hop(world.beta, world.rho)
-    back.send(TX, numbers, 0)
+    back.send(TX, numbers, 3)
     world.rho.write("rejected", cls=TX, **place(TX), number=1, reason="duplicate")
     return at("rejected", TX, 1)
 

@@ -273,8 +273,7 @@ class SessionJudge(SessionReporter):
         end.takes.add((origin, stream))
         terms = {"threshold": opened["store_ack_threshold"], "most_bytes": opened["store_ack_bytes"]}
         terms["delay_ns"] = opened["store_ack_delay_ns"]
-        ends = {"session": self._session, "peer": opened["peer"], "peer_name": opened["peer_name"]}
-        self._fact("~taking", record, origin, stream, **ends, **terms)
+        self._fact("~taking", record, origin, stream, session=self._session, peer=opened["peer"], **terms)
 
     def _end_taking(self, end: End, record: Record) -> None:
         for origin, stream in sorted(end.takes or ()):

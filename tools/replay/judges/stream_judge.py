@@ -332,8 +332,6 @@ class StreamJudge(LaneReporter):
     def _on_taking(self, record: Record) -> None:
         self._brought.add((record["peer"], record["node"]))
         self._receiver(record["node"]).handle_taking(record)
-        if record["node"] in self._relays:
-            self._relays[record["node"]].handle_taking(record)
 
     # ---- the whole stream
 

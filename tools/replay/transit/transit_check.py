@@ -31,24 +31,25 @@ class Passed:
     Attributes:
         brought: what has arrived.
         taken: what was here at any time in this start.
-        held: what is here; ``by`` has it by the neighbour that it came by.
+        held: what is here.
         given_up: what goes no further from here.
     """
 
-    __slots__ = ("acked", "again", "brought", "by", "cls", "given_up", "held", "sent", "since", "taken")
+    __slots__ = ("acked", "again", "beyond", "brought", "cls", "given_up", "held", "sent", "since", "taken")
 
     def __init__(self) -> None:
         self.cls = EXPRESS
         self.brought = Brought()
         self.taken = RangeSet()
         self.held = RangeSet()
-        self.by: defaultdict[str, RangeSet] = defaultdict(RangeSet)
         self.given_up = RangeSet()
         # By session: what it carried to the next hop, and of which the ack has come that frees.
         self.sent: defaultdict[str, RangeSet] = defaultdict(RangeSet)
         self.acked: defaultdict[str, RangeSet] = defaultdict(RangeSet)
-        # The sessions that brought packets that were here already.
-        self.again: dict[int, str] = {}
+        # How many relays copies had passed that came of packets that were here.
+        self.again: dict[int, int] = {}
+        # Those of them that had passed more relays than all copies before.
+        self.beyond = RangeSet()
         # Since when what is here has been here: first, last, wall time.
         self.since: list[tuple[int, int, int]] = []
 
@@ -58,15 +59,13 @@ class Passed:
         self.sent.clear()
         self.acked.clear()
         self.again.clear()
+        self.beyond = RangeSet()
         if self.cls == EXPRESS:
             self.held, self.since = RangeSet(), []
-            self.by.clear()
 
     def drop(self, first: int, last: int) -> list[tuple[int, int, int]]:
         """Packets are here no longer; return how many of them had been here since when, as first, last, wall time."""
         self.held.take(first, last)
-        for numbers in self.by.values():
-            numbers.take(first, last)
         left, gone = [], []
         for begin, end, since_ns in self.since:
             low, high = max(begin, first), min(end, last)
@@ -88,8 +87,6 @@ class Passing(Side[Passed]):
         # The last start before this one whose log mentions the stream, and what this one has found on its disk.
         self._before = 0
         self._found: dict[int, RangeSet] | None = None
-        # What the node calls the other end of each session that brought packets.
-        self._neighbours: dict[str, str] = {}
 
     def _begin(self) -> Passed:
         return Passed()
@@ -120,7 +117,6 @@ class Passing(Side[Passed]):
         self._end_recovery(record)
         self._before = int(self._life["incarnation"] if self._life else record["incarnation"])
         self._found = {}
-        self._neighbours.clear()
         for known in self.sequences.values():
             known.restart()
 
@@ -151,10 +147,6 @@ class Passing(Side[Passed]):
 
     # ---- what comes
 
-    def handle_taking(self, record: Record) -> None:
-        """A session brings packets of the stream."""
-        self._neighbours[record["session"]] = record["peer_name"]
-
     def handle_received(self, record: Record) -> None:
         """Packets arrived."""
         known = self._sequence(record)
@@ -162,19 +154,24 @@ class Passing(Side[Passed]):
         first, last = record["number"], record["number"] + record["packets"] - 1
         for low, high in known.held.overlap(first, last):
             for number in range(low, high + 1):
-                known.again[number] = record["session"]
+                known.again[number] = record["hops"]
+                if known.brought.furthest(number) < record["hops"]:
+                    known.beyond.add(number, number)
+                else:
+                    known.beyond.take(number, number)
         known.brought.take(record)
 
     def handle_rejected(self, record: Record) -> None:
-        """A packet was not taken: as a duplicate only if it is here, and came by the same neighbour."""
+        """A packet was not taken: a copy that has passed more relays than the one that is here is no duplicate.
+
+        In a circle of relays the one that is here might be freed by the acknowledgement of that copy.
+        """
         known, number = self._sequence(record), record["number"]
-        neighbour = self._neighbours.get(known.again.pop(number, ""), "")
-        if record["reason"] != "duplicate" or not neighbour or number in known.by[neighbour]:
-            return
-        others = [name for name, numbers in known.by.items() if number in numbers]
-        if others:
-            evidence = f"a duplicate for {neighbour} of what came by {others[0]}, and is freed by nobody then"
+        if record["reason"] == "duplicate" and number in known.beyond:
+            evidence = f"a duplicate after {known.again[number]} relays, of a copy that has passed fewer"
             self._at(record, "rejected", evidence, record["sequence"], number=number)
+        known.again.pop(number, None)
+        known.beyond.take(number, number)
 
     def handle_committed(self, record: Record) -> None:
         """Packets are in transit here, on the disk (express: in memory)."""
@@ -192,7 +189,6 @@ class Passing(Side[Passed]):
         known.since += [(low, high, record["wall_ns"]) for low, high in known.held.missing(first, last)]
         known.taken.add(first, last)
         known.held.add(first, last)
-        known.by[record["peer_name"]].add(first, last)
 
     def _recover(self, record: Record, known: Passed) -> None:
         sequence = record["sequence"]
