@@ -102,7 +102,6 @@ class PositionRow(NamedTuple):
     that have rows of their own.
 
     If it comes by a relay, ``via`` is that neighbour, by name. ``from_name`` is how the first relay calls the origin.
-    ``path`` is the way by relays (``ordering.wire``); -1 if there was more than one.
     """
 
     origin: bytes
@@ -114,7 +113,6 @@ class PositionRow(NamedTuple):
     filter: bytes
     via: str = ""
     from_name: str = ""
-    path: int = 0
 
 
 class TransitStreamRow(NamedTuple):
@@ -138,13 +136,13 @@ class TransitStreamRow(NamedTuple):
 
 
 class TransitRow(NamedTuple):
-    """A packet in transit; see ``ordering.transit``."""
+    """A packet in transit; see ``ordering.transit``. Its key is of its place, as its number may come twice."""
 
     key: int
+    number: int
     messages: int
     previous: int
     hops: int
-    path: int
     left_by_ms: int
     body: bytes
 
@@ -243,10 +241,10 @@ class TransitIndex:
     """A packet in transit without its body; see ``TransitRow``."""
 
     key: int
+    number: int
     messages: int
     previous: int
     hops: int
-    path: int
     left_by_ms: int
     size_bytes: int
 

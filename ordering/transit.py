@@ -10,16 +10,15 @@ of relays, a packet of which it has no copy any more.
     WAITING | SENT --given up--> DEAD --removed--> DONE
 
 All moves are in ``TRANSITIONS``. ``previous`` on the way out: of a transactional packet it is the smallest that came
-with its number, as the origin may have given up packets before it meanwhile. Of others it is at most one less than the
-lowest number that is still here: the origin has freed those packets as they were stored here, so it says that they are
-not wanted any more, but the destination does not have them yet.
+with its number, as the origin may have given up packets before it meanwhile. Of others it is 0. Numbers that the origin
+has freed, as they were stored at a relay, may still be on another way than a packet that comes later; a destination
+that was told to forget them would take them for duplicates.
 """
 
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from heapq import heappop, heappush
 from itertools import islice
 from operator import attrgetter
 
@@ -87,7 +86,7 @@ class Taken(Enum):
     FRESH = "fresh"
     """It is here from now on."""
     DUPLICATE = "duplicate"
-    """It is here already, and came by the same neighbour."""
+    """It is here already, and came by the same way."""
     OTHER_WAY = "other-way"
     """One of its number, or of an older sequence, is here that must leave first: it is not taken now."""
     STALE = "stale-sequence"
@@ -104,7 +103,8 @@ class TransitPacket:
         size_bytes: length of the body.
         messages: how many messages end in it.
         previous: the smallest that came with it; see above.
-        hops, path: as it came.
+        hops: how many relays it had passed when it came.
+        place: its place among all packets of its stream that were here: of one number there may be two in a row.
         left_by_ms: this node's wall clock time at which its time runs out, 0 for never.
         via: the neighbour that it came by, by name.
         came_ns: when it came, or when this node started.
@@ -119,10 +119,10 @@ class TransitPacket:
     messages: int
     previous: int
     hops: int
-    path: int
     left_by_ms: int
     via: str
     came_ns: int
+    place: int = 0
     ack_requested: bool = False
     sends: int = 0
     packet: int = 0
@@ -142,7 +142,7 @@ class TransitSequence:
         highest: the greatest number that was here in this sequence, since the start of this node.
     """
 
-    __slots__ = ("_numbers", "_to_send", "delivery", "entries", "freed_by", "highest", "hold", "sequence", "start")
+    __slots__ = ("_next_place", "_to_send", "delivery", "entries", "freed_by", "highest", "hold", "sequence", "start")
 
     awaits_order_ack = False
     """A relay sends nothing again for want of an order ack: its origin does."""
@@ -156,8 +156,7 @@ class TransitSequence:
         self.hold = Hold()
         self.start = SlowStart()
         self._to_send: deque[TransitPacket] = deque()
-        # All numbers here, and some that have left.
-        self._numbers: list[int] = []
+        self._next_place = 1
 
     @property
     def ordered(self) -> bool:
@@ -166,13 +165,15 @@ class TransitSequence:
 
     # ---- arrivals
 
-    def judge(self, sequence: int, number: int, via: str) -> Taken:
+    def judge(self, sequence: int, number: int, via: str, hops: int) -> Taken:
         """What would become of a packet; nothing changes.
 
         Args:
             sequence: its sequence.
             number: its number.
             via: the neighbour that it comes by.
+            hops: how many relays it has passed. A copy that comes again has passed as many. One that has passed more
+                comes in a circle, and its acknowledgement might free the very copy that is here.
         """
         if sequence < self.sequence:
             return Taken.OTHER_WAY if self.entries else Taken.STALE
@@ -181,7 +182,7 @@ class TransitSequence:
         known = self.entries.get(number)
         if known is None:
             return Taken.FRESH
-        return Taken.DUPLICATE if known.via == via else Taken.OTHER_WAY
+        return Taken.DUPLICATE if (known.via, known.hops) == (via, hops) else Taken.OTHER_WAY
 
     def begin(self, sequence: int) -> list[TransitPacket]:
         """A newer sequence begins. Returns the packets of the older one that go with it; only express has any."""
@@ -196,7 +197,8 @@ class TransitSequence:
         """Take fresh packets of this sequence; ``handle_stored`` follows."""
         for entry in entries:
             self.entries[entry.number] = entry
-            heappush(self._numbers, entry.number)
+            entry.place = self._next_place
+            self._next_place += 1
             self.highest = max(self.highest, entry.number)
 
     def handle_duplicate(self, number: int, previous: int, *, ack_requested: bool) -> bool:
@@ -319,31 +321,25 @@ class TransitSequence:
         """The next packets that wait to be sent, for a caller that fetches bodies from the disk."""
         return list(islice((entry for entry in self._to_send if entry.state is _WAITING), limit))
 
-    @property
-    def lowest(self) -> int | None:
-        """The lowest number that is here, or None."""
-        numbers = self._numbers
-        while numbers and numbers[0] not in self.entries:
-            heappop(numbers)
-        return numbers[0] if numbers else None
+    def previous_of(self, entry: TransitPacket) -> int:
+        """The ``previous`` field of a packet that leaves now."""
+        return entry.previous if self.ordered else 0
 
-    def previous_of_run(self, run: list[TransitPacket]) -> list[int]:
-        """The ``previous`` of packets that leave now."""
-        if self.ordered:
-            return [entry.previous for entry in run]
-        most = (self.lowest or run[0].number) - 1
-        return [min(entry.previous, most) for entry in run]
+    def restore(self, entry: TransitPacket, place: int) -> None:
+        """Take a packet from the store, where it had that place."""
+        self._next_place = place
+        self.add([entry])
 
     @property
     def here(self) -> int:
         """The number up to which everything that was not given up is on this disk, or has left it."""
-        last = (self.lowest or 0) - 1
+        last = min(self.entries, default=1) - 1
         for number in sorted(self.entries):
             entry = self.entries[number]
-            if entry.state is TransitState.ARRIVED or min(entry.previous, number - 1) > max(last, 0):
+            if entry.state is TransitState.ARRIVED or min(entry.previous, number - 1) > last:
                 break
             last = number
-        return max(last, 0)
+        return last
 
     # ---- helpers
 

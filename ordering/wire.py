@@ -7,7 +7,7 @@
     HOLD       kind u8, flags u8, origin 16 bytes, stream u32, turn u64, reason; flag 1 says stop, none says go
     END        kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, since u64; flag 1 answers one without flags
     RELAYED    kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, previous u64, hops u8,
-               path u32, left u64, queue length u8, final length u8, from length u8, queue, final, from, body
+               left u64, queue length u8, final length u8, from length u8, queue, final, from, body
     RELAYED_ORDER_ACK
                kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, hops u8, by 16 bytes
     RELAYED_REJECT
@@ -20,12 +20,11 @@ stream 0, which nodes give their dead letters. END comes from the origin: no str
 sequence from ``since`` to ``sequence`` is live, or ever will be. The answer says that the destination has forgotten
 that of the stream (``queues.streams.retirement``). ``previous`` is the number before this one that is still wanted:
 packets that expired leave no false gap ([MS-MQMQ] 2.2.20.5). For express and recoverable streams ``previous`` says that
-numbers up to it are no longer wanted.
+numbers up to it are no longer wanted; it is 0 in streams that go or went by relays (``ordering.transit``).
 
 RELAYED is data that goes by way of relays, from neighbour to neighbour; DATA goes to its destination itself. ``hops``
-is how many relays it has passed. ``path`` depends on which relays these were (``path_by``). ``left`` is for how many
-more milliseconds it is worth delivering, 0 for any time: each node subtracts the time that it has kept it, so that no
-clocks have to agree. ``final`` is its destination, as the receiver is to resolve it; it is empty if that is the
+is how many relays it has passed. ``left`` is for how many more milliseconds it is worth delivering, 0 for any time:
+each node subtracts the time that it has kept it, so that no clocks have to agree. ``final`` is its destination, as the receiver is to resolve it; it is empty if that is the
 receiver itself. ``from`` is the name that the first relay has for its origin; empty from the origin itself. Order acks
 and rejections of such data go back by the neighbour that it came by; ``by`` is the node that says so. ONWARD is from a
 relay to its neighbour: everything up to ``here`` is on its disk, or has left it.
@@ -35,7 +34,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
-from zlib import crc32
 
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
@@ -69,7 +67,6 @@ __all__ = [
     "is_data",
     "is_relayed",
     "left_of",
-    "path_by",
     "read_following",
     "read_following_relayed",
     "relayed_header_bytes",
@@ -79,9 +76,9 @@ _DATA = Struct("!BB16sIQQQB")
 _ACK = Struct("!BB16sIQQ")
 _HOLD = Struct("!BB16sIQ")
 _END = Struct("!BB16sIQQ")
-_RELAYED = Struct("!BB16sIQQQBIQBBB")
+_RELAYED = Struct("!BB16sIQQQBQBBB")
 _LEFT = Struct("!Q")
-_LEFT_AT = 51
+_LEFT_AT = 47
 """Where ``left`` is in data that is relayed."""
 _RELAYED_ACK = Struct("!BB16sIQQB16s")
 _ONWARD = Struct("!BB16sIQQQ")
@@ -132,7 +129,6 @@ class RelayedHeader(SequenceHeader):
     """The same of data that relays pass on; see the fields of RELAYED."""
 
     hops: int
-    path: int
     left_ms: int
     final: str
     from_name: str
@@ -248,7 +244,6 @@ class RelayedPacket:
     number: int
     previous: int
     hops: int
-    path: int
     left_ms: int
     ack_requested: bool
     body: bytes
@@ -276,7 +271,6 @@ def encode_relayed_run(first: SequenceHeader, final: str, from_name: str, run: S
             it.number,
             it.previous,
             it.hops,
-            it.path,
             it.left_ms,
             queue_bytes,
             final_bytes,
@@ -291,11 +285,6 @@ def encode_relayed_run(first: SequenceHeader, final: str, from_name: str, run: S
 def relayed_header_bytes(queue: str, final: str) -> int:
     """How much of a relayed packet's content its header takes, once its first relay has named its origin."""
     return _RELAYED.size + len(queue.encode()) + len(final.encode()) + NAME_BYTES_MAX
-
-
-def path_by(path: int, node_id: bytes) -> int:
-    """The path of packets that a relay passes on, from the path by which they came."""
-    return crc32(node_id, path) or 1
 
 
 def header_bytes(queue: str) -> int:
@@ -372,12 +361,12 @@ def read_following_relayed(first: SequenceHeader, content: bytes) -> tuple[int, 
     """The same as ``read_following``, of data that relays pass on and that came by the same way."""
     assert isinstance(first, RelayedHeader)
     try:
-        kind, flags, origin, stream, sequence, number, previous, hops, path, _, *lengths = _RELAYED.unpack_from(content)
+        kind, flags, origin, stream, sequence, number, previous, hops, _, *lengths = _RELAYED.unpack_from(content)
     except StructError:
         return None
     if kind != _KIND_RELAYED or stream != first.stream or sequence != first.sequence or origin != first.origin:
         return None
-    if hops != first.hops or path != first.path or not previous < number <= NUMBER_MAX:
+    if hops != first.hops or not previous < number <= NUMBER_MAX:
         return None
     names = [first.queue.encode(), first.final.encode(), first.from_name.encode()]
     at = _RELAYED.size + sum(lengths)
@@ -410,7 +399,7 @@ def _decode_data(content: bytes) -> SequenceHeader:
 
 
 def _decode_relayed(content: bytes) -> SequenceHeader:
-    _, flags, origin, stream, sequence, number, previous, hops, path, left_ms, *lengths = _RELAYED.unpack_from(content)
+    _, flags, origin, stream, sequence, number, previous, hops, left_ms, *lengths = _RELAYED.unpack_from(content)
     queue_end = _RELAYED.size + lengths[0]
     final_end = queue_end + lengths[1]
     at = final_end + lengths[2]
@@ -428,7 +417,6 @@ def _decode_relayed(content: bytes) -> SequenceHeader:
         bool(flags & _FLAG_ASK),
         content[at:],
         hops,
-        path,
         left_ms,
         content[queue_end:final_end].decode(),
         content[final_end:at].decode(),

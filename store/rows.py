@@ -155,7 +155,6 @@ TABLES = {
             "filter BLOB",
             "via TEXT",
             "from_name TEXT",
-            "path INTEGER",
             keys=2,
             rowid=False,
         ),

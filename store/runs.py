@@ -2,7 +2,7 @@
 
     outgoing   packets x (size u32, messages u16, reach by u64)
     messages   packets x (size u32, the first bytes of the body)
-    transit    packets x (size u32, messages u16, previous u64, hops u8, path u32, left by u64)
+    transit    packets x (size u32, number u64, messages u16, previous u64, hops u8, left by u64)
 
 All integers are little-endian. The key of a packet is that of its row and its place there, summed. A row goes when the
 last of its packets does; until then a row of ``freed`` marks the gone ones, bit i for packet i.
@@ -48,7 +48,7 @@ RUN_BYTES = 512 * 1024
 
 _OUTGOING = Struct("<IHQ")
 _MESSAGE = Struct(f"<I{HEAD_BYTES}s")
-_TRANSIT = Struct("<IHQBIQ")
+_TRANSIT = Struct("<IQHQBQ")
 _LAYOUTS = {"outgoing": _OUTGOING, "messages": _MESSAGE, "transit": _TRANSIT}
 OUTGOING_BYTES = _OUTGOING.size
 MESSAGE_BYTES = _MESSAGE.size
@@ -177,9 +177,9 @@ def outgoing_indices(key: int, parts: bytes, gone: int) -> Iterator[OutgoingInde
 def transit_indices(key: int, parts: bytes, gone: int) -> Iterator[TransitIndex]:
     """Yield the packets in transit of a row that are not gone."""
     for place, part in enumerate(_TRANSIT.iter_unpack(parts)):
-        size_bytes, messages, previous, hops, path, left_by_ms = part
+        size_bytes, number, messages, previous, hops, left_by_ms = part
         if not gone >> place & 1:
-            yield TransitIndex(key + place, messages, previous, hops, path, left_by_ms, size_bytes)
+            yield TransitIndex(key + place, number, messages, previous, hops, left_by_ms, size_bytes)
 
 
 def message_indices(row: list[Any], gone: int, progress: dict[int, bytes]) -> Iterator[MessageIndex]:

@@ -225,7 +225,6 @@ class Engine:
         """Make the part of this node that passes on what others send to others."""
         records, admission = TransitRecords(self._record), self.inbox.admission
         return Transits(
-            self.node_id,
             self.settings,
             door=TransitDoor(
                 self.node_id,

@@ -46,7 +46,7 @@ from triack.queues.streams.arrival_records import (
 )
 from triack.queues.streams.ended_streams import ENDED_STREAM, EndedStreams
 from triack.queues.streams.group_commit import REFUSED, GroupCommit, Turn
-from triack.queues.streams.incoming_stream import Arrival, IncomingStream, path_of
+from triack.queues.streams.incoming_stream import Arrival, IncomingStream
 from triack.queues.streams.owed_acks import OwedAcks
 from triack.queues.streams.positions import Positions
 from triack.queues.streams.stream_state import EXPRESS_STREAMS, FORGOTTEN_KEY
@@ -197,8 +197,7 @@ class Inbox:
         if stream.via is not conversation:
             self._handle_via(stream, conversation, header)
         stream.handle_heard(conversation)
-        is_rerouted = stream.handle_path(header)
-        if (stream.forget_unwanted(header) or is_rerouted) and delivery in DURABLE:
+        if stream.forget_unwanted(header) and delivery in DURABLE:
             turn.arrivals.accepted.setdefault(stream, [])
         mailbox = self._mailboxes.get(stream.queue)
         if mailbox is not None:
@@ -264,8 +263,8 @@ class Inbox:
         stream = self._find(header.origin, header.stream)
         if stream is None or not stream.is_of(header, delivery):
             return False
-        mailbox, is_foreign = self._mailboxes.get(stream.queue), header.origin != conversation.peer_id
-        if mailbox is None or (is_foreign and stream.via is not conversation) or not stream.comes_by(header):
+        mailbox = self._mailboxes.get(stream.queue)
+        if mailbox is None or (header.origin != conversation.peer_id and stream.via is not conversation):
             return False
         packets = len(run.bodies)
         if not self.admission.takes_run(stream, mailbox, packets, sum(run.counts), run.body_bytes):
@@ -307,6 +306,9 @@ class Inbox:
         admission = self.admission
         if not stream.is_fresh(header):
             return False
+        if stream.relay and not stream.ordered and stream.filter.full:
+            # Nobody says which of its packets will not come, so the oldest gaps are those that will not be filled.
+            stream.filter.forget_oldest()
         if stream.is_too_early(header, crowded=admission.early.is_full(header.origin)):
             record_rejected(self._record, header, stream.delivery, RejectReason.HOLD_FULL, now_ns)
             return True
@@ -346,7 +348,6 @@ class Inbox:
         stream = IncomingStream(
             header.origin, header.stream, header.queue, delivery, self._settings.order, header.sequence
         )
-        stream.path = path_of(header)
         self._add(stream)
         return stream
 

@@ -14,10 +14,10 @@ from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Position
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.rejections import Rejections
-from triack.ordering.wire import RelayedHeader, SequenceHeader
+from triack.ordering.wire import SequenceHeader
 from triack.queues.peers.link import Conversation
 
-__all__ = ["Arrival", "IncomingStream", "path_of"]
+__all__ = ["Arrival", "IncomingStream"]
 
 _LENGTH = Struct("!I")
 
@@ -26,9 +26,6 @@ HELD_BYTES = 512
 GAP_BYTES = 128
 """The same for one range between two gaps."""
 
-MANY_PATHS = -1
-"""In place of a path, once packets of a stream have come by more than one."""
-
 Arrival = tuple[Conversation, int]
 """The conversation that a packet came by, and its number there."""
 
@@ -36,11 +33,6 @@ _NO_SEQUENCE: IncomingSequence[Arrival] = IncomingSequence(OrderSettings())
 """Shared placeholder of streams without positions, which is never changed; a stream has a sequence or a filter."""
 _NO_FILTER = DuplicateFilter()
 """The same for streams that have positions."""
-
-
-def path_of(header: SequenceHeader) -> int:
-    """The way by relays that a packet has come, 0 for none."""
-    return header.path if isinstance(header, RelayedHeader) else 0
 
 
 class IncomingStream:
@@ -61,8 +53,6 @@ class IncomingStream:
         has_ended: whether its origin has said that it ended; the next commits forget it.
         relay: the neighbour that brings its packets, by name; empty when their origin itself sends them.
         from_name: the name of its origin where a relay has passed them first; empty without a relay.
-        path: the way by relays that they have come; ``MANY_PATHS``: what their headers say of numbers that are not
-            wanted any more does not count, as some of these may still be on another way.
         refused_from: the lowest number on the disk as rejected, or None; after a crash it is rejected again.
     """
 
@@ -79,7 +69,6 @@ class IncomingStream:
         "number",
         "ordered",
         "origin",
-        "path",
         "queue",
         "refused_from",
         "rejections",
@@ -110,7 +99,6 @@ class IncomingStream:
         self.has_ended = False
         self.relay = ""
         self.from_name = ""
-        self.path = 0
         self.refused_from: int | None = None
 
     @classmethod
@@ -121,7 +109,7 @@ class IncomingStream:
             StoreDamaged: the row holds no valid filter.
         """
         stream = cls(row.origin, row.stream, row.queue, Delivery(row.delivery), settings, row.sequence)
-        stream.relay, stream.from_name, stream.path = row.via, row.from_name, row.path
+        stream.relay, stream.from_name = row.via, row.from_name
         if stream.ordered:
             stream.sequence = IncomingSequence(settings, (row.sequence, row.number))
             stream.rejections = Rejections.decode(row.filter)
@@ -165,21 +153,6 @@ class IncomingStream:
         """A packet of it has come by a conversation."""
         self.via = conversation
         self.heard = True
-
-    def handle_path(self, header: SequenceHeader) -> bool:
-        """A packet has come by its way. Returns whether the stream has more than one from now on.
-
-        If it has, the packet of an unordered stream says nothing of other numbers any more.
-        """
-        if self.comes_by(header):
-            return False
-        is_new, self.path = self.path != MANY_PATHS, MANY_PATHS
-        header.previous = 0
-        return is_new
-
-    def comes_by(self, header: SequenceHeader) -> bool:
-        """Whether a packet has come by the only way of its stream, or of an ordered stream by any."""
-        return self.ordered or self.path == path_of(header)
 
     @property
     def side(self) -> str | bytes:
@@ -254,5 +227,5 @@ class IncomingStream:
         blob = self.rejections.encode()
         if not self.ordered:
             blob = _LENGTH.pack(len(blob)) + blob + self.filter.encode()
-        way = self.relay, self.from_name, self.path
+        way = self.relay, self.from_name
         return PositionRow(self.origin, self.number, self.delivery, self.queue, sequence, number, blob, *way)

@@ -383,7 +383,9 @@ class Outbox:
         if outgoing.stages.awaits(run[0], run[-1]):
             awaited = [entry.ack_requested or outgoing.stages.ask_of(entry) for entry in run]
         ack_requested = [sequence.poll_ask(entry) or waits != 0 for entry, waits in zip(run, awaited, strict=True)]
-        previous = sequence.previous_of_run(run)
+        # A stream that has ever gone by relays says of no number that it is not wanted any more: see ordering.transit.
+        ordered = outgoing.delivery is Delivery.TRANSACTIONAL
+        previous = sequence.previous_of_run(run) if ordered or not outgoing.relayed else [0] * len(run)
         first = SequenceHeader(
             self._node_id,
             outgoing.stream_number,
@@ -416,7 +418,6 @@ class Outbox:
             RelayedPacket(
                 entry.number,
                 before,
-                0,
                 0,
                 max(1, entry.reach_by_ms - now_ms) if entry.reach_by_ms else 0,
                 asks,

@@ -105,23 +105,22 @@ class TransitStream:
         stream.sequence.highest, stream.ordered = row.highest, row.ordered
         return stream
 
-    def restore_packet(self, index: TransitIndex, number: int, now_ns: int) -> TransitPacket:
+    def restore_packet(self, index: TransitIndex, place: int, now_ns: int) -> TransitPacket:
         """Restore a packet from its row in the store, without its body."""
         entry = TransitPacket(
-            number,
+            index.number,
             None,
             index.size_bytes,
             index.messages,
             index.previous,
             index.hops,
-            index.path,
             index.left_by_ms,
             self.via,
             now_ns,
         )
-        self.sequence.add([entry])
+        self.sequence.restore(entry, place)
         if entry.left_by_ms:
-            self.expiries.set(number, entry.left_by_ms)
+            self.expiries.set(entry.number, entry.left_by_ms)
         return entry
 
     def row(self) -> TransitStreamRow:

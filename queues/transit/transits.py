@@ -30,7 +30,6 @@ from triack.ordering.wire import (
     RelayedReject,
     SequenceHeader,
     encode_relayed_run,
-    path_by,
 )
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
@@ -70,7 +69,6 @@ class Transits:
     """All streams in transit.
 
     Args:
-        node_id: this node.
         settings: limits.
         door: decides what may pass.
         admission: limits of memory and disk that arrivals share.
@@ -90,7 +88,6 @@ class Transits:
 
     def __init__(
         self,
-        node_id: bytes,
         settings: NodeSettings,
         *,
         door: TransitDoor,
@@ -103,7 +100,6 @@ class Transits:
         drops: Counter[DropReason],
     ) -> None:
         limits = settings.limits
-        self._node_id = node_id
         self._settings = settings
         self._door = door
         self._admission = admission
@@ -120,6 +116,7 @@ class Transits:
         self._free_numbers: deque[int] = deque()
         self._idle: OrderedDict[TransitStream, int] = OrderedDict()
         self._wanting: dict[TransitStream, None] = {}
+        self._fetching: dict[int, tuple[TransitStream, TransitPacket]] = {}
         # The numbers of forgotten streams whose rows are still there.
         self._gone: list[int] = []
         self._deadlines = Deadlines[TransitStream]()
@@ -141,9 +138,9 @@ class Transits:
         self._free_numbers.extend(number for number in range(1, self._next_number) if number not in used)
         restored: dict[TransitStream, list[TransitPacket]] = {stream: [] for stream in self._streams.values()}
         for index in content.transit:
-            number, packet = split_key(index.key)
+            number, place = split_key(index.key)
             stream = self._by_number[number]
-            entry = stream.restore_packet(index, packet, now_ns)
+            entry = stream.restore_packet(index, place, now_ns)
             self._count(stream, [entry])
             restored[stream].append(entry)
         for stream, entries in restored.items():
@@ -197,7 +194,7 @@ class Transits:
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
         self._words.note(stream, header.hops)
-        taken = stream.sequence.judge(header.sequence, header.number, conversation.link_name)
+        taken = stream.sequence.judge(header.sequence, header.number, conversation.link_name, header.hops)
         if taken is Taken.STALE:
             self._refuse(conversation, packet, header, delivery, RejectReason.STALE_SEQUENCE, turn)
         elif taken is Taken.DUPLICATE:
@@ -233,7 +230,6 @@ class Transits:
                 messages,
                 previous,
                 header.hops,
-                header.path,
                 by_ms,
                 stream.via,
                 turn.now_ns,
@@ -338,7 +334,6 @@ class Transits:
             messages_in(body),
             header.previous,
             header.hops,
-            header.path,
             self._left_by([header.left_ms], turn.now_ms)[0],
             stream.via,
             turn.now_ns,
@@ -372,11 +367,11 @@ class Transits:
             return
         turn.commit.transit += [
             TransitRow(
-                key_of(stream.number, it.number),
+                key_of(stream.number, it.place),
+                it.number,
                 it.messages,
                 it.previous,
                 it.hops,
-                it.path,
                 it.left_by_ms,
                 it.body or b"",
             )
@@ -487,7 +482,7 @@ class Transits:
 
     @staticmethod
     def _spans(stream: TransitStream, entries: list[TransitPacket]) -> list[tuple[int, int]]:
-        ranges = as_ranges(sorted([entry.number for entry in entries]))
+        ranges = as_ranges(sorted([entry.place for entry in entries]))
         return [(key_of(stream.number, first), key_of(stream.number, last)) for first, last in ranges]
 
     # ---- sending
@@ -507,14 +502,12 @@ class Transits:
     ) -> tuple[list[bytes], list[TransitContext], list[int]]:
         """Contents, contexts and ``Ask`` of each of a run of packets that leave now."""
         assert stream.way is not None
-        previous, now_ms = stream.sequence.previous_of_run(run), self._wall.ms(now_ns)
-        paths = {path: path_by(path, self._node_id) for path in {entry.path for entry in run}}
+        previous, now_ms = [stream.sequence.previous_of(entry) for entry in run], self._wall.ms(now_ns)
         packets = [
             RelayedPacket(
                 entry.number,
                 before,
                 entry.hops + 1,
-                paths[entry.path],
                 max(1, entry.left_by_ms - now_ms) if entry.left_by_ms else 0,
                 entry.ack_requested or entry.sends > 0,
                 entry.body or b"",
@@ -779,14 +772,15 @@ class Transits:
         """Which bodies to fetch next, or None."""
         if not self._wanting and not self._letters.waits:
             return None
-        keys: list[int] = []
+        keys: dict[int, tuple[TransitStream, TransitPacket]] = {}
         size_bytes = 0
         for stream, entry in self._missing():
-            keys.append(key_of(stream.number, entry.number))
+            keys[key_of(stream.number, entry.place)] = stream, entry
             size_bytes += entry.size_bytes
             if len(keys) == FETCH_AHEAD_PACKETS or size_bytes >= FETCH_AHEAD_BYTES:
                 break
-        return Read("transit", keys) if keys else None
+        self._fetching = keys
+        return Read("transit", list(keys)) if keys else None
 
     def _missing(self) -> Iterator[tuple[TransitStream, TransitPacket]]:
         """Packets whose bodies are needed next: for dead letters, then of the streams that want some."""
@@ -800,18 +794,15 @@ class Transits:
 
     def handle_fetched(self, read: Read) -> None:
         """Bodies have come from the disk."""
-        for key, body in read.bodies.items():
-            number, packet = split_key(key)
-            stream = self._by_number.get(number)
-            entry = None if stream is None else stream.sequence.entries.get(packet)
-            if entry is not None and entry.body is None:
+        fetching, self._fetching = self._fetching, {}
+        for key, (_, entry) in fetching.items():
+            body = read.bodies.get(key)
+            if body is not None and entry.body is None and entry.state is not TransitState.DONE:
                 entry.body = body
                 self.cached_bytes += entry.size_bytes
-        for number in {split_key(key)[0]: None for key in read.keys}:
-            stream = self._by_number.get(number)
-            if stream is not None:
-                self._wanting.pop(stream, None)
-                self._look_at(stream)
+        for stream in dict.fromkeys(stream for stream, _ in fetching.values()):
+            self._wanting.pop(stream, None)
+            self._look_at(stream)
 
     # ---- queries
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.queues.relays import Chain, post
+from tests.queues.relays import line, post
 from tests.queues.world import SimNode, numbered
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
@@ -14,7 +14,7 @@ from triack.base.units import SECOND
 @pytest.mark.parametrize("names", ["arb", "arstb"])
 def test_messages_arrive_once_and_in_order(names: str, delivery: Delivery) -> None:
     """Whatever the class, through one relay and through three; nothing is left anywhere."""
-    chain = Chain(names)
+    chain = line(names)
     a, b = chain["a"], chain["b"]
     post(a, "b", *numbered(0, 50), delivery=delivery)
     assert chain.world.run(20 * SECOND, lambda: b.length("q") == 50 and not (a.busy or chain.waiting()))
