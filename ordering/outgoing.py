@@ -6,6 +6,7 @@ arrives (``base.delivery.FREED_BY``) or it is removed. Its number never changes 
     WAITING_TO_SEND --sent--> WAITING_SESSION_ACK --session ack--> WAITING_STORE_ACK | WAITING_ORDER_ACK
     any --the ack that frees the class | removed--> DONE
     any of these --session closed, but not as idle | resend tier | held back--> WAITING_TO_SEND
+    WAITING_TO_SEND --it waits at a relay--> WAITING_ORDER_ACK
     any --acknowledged, but not all of its message--> KEPT
     any --given up--> GIVEN_UP
     any --rejected by its destination--> REJECTED
@@ -72,6 +73,8 @@ class StreamPacketEvent(IntEnum):
     """Its destination will not take its message."""
     FREED = 7
     """All of its message is covered, or it was removed."""
+    WAITS = 8
+    """A relay has it on its disk, where it waits."""
 
 
 _LATE = set(StreamPacketEvent) - {StreamPacketEvent.SENT}
@@ -90,7 +93,9 @@ def _row(state: StreamPacketState, **moves: StreamPacketState) -> dict[StreamPac
 
 TRANSITIONS: dict[StreamPacketState, dict[StreamPacketEvent, StreamPacketState]] = {
     StreamPacketState.WAITING_TO_SEND: _row(
-        StreamPacketState.WAITING_TO_SEND, SENT=StreamPacketState.WAITING_SESSION_ACK
+        StreamPacketState.WAITING_TO_SEND,
+        SENT=StreamPacketState.WAITING_SESSION_ACK,
+        WAITS=StreamPacketState.WAITING_ORDER_ACK,
     ),
     StreamPacketState.WAITING_SESSION_ACK: _row(
         StreamPacketState.WAITING_SESSION_ACK,
@@ -363,6 +368,10 @@ class OutgoingSequence:
         self._waits_turn = turn
         ends = self._waits_until > 0 and not until
         self._waits_until = until
+        for entry in self.entries.values():
+            if entry.number > until:
+                break
+            _move(entry, StreamPacketEvent.WAITS)
         if ends:
             self.tier.handle_progress(now_ns, outstanding=self._is_outstanding)
         return True
@@ -502,6 +511,11 @@ class OutgoingSequence:
             return False
         self._ask_in = self._settings.order_ack_every
         return True
+
+    @property
+    def waits_at_relay(self) -> bool:
+        """Whether a relay answers for packets, as long as its session lasts."""
+        return self._waits_until > 0
 
     @property
     def awaits_order_ack(self) -> bool:

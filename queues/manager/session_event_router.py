@@ -380,9 +380,14 @@ class SessionEventRouter:
         if self._jobs.holds(conversation):
             return
         link, inbox = conversation.link, self._inbox
+        serves = link is not None and link.conversation is conversation
+        relies = link is not None and serves and self._outbox.relies_on(link)
+        if relies or self._transits.holds_open(conversation):
+            # A word that ends with the session stands. Make sure that the neighbour is still there.
+            conversation.session.ping()
+            return
         owed = inbox.order_acks.handle_request(conversation.peer_id, conversation.link_name)
         acks = any(stream.owes_ack and stream.via is conversation for stream in owed)
-        serves = link is not None and link.conversation is conversation
         asks = link is not None and serves and (self._outbox.ask_for_room(link) or self._transits.ask_for_room(link))
         repeats = acks or asks or inbox.admission.stop_again(conversation)
         if not (repeats or self._transits.holds.stop_again(conversation)):

@@ -532,6 +532,10 @@ class Outbox:
                 return True
         return False
 
+    def relies_on(self, link: Link) -> bool:
+        """Whether a relay has said that it answers for packets, which counts as long as the session of its link."""
+        return any(outgoing.sequence.waits_at_relay for outgoing in link.streams if outgoing.relayed)
+
     def _free(self, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
         self._let_go(outgoing, entries)
         if entries and outgoing.durable:

@@ -33,6 +33,9 @@ class TransitStream:
         noted: the neighbour and the hops that are known as its way back.
         turn: number of holds sent for it.
         held: why the next hop lets it wait; empty if it does not.
+        messages: number of messages that are here.
+        size_bytes: of the packets that hold them.
+        has_share: whether it has all that it may have of the room.
         stopped: the conversations that were asked to wait with it.
         word: turn of the last word about whether its packets wait here, see ``ordering.wire`` ONWARD.
     """
@@ -43,14 +46,17 @@ class TransitStream:
         "expiries",
         "final",
         "from_name",
+        "has_share",
         "held",
         "id",
         "judged_by",
+        "messages",
         "noted",
         "number",
         "ordered",
         "queue",
         "sequence",
+        "size_bytes",
         "stopped",
         "turn",
         "via",
@@ -86,6 +92,9 @@ class TransitStream:
         self.noted = ("", 0)
         self.turn = 0
         self.held = ""
+        self.messages = 0
+        self.size_bytes = 0
+        self.has_share = False
         self.stopped: dict[Conversation, str] = {}
         self.word = 0
 

@@ -175,9 +175,18 @@ class TransitWords:
             if oldest.state is not TransitState.ARRIVED and now_ns - oldest.came_ns >= WAITS_AFTER_NS:
                 self._tell_waits(stream, now_ns)
 
+    def tell_waits_at_once(self, stream: TransitStream, now_ns: int) -> None:
+        """A session with the neighbour that has brought packets is new: it would send all of them again."""
+        if stream.sequence.ordered and stream.sequence.entries:
+            self._tell_waits(stream, now_ns)
+
+    def holds_open(self, conversation: Conversation) -> bool:
+        """Whether a word stands that would end with a session."""
+        return any(told[0] is conversation for told in self._told.values())
+
     def _tell_waits(self, stream: TransitStream, now_ns: int) -> None:
         upstream, here = self._open_with(stream.via), stream.sequence.here
-        if upstream is None or self._told.get(stream) == (upstream, here):
+        if upstream is None or not here or self._told.get(stream) == (upstream, here):
             return
         if self._say(stream, upstream, here, now_ns, waits=True):
             self._told[stream] = upstream, here

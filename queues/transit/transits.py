@@ -415,20 +415,43 @@ class Transits:
             return HoldReason.PEER_MEMORY if self.memory.is_full(stream.via.encode()) else None
         if self._admission.store_low:
             return HoldReason.STORE_LOW
-        if self.disk.is_full(stream.via.encode()) or self.messages.is_full:
+        if self.disk.is_full(stream.via.encode()) or self.messages.is_full or self._has_share(stream):
             return HoldReason.TRANSIT_FULL
         return HoldReason.STORE_BUSY if self._admission.waiting.is_full(conversation.peer_id) else None
 
+    def _left(self, stream: TransitStream) -> tuple[int, int]:
+        """How many messages and bytes its neighbour may still have here."""
+        limits = self._settings.limits
+        of_all = limits.transit_quota.size_bytes - self.disk.total_bytes
+        of_neighbour = limits.peer_transit_bytes - self.disk.of(stream.via.encode())
+        return self.messages.limit - self.messages.value, min(of_all, of_neighbour)
+
+    def _has_share(self, stream: TransitStream) -> bool:
+        """Whether a stream has as much here as is left for all others: a full queue must not stop other queues.
+
+        It may have more again when it has less than half of that.
+        """
+        messages, size_bytes = self._left(stream)
+        factor = 2 if stream.has_share else 1
+        stream.has_share = factor * stream.messages >= messages or factor * stream.size_bytes >= size_bytes
+        return stream.has_share
+
     def _takes(self, stream: TransitStream, conversation: Conversation, run: IncomingRun) -> bool:
         """Whether there is room for all of a run."""
-        size_bytes, key = run.body_bytes, stream.via.encode()
-        if not self.messages.takes(sum(run.counts)):
+        size_bytes, key, messages = run.body_bytes, stream.via.encode(), sum(run.counts)
+        if not self.messages.takes(messages):
             return False
         if not stream.durable:
             return self.memory.takes(key, size_bytes + EXPRESS_OVERHEAD_BYTES * len(run.bodies))
         if self._admission.store_low or not self._admission.waiting.takes(conversation.peer_id, size_bytes):
             return False
-        return self.disk.takes(key, size_bytes)
+        free_messages, free_bytes = self._left(stream)
+        has_share = (
+            stream.has_share
+            or stream.messages + 2 * messages >= free_messages
+            or stream.size_bytes + 2 * size_bytes >= free_bytes
+        )
+        return not has_share and self.disk.takes(key, size_bytes)
 
     def _hold_back(self, stream: TransitStream, conversation: Conversation, packet: int, reason: HoldReason) -> None:
         conversation.withhold(stream.delivery, packet)
@@ -436,7 +459,10 @@ class Transits:
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     def _count(self, stream: TransitStream, entries: list[TransitPacket], sign: int = 1) -> None:
-        self.messages.add(sign * sum([entry.messages for entry in entries]))
+        messages = sign * sum([entry.messages for entry in entries])
+        self.messages.add(messages)
+        stream.messages += messages
+        stream.size_bytes += sign * sum([entry.size_bytes for entry in entries])
         account = self.disk if stream.durable else self.memory
         overhead_bytes = 0 if stream.durable else EXPRESS_OVERHEAD_BYTES
         for via, some in groupby(entries, key=attrgetter("via")):
@@ -678,6 +704,9 @@ class Transits:
     def handle_session_opened(self, conversation: Conversation, now_ns: int) -> None:
         """A session is open: tell the neighbour again what may have been lost, and offer it what waits for it."""
         self._words.handle_session_opened(conversation, now_ns)
+        for stream in self._streams.values():
+            if stream.via == conversation.link_name:
+                self._words.tell_waits_at_once(stream, now_ns)
         link = conversation.link
         if link is not None and link.conversation is conversation:
             for stream in self._by_link.get(link.peer, ()):
@@ -694,6 +723,10 @@ class Transits:
             stream.held = ""
             stream.sequence.handle_session_closed(not_stored=not_stored)
             self._look_at(stream)
+
+    def holds_open(self, conversation: Conversation) -> bool:
+        """Whether a session must not end as idle: its neighbour relies on what was said in it."""
+        return self._words.holds_open(conversation)
 
     def handle_routes_changed(self) -> None:
         """Routes, peers or their permissions have changed."""

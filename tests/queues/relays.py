@@ -84,7 +84,8 @@ def line(
     """Nodes in a line, each of which has a route to all others."""
     edges = " ".join(one + other for one, other in zip(names, names[1:], strict=False))
     routes = {
-        name: [(far, names[at + 1]) for far in names[at + 2 :]] + [(far, names[at - 1]) for far in names[: max(0, at - 1)]]
+        name: [(far, names[at + 1]) for far in names[at + 2 :]]
+        + [(far, names[at - 1]) for far in names[: max(0, at - 1)]]
         for at, name in enumerate(names)
     }
     return Relays(edges, routes, seed, faults, settings)
