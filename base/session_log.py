@@ -337,9 +337,9 @@ EVENTS: Final[dict[str, Event]] = {
         ((), ("recovered",)),
     ),
     "transit_freed": Event(
-        "the relay answers for these packets no longer: the commit that begins now deletes them. A process that dies "
-        "before it returns has them again. `reason` is `store-ack` or `session-ack`, of the `session` that carried "
-        "them to the next hop; `let-go`, when the next hop has no room for them and their origin has them still; "
+        "from now on the relay answers for these packets no longer: one of the next commits deletes them. A process "
+        "that dies before it returns has them again. `reason` is `store-ack` or `session-ack`, of the `session` that "
+        "carried them to the next hop; `let-go`, when the next hop has no room and their origin has them still; "
         "`rejected`, `expired` or `purged`, when they are dead letters here or their origin is told; `stale-sequence`",
         (*_STREAM, "first", "last", "reason"),
         ((), ("session",)),

@@ -86,9 +86,9 @@ class Taken(Enum):
     FRESH = "fresh"
     """It is here from now on."""
     DUPLICATE = "duplicate"
-    """It is here already, and came by the same way."""
+    """It is here already, and has passed at least as many relays."""
     OTHER_WAY = "other-way"
-    """One of its number, or of an older sequence, is here that must leave first: it is not taken now."""
+    """A copy that has passed fewer relays, or an older sequence, is here and must leave first: it is not taken now."""
     STALE = "stale-sequence"
     """Its origin has begun a newer sequence, with nothing of this one left."""
 
@@ -165,15 +165,15 @@ class TransitSequence:
 
     # ---- arrivals
 
-    def judge(self, sequence: int, number: int, via: str, hops: int) -> Taken:
+    def judge(self, sequence: int, number: int, hops: int) -> Taken:
         """What would become of a packet; nothing changes.
 
         Args:
             sequence: its sequence.
             number: its number.
-            via: the neighbour that it comes by.
-            hops: how many relays it has passed. A copy that comes again has passed as many. One that has passed more
-                comes in a circle, and its acknowledgement might free the very copy that is here.
+            hops: how many relays it has passed. The copy that is here may answer for one that has passed as many, or
+                fewer: on its way it passes more. If it answered for one that has passed more, that might be the only
+                copy that answers for it, in a circle of relays.
         """
         if sequence < self.sequence:
             return Taken.OTHER_WAY if self.entries else Taken.STALE
@@ -182,7 +182,7 @@ class TransitSequence:
         known = self.entries.get(number)
         if known is None:
             return Taken.FRESH
-        return Taken.DUPLICATE if (known.via, known.hops) == (via, hops) else Taken.OTHER_WAY
+        return Taken.DUPLICATE if hops <= known.hops else Taken.OTHER_WAY
 
     def begin(self, sequence: int) -> list[TransitPacket]:
         """A newer sequence begins. Returns the packets of the older one that go with it; only express has any."""

@@ -56,8 +56,14 @@ WALLS: dict[str, set[str]] = {
     "node/sync": {"node/files", "node/shell", "node/handles", "node/control", "node"},
     "tools/replay/log": set(),
     "tools/replay/checks": {"tools/replay/log"},
+    "tools/replay/transit": {"tools/replay/log", "tools/replay/checks"},
     "tools/replay/report": {"tools/replay/log", "tools/replay/checks"},
-    "tools/replay/judges": {"tools/replay/log", "tools/replay/checks", "tools/replay/report"},
+    "tools/replay/judges": {
+        "tools/replay/log",
+        "tools/replay/checks",
+        "tools/replay/transit",
+        "tools/replay/report",
+    },
     "tools/replay/engines": {"tools/replay/log", "tools/replay/checks", "tools/replay/judges"},
     "tools/replay": {"tools/replay/log", "tools/replay/checks", "tools/replay/report", "tools/replay/engines"},
 }

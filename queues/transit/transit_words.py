@@ -70,14 +70,14 @@ class TransitWords:
 
     # ---- the way back
 
-    def note(self, stream: TransitStream, hops: int) -> None:
-        """A packet of a stream came, after that many hops."""
+    def note(self, stream: TransitStream, via: str, hops: int) -> None:
+        """A packet of a stream came by a neighbour, after that many hops; perhaps another one than its others."""
         back = self.ways.of(stream.id)
         downstream = "" if stream.way is None else stream.way.via
-        if back is not None and stream.noted == (stream.via, hops) and downstream in back.downstreams:
+        if back is not None and stream.noted == (via, hops) and downstream in back.downstreams:
             return
-        self.ways.note(stream.id, stream.via, hops, downstream)
-        stream.noted = stream.via, hops
+        self.ways.note(stream.id, via, hops, downstream)
+        stream.noted = via, hops
 
     def check(self, stream: StreamId, conversation: Conversation) -> None:
         """Make sure that a neighbour may speak about a stream.

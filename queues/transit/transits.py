@@ -144,7 +144,7 @@ class Transits:
             self._count(stream, [entry])
             restored[stream].append(entry)
         for stream, entries in restored.items():
-            self._words.note(stream, min((entry.hops for entry in entries), default=0))
+            self._words.note(stream, stream.via, min((entry.hops for entry in entries), default=0))
             if entries:
                 self._records.committed(stream, entries, now_ns, recovered=True)
             stream.sequence.handle_stored(entries)
@@ -193,8 +193,8 @@ class Transits:
             if not self._admission.keep_out(conversation, header, packet):
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
-        self._words.note(stream, header.hops)
-        taken = stream.sequence.judge(header.sequence, header.number, conversation.link_name, header.hops)
+        self._words.note(stream, conversation.link_name, header.hops)
+        taken = stream.sequence.judge(header.sequence, header.number, header.hops)
         if taken is Taken.STALE:
             self._refuse(conversation, packet, header, delivery, RejectReason.STALE_SEQUENCE, turn)
         elif taken is Taken.DUPLICATE:
@@ -744,7 +744,7 @@ class Transits:
         self._lead(stream, way)
         stream.held = ""
         stream.sequence.handle_session_closed()
-        self._words.note(stream, stream.noted[1])
+        self._words.note(stream, *stream.noted)
         self._look_at(stream)
 
     def handle_timer(self, turn: Turn) -> None:

@@ -295,7 +295,7 @@ def _history_of(index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...], hos
         durable=plan.delivery != "express",
         expires=0 < ttl < LASTING_MS,
         refusals=_refusals_of(plan, to),
-        forbidden=plan.forbidden,
+        forbidden=plan.forbidden or plan.astray,
         poison=plan.poison,
         hands_back=host.settings.reconnect.after_session_lost == "hand back",
     )
@@ -306,6 +306,8 @@ def _refusals_of(plan: StreamPlan, to: Host) -> frozenset[str]:
     limits = to.settings.limits
     quota = limits.quota_of(plan.queue)
     reasons = {RejectReason.ACCESS_DENIED} if plan.forbidden or plan.wavers else set()
+    if plan.astray:
+        reasons |= {RejectReason.HOP_COUNT_EXCEEDED, RejectReason.ROUTE_LOOP, RejectReason.NO_ROUTE}
     if quota.when_full == "reject" or (plan.delivery == "express" and limits != Limits()):
         reasons.add(RejectReason.QUEUE_FULL)
     if max(plan.size_bytes, plan.large_bytes) + MESSAGE_OVERHEAD_BYTES > quota.size_bytes:

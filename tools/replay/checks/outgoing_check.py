@@ -295,6 +295,10 @@ class Outgoing(Side[Sender]):
                 for low, high in sender.wanted.overlap(first, last):
                     sender.passed[session].add(low, high)
 
+    def handle_onward(self, record: Record) -> None:
+        """A relay said that packets wait there, or do so no longer."""
+        self._tiers.handle_onward(record)
+
     def handle_scheduled(self, record: Record) -> None:
         """A resend tier ran out."""
         sender = self._sequence(record)
@@ -339,6 +343,7 @@ class Outgoing(Side[Sender]):
         """A session that carried packets of the stream is over."""
         carried = self._carried.pop(record["session"], {})
         self._idle = record["reason"] == "idle"
+        self._tiers.handle_closed(record["session"])
         if self._idle:
             self._tiers.handle_idle()
         else:

@@ -62,6 +62,8 @@ HOLD_REASONS: Final = (
     "store-low",
     "store-busy",
     "too-many-streams",
+    "transit-full",
+    "other-way",
     "unknown",
 )
 """Why a destination may have no room for a stream."""
@@ -260,6 +262,8 @@ class Timeline:
         links: (from, to) -> what -> how many; both are node ids.
         queues: (node's name, queue) -> what -> messages.
         streams: (origin, stream) -> the queue that its messages are for; both are as in the records.
+        ways: (origin, stream) -> the hops of a stream that relays pass on, as (from, to); all are node ids.
+        dwell: (origin, stream, relay) -> latency bucket -> packets that were in transit there for so long.
         policies: (node, peer) -> the policy of sessions (the values of ``POLICY_SHOWN``) -> how many had it.
     """
 
@@ -282,6 +286,8 @@ class Timeline:
     links: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     queues: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     streams: dict[tuple[str, int], str] = field(default_factory=dict)
+    ways: dict[tuple[str, int], list[tuple[str, str]]] = field(default_factory=dict)
+    dwell: dict[tuple[str, int, str], dict[int, int]] = field(default_factory=dict)
     policies: dict[tuple[str, str], dict[tuple[int, ...], int]] = field(default_factory=dict)
 
     def name(self, node: str) -> str:

@@ -9,8 +9,8 @@ from triack.session.protocol.states import FAILURES, CloseReason
 from triack.tools.replay.log.schema import (
     CLOSE_REASONS,
     FAILURE_REASONS,
-    HOLD_REASONS,
     FREED_REASONS,
+    HOLD_REASONS,
     REJECT_REASONS,
     Verdict,
     Violation,
