@@ -83,7 +83,7 @@ async def test_what_is_no_route_is_refused_at_once(tmp_path: Path) -> None:
     """Names are checked where they are written."""
     for wrong in ({"to": ""}, {"to": "a/b"}, {"to": "a@b"}, {"to": "*", "rename": "c"}, {"to": 5}):
         with pytest.raises(triack.UsageError, match="Route"):
-            triack.Route(**{"via": "hub"} | wrong)  # type: ignore[arg-type]
+            triack.Route(**{"via": "hub"} | wrong)
     with pytest.raises(triack.AddressError):
         triack.Route("a", via="no name")
     with pytest.raises(triack.UsageError, match="routes must be a list"):

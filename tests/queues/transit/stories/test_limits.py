@@ -5,6 +5,7 @@ import pytest
 from tests.queues.relays import dead, line, post
 from tests.queues.world import numbered
 from triack.base.delivery import DURABLE, Delivery
+from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 
@@ -67,7 +68,7 @@ def test_time_runs_out_at_a_relay() -> None:
     net.world.run(20 * SECOND)
     assert dead(a) == ([b"1"], {"reach-queue-timeout": 1})
     assert dead(r) == ([b"2"], {"reach-queue-timeout": 1})
-    assert r.live.drops["transit-lost"] == 1
+    assert r.live.drops[DropReason.TRANSIT_LOST] == 1
     post(a, "b", b"4")
     b.start()
     assert net.world.run(60 * SECOND, lambda: net.is_done("a"))
