@@ -654,8 +654,13 @@ class Transits:
         stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
         if stream is not None and packet.sequence == stream.sequence.sequence:
             entry = stream.sequence.entries.get(packet.number)
-            if entry is not None:
+            if entry is not None and packet.reason == FreedReason.LET_GO:
+                self._let_go(stream, [entry], FreedReason.LET_GO, turn)
+            elif entry is not None:
                 self._give_up(stream, [entry], packet.reason, turn, certain=True)
+        if packet.reason == FreedReason.LET_GO:
+            # It is between neighbours: the origin has the packet, and sends it again.
+            return
         self._words.pass_reject(conversation, packet, turn.now_ns)
 
     def handle_hold(self, conversation: Conversation, packet: HoldPacket, now_ns: int) -> None:

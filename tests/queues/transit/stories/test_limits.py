@@ -109,3 +109,22 @@ def test_a_large_message_that_is_refused_is_one_dead_letter() -> None:
     post(net["a"], "b", body, delivery=Delivery.RECOVERABLE)
     assert net.world.run(60 * SECOND, lambda: net["r"].length("dead-letter") == 1 and net.is_done("a"))
     assert dead(net["r"]) == ([body], {"too-large": 1})
+
+
+def test_a_gap_that_lasts_ends_no_session() -> None:
+    """What the destination holds for a packet that is missing, it gives back; the origin sends it again."""
+    net = line("arb")
+    a, r, b = (net[name] for name in "arb")
+    net.world.cut(r, b)
+    post(a, "b", b"1")
+    assert net.world.run(10 * SECOND, lambda: net.waiting("r") == 1)
+    net.world.run(SECOND)
+    (stream,) = r.live.transits.streams
+    stream.sequence.remove(list(stream.sequence.entries.values()))
+    post(a, "b", *numbered(2, 4))
+    net.world.heal()
+    net.world.run(25 * SECOND)
+    assert [record["reason"] for record in r.log("transit_freed")] == ["let-go"]
+    assert net.world.run(400 * SECOND, lambda: net.is_done("a"))
+    assert b.read_all("q") == [b"1", *numbered(2, 4)]
+    assert r.live.closes.get("store-ack-timeout", 0) == 0
