@@ -241,6 +241,7 @@ class EngineHandle:
     async def purge_transit(self, final: str) -> int:
         """Remove what waits here for a node; durable when this returns. Returns the number of messages."""
         self.check_alive()
+        await self.commit()  # what is only about to be stored is there, too
         purged = self._engine.purge_transit(final, self.clock())
         await self.commit()
         return purged

@@ -8,7 +8,7 @@ from triack.base.ack_trigger import AckTerms, AckTrigger
 from triack.base.delivery import DURABLE, Ack, Delivery
 from triack.base.errors import ProtocolError
 from triack.base.paths import address_in
-from triack.base.reasons import DropReason
+from triack.base.reasons import DropReason, FreedReason
 from triack.ordering import wire
 from triack.queues.mailboxes.incoming_run import read_runs
 from triack.queues.manager.jobs import Jobs
@@ -224,7 +224,7 @@ class SessionEventRouter:
         elif isinstance(packet, wire.OnwardPacket):
             self._depend(conversation)
             self._outbox.handle_onward(packet, conversation.label, now_ns)
-        else:
+        elif packet.reason != FreedReason.LET_GO:
             self._outbox.handle_reject(packet.stream, packet.sequence, packet.number, packet.reason)
 
     def _take_packet(

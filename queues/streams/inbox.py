@@ -13,7 +13,8 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import StreamId, check_name
 from triack.base.peers import Directory
-from triack.base.reasons import DropReason, RejectReason
+from triack.base.reasons import DropReason, FreedReason, RejectReason
+from triack.base.units import in_ns
 from triack.ordering.incoming import Outcome
 from triack.ordering.wire import (
     EndPacket,
@@ -25,6 +26,7 @@ from triack.ordering.wire import (
     encode_relayed_reject,
 )
 from triack.queues.clock_jumps import head_here, late_by_ms
+from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import QueuedPacket
@@ -108,6 +110,10 @@ class Inbox:
         self.positions = Positions(record)
         self.ended = EndedStreams()
         self.order_acks = OwedAcks(node_id, drops, record)
+        self._held = Deadlines[IncomingStream]()
+        self._held_at: dict[IncomingStream, tuple[int, int]] = {}
+        # Before the store ack timeout of the relay, which would end its session.
+        self._hold_ns = in_ns(settings.session.store_ack_timeout_min_s) // 2
 
     # ---- starting
 
@@ -396,6 +402,8 @@ class Inbox:
             self._origins.forget(stream.origin)
         self.admission.handle_forgotten(stream)
         self.positions.forget(stream)
+        self._held.set(stream, None)
+        self._held_at.pop(stream, None)
         self.order_acks.forget(stream)
         mailbox = self._mailboxes.get(stream.queue)
         if mailbox is not None:
@@ -406,6 +414,9 @@ class Inbox:
         self.order_acks.owe(stream)
         for item, its_arrival in accepted:
             self._take(stream, item, its_arrival, turn)
+        if stream.relay and stream.sequence.held and self._held.of(stream) is None:
+            self._held.set(stream, turn.now_ns + self._hold_ns)
+            self._held_at[stream] = stream.sequence.position
         if outcome in (Outcome.ACCEPTED, Outcome.OUT_OF_ORDER):
             return
         if outcome is not Outcome.DUPLICATE:
@@ -571,9 +582,30 @@ class Inbox:
         self.order_acks.send(route, now_ns)
 
     def handle_timer(self, now_ns: int) -> None:
-        """Let order acks become due whose wait has ended."""
+        """Let order acks become due whose wait has ended, and let go of packets that have waited for a gap to close."""
         self.order_acks.handle_timer(now_ns)
+        for stream in self._held.poll_due(now_ns):
+            position = self._held_at.pop(stream)
+            if not stream.sequence.held or stream.has_ended:
+                continue
+            if stream.sequence.position == position:
+                self._let_go(stream, now_ns)
+            else:
+                self._held.set(stream, now_ns + self._hold_ns)
+                self._held_at[stream] = stream.sequence.position
+
+    def _let_go(self, stream: IncomingStream, now_ns: int) -> None:
+        """Give packets back to the relay that has brought them: no store ack can come for them in time.
+
+        With a relay on the way, a gap may last: the packet that is missing may wait elsewhere, or may have been given
+        up. The relay forgets them. Their origin has them, and sends them again.
+        """
+        for header, arrival in stream.sequence.let_go():
+            record_rejected(self._record, header, stream.delivery, RejectReason.HELD_BACK, now_ns)
+            self._tell_rejected(arrival, header, FreedReason.LET_GO)
+        self.admission.count_early(stream)
 
     def next_deadline(self) -> int | None:
-        """When the next order ack becomes due, or None."""
-        return self.order_acks.next_deadline()
+        """When ``handle_timer`` must be called, or None."""
+        at_ns, held_ns = self.order_acks.next_deadline(), self._held.earliest()
+        return at_ns if held_ns is None else held_ns if at_ns is None else min(at_ns, held_ns)

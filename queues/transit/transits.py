@@ -665,8 +665,14 @@ class Transits:
         if stream is not None and packet.sequence == stream.sequence.sequence:
             entry = stream.sequence.entries.get(packet.number)
             # If it was not sent, the word is about an earlier copy; what comes of this one is not known yet.
-            if entry is not None and entry.state is TransitState.SENT:
+            is_sent = entry is not None and entry.state is TransitState.SENT
+            if entry is not None and is_sent and packet.reason == FreedReason.LET_GO:
+                self._let_go(stream, [entry], FreedReason.LET_GO, turn)
+            elif entry is not None and is_sent:
                 self._give_up(stream, [entry], packet.reason, turn, certain=True)
+        if packet.reason == FreedReason.LET_GO:
+            # It is between neighbours: the origin has the packet, and sends it again.
+            return
         self._words.pass_reject(conversation, packet, turn.now_ns)
 
     def handle_hold(self, conversation: Conversation, packet: HoldPacket, now_ns: int) -> None:

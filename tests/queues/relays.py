@@ -41,7 +41,7 @@ class Relays:
         for name, node in self.nodes.items():
             node.identity.resides = False
             node.routes = tuple(Route(to, via) for to, via in routes.get(name, []))
-            node.directory.replace(self.peer(name, other) for other in self.neighbours(name))
+            node.directory.replace(self.peer(other) for other in self.neighbours(name))
         for node in self.nodes.values():
             self.world.nodes[node.address] = node
             node.start()
@@ -50,13 +50,15 @@ class Relays:
         """The letters of a node's neighbours."""
         return [pair.replace(name, "") for pair in self.pairs if name in pair]
 
-    def peer(self, _name: str, other: str) -> Peer:
+    def peer(self, name: str) -> Peer:
         """A node as a neighbour knows it: it may do everything."""
-        return replace(self.nodes[other].peer, may_relay=ALL, relays_for=ALL)
+        return replace(self.nodes[name].peer, may_relay=ALL, relays_for=ALL)
 
-    def allow(self, name: str, other: str, **rights: tuple[str, ...]) -> None:
+    def allow(
+        self, name: str, other: str, *, may_relay: tuple[str, ...] = ALL, relays_for: tuple[str, ...] = ALL
+    ) -> None:
         """Change what a neighbour may do at a node."""
-        self.nodes[name].know(replace(self.peer(name, other), **rights))
+        self.nodes[name].know(replace(self.nodes[other].peer, may_relay=may_relay, relays_for=relays_for))
 
     def reroute(self, name: str, *routes: tuple[str, str]) -> None:
         """Change the routes of a node, now and from its next start on."""

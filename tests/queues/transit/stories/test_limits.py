@@ -5,6 +5,7 @@ import pytest
 from tests.queues.relays import dead, line, post
 from tests.queues.world import numbered
 from triack.base.delivery import DURABLE, Delivery
+from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 
@@ -67,7 +68,7 @@ def test_time_runs_out_at_a_relay() -> None:
     net.world.run(20 * SECOND)
     assert dead(a) == ([b"1"], {"reach-queue-timeout": 1})
     assert dead(r) == ([b"2"], {"reach-queue-timeout": 1})
-    assert r.live.drops["transit-lost"] == 1
+    assert r.live.drops[DropReason.TRANSIT_LOST] == 1
     post(a, "b", b"4")
     b.start()
     assert net.world.run(60 * SECOND, lambda: net.is_done("a"))
@@ -108,3 +109,22 @@ def test_a_large_message_that_is_refused_is_one_dead_letter() -> None:
     post(net["a"], "b", body, delivery=Delivery.RECOVERABLE)
     assert net.world.run(60 * SECOND, lambda: net["r"].length("dead-letter") == 1 and net.is_done("a"))
     assert dead(net["r"]) == ([body], {"too-large": 1})
+
+
+def test_a_gap_that_lasts_ends_no_session() -> None:
+    """What the destination holds for a packet that is missing, it gives back; the origin sends it again."""
+    net = line("arb")
+    a, r, b = (net[name] for name in "arb")
+    net.world.cut(r, b)
+    post(a, "b", b"1")
+    assert net.world.run(10 * SECOND, lambda: net.waiting("r") == 1)
+    net.world.run(SECOND)
+    (stream,) = r.live.transits.streams
+    stream.sequence.remove(list(stream.sequence.entries.values()))
+    post(a, "b", *numbered(2, 4))
+    net.world.heal()
+    net.world.run(25 * SECOND)
+    assert [record["reason"] for record in r.log("transit_freed")] == ["let-go"]
+    assert net.world.run(400 * SECOND, lambda: net.is_done("a"))
+    assert b.read_all("q") == [b"1", *numbered(2, 4)]
+    assert r.live.closes.get("store-ack-timeout", 0) == 0

@@ -5,6 +5,7 @@ import pytest
 from tests.queues.relays import Relays, dead, line, post
 from tests.queues.world import numbered
 from triack.base.delivery import DURABLE, Delivery
+from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues.routes import Route
 
@@ -68,7 +69,7 @@ def test_the_origin_hears_of_a_destination_that_no_relay_knows() -> None:
     assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
     assert dead(net["a"]) == ([b"1"], {"no-route": 1})
     assert dead(net["r"]) == ([b"2"], {"no-route": 1})
-    assert net["r"].live.drops["transit-lost"] == 1
+    assert net["r"].live.drops[DropReason.TRANSIT_LOST] == 1
 
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
