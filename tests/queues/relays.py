@@ -1,6 +1,5 @@
 """Networks of nodes of which some pass messages on: each node knows its neighbours alone."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from tests.queues.world import SimNode, World
