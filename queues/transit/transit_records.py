@@ -1,6 +1,7 @@
 """Session log records of streams in transit (docs/session-log.md). Formatting only."""
 
 from triack.base.ranges import as_ranges
+from triack.base.reasons import RejectReason
 from triack.base.reasons import FreedReason
 from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import RelayedHeader
@@ -68,6 +69,19 @@ class TransitRecords:
             last=header.number,
             final=header.final,
             reason=reason,
+            **{"class": label},
+        )
+
+    def held_back(self, header: RelayedHeader, label: str, now_ns: int) -> None:
+        """A packet came for which there is no room now."""
+        self._record(
+            "rejected",
+            now_ns,
+            origin=header.origin.hex(),
+            stream=header.stream,
+            sequence=header.sequence,
+            number=header.number,
+            reason=RejectReason.HELD_BACK,
             **{"class": label},
         )
 

@@ -91,7 +91,7 @@ class TransitWords:
 
     def _upstream(self, stream: StreamId, but: Conversation | None) -> Conversation | None:
         back = self.ways.of(stream)
-        for name in () if back is None else back.by_hops():
+        for name in () if back is None else back.nearest:
             conversation = self._open_with(name)
             if conversation is not None and (but is None or conversation.link_name != but.link_name):
                 return conversation
@@ -123,9 +123,15 @@ class TransitWords:
 
     def handle_session_opened(self, conversation: Conversation, now_ns: int) -> None:
         """A neighbour is back: tell it again what may have been lost with its last session."""
-        for packet in self.ways.acked_by(conversation.link_name):
-            if self._upstream(StreamId(packet.origin, packet.stream), None) is conversation:
-                self._send_ack(conversation, packet, now_ns)
+        for back in self.ways.brought_by(conversation.link_name):
+            if conversation.link_name not in back.nearest:
+                continue
+            if back.acked is not None:
+                self._send_ack(conversation, back.acked, now_ns)
+            waiting = list(back.rejected.values())
+            back.rejected.clear()
+            for packet in waiting:
+                self._send_reject(packet, None, now_ns)
 
     # ---- rejections
 
@@ -142,7 +148,7 @@ class TransitWords:
         self._send_reject(packet, None, now_ns)
 
     def pass_reject(self, conversation: Conversation, packet: RelayedReject, now_ns: int) -> None:
-        """Pass a rejection on. If it is lost, the origin's next tier brings the packet to the refusing node again."""
+        """Pass a rejection on. Without an open session upstream it is kept for the next one."""
         packet.hops += 1
         if packet.hops < HOPS_MAX:
             self._send_reject(packet, conversation, now_ns)
@@ -151,7 +157,11 @@ class TransitWords:
         stream = StreamId(packet.origin, packet.stream)
         upstream = self._upstream(stream, but)
         if upstream is None:
-            self._drops[DropReason.NO_WAY_BACK] += 1
+            back = self.ways.of(stream)
+            if back is None:
+                self._drops[DropReason.NO_WAY_BACK] += 1
+            else:
+                back.keep(packet)
             return
         control = Control(encode_relayed_reject(packet))
         if upstream.put_control((_key(upstream, stream), packet.number), control):

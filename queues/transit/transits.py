@@ -189,6 +189,7 @@ class Transits:
             return
         stream = self._stream_of(conversation, header, delivery, way)
         if stream is None:
+            self._records.held_back(header, delivery.label, turn.now_ns)
             conversation.withhold(delivery, packet)
             if not self._admission.keep_out(conversation, header, packet):
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
@@ -200,7 +201,7 @@ class Transits:
         elif taken is Taken.DUPLICATE:
             self._handle_duplicate(stream, conversation, packet, header, turn)
         elif taken is Taken.OTHER_WAY:
-            self._hold_back(stream, conversation, packet, HoldReason.OTHER_WAY)
+            self._hold_back(stream, conversation, packet, header, HoldReason.OTHER_WAY, turn)
         else:
             self._handle_fresh(stream, conversation, packet, header, turn)
 
@@ -317,11 +318,11 @@ class Transits:
     ) -> None:
         if stream.via != conversation.link_name:
             # Its packets by another neighbour have not left yet.
-            self._hold_back(stream, conversation, packet, HoldReason.OTHER_WAY)
+            self._hold_back(stream, conversation, packet, header, HoldReason.OTHER_WAY, turn)
             return
         reason = self._lacks_room(stream, conversation)
         if reason is not None and stream.durable:
-            self._hold_back(stream, conversation, packet, reason)
+            self._hold_back(stream, conversation, packet, header, reason, turn)
             return
         if not stream.durable and self.memory.is_over(stream.via.encode()):
             self._refuse(conversation, packet, header, stream.delivery, RejectReason.QUEUE_FULL, turn)
@@ -453,7 +454,16 @@ class Transits:
         )
         return not has_share and self.disk.takes(key, size_bytes)
 
-    def _hold_back(self, stream: TransitStream, conversation: Conversation, packet: int, reason: HoldReason) -> None:
+    def _hold_back(
+        self,
+        stream: TransitStream,
+        conversation: Conversation,
+        packet: int,
+        header: RelayedHeader,
+        reason: HoldReason,
+        turn: Turn,
+    ) -> None:
+        self._records.held_back(header, stream.delivery.label, turn.now_ns)
         conversation.withhold(stream.delivery, packet)
         if not self.holds.stop(stream, conversation, reason, (packet,)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
@@ -654,9 +664,11 @@ class Transits:
         stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
         if stream is not None and packet.sequence == stream.sequence.sequence:
             entry = stream.sequence.entries.get(packet.number)
-            if entry is not None and packet.reason == FreedReason.LET_GO:
+            # If it was not sent, the word is about an earlier copy; what comes of this one is not known yet.
+            is_sent = entry is not None and entry.state is TransitState.SENT
+            if entry is not None and is_sent and packet.reason == FreedReason.LET_GO:
                 self._let_go(stream, [entry], FreedReason.LET_GO, turn)
-            elif entry is not None:
+            elif entry is not None and is_sent:
                 self._give_up(stream, [entry], packet.reason, turn, certain=True)
         if packet.reason == FreedReason.LET_GO:
             # It is between neighbours: the origin has the packet, and sends it again.

@@ -7,12 +7,14 @@ destination acknowledges that.
 from collections import OrderedDict
 
 from triack.base.names import StreamId
-from triack.ordering.wire import RelayedOrderAck
+from triack.ordering.wire import RelayedOrderAck, RelayedReject
 
 __all__ = ["Back", "WaysBack"]
 
 STREAMS_MAX = 65_536
 """Streams remembered, the ones that passed last: about 40 MB, and more than the live streams of sixteen neighbours."""
+REJECTIONS_MAX = 256
+"""Rejections kept of one stream. If one is lost, its packet is rejected again after the origin's next resend."""
 
 
 class Back:
@@ -22,18 +24,28 @@ class Back:
         upstreams: the neighbours that have brought it, and the fewest hops that each has brought.
         downstreams: the neighbours that it has gone to, who alone may speak about it.
         acked: the last order ack for it.
+        rejected: the last rejections that found no session to the origin, by number.
     """
 
-    __slots__ = ("acked", "downstreams", "upstreams")
+    __slots__ = ("acked", "downstreams", "rejected", "upstreams")
 
     def __init__(self) -> None:
         self.upstreams: dict[str, int] = {}
         self.downstreams: dict[str, None] = {}
         self.acked: RelayedOrderAck | None = None
+        self.rejected: OrderedDict[int, RelayedReject] = OrderedDict()
 
-    def by_hops(self) -> list[str]:
-        """The neighbours upstream, the nearest to the origin first: a word that goes round in a loop gets nowhere."""
-        return sorted(self.upstreams, key=self.upstreams.__getitem__)
+    @property
+    def nearest(self) -> list[str]:
+        """The neighbours upstream that are nearest to the origin: by any other one a word might go in a circle."""
+        fewest = min(self.upstreams.values(), default=0)
+        return [name for name, hops in self.upstreams.items() if hops == fewest]
+
+    def keep(self, packet: RelayedReject) -> None:
+        """Keep a rejection until there is a session again."""
+        self.rejected[packet.number] = packet
+        if len(self.rejected) > REJECTIONS_MAX:
+            self.rejected.popitem(last=False)
 
 
 class WaysBack:
@@ -62,10 +74,9 @@ class WaysBack:
         if downstream:
             back.downstreams[downstream] = None
 
-    def acked_by(self, upstream: str) -> list[RelayedOrderAck]:
-        """The last order ack of each stream that a neighbour has brought."""
-        backs = (self._backs[stream] for stream in self._by_upstream.get(upstream, ()))
-        return [back.acked for back in backs if back.acked is not None]
+    def brought_by(self, upstream: str) -> list[Back]:
+        """The ways back of the streams that a neighbour has brought."""
+        return [self._backs[stream] for stream in self._by_upstream.get(upstream, ())]
 
     def _forget(self, stream: StreamId, back: Back) -> None:
         for upstream in back.upstreams:
