@@ -480,7 +480,7 @@ class Transits:
 
     def go(self, now_ns: int) -> None:
         """Let streams go on when there is room for them again, and say what waits."""
-        if self.is_empty:
+        if self.is_empty and self._words.next_deadline() is None:
             return
         self.holds.go()
         self._words.tell_waits(self._streams.values(), now_ns)

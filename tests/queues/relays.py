@@ -1,6 +1,7 @@
 """Networks of nodes of which some pass messages on: each node knows its neighbours alone."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 from tests.queues.world import SimNode, World
 from triack.base.delivery import Delivery
@@ -83,7 +84,7 @@ def line(
     names: str, seed: int = 1, faults: Faults | None = None, settings: dict[str, NodeSettings] | None = None
 ) -> Relays:
     """Nodes in a line, each of which has a route to all others."""
-    edges = " ".join(one + other for one, other in zip(names, names[1:], strict=False))
+    edges = " ".join(one + other for one, other in pairwise(names))
     routes = {
         name: [(far, names[at + 1]) for far in names[at + 2 :]]
         + [(far, names[at - 1]) for far in names[: max(0, at - 1)]]
