@@ -303,10 +303,8 @@ class _Scene:
         elif fault.kind in STRANGE:
             if self.strangers is not None:
                 self.strangers.attack(fault)
-        elif fault.kind == "reroute":
-            self._reroute(host, RoutePlan(fault.host, fault.after, fault.other))
-        elif fault.kind == "move":
-            host.move(host.plan.addresses[fault.after], fault.for_ns)
+        elif fault.kind in ("move", "reroute"):
+            self._lead_elsewhere(host, fault)
         elif fault.kind in ("rotate", "revoke", "forbid"):
             {"rotate": self.trust.rotate, "revoke": self.trust.revoke, "forbid": self.trust.rights.forbid}[fault.kind](
                 fault
@@ -314,11 +312,14 @@ class _Scene:
         else:
             self._break_path(fault)
 
-    def _reroute(self, host: Host, route: RoutePlan) -> None:
-        """Another neighbour becomes the way of a destination, at once and for later starts."""
-        to = self.plan.hosts[route.to].name
+    def _lead_elsewhere(self, host: Host, fault: Fault) -> None:
+        """A host moves, or another neighbour becomes the way of a destination, at once and for later starts."""
+        if fault.kind == "move":
+            host.move(host.plan.addresses[fault.after], fault.for_ns)
+            return
+        to, via = (self.plan.hosts[index].name for index in (fault.after, fault.other))
         kept = [known for known in host.routes if known.to != to]
-        routes = host.routes = (Route(to, self.plan.hosts[route.via].name), *kept)
+        routes = host.routes = (Route(to, via), *kept)
         host.act(lambda: host.live.set_routes(routes, self.world.now_ns))
 
     def _mishandle(self, host: Host, fault: Fault) -> None:

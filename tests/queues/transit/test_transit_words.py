@@ -50,8 +50,8 @@ def test_nobody_but_the_next_hop_speaks_about_a_stream() -> None:
     assert net.waiting("r") > 0
 
 
-def test_a_rejection_without_a_way_back_is_counted() -> None:
-    """The origin sends the packet again when its tier runs out, and hears of it then."""
+def test_a_rejection_without_a_session_waits_for_the_next_one() -> None:
+    """The origin need not send the packet again to hear of it."""
     net = line("arb")
     a, r = net["a"], net["r"]
     post(a, "b", b"1", life_ms=5_000)
@@ -61,7 +61,24 @@ def test_a_rejection_without_a_way_back_is_counted() -> None:
     for conversation in list(r.live.handshakes.with_peer(a.live.node_id)):
         r.live.handle_path_lost(conversation.path, net.world.now_ns)
     net.world.run(10 * SECOND)
-    assert (net.waiting("r"), r.live.drops[DropReason.NO_WAY_BACK]) == (0, 1)
+    assert (net.waiting("r"), r.log("control_relayed")) == (0, [])
+    net.world.heal()
+    assert net.world.run(20 * SECOND, lambda: bool(r.log("control_relayed")))
+    assert [(it["kind"], it["number"]) for it in r.log("control_relayed")] == [("reject", 1)]
+
+
+def test_a_rejection_does_not_go_round_a_circle() -> None:
+    """A relay that has started again does not know how far its neighbours are from the origin, until it hears of it."""
+    net = Relays("ab bc cd bd", {"a": [("e", "b")], "b": [("e", "c")], "c": [("e", "d")], "d": [("e", "b")]})
+    a, b = net["a"], net["b"]
+    post(a, "e", b"1")
+    assert net.world.run(60 * SECOND, lambda: not a.busy)
+    b.restart()
+    post(a, "e", b"2")
+    assert net.world.run(120 * SECOND, lambda: not a.busy)
+    refused = sum(len(net[name].log("route_refused")) for name in "bcd")
+    passed = sum(len(net[name].log("control_relayed")) for name in "bcd")
+    assert passed <= 4 * refused
 
 
 def test_a_newer_order_ack_takes_the_place_of_an_older() -> None:
