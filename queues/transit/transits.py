@@ -189,7 +189,7 @@ class Transits:
         if isinstance(way, RejectReason):
             self._refuse(conversation, packet, header, delivery, way, turn)
             return
-        stream = self._stream_of(conversation, header, delivery, way)
+        stream = self._stream_of(conversation, header, delivery, way, turn.now_ns)
         if stream is None:
             self._records.held_back(header, delivery.label, turn.now_ns)
             conversation.withhold(delivery, packet)
@@ -255,7 +255,7 @@ class Transits:
         return (stream.queue, stream.delivery, stream.final) == (header.queue, delivery, header.final)
 
     def _stream_of(
-        self, conversation: Conversation, header: RelayedHeader, delivery: Delivery, way: Way
+        self, conversation: Conversation, header: RelayedHeader, delivery: Delivery, way: Way, now_ns: int
     ) -> TransitStream | None:
         """The stream of a packet, made when it is new; None when there is no place for one more.
 
@@ -291,6 +291,8 @@ class Transits:
                 via=conversation.link_name,
             )
             self._add(stream, way)
+            # Perhaps nothing of it is ever taken.
+            self._idle[stream] = now_ns
             self._admission.let_in(conversation, stream)
         elif stream.way != way:
             self._go_by(stream, way)
@@ -342,6 +344,8 @@ class Transits:
             turn.now_ns,
             header.ack_requested,
         )
+        if header.sequence > stream.sequence.sequence:
+            stream.ordered = 0
         if dropped := stream.sequence.begin(header.sequence):
             self._let_go(stream, dropped, FreedReason.STALE_SEQUENCE, turn)
         self._take(stream, conversation, [entry], (packet,), turn)

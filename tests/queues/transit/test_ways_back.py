@@ -10,7 +10,7 @@ from triack.queues.transit.ways_back import WaysBack
 ID = StreamId(b"o" * 16, 1)
 
 
-def test_the_neighbour_with_the_fewest_hops_is_the_nearest() -> None:
+def test_words_go_back_by_the_way_with_the_fewest_hops() -> None:
     """In a circle the packet comes again, by another neighbour and with more hops."""
     ways = WaysBack()
     ways.note(ID, "circle", 3, "down")
@@ -29,17 +29,20 @@ def test_a_neighbour_that_is_back_hears_the_last_order_acks() -> None:
     back = ways.of(ID)
     assert back is not None
     back.acked = RelayedOrderAck(*ID, 1, 9, 1, b"d" * 16)
-    assert [one.acked for one in ways.brought_by("up")] == [back.acked, None]
+    assert [it.acked for it in ways.brought_by("up")] == [back.acked, None]
     assert ways.brought_by("down") == []
 
 
-def test_rejections_that_wait_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest one goes: its packet is rejected again when its origin sends it again."""
-    monkeypatch.setattr(ways_back, "REJECTIONS_MAX", 2)
-    back = ways_back.Back()
-    for number in (1, 2, 1, 3):
+def test_rejections_wait_for_a_session() -> None:
+    """The last ones of a stream, each number once."""
+    ways = WaysBack()
+    ways.note(ID, "up", 0, "down")
+    back = ways.of(ID)
+    assert back is not None
+    for number in [*range(1, ways_back.REJECTIONS_MAX + 2), 5]:
         back.keep(RelayedReject(*ID, 1, number, "no-route", 0, b"d" * 16))
-    assert list(back.rejected) == [2, 3]
+    assert len(back.rejected) == ways_back.REJECTIONS_MAX
+    assert 1 not in back.rejected
 
 
 def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
