@@ -34,6 +34,7 @@ REST_NS = 120 * SECOND
 """And acknowledged in order, read and forgotten within this: lost order acks wait for their resend tier."""
 DEATHS_SHARE = 4
 """A message kills its reader four times at most, and each death may come when the wait for the one before is over."""
+LONG_AWAY_NS = 3_600 * SECOND
 ASTRAY_PATIENCE = 40
 """A packet that no way leads to its destination passes 29 relays, and waits up to a minute at some of them."""
 SLICE_NS = 100 * MS
@@ -188,8 +189,12 @@ class _Scene:
 
     @property
     def _patience(self) -> int:
-        """How many times as long things may take: copies that go round in a circle of relays wait for each other."""
-        return ASTRAY_PATIENCE if any(stream.astray for stream in self.plan.streams) else 1
+        """How many times as long things may take: copies that go round in a circle of relays wait for each other.
+
+        And a node that nobody has reached for days is tried now and then only.
+        """
+        was_away = any(fault.for_ns >= LONG_AWAY_NS for fault in self.plan.faults)
+        return ASTRAY_PATIENCE if was_away or any(stream.astray for stream in self.plan.streams) else 1
 
     def _wait_for(self, state: Callable[[], bool], most_ns: int) -> None:
         """Let time pass until a state is reached, or so much has passed since the last death of a process.

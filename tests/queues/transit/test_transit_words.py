@@ -50,13 +50,8 @@ def test_nobody_but_the_next_hop_speaks_about_a_stream() -> None:
     assert net.waiting("r") > 0
 
 
-<<<<<<< HEAD
 def test_a_rejection_without_a_session_waits_for_the_next_one() -> None:
     """The origin need not send the packet again to hear of it."""
-=======
-def test_a_rejection_without_a_session_waits_for_one() -> None:
-    """The origin hears of it as soon as it is back, and not only when its tier runs out."""
->>>>>>> fix-hops
     net = line("arb")
     a, r = net["a"], net["r"]
     net.allow("b", "r", relays_for=())
@@ -66,7 +61,6 @@ def test_a_rejection_without_a_session_waits_for_one() -> None:
     net.world.cut(a, r)
     for conversation in list(r.live.handshakes.with_peer(a.live.node_id)):
         r.live.handle_path_lost(conversation.path, net.world.now_ns)
-<<<<<<< HEAD
     net.world.run(10 * SECOND)
     assert (net.waiting("r"), r.log("control_relayed")) == (0, [])
     net.world.heal()
@@ -83,14 +77,6 @@ def test_a_circle_of_which_a_relay_starts_again_comes_to_an_end() -> None:
     b.restart()
     post(a, "e", b"2")
     assert net.world.run(120 * SECOND, lambda: not a.busy)
-=======
-    net.world.network.heal(r.address, net["b"].address)
-    net.world.network.heal(net["b"].address, r.address)
-    assert net.world.run(20 * SECOND, lambda: net.waiting("r") == 0)
-    net.world.heal()
-    assert net.world.run(20 * SECOND, lambda: not a.busy)
-    assert dead(a) == ([b"1"], {"access-denied": 1})
->>>>>>> fix-hops
 
 
 def test_a_newer_order_ack_takes_the_place_of_an_older() -> None:
