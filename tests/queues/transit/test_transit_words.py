@@ -61,8 +61,8 @@ def test_a_rejection_without_a_session_waits_for_one() -> None:
     net.world.cut(a, r)
     for conversation in list(r.live.handshakes.with_peer(a.live.node_id)):
         r.live.handle_path_lost(conversation.path, net.world.now_ns)
-    net.world.network.heal(r.address, net["b"].address)
-    net.world.network.heal(net["b"].address, r.address)
+    net.world.heal()
+    net.world.cut(a, r)
     assert net.world.run(20 * SECOND, lambda: net.waiting("r") == 0)
     net.world.heal()
     assert net.world.run(20 * SECOND, lambda: not a.busy)
