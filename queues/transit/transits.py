@@ -673,13 +673,25 @@ class Transits:
             # If it was not sent, the word is about an earlier copy; what comes of this one is not known yet.
             is_sent = entry is not None and entry.state is TransitState.SENT
             if entry is not None and is_sent and packet.reason == FreedReason.LET_GO:
-                self._let_go(stream, [entry], FreedReason.LET_GO, turn)
+                self._handle_given_back(stream, entry, turn)
             elif entry is not None and is_sent:
                 self._give_up(stream, [entry], packet.reason, turn, certain=True)
         if packet.reason == FreedReason.LET_GO:
             # It is between neighbours: the origin has the packet, and sends it again.
             return
         self._words.pass_reject(conversation, packet, turn.now_ns)
+
+    def _handle_given_back(self, stream: TransitStream, entry: TransitPacket, turn: Turn) -> None:
+        """The destination has held a packet for long, as one before it is missing.
+
+        If such a one is here, both go again. If not, only the origin can close the gap, and sends this packet, too.
+        """
+        if min(stream.sequence.entries) == entry.number:
+            self._let_go(stream, [entry], FreedReason.LET_GO, turn)
+            return
+        self._forget_sent(stream, [entry])
+        stream.sequence.handle_given_back(entry)
+        self._look_at(stream)
 
     def handle_hold(self, conversation: Conversation, packet: HoldPacket, now_ns: int) -> None:
         """The next hop has no room for a stream, or has some again."""

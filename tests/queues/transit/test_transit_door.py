@@ -95,7 +95,7 @@ def test_routes_apply_as_they_are_now() -> None:
 
 
 def test_nobody_gives_others_a_name_without_the_right_to() -> None:
-    """The next hops go by the name that the first relay gives: a neighbour must not invent one for a node that it is."""
+    """The next hops go by the name that the first relay gives: a neighbour must not invent one."""
     gate = Gate()
     invented = header(b"x" * 16, "down", 1)
     invented.from_name = "boss"
