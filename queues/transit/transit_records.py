@@ -1,8 +1,7 @@
 """Session log records of streams in transit (docs/session-log.md). Formatting only."""
 
 from triack.base.ranges import as_ranges
-from triack.base.reasons import RejectReason
-from triack.base.reasons import FreedReason
+from triack.base.reasons import FreedReason, RejectReason
 from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import RelayedHeader
 from triack.queues.streams.arrival_records import Record
