@@ -23,6 +23,7 @@ from triack.base.units import MS, SECOND
 from triack.ordering.hold import HoldState
 from triack.ordering.transit import Taken, TransitPacket, TransitState
 from triack.ordering.wire import (
+    HOPS_MAX,
     HoldPacket,
     RelayedHeader,
     RelayedOrderAck,
@@ -144,7 +145,8 @@ class Transits:
             self._count(stream, [entry])
             restored[stream].append(entry)
         for stream, entries in restored.items():
-            self._words.note(stream, stream.via, min((entry.hops for entry in entries), default=0))
+            # With nothing here it is not known how far that neighbour is from the origin.
+            self._words.note(stream, stream.via, min((entry.hops for entry in entries), default=HOPS_MAX))
             if entries:
                 self._records.committed(stream, entries, now_ns, recovered=True)
             stream.sequence.handle_stored(entries)

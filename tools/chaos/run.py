@@ -34,6 +34,7 @@ REST_NS = 120 * SECOND
 """And acknowledged in order, read and forgotten within this: lost order acks wait for their resend tier."""
 DEATHS_SHARE = 4
 """A message kills its reader four times at most, and each death may come when the wait for the one before is over."""
+LONG_AWAY_NS = 3_600 * SECOND
 ASTRAY_PATIENCE = 40
 """A packet that no way leads to its destination passes 29 relays, and waits up to a minute at some of them."""
 SLICE_NS = 100 * MS
@@ -188,8 +189,12 @@ class _Scene:
 
     @property
     def _patience(self) -> int:
-        """How many times as long things may take: copies that go round in a circle of relays wait for each other."""
-        return ASTRAY_PATIENCE if any(stream.astray for stream in self.plan.streams) else 1
+        """How many times as long things may take: copies that go round in a circle of relays wait for each other.
+
+        And a node that nobody has reached for days is tried now and then only.
+        """
+        was_away = any(fault.for_ns >= LONG_AWAY_NS for fault in self.plan.faults)
+        return ASTRAY_PATIENCE if was_away or any(stream.astray for stream in self.plan.streams) else 1
 
     def _wait_for(self, state: Callable[[], bool], most_ns: int) -> None:
         """Let time pass until a state is reached, or so much has passed since the last death of a process.
@@ -303,10 +308,8 @@ class _Scene:
         elif fault.kind in STRANGE:
             if self.strangers is not None:
                 self.strangers.attack(fault)
-        elif fault.kind == "reroute":
-            self._reroute(host, RoutePlan(fault.host, fault.after, fault.other))
-        elif fault.kind == "move":
-            host.move(host.plan.addresses[fault.after], fault.for_ns)
+        elif fault.kind in ("move", "reroute"):
+            self._lead_elsewhere(host, fault)
         elif fault.kind in ("rotate", "revoke", "forbid"):
             {"rotate": self.trust.rotate, "revoke": self.trust.revoke, "forbid": self.trust.rights.forbid}[fault.kind](
                 fault
@@ -314,11 +317,14 @@ class _Scene:
         else:
             self._break_path(fault)
 
-    def _reroute(self, host: Host, route: RoutePlan) -> None:
-        """Another neighbour becomes the way of a destination, at once and for later starts."""
-        to = self.plan.hosts[route.to].name
+    def _lead_elsewhere(self, host: Host, fault: Fault) -> None:
+        """A host moves, or another neighbour becomes the way of a destination, at once and for later starts."""
+        if fault.kind == "move":
+            host.move(host.plan.addresses[fault.after], fault.for_ns)
+            return
+        to, via = (self.plan.hosts[index].name for index in (fault.after, fault.other))
         kept = [known for known in host.routes if known.to != to]
-        routes = host.routes = (Route(to, self.plan.hosts[route.via].name), *kept)
+        routes = host.routes = (Route(to, via), *kept)
         host.act(lambda: host.live.set_routes(routes, self.world.now_ns))
 
     def _mishandle(self, host: Host, fault: Fault) -> None:

@@ -24,6 +24,8 @@ AWAY_SHARE: Final = 1 / 12
 """Few: a run of three virtual days takes as long as ten others."""
 OLD_COPY_SHARE: Final = 1 / 10
 QUOTA_SHARE: Final = 1 / 4
+KIND_SHARE: Final = 1 / 2
+"""Of each kind of fault, and of each class beside transactional."""
 QUOTA_BYTES: Final = 4_096
 """Some dozens of messages: less than what most streams have on their way when a hop is away. Not where routes lead in a
 circle: relays that are all full wait for each other there."""
@@ -100,7 +102,7 @@ def draw_relayed(seed: int, random: Random) -> Plan:
     end_ns = random.choice(_ENDS_S) * SECOND
     faults: list[Fault] = []
     for kind in (_crash, _break_paths, _fill_disks, _switch):
-        if random.random() < 0.5:
+        if random.random() < KIND_SHARE:
             kind(topology, end_ns, faults, random)
     if random.random() < AWAY_SHARE:
         end_ns = _stay_away(topology, faults, random)
@@ -116,10 +118,11 @@ def draw_relayed(seed: int, random: Random) -> Plan:
 
 
 def _draw_streams(topology: Topology, random: Random) -> tuple[StreamPlan, ...]:
-    streams = []
-    for delivery in ("transactional", "recoverable", "express"):
-        if delivery == "transactional" or random.random() < 0.5:
-            streams.append(draw_stream(random, *random.choice(topology.ends), delivery))
+    streams = [
+        draw_stream(random, *random.choice(topology.ends), delivery)
+        for delivery in ("transactional", "recoverable", "express")
+        if delivery == "transactional" or random.random() < KIND_SHARE
+    ]
     for sender, receiver in topology.lost:
         delivery = random.choice(["transactional", "recoverable"])
         lost = draw_stream(random, sender, receiver, delivery)
@@ -158,7 +161,7 @@ def _crash(topology: Topology, end_ns: int, faults: list[Fault], random: Random)
                 after=random.choice([0, random.randrange(60)]),
                 for_ns=random.randrange(1, random.choice([50 * MS, SECOND])),
                 again=random.choice([-1, -1, random.randrange(30)]),
-            )  # fmt: skip
+            )
         )
 
 

@@ -84,3 +84,14 @@ def test_express_and_recoverable_streams_have_no_order_acks() -> None:
         post(net["a"], "b", *numbered(0, 3), delivery=delivery)
     net.world.run(20 * SECOND + MS)
     assert Counter(record["event"] for record in net["r"].log("control_relayed")) == {}
+
+
+def test_a_circle_of_which_a_relay_starts_again_comes_to_an_end() -> None:
+    """A relay that has started again does not know how far its neighbours are from the origin, until it hears of it."""
+    net = Relays("ab bc cd bd", {"a": [("e", "b")], "b": [("e", "c")], "c": [("e", "d")], "d": [("e", "b")]})
+    a, b = net["a"], net["b"]
+    post(a, "e", b"1")
+    assert net.world.run(60 * SECOND, lambda: not a.busy)
+    b.restart()
+    post(a, "e", b"2")
+    assert net.world.run(120 * SECOND, lambda: not a.busy)
