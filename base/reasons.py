@@ -94,7 +94,10 @@ class DropReason(Reason):
     DEAD_LETTERS_FULL = "dead-letters-full", "A message found the quota of dead letters full, and is gone."
     DEAD_LETTER_REPLACED = "dead-letter-replaced", "A dead letter that nobody read gave way to newer ones, and is gone."
     EXPIRED_DISCARDED = "expired-discarded", "A message expired, and is gone, as its node keeps no such letters."
-    TRANSIT_LOST = "transit-lost", "An express packet ended on its way, refused by the next hop or out of time."
+    TRANSIT_LOST = (
+        "transit-lost",
+        "A packet ended at a relay and is no dead letter: it was express, or others of its large message had left.",
+    )
     # No longer awaited.
     LATE_ANSWER = "late-answer", "An answer came to a request that nobody waits for any more."
     REQUEST_ENDED = "request-ended", "A request ran out of time on its way, or was refused; its caller got the error."

@@ -8,6 +8,7 @@ of relays, a packet of which it has no copy any more.
     ARRIVED --stored--> WAITING --sent--> SENT --the ack that frees the class | removed--> DONE
     SENT --session closed | held back | its previous has changed--> WAITING
     WAITING | SENT --given up--> DEAD --removed--> DONE
+    DEAD --it goes on after all--> WAITING
 
 All moves are in ``TRANSITIONS``. ``previous`` on the way out: of a transactional packet it is the smallest that came
 with its number, as the origin may have given up packets before it meanwhile. Of others it is 0. Numbers that the origin
@@ -57,6 +58,8 @@ class TransitEvent(IntEnum):
     """The next hop has refused it for good, its time has run out, or it was purged."""
     REMOVED = 4
     """It was freed, or it is on the disk as a dead letter, or its origin answers for it."""
+    GOES_ON = 5
+    """It is part of a large message of which others have left, so that it must not end here."""
 
 
 def _row(state: TransitState, **moves: TransitState) -> dict[TransitEvent, TransitState]:
@@ -68,7 +71,7 @@ TRANSITIONS: dict[TransitState, dict[TransitEvent, TransitState]] = {
     TransitState.ARRIVED: _row(TransitState.ARRIVED, STORED=TransitState.WAITING),
     TransitState.WAITING: _row(TransitState.WAITING, SENT=TransitState.SENT, GIVEN_UP=TransitState.DEAD),
     TransitState.SENT: _row(TransitState.SENT, SEND_AGAIN=TransitState.WAITING, GIVEN_UP=TransitState.DEAD),
-    TransitState.DEAD: _row(TransitState.DEAD, GIVEN_UP=TransitState.DEAD),
+    TransitState.DEAD: _row(TransitState.DEAD, GIVEN_UP=TransitState.DEAD, GOES_ON=TransitState.WAITING),
     TransitState.DONE: dict.fromkeys(TransitEvent, TransitState.DONE),
 }
 """The next state by state and event."""
@@ -287,6 +290,13 @@ class TransitSequence:
         """Send these no more; ``remove`` follows."""
         for entry in entries:
             _move(entry, TransitEvent.GIVEN_UP)
+
+    def go_on(self, entries: list[TransitPacket]) -> None:
+        """Send packets after all that were given up, whatever their time."""
+        for entry in entries:
+            _move(entry, TransitEvent.GOES_ON)
+            entry.packet = entry.left_by_ms = 0
+        self._enqueue(entries)
 
     def remove(self, entries: Iterable[TransitPacket]) -> None:
         """Forget packets."""

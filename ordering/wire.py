@@ -24,10 +24,11 @@ numbers up to it are no longer wanted; it is 0 in streams that go or went by rel
 
 RELAYED is data that goes by way of relays, from neighbour to neighbour; DATA goes to its destination itself. ``hops``
 is how many relays it has passed. ``left`` is for how many more milliseconds it is worth delivering, 0 for any time:
-each node subtracts the time that it has kept it, so that no clocks have to agree. ``final`` is its destination, as the receiver is to resolve it; it is empty if that is the
-receiver itself. ``from`` is the name that the first relay has for its origin; empty from the origin itself. Order acks
-and rejections of such data go back by the neighbour that it came by; ``by`` is the node that says so. ONWARD is from a
-relay to its neighbour: everything up to ``here`` is on its disk, or has left it.
+each node subtracts the time that it has kept it, so that no clocks have to agree. ``final`` is its destination, as the
+receiver is to resolve it; it is empty if that is the receiver itself. ``from`` is the name that the first relay has for
+its origin; empty from the origin itself. Order acks and rejections of such data go back by the neighbour that it came
+by; ``by`` is the node that says so. ONWARD is from a relay to its neighbour: everything up to ``here`` is on its disk,
+or has left it.
 """
 
 from collections.abc import Callable, Sequence

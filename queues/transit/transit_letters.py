@@ -8,16 +8,17 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from triack.base.commit import HEAD_BYTES
-from triack.base.reasons import DropReason
+from triack.base.reasons import DeadReason, DropReason
 from triack.ordering.transit import TransitPacket, TransitState
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing, Properties, fragment_range, unpack_pieces
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.transit_stream import TransitStream
 
-__all__ = ["TransitLetters"]
+__all__ = ["Ended", "TransitLetters"]
 
 
 @dataclass(slots=True)
@@ -39,6 +40,18 @@ class _Dead:
             "dead_attempts": sends,
             "dead_maybe_delivered": sends > 0 and not self.certain,
         }
+
+
+class Ended(NamedTuple):
+    """Packets that have ended here, and why."""
+
+    stream: TransitStream
+    entries: list[TransitPacket]
+    reason: str
+
+
+_BY_ITSELF = frozenset({DeadReason.REACH_QUEUE_TIMEOUT, DeadReason.PURGED})
+"""Reasons of this node. A destination that refuses one fragment refuses all of them."""
 
 
 class TransitLetters:
@@ -75,21 +88,33 @@ class TransitLetters:
             if dead.entry.body is None and dead.entry.state is TransitState.DEAD:
                 yield dead.stream, dead.entry
 
-    def write(self, turn: Turn) -> list[tuple[TransitStream, list[TransitPacket]]]:
+    def write(self, turn: Turn) -> list[Ended]:
         """Put messages into the dead-letter queue with the next commit, up to the first without its body.
 
         Returns:
             The packets that leave with this commit.
         """
-        gone: list[tuple[TransitStream, list[TransitPacket]]] = []
+        ended: list[Ended] = []
         letters = 0
         while self._waiting and letters < LETTERS_MAX and self._waiting[0].entry.body is not None:
             dead = self._waiting.popleft()
             pieces = self._whole(dead)
             if pieces:
                 letters += self._write(pieces, turn)
-                gone.append((dead.stream, [piece.entry for piece in pieces]))
-        return gone
+                ended.append(Ended(dead.stream, [piece.entry for piece in pieces], dead.reason))
+        return ended
+
+    def take_parts(self) -> list[Ended]:
+        """Take the fragments that make no message, as others of it have left: nothing more is about to be given up."""
+        parts: list[Ended] = []
+        if self._waiting:
+            return parts
+        for (stream, ordinal), pieces in list(self._pieces.items()):
+            reasons = {piece.reason for piece in pieces.values()}
+            if reasons <= _BY_ITSELF:
+                del self._pieces[stream, ordinal]
+                parts.append(Ended(stream, [piece.entry for piece in pieces.values()], reasons.pop()))
+        return parts
 
     def _whole(self, dead: _Dead) -> list[_Dead]:
         """The packets of the message that a packet completes; none while others of it are missing."""

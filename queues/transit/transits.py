@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from triack.base.clock import WallClock
-from triack.base.commit import Read, StoreContent, TransitRow, key_of, split_key
+from triack.base.commit import HEAD_BYTES, Read, StoreContent, TransitRow, key_of, split_key
 from triack.base.delivery import Ack, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import StreamId, check_name
@@ -37,7 +37,7 @@ from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.quotas import Account, Level
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings
-from triack.queues.packing import messages_in
+from triack.queues.packing import fragment_range, messages_in
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way
 from triack.queues.streams.admission import Admission
@@ -500,9 +500,20 @@ class Transits:
             for number in self._gone:
                 turn.commit.transit_streams.pop(number, None)
             self._gone = []
-        for stream, entries in self._letters.write(turn) if self._letters.waits else ():
+        if not self._letters.waits:
+            return
+        for stream, entries, reason in self._letters.write(turn):
+            self._records.freed(stream, entries, _said(reason), turn.now_ns)
             turn.commit.transit_deletes += self._spans(stream, entries)
             turn.passing.dead.append((stream, entries))
+        for stream, entries, reason in self._letters.take_parts():
+            if reason == DeadReason.PURGED:
+                self._drops[DropReason.TRANSIT_LOST] += len(entries)
+                self._let_go(stream, entries, FreedReason.PURGED, turn)
+            else:
+                # Their message would arrive nowhere if its last fragments ended here.
+                stream.sequence.go_on(entries)
+                self._look_at(stream)
 
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
         """The commit has returned: its packets may be sent, and those that it has moved are gone."""
@@ -727,7 +738,6 @@ class Transits:
             stream.sequence.give_up(entries)
             for entry in entries:
                 self._letters.add(stream, entry, reason, certain=certain)
-            self._records.freed(stream, entries, _said(reason), turn.now_ns)
             self._words.handle_let_go(stream, turn.now_ns)
             return
         if stream.delivery is Delivery.EXPRESS:
@@ -801,7 +811,7 @@ class Transits:
                 continue
             if entry.state is TransitState.ARRIVED:
                 stream.expiries.set(number, turn.now_ms + NOT_STORED_NS // MS)
-            elif entry.state is not TransitState.DEAD:
+            elif entry.state is not TransitState.DEAD and (stream.durable or not _is_part(entry)):
                 expired.append(entry)
         if expired and stream.sequence.ordered:
             for entry in expired:
@@ -885,6 +895,12 @@ _FREED_FOR: dict[str, FreedReason] = {
     DeadReason.PURGED: FreedReason.PURGED,
 }
 """Why this node answers for packets no longer that were given up, other than as they were refused."""
+
+
+def _is_part(entry: TransitPacket) -> bool:
+    """Whether a packet is part of a large message: it ends with the others, and some of them may have left."""
+    body = entry.body or b""
+    return fragment_range(body[:HEAD_BYTES], len(body)) is not None
 
 
 def _said(reason: str) -> FreedReason:

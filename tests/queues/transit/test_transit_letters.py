@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from tests.queues.relays import line, post
 from triack.base.delivery import Delivery
 from triack.base.names import StreamId
@@ -29,16 +31,16 @@ class Desk:
         )
         self.turn = Turn.of(GroupCommit(), 0, 0)
 
-    def die(self, *bodies: bytes, sends: int = 1) -> list[TransitPacket]:
+    def die(self, *bodies: bytes, sends: int = 1, reason: str = "no-route") -> list[TransitPacket]:
         """Packets with these bodies end."""
         entries = [TransitPacket(at, body, len(body), 1, 0, 0, 0, "up", 0) for at, body in enumerate(bodies, 1)]
         for entry in entries:
             entry.state, entry.sends = TransitState.DEAD, sends
-            self.letters.add(self.stream, entry, "no-route", certain=False)
+            self.letters.add(self.stream, entry, reason, certain=False)
         return entries
 
     def write(self) -> list[TransitPacket]:
-        return [entry for _, entries in self.letters.write(self.turn) for entry in entries]
+        return [entry for ended in self.letters.write(self.turn) for entry in ended.entries]
 
 
 def bodies_of(*messages: bytes | Outgoing, size: int = 1_000) -> list[bytes]:
@@ -68,6 +70,16 @@ def test_a_large_message_is_one_letter_when_all_of_it_has_ended() -> None:
     desk.die(*others)
     assert len(desk.write()) == 1 + len(others)
     assert [letter.body for letter, _ in desk.written] == [bytes(3_000)]
+
+
+@pytest.mark.parametrize(("reason", "parts"), [("reach-queue-timeout", 1), ("purged", 1), ("queue-full", 0)])
+def test_a_fragment_whose_others_have_left_makes_no_letter(reason: str, parts: int) -> None:
+    """If its time has run out it goes on, so that the message arrives; a destination refuses the others as well."""
+    desk = Desk()
+    entries = desk.die(bodies_of(bytes(3_000))[-1], reason=reason)
+    assert desk.write() == []
+    assert [part.entries for part in desk.letters.take_parts()] == [entries] * parts
+    assert desk.letters.take_parts() == []
 
 
 def test_a_body_that_is_on_the_disk_alone_is_asked_for() -> None:
