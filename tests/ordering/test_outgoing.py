@@ -611,7 +611,7 @@ def test_an_order_ack_goes_past_what_a_relay_has_rejected() -> None:
     out = make(3)
     send(out)
     out.reject([out.entries[1]])
-    assert [entry.number for entry in out.handle_order_ack(1, 3, 5)] == [2, 3]
+    assert [entry.number for entry in out.handle_order_ack(out.sequence, 3, 5)] == [2, 3]
     assert list(out.entries) == [1]
 
 
