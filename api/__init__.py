@@ -52,11 +52,13 @@ if TYPE_CHECKING:
         OutgoingStats,
         QueueStats,
         SessionStats,
+        TransitStats,
     )
     from triack.ordering.order_settings import OrderSettings
     from triack.queues.blocking import Blocking
     from triack.queues.manager.browse import BrowsedMessage
     from triack.queues.node_settings import DeadLetters, KeySettings, Limits, NodeSettings, Quota, Reconnect, Redelivery
+    from triack.queues.routes import Route
     from triack.queues.stages import Stage
     from triack.queues.streams.ack_events import AckEvent, AckKind
     from triack.session.protocol.settings import SessionSettings
@@ -113,6 +115,7 @@ __all__ = [
     "Receipts",
     "Reconnect",
     "Redelivery",
+    "Route",
     "SessionSettings",
     "SessionStats",
     "Stage",
@@ -121,6 +124,7 @@ __all__ = [
     "StreamsNearLimit",
     "Tls",
     "Transaction",
+    "TransitStats",
     "connect",
     "open",
     "policies",
@@ -169,6 +173,7 @@ _HOMES = {
     "Receipts": "triack.node.handles.receipts:Receipts",
     "Reconnect": "triack.queues.node_settings:Reconnect",
     "Redelivery": "triack.queues.node_settings:Redelivery",
+    "Route": "triack.queues.routes:Route",
     "SessionSettings": "triack.session.protocol.settings:SessionSettings",
     "SessionStats": "triack.node.shell.stats:SessionStats",
     "Stage": "triack.queues.stages:Stage",
@@ -177,6 +182,7 @@ _HOMES = {
     "StreamsNearLimit": "triack.base.news:StreamsNearLimit",
     "Tls": "triack.transport.endpoint:Tls",
     "Transaction": "triack.node.handles.transaction:Transaction",
+    "TransitStats": "triack.node.shell.stats:TransitStats",
     "connect": "triack.node.control.client:connect_to",
     "open": "triack.node.node:open_node",
     "policies": "triack.policies",

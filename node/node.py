@@ -33,6 +33,7 @@ from triack.node.shell.platform import PLATFORM, Log
 from triack.node.shell.worker import Worker
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings
+from triack.queues.routes import Route, check_routes
 from triack.store.folder import as_folder, check_unused
 from triack.store.store import Store
 from triack.transport.address import Address
@@ -50,6 +51,7 @@ def open_node(
     insecure: bool = False,
     queues: Sequence[str] | None = None,
     peers: dict[str, str] | None = None,
+    routes: Sequence[Route] = (),
     announce: str | None = None,
     suite: str = DEFAULT_SUITE,
     tls: Tls | None = None,
@@ -68,6 +70,7 @@ def open_node(
         queues: the only queues it has; None makes a queue when the first message for it arrives.
         peers: addresses by name, for destinations like ``plant-b/orders``, besides the entries of ``triack trust`` and
             ``node.trust``; a node with keys needs the key from there.
+        routes: by which peers messages for other nodes go (``Route``), in the order in which they are tried.
         announce: the address at which peers that it has connected to may find it, if it is not the one at which it
             listens; empty for none. Without it, a node that listens on all addresses of its machine announces none.
         suite: cipher and hash: ``25519_AESGCM_SHA256`` or ``25519_ChaChaPoly_BLAKE2s``; the same at all peers.
@@ -97,6 +100,7 @@ def open_node(
         access,
         data=None if data is None else as_folder(f"open {name}: data", data),
         listen=listening,
+        routes=check_routes(f"open {name}", routes),
         announce=str(Address.parse(announce)) if announce else announce,
         tls=tls,
         log=None if log is None else as_folder(f"open {name}: log", log),
@@ -120,8 +124,10 @@ class Node(Verbs):
         log: Path | None,
         queues: list[str] | None,
         settings: NodeSettings,
+        routes: tuple[Route, ...] = (),
         at_rest: bool = False,
     ) -> None:
+        self._routes = routes
         self.name = name
         self.settings = settings
         self._platform = PLATFORM.get()
@@ -319,6 +325,7 @@ class Node(Verbs):
             recording=recording,
             announced=self._announced(endpoint),
             boot=platform.boot(),
+            routes=self._routes,
         )
         engine.draining = self._at_rest
         return engine

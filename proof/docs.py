@@ -9,7 +9,7 @@ from pathlib import Path
 
 from proof.lies.harmless import HARMLESS
 from proof.rules import RULES, Watch
-from triack.base.reasons import DeadReason, DropReason, HoldReason, Reason, RejectReason
+from triack.base.reasons import DeadReason, DropReason, FreedReason, HoldReason, Reason, RejectReason
 from triack.base.session_log import COMMON, EVENTS, FIELDS, Event, Field
 from triack.session.protocol.states import FAILURES, CloseReason
 from triack.tools.replay.checks.catalogue import CHECKS, MACHINES
@@ -44,6 +44,12 @@ sent to the origin, which moves the packet's messages to its dead-letter queue.
 `outgoing[...].held` of the node that waits and `holds` of the one that has no room.
 
 {holds}
+
+## Packets that leave a relay
+
+`base/reasons.py`, `FreedReason`. The `reason` of `transit_freed` in the session log.
+
+{freed}
 
 ## Messages in the dead-letter queue
 
@@ -142,6 +148,7 @@ def _reasons() -> str:
         drops=_named(DropReason),
         rejections=_named(RejectReason),
         holds=_named(HoldReason),
+        freed=_named(FreedReason),
         deaths=_named(DeadReason),
         closes=_table(("reason", "failure", "meaning"), closes),
     )

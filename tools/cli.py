@@ -29,6 +29,7 @@ COMMANDS = {
     "receive": ("triack.tools.commands.receive:receive", "Write each message of a queue as a line."),
     "status": ("triack.tools.commands.status:status", "Show how a node is: its links, its disk, what is unread."),
     "queue": ("triack.tools.commands.queue:queue", "Look into queues, and steer what waits in them."),
+    "route": ("triack.tools.commands.route:route", "Show by which neighbours messages go, and why."),
     "keygen": ("triack.tools.commands.keygen:keygen", "Print the public keys of a node; made when it has none."),
     "trust": ("triack.tools.commands.trust:trust", "Say whom a node trusts, and where they are."),
     "policy": ("triack.tools.commands.policy:policy", "Show the policies of acknowledgement that there are."),

@@ -26,6 +26,7 @@ from triack.tools.commands.common import (
     suite_option,
     tls_ca_option,
 )
+from triack.tools.commands.route import read_routes
 from triack.transport.address import Address
 
 __all__ = ["serve"]
@@ -39,6 +40,9 @@ __all__ = ["serve"]
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="The only queues it has; may be repeated.")
 @click.option("--announce", metavar="URL", help="Where others find it, if not where it listens.")
 @peer_option
+@click.option(
+    "--route", "routes", multiple=True, metavar="TO=VIA", help="Messages for TO go by the peer VIA; in order."
+)
 @suite_option
 @click.option("--tls-cert", metavar="FILE", type=existing_file, help="Accept TCP with TLS, with this certificate.")
 @click.option("--tls-key", metavar="FILE", type=existing_file, help="Its private key, if that is in another file.")
@@ -53,6 +57,7 @@ def serve(
     queues: tuple[str, ...],
     announce: str | None,
     peers: tuple[str, ...],
+    routes: tuple[str, ...],
     suite: str,
     tls_cert: Path | None,
     tls_key: Path | None,
@@ -83,6 +88,7 @@ def serve(
         insecure=insecure,
         queues=[check_name(queue) for queue in queues] or None,
         peers=read_peers(peers),
+        routes=read_routes(routes),
         announce=announce,
         suite=suite,
         tls=tls,
