@@ -81,8 +81,9 @@ def execute(connection: Any, statement: str, values: Mapping[str, object]) -> An
         from sqlalchemy import text
 
         return connection.execute(text(statement), dict(values))
+    said = placed(connection, statement, values)
     cursor = connection.cursor()
-    cursor.execute(*placed(connection, statement, values))
+    cursor.execute(*said)
     return cursor
 
 
