@@ -344,9 +344,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Plan for this instant; calls of other threads come when all of them wait, in the order of their threads."""
         if not self.threads.is_elsewhere:
             return self.call_soon(callback, *args, context=context)
-        self._check_closed()
         handle = _Handle(callback, args, self, context)
-        self.threads.call(handle)
+        if not self._closed:  # the threads of a world that has ended talk to nobody
+            self.threads.call(handle)
         return handle
 
     def call_later(
@@ -451,7 +451,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 if isinstance(executor, ThreadPoolExecutor):
                     executor.submit(work)
                 else:
-                    threading.Thread(target=work, name=f"executor: {getattr(func, '__qualname__', func)}").start()
+                    threading.Thread(target=work, name="executor").start()
             except RuntimeError as error:  # the pool is closed
                 future.set_exception(error)
 

@@ -59,8 +59,9 @@ class WatchedThread:
     def note(self, _frame: FrameType, event: str, arg: Any) -> None:
         """Python's profile function of the thread."""
         self._inside = arg if event == "c_call" else None
-        if self.is_given_up:
+        if self.is_given_up:  # its world has ended
             sys.setprofile(None)
+            _HERE.owner = None
 
     @property
     def is_busy(self) -> bool:
@@ -116,26 +117,24 @@ class Threads:
     def watching(self) -> Iterator[None]:
         """Watch what this thread, in which the loop runs, and those that it starts begin."""
         self._home = threading.get_ident()
-        _OWNERS[self._home] = self
+        _HERE.owner = self
         try:
             with _begin_watching():
                 yield
         finally:
-            del _OWNERS[self._home]
-            self._home = 0
+            _HERE.owner = None
             if self._interval is not None:
                 sys.setswitchinterval(self._interval)
                 self._interval = None
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the running thread is another one than the loop's, while that runs."""
+        """Whether the running thread is another one than that in which the loop ran last."""
         return self._home not in (0, threading.get_ident())
 
     def call(self, handle: Any) -> None:
         """Something is to be done in the loop, and this is another thread."""
-        watched = _WATCHED.get(threading.get_ident())
-        self._calls.append((LAST if watched is None else watched.order, handle))
+        self._calls.append((LAST if _HERE.watched is None else _HERE.watched.order, handle))
 
     def settle(self) -> list[Any]:
         """Wait until no thread is busy. Returns what they have called, in order."""
@@ -163,8 +162,9 @@ class Threads:
 
     def _has_unseen_job(self) -> bool:
         """Whether a thread that nobody watches yet may be about to begin a job of ours."""
+        seen = {it.thread for it in self._live}
         return any(
-            not job.done() and not job.running() and any(one.ident not in _WATCHED for one in pool._threads)  # noqa: SLF001
+            not job.done() and not job.running() and not seen.issuperset(pool._threads)  # noqa: SLF001
             for job, pool in self._jobs.items()
         )
 
@@ -184,14 +184,12 @@ class Threads:
         watched = self._add(thread)
 
         def watched_run() -> None:
-            _OWNERS[threading.get_ident()] = self
-            _WATCHED[threading.get_ident()] = watched
+            _HERE.owner, _HERE.watched = self, watched
             sys.setprofile(watched.note)
             try:
                 run()
             finally:
                 sys.setprofile(None)
-                del _OWNERS[threading.get_ident()], _WATCHED[threading.get_ident()]
                 watched.ended = True
 
         thread.run = watched_run  # type: ignore[method-assign]
@@ -220,32 +218,41 @@ class Threads:
 
     def _begin_job(self, order: int) -> None:
         """This thread of a pool begins a job; it may be older than the loop."""
-        ident = threading.get_ident()
-        watched = _WATCHED.get(ident)
-        if watched is None or watched.is_given_up or watched not in self._live:
-            watched = _WATCHED[ident] = self._add(threading.current_thread())
+        watched = _HERE.watched
+        if watched is None or watched not in self._live:
+            watched = self._add(threading.current_thread())
+            _HERE.owner, _HERE.watched = self, watched
             sys.setprofile(watched.note)
-        _OWNERS[ident] = self
         watched.order = order
 
 
-_OWNERS: dict[int, Threads] = {}
-"""By thread: the loop whose world it belongs to."""
-_WATCHED: dict[int, WatchedThread] = {}
+class _Here(threading.local):
+    """What is known of the running thread.
+
+    Attributes:
+        owner: the threads of the loop whose world it belongs to.
+        watched: it, if it is not the one in which the loop runs.
+    """
+
+    owner: Threads | None = None
+    watched: WatchedThread | None = None
+
+
+_HERE = _Here()
 _START = threading.Thread.start
 _SUBMIT = ThreadPoolExecutor.submit
 _runs = 0
 
 
 def _start(thread: threading.Thread) -> None:
-    owner = _OWNERS.get(threading.get_ident())
+    owner = _HERE.owner
     if owner is not None and not thread.name.startswith(OWN):
         owner.watch(thread)
     _START(thread)
 
 
 def _submit(pool: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-    owner = _OWNERS.get(threading.get_ident())
+    owner = _HERE.owner
     return _SUBMIT(pool, fn, *args, **kwargs) if owner is None else owner.give(pool, fn, *args, **kwargs)
 
 

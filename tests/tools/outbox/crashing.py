@@ -60,7 +60,7 @@ async def main(database: str, data: str, last: int) -> None:
         steps.take()
         return done
 
-    Transaction.commit = stepping  # type: ignore[assignment,method-assign]
+    Transaction.commit = stepping  # type: ignore[method-assign]
 
     def connect() -> Any:
         return Stepping(connected(database) if "host=" in database else sqlite3.connect(database), steps)
@@ -76,7 +76,7 @@ async def main(database: str, data: str, last: int) -> None:
             await asyncio.sleep(0.01)
         pump.cancel()
         await asyncio.gather(pump, return_exceptions=True)
-    print("done")
+    sys.stdout.write("done\n")
 
 
 if __name__ == "__main__":
