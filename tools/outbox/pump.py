@@ -204,8 +204,10 @@ class Pump:
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(Exception):  # it is broken, or has ended
+            try:
                 connection.close()
+            except Exception as error:  # noqa: BLE001 - each driver has its own for a connection that is broken
+                operator_log.debug(f"close a connection of outbox {self._table}: {error}", table=self._table)
 
     # ---- Triack
 
