@@ -283,7 +283,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             return
         time = self._time
         if time.next_event_ns() is None:
-            self.on_stuck()
+            if not self.threads.outlast():
+                self.on_stuck()
             return
         try:
             time.step()

@@ -26,8 +26,9 @@ PATIENCE_S = 30.0
 """Seconds of real time that a world waits for a thread: far more than one that computes takes in a test."""
 POLL_S = 0.000_05
 """How often it looks, in seconds: less than a thread takes to start."""
-NO_SWITCH_S = 1_000.0
-"""While threads are watched, Python takes the processor from none of them."""
+NO_SWITCH_S = 1.0
+"""While threads are watched, Python takes the processor from a thread that computes only after this time. With no such
+time at all, a thread that computes without end would stop the world."""
 LAST = sys.maxsize
 """Calls of threads that nobody watches come after all others."""
 OWN = "triack-"
@@ -36,6 +37,8 @@ _EVENT_LOOPS = ("select", "uvloop", "uvloop.loop")
 """Where threads wait that have an event loop of their own."""
 
 _LOCK = type(threading.Lock())
+_WAIT = threading.Condition.wait.__code__
+"""Where events, queues, futures and timers of Python wait."""
 
 
 class WatchedThread:
@@ -78,6 +81,12 @@ class WatchedThread:
         if name == "join" and hasattr(owner, "is_done"):  # how Python waits for a thread from 3.13 on
             return bool(owner.is_done())
         return type(owner).__module__ not in _EVENT_LOOPS
+
+    @property
+    def goes_on_by_itself(self) -> bool:
+        """Whether it waits with a time limit, which is of real time."""
+        frames = [] if self.ended or self.is_given_up or self.is_busy else self.frames[-1:]
+        return any(it.f_code is _WAIT and it.f_locals.get("timeout") is not None for it in frames)
 
     @property
     def frames(self) -> list[FrameType]:
@@ -159,6 +168,14 @@ class Threads:
                 self.on_late(late if isinstance(late, list) else [])
                 return
             time.sleep(POLL_S)
+
+    def outlast(self) -> bool:
+        """Nothing else can happen: wait for threads that wait with a time limit. Returns whether one has called."""
+        end_s = time.monotonic() + PATIENCE_S
+        while not self._calls and time.monotonic() < end_s and any(it.goes_on_by_itself for it in self._live):
+            time.sleep(POLL_S)
+            self._wait()
+        return bool(self._calls)
 
     def _has_unseen_job(self) -> bool:
         """Whether a thread that nobody watches yet may be about to begin a job of ours."""
@@ -246,7 +263,7 @@ _runs = 0
 
 def _start(thread: threading.Thread) -> None:
     owner = _HERE.owner
-    if owner is not None and not thread.name.startswith(OWN):
+    if owner is not None and thread.ident is None and not thread.name.startswith(OWN):
         owner.watch(thread)
     _START(thread)
 

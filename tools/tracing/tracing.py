@@ -4,7 +4,7 @@ A message of a sampled trace carries the trace's context in its headers, as W3C'
 nothing more than without tracing, and cost a comparison at either end.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from random import random
@@ -22,7 +22,7 @@ from triack.node.control.client import Client
 from triack.node.handles.message import Message
 from triack.node.node import Node
 from triack.tracing.consumer import TracedConsumer
-from triack.tracing.spans import about, context_of, links_to, with_context
+from triack.tracing.spans import CONTEXT_HEADER, about, context_of, links_to, with_context
 
 __all__ = ["Tracing"]
 
@@ -75,6 +75,7 @@ class Tracing:
         transaction, receive = node.transaction, node.receive
         self._watch_sends(node)
         there: Any = node
+        there.request = self._traced(node.request)
         if isinstance(node, Node):
             there.send_nowait = self._traced_at_once(node.send_nowait)
         there.transaction = lambda: self._watch_transaction(transaction())
@@ -112,7 +113,7 @@ class Tracing:
                 return await send(destination, bodies, **options)
 
         def traced_send(destination: str, body: Any, **options: Any) -> Any:
-            if random() >= sample and not get_current():
+            if not get_current() and (random() >= sample or _carries_context(options)):
                 return send(destination, body, **options)
             return with_span(destination, body, **options)
 
@@ -120,7 +121,7 @@ class Tracing:
 
     def _traced_at_once(self, send: Callable[..., T]) -> Callable[..., T]:
         def traced_send(destination: str, body: bytes, **options: Any) -> T:
-            if random() >= self._sample and not get_current():
+            if not get_current() and (random() >= self._sample or _carries_context(options)):
                 return send(destination, body, **options)
             with self._sending(destination, 1, options):
                 return send(destination, body, **options)
@@ -150,6 +151,15 @@ class Tracing:
                 links=links_to(contexts),
                 start_time=began_ns or None,
             ).end()
+
+    def headers(self, headers: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Headers with the context of the active span, if it is sampled, for a message that is sent later.
+
+        For messages of an outbox: ``enqueue(connection, "orders", body, headers=tracing.headers())``.
+        """
+        if trace.get_current_span().get_span_context().trace_flags.sampled:
+            return with_context(headers)
+        return dict(headers or {})
 
     # ---- the work on messages
 
@@ -185,3 +195,8 @@ class Tracing:
                 return await work(message)
 
         return traced
+
+
+def _carries_context(options: Mapping[str, Any]) -> bool:
+    """Whether a message belongs to a trace already, as one does that was in an outbox."""
+    return CONTEXT_HEADER in (options.get("headers") or ())

@@ -18,6 +18,7 @@ import triack
 from tests.machine import PATIENCE_S
 from tests.postgres import Postgres, connected
 from tests.tools.outbox.conftest import Connect, prepare
+from triack.node.handles.transaction import Transaction
 from triack.outbox import OutboxTaken, Pump, enqueue
 from triack.outbox.database import execute
 from triack.testing import World
@@ -207,6 +208,27 @@ async def test_a_peer_that_is_not_known_yet_holds_only_its_own_messages(sqlite: 
             await until(lambda: not rows(sqlite))
         assert pump.waits_for == {}
         assert node.stats().outgoing[0].messages == 3
+
+
+async def test_no_row_overtakes_another_for_its_destination(
+    sqlite: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first has no room for a moment: the second of its batch waits with it."""
+    put(sqlite, b"1", label="one")
+    put(sqlite, b"2", label="two")
+    send = Transaction.send
+    refused: list[bytes] = []
+
+    async def has_no_room_at_first(self: Transaction, to: str, body: bytes, **options: Any) -> None:
+        if not refused:
+            refused.append(body)
+            raise triack.NoRoom("the disk is full")
+        await send(self, to, body, **options)
+
+    monkeypatch.setattr(Transaction, "send", has_no_room_at_first)
+    async with triack.open("shop", data=tmp_path / "shop") as node, running(Pump(node, sqlite)):
+        assert await bodies(node, "orders", 2) == [b"1", b"2"]
+    assert refused == [b"1"]
 
 
 async def test_a_database_that_is_away_is_waited_for(

@@ -109,6 +109,16 @@ def test_a_pool_may_be_older_than_the_world() -> None:
         assert pool.submit(slowly, 5).result() == 5
 
 
+async def test_a_wait_with_a_time_limit_ends(triack_world: World) -> None:
+    """In real time; nothing else has to happen until then."""
+
+    def wait() -> bool:
+        return threading.Event().wait(0.05)
+
+    assert await asyncio.to_thread(wait) is False
+    assert triack_world.now < 0.01
+
+
 async def test_threads_may_wait_for_each_other(triack_world: World) -> None:
     """The loop goes on when all of them wait."""
     first, second = threading.Event(), threading.Event()
@@ -188,6 +198,24 @@ def test_a_thread_that_does_not_end_is_named_with_its_stack(monkeypatch: pytest.
     assert "  thread 'AnyIO worker thread' is" in lines
     assert any("test_threads.py" in line and line.endswith("in spin_on") for line in lines)
     assert any("the test waits at " in line for line in lines)
+
+
+def test_a_thread_that_computes_without_end_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python takes the processor from it, though seldom."""
+    monkeypatch.setattr(threads, "PATIENCE_S", 0.3)
+    over: list[bool] = []
+
+    def compute() -> None:
+        while not over:
+            pass
+
+    async def test() -> None:
+        await asyncio.to_thread(compute)
+
+    with World() as world:
+        with pytest.raises(NothingHappens, match="in compute"):
+            world.run(test())
+        over.append(True)
 
 
 def test_a_thread_that_waits_for_nothing_is_named() -> None:

@@ -1,5 +1,6 @@
 """Spans of sends, receives and work, which belong together across nodes and processes."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,39 @@ async def test_what_is_not_sampled_costs_nothing_on_the_way(shop: triack.Node, s
     with Tracing(spans.provider, sample_received=1).processing(message):
         pass
     assert spans.names == ["send orders", "POST /orders", "process orders"]
+
+
+async def test_a_message_of_an_outbox_stays_in_the_trace_of_its_request(shop: triack.Node, spans: Spans) -> None:
+    """It is sent later, where no span is active."""
+    tracing = Tracing(spans.provider)
+    assert tracing.headers({"by": "till 3"}) == {"by": "till 3"}
+    with spans.provider.get_tracer("web").start_as_current_span("POST /orders") as request:
+        headers = tracing.headers({"by": "till 3"})
+    node = tracing.watch(shop)
+    async with node.transaction() as tx:
+        await tx.send("orders", b"1", headers=headers)
+    with tracing.processing(await node.receive("orders", ack="manual").get()) as span:
+        assert span is not None
+        assert span.get_span_context().trace_id == request.get_span_context().trace_id
+    assert spans.named("send orders") == []
+
+
+async def test_a_request_and_its_answer_are_one_trace(shop: triack.Node, spans: Spans) -> None:
+    tracing = Tracing(spans.provider)
+    node = tracing.watch(shop)
+
+    async def answer() -> None:
+        question = await node.receive("questions", ack="manual").get()
+        with tracing.processing(question):
+            await node.reply(question, b"yes")
+
+    answering = asyncio.create_task(answer())
+    assert (await node.request("questions", b"durable?", timeout=WAIT)).body == b"yes"
+    await answering
+    found = [ids(span)[0] for name in ("send questions", "process questions") for span in spans.named(name)]
+    found += [ids(span)[0] for span in spans.named(next(it for it in spans.names if "$replies" in it))]
+    assert len(found) == 3
+    assert len(set(found)) == 1
 
 
 async def test_headers_of_others_are_no_trace(shop: triack.Node, spans: Spans) -> None:
