@@ -9,6 +9,7 @@ TriackError
 │   └── KeyUnreadable         a text that is no key, or was mistyped
 ├── NodeClosed                a call on a node, consumer or transaction that has ended
 ├── HandOverEnded             a message was taken back from its reader before it was acknowledged
+├── StateChanged              a remembered value is not what a transaction expected
 ├── WouldBlock                send_nowait found no room
 ├── TooManyKeys               this node keeps no more keys of messages at a time
 ├── NoRoom                    the disk of this node has less room than its reserve
@@ -54,6 +55,7 @@ __all__ = [
     "ReplayError",
     "RequestTimeout",
     "RollbackDetected",
+    "StateChanged",
     "StoreDamaged",
     "StoreError",
     "StoreFailed",
@@ -105,6 +107,13 @@ class HandOverEnded(TriackError):
     """A reader acknowledges a message that was taken back from it: the message comes again, perhaps to another reader.
 
     If the message was received in a transaction, nothing of the transaction happens.
+    """
+
+
+class StateChanged(TriackError):
+    """A value that a transaction expected (``Transaction.expect``) is another one: nothing of the transaction happens.
+
+    Another transaction has remembered a value under the same key. Read it again, and try again.
     """
 
 

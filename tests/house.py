@@ -97,7 +97,7 @@ CONSTANT_FOLDERS = ("base", "session", "ordering", "queues", "store", "transport
 CONSTANT = re.compile(r"_*[A-Z][A-Z0-9_]*")
 # A comment that tells something: alone on the line above (which an empty line ends here), or beside the value.
 WHY = re.compile(r"^# (?!fmt|noqa|type:)(?=.*\n\n)|  # (?!fmt|noqa|type:)", re.MULTILINE)
-IMPORTED_AS = {"nats-py": "nats", "pyzmq": "zmq"}
+IMPORTED_AS = {"nats-py": "nats", "opentelemetry-api": "opentelemetry", "pyzmq": "zmq"}
 """Distributions whose names are not those of what they bring."""
 # With a dash each, so that this file does not find itself.
 LEFTOVERS = [word.replace("-", "") for word in ("TO-DO", "FIX-ME", "XX-X", "HA-CK")]

@@ -31,7 +31,13 @@ OUTPUTS = {
 def test_every_example_has_a_test() -> None:
     """An example that nobody runs goes stale."""
     programs = {path.name for path in EXAMPLES.iterdir() if path.is_file()}
-    assert programs - set(OUTPUTS) == {"test_orders_service.py", "replay.ipynb", "replay_job.py"}
+    assert programs - set(OUTPUTS) == {
+        "fastapi_service.py",
+        "test_fastapi_service.py",
+        "test_orders_service.py",
+        "replay.ipynb",
+        "replay_job.py",
+    }
 
 
 @pytest.mark.slow
@@ -74,6 +80,13 @@ def test_the_test_of_the_order_service(tmp_path: Path) -> None:
     """It runs as it says in its first lines, and passes."""
     code, output = run_pytest(tmp_path, str(EXAMPLES / "test_orders_service.py"))
     assert (code, "17 passed" in output) == (0, True), output
+
+
+@pytest.mark.slow
+def test_the_test_of_the_web_shop(tmp_path: Path) -> None:
+    """The same; its endpoints run in threads."""
+    code, output = run_pytest(tmp_path, str(EXAMPLES / "test_fastapi_service.py"))
+    assert (code, "1 passed" in output) == (0, True), output
 
 
 @pytest.mark.slow

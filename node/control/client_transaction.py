@@ -50,6 +50,8 @@ class ClientTransaction(Asking):
         self._listed_bytes = 0
         # Values to remember with the commit.
         self._state: dict[str, bytes | None] = {}
+        # Values that must still be there.
+        self._expected: dict[str, bytes | None] = {}
         # The calls of the last step that sent or received.
         self._last: list[int] = []
         self._ended = False
@@ -147,12 +149,24 @@ class ClientTransaction(Asking):
         self._state[key] = value
         return DONE
 
+    @as_on(Transaction.expect)
+    def expect(self, said: Said) -> Done:
+        """Keep it until the commit, which sends it to the node."""
+        key, value = said["key"], said["value"]
+        self._check_open()
+        check_state(key, value)
+        check_frame("tx_expect", value or b"", key=key)
+        self._expected[key] = value
+        return DONE
+
     @as_on(Transaction.commit)
     async def commit(self, said: Said) -> list[ClientReceipt]:
         """Send the node the values to remember, commit, and wait by the receipts."""
         until, timeout = said["until"], said["timeout"]
         for delivery in self._classes:
             check_until(until, delivery, timeout)
+        for key, value in self._expected.items():
+            await ask(self, Transaction.expect, {"key": key, "value": value})
         while self._state:
             key, value = next(iter(self._state.items()))
             await ask(self, Transaction.remember, {"key": key, "value": value})

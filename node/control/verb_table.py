@@ -348,6 +348,7 @@ VERBS: Mapping[str, Verb] = {
         _row(Transaction.receive, MESSAGE, name="tx_receive", on=On.TRANSACTION, may_wait=True),
         _row(Transaction.receive_many, MESSAGES, name="tx_receive_many", on=On.TRANSACTION, may_wait=True),
         _row(Transaction.remember, name="tx_remember", on=On.TRANSACTION),
+        _row(Transaction.expect, name="tx_expect", on=On.TRANSACTION),
         _step("commit", transaction=NUMBER),
         _step("rollback", transaction=NUMBER, failed=TRUTH),
         # Peers.

@@ -10,7 +10,7 @@ from typing import Any, Self, Unpack
 from triack.base.checks import check_most, check_timeout
 from triack.base.commit import OWN_STATE
 from triack.base.delivery import DURABLE, Delivery
-from triack.base.errors import HandOverEnded, NodeClosed, UsageError, WaitTimeout
+from triack.base.errors import HandOverEnded, NodeClosed, StateChanged, UsageError, WaitTimeout
 from triack.base.printable import counted
 from triack.node.handles.consumer import BATCH_BYTES, BATCH_MESSAGES, in_time
 from triack.node.handles.message import Message, way_back
@@ -61,6 +61,7 @@ class Transaction:
         self._taken = Taken(port, reader)
         self._steps = 0
         self._state: dict[str, bytes | None] = {}
+        self._expected: dict[str, bytes | None] = {}
         self._listed_bytes = 0
         self._finalizer: weakref.finalize[..., Any] | None = None
         # Wake the tasks that wait for messages.
@@ -259,6 +260,22 @@ class Transaction:
         self._state[key] = value
         return DONE
 
+    def expect(self, key: str, value: bytes | None) -> "Done":
+        """Commit only if this value is still remembered under a key; None: only if none is. ``remember`` may change it.
+
+        Programs that read a value, work, and write it again so notice that another one was faster.
+
+        Returns:
+            An object that may be awaited, as from ``remember``.
+
+        Raises:
+            UsageError, NodeClosed: as for ``remember``.
+        """
+        self._check_open()
+        check_state(key, value)
+        self._expected[key] = value
+        return DONE
+
     async def commit(self, *, until: Stage | str | None = None, timeout: float | None = None) -> list[Receipt]:
         """Make it all durable.
 
@@ -272,6 +289,8 @@ class Transaction:
         Raises:
             NodeClosed: this transaction or the node had ended; nothing of it happened.
             HandOverEnded: something that it received was taken back (``Node.release``); nothing of it happens.
+            StateChanged: a value is not what ``expect`` said; nothing of it happens, and what it received comes again,
+                which is no failure.
             StoreFailed: the node has stopped; all of it happened or nothing, as the next start shows.
             UsageError: a message sent has no such stage, or there is a timeout and no stage; nothing of it happened,
                 and the transaction goes on.
@@ -286,8 +305,9 @@ class Transaction:
             for prepared in self._sends.values():
                 outgoing = prepared.outgoing if isinstance(prepared, PreparedList) else prepared[0]
                 check_stage(until, outgoing.delivery, timeout)
-        self._end()
         port = self._port
+        self._check_expected()
+        self._end()
         port.check_alive()
         # No await from here to the commit's queueing: the engine takes all of it into one disk transaction.
         receipts: list[Receipt] = []
@@ -305,6 +325,12 @@ class Transaction:
         if until is not None:
             await all_reached(receipts, until, timeout)
         return receipts
+
+    def _check_expected(self) -> None:
+        changed = next((key for key, value in self._expected.items() if self._port.recall(key) != value), None)
+        if changed is not None:
+            self.rollback(failed=False)
+            raise StateChanged(f"commit on node {self._port.name}: the value remembered as {changed!r} has changed")
 
     def rollback(self, *, failed: bool = True) -> "Done":
         """Send nothing, and put back the received messages. A second call does nothing.

@@ -28,6 +28,7 @@ class SyncTransaction(OverLoopUntilExit[Transaction | ClientTransaction]):
     receive = waited(Transaction.receive, perform="_step")
     receive_many = waited(Transaction.receive_many, perform="_step")
     remember = waited(Transaction.remember, _nothing)
+    expect = waited(Transaction.expect, _nothing)
     commit = waited(Transaction.commit, lambda loop, receipts: [SyncReceipt(loop, receipt) for receipt in receipts])
     rollback = waited(Transaction.rollback, _nothing)
 

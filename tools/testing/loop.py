@@ -1,14 +1,14 @@
 """An asyncio event loop in virtual time.
 
 Nothing sleeps: when no task can go on, the next event of the world happens, or time jumps to the next timer. All runs
-in one thread and in one order, which depends on nothing but the world's seed: timers are integer nanoseconds, ties are
-broken by the order of planning, sets of tasks iterate in the order in which the tasks were made, and work for other
-threads is an event of its own.
+in one order, which depends on nothing but the world's seed: timers are integer nanoseconds, ties are broken by the
+order of planning, sets of tasks iterate in the order in which the tasks were made, and work for other threads is an
+event of its own. The real threads of libraries work while time stands still, see ``threads``.
 
 A task belongs to the process in whose context it was made. A process that is paused or dead does nothing: its due
 events are held until it goes on.
 
-Real sockets, pipes, processes and threads are refused.
+Real sockets, pipes and processes are refused.
 """
 
 # ruff: noqa: SLF001 - asyncio's own names, which every event loop has to call, have an underscore
@@ -18,15 +18,18 @@ import contextvars
 import gc
 import itertools
 import sys
+import threading
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 from triack.base.units import SECOND
 from triack.node.shell.platform import PLATFORM
 from triack.testing.errors import NotSimulated, TooMuchHappens
+from triack.testing.threads import Threads
 from triack.tools.sim.world import Livelock
 from triack.tools.sim.world import World as Time
 
@@ -125,6 +128,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         on_too_much: called with the reason when too much happens.
         reports: unhandled errors, as given to ``call_exception_handler``.
         tasks: those that have not ended, in the order in which they were made.
+        threads: the real threads that its tasks have started.
     """
 
     def __init__(self, time: Time, max_events: int) -> None:
@@ -132,6 +136,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.on_too_much: Callable[[TooMuchHappens], None] = lambda _error: self.stop()
         self.reports: list[Context] = []
         self.tasks: dict[asyncio.Task[Any], None] = {}
+        self.threads = Threads()
         self._time = time
         self._time.events_max = self._max_events = max_events
         self._turns = (0, 0)
@@ -163,8 +168,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         asyncio._set_running_loop(self)
         self._running = True
         try:
-            while not self._stopping:
-                self._turn()
+            with self.threads.watching():
+                while not self._stopping:
+                    self._turn()
         finally:
             self._running = self._stopping = False
             asyncio._set_running_loop(None)
@@ -206,6 +212,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             raise RuntimeError("cannot close a running event loop")
         self._closed = True
         self._ready.clear()
+        self.threads.close()
 
     def _check_closed(self) -> None:
         if self._closed:
@@ -243,6 +250,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # ---- the order of things
 
     def _turn(self) -> None:
+        self._ready.extend(self.threads.settle())
         if self._ready:
             self._check_progress()
         else:
@@ -275,7 +283,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             return
         time = self._time
         if time.next_event_ns() is None:
-            self.on_stuck()
+            if not self.threads.outlast():
+                self.on_stuck()
             return
         try:
             time.step()
@@ -333,8 +342,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        """Plan for this instant; there is but one thread."""
-        return self.call_soon(callback, *args, context=context)
+        """Plan for this instant; calls of other threads come when all of them wait, in the order of their threads."""
+        if not self.threads.is_elsewhere:
+            return self.call_soon(callback, *args, context=context)
+        handle = _Handle(callback, args, self, context)
+        if not self._closed:  # the threads of a world that has ended talk to nobody
+            self.threads.call(handle)
+        return handle
 
     def call_later(
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
@@ -415,38 +429,35 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return self._task_factory
 
     def run_in_executor(  # type: ignore[override]  # typeshed wants what asyncio does not promise
-        self,
-        executor: Any,  # noqa: ARG002 - it is not asked
-        func: Callable[..., T],
-        *args: Any,
+        self, executor: Any, func: Callable[..., T], *args: Any
     ) -> "asyncio.Future[T]":
-        """Do blocking work as one event, up to a millisecond from now; ``executor`` is not asked."""
+        """Do blocking work in another thread: one of ``executor`` if that is a pool of threads, or else a new one.
+
+        It begins up to a millisecond from now, and time stands still while it works.
+        """
         future: asyncio.Future[T] = self.create_future()
+        context = contextvars.copy_context()
 
         def work() -> None:
+            try:
+                tell = partial(future.set_result, context.run(func, *args))
+            except BaseException as error:  # noqa: BLE001 - the waiting caller handles it
+                tell = partial(future.set_exception, error)
+            self.call_soon_threadsafe(lambda: None if future.done() else tell(), context=context)
+
+        def begin() -> None:
             if future.cancelled():
                 return
             try:
-                with self._other_thread():
-                    result = func(*args)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:  # noqa: BLE001 - the waiting caller handles it
+                if isinstance(executor, ThreadPoolExecutor):
+                    executor.submit(work)
+                else:
+                    threading.Thread(target=work, name="executor").start()
+            except RuntimeError as error:  # the pool is closed
                 future.set_exception(error)
-            else:
-                future.set_result(result)
 
-        self.call_later(self._random.randrange(THREAD_NS) / SECOND, work)
+        self.call_later(self._random.randrange(THREAD_NS) / SECOND, begin)
         return future
-
-    @contextmanager
-    def _other_thread(self) -> Iterator[None]:
-        """No loop runs in another thread."""
-        asyncio._set_running_loop(None)
-        try:
-            yield
-        finally:
-            asyncio._set_running_loop(self)
 
     def set_default_executor(self, executor: Any) -> None:
         """Nothing would ask it."""

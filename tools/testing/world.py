@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import inspect
-import types
 import warnings
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -21,8 +20,10 @@ from triack.testing.check import check_logs
 from triack.testing.errors import NothingHappens, ServiceDied, TooMuchHappens
 from triack.testing.ground import Ground
 from triack.testing.machine import Machine
+from triack.testing.places import is_in_users_code, place_of, place_of_thread, stack_of
 from triack.testing.process import Nowhere, SimLog
 from triack.testing.sight import describe_nodes
+from triack.testing.threads import PATIENCE_S, WatchedThread
 from triack.tools.sim.faults import Faults
 
 __all__ = ["World"]
@@ -37,8 +38,6 @@ UNTIL_SECONDS = 60.0
 """Twice the time in which everything arrives after the last fault (promise L5)."""
 YOUNG = 1
 """The garbage collector's generations with a world's objects: none was promoted while the world ran."""
-LIBRARY = ("asyncio", "triack")
-"""The place where a task waits is named in code outside of these."""
 
 
 class World(Ground):
@@ -63,6 +62,7 @@ class World(Ground):
         self.keyring.shares = trust
         self.loop.on_stuck = self._be_stuck
         self.loop.on_too_much = self._end_test
+        self.loop.threads.on_late = self._be_late
         self.context.run(PLATFORM.set, Nowhere())
         self._machines: dict[str, Machine] = {}
         self._test: asyncio.Task[Any] | None = None
@@ -159,7 +159,7 @@ class World(Ground):
                     await self.loop.progress()
         except TimeoutError:
             died = "".join(f"; {line}" for line in self._deaths())
-            seen = "".join(f"\n  {line}" for line in describe_nodes(self.machines))
+            seen = "".join(f"\n  {line}" for line in (*describe_nodes(self.machines), *self._waiting()))
             raise WaitTimeout(f"still not true after {written(timeout)} s of virtual time{died}{seen}") from None
 
     # ---- the network
@@ -296,16 +296,35 @@ class World(Ground):
         works = [work for machine in self.machines for work in machine.works]
         return [f"{work.name} died: {_describe(work.error)}" for work in works if work.died_unnoticed]
 
+    def _waiting(self) -> list[str]:
+        """What each task waits for, and each thread that is in code of the user's."""
+        tasks = [f"{task.get_name()} waits {place_of(task)}" for task in self.loop.tasks if _is_users(task)]
+        threads = [
+            f"thread {watched.thread.name!r} waits {place_of_thread(watched)}"
+            for watched in self.loop.threads.live
+            if is_in_users_code(watched)
+        ]
+        return tasks + threads
+
     def _be_stuck(self) -> None:
-        waiting = [f"  {task.get_name()} waits {_where(task)}" for task in self.loop.tasks if _is_users(task)]
+        waiting = [f"  {line}" for line in self._waiting()]
         down = [f"  machine {machine.name} is {machine.state}" for machine in self.machines if machine.state != "up"]
         deaths = [f"  {line}" for line in (*self._deaths(), *describe_nodes(self.machines))]
         self._end_test(NothingHappens("\n".join(["nothing will ever happen:", *waiting, *down, *deaths])))
 
+    def _be_late(self, late: list[WatchedThread]) -> None:
+        """Real threads do not come to an end."""
+        stacks = ["\n    ".join([f"  thread {watched.thread.name!r} is", *stack_of(watched)]) for watched in late] or [
+            "  a job of a pool of threads was not begun"
+        ]
+        waiting = [f"  {line}" for line in self._waiting()]
+        what = f"a thread has worked for {PATIENCE_S:g} s of real time, and neither ends nor waits for the event loop:"
+        self._end_test(NothingHappens("\n".join([what, *stacks, *waiting])))
+
     def _end_test(self, verdict: NothingHappens | TooMuchHappens) -> None:
         """Let the test end at the place where it waits."""
         if isinstance(verdict, TooMuchHappens):
-            waiting = [f"  {task.get_name()} is {_where(task)}" for task in self.loop.tasks if _is_users(task)]
+            waiting = [f"  {task.get_name()} is {place_of(task)}" for task in self.loop.tasks if _is_users(task)]
             verdict = TooMuchHappens("\n".join([f"{verdict} ({self.now:.3f} s of virtual time):", *waiting]))
         if self._verdict is not None or self._test is None:
             raise verdict
@@ -328,17 +347,3 @@ def _describe(error: object) -> str:
 
 def _is_users(task: "asyncio.Task[Any]") -> bool:
     return not task.get_name().startswith("triack-")
-
-
-def _where(task: "asyncio.Task[Any]") -> str:
-    """The innermost line of the user's code in which a task is."""
-    place = "at an unknown place"
-    coroutine: Any = task.get_coro()
-    while isinstance(coroutine, types.CoroutineType):
-        frame = coroutine.cr_frame
-        if frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] not in LIBRARY:
-            path, here = Path(frame.f_code.co_filename), Path.cwd()
-            path = path.relative_to(here) if path.is_relative_to(here) else path
-            place = f"at {path}:{frame.f_lineno} in {frame.f_code.co_name}"
-        coroutine = coroutine.cr_await
-    return place

@@ -170,6 +170,29 @@ async def test_what_is_remembered_can_be_recalled_and_removed(tmp_path: Path) ->
         assert (node.recall("a"), node.recall("b"), node.recall("c")) == (b"2", b"", None)
 
 
+async def test_a_commit_can_depend_on_a_value(node: triack.Node) -> None:
+    """Of two that read the same value, one commits: the other one does nothing, and loses nothing that it received."""
+    await node.send("in", b"x", until="queued")
+    faster, slower = node.transaction(), node.transaction()
+    await slower.receive("in", WAIT)
+    for number, tx in enumerate((faster, slower)):
+        tx.expect("count", None)
+        tx.remember("count", b"%d" % number)
+        await tx.send("out", b"%d" % number)
+    await faster.commit()
+    with pytest.raises(triack.StateChanged, match="'count' has changed"):
+        await slower.commit()
+    with pytest.raises(triack.NodeClosed):
+        await slower.commit()
+    assert node.recall("count") == b"0"
+    assert await bodies(node, "out", 1) == [b"0"]
+    assert (await node.receive("in", ack="manual").get(WAIT)).failures == 0
+    async with node.transaction() as tx:
+        tx.expect("count", b"0")
+        tx.remember("count", None)
+    assert node.recall("count") is None
+
+
 async def test_the_nodes_own_values_are_not_the_applications(tmp_path: Path) -> None:
     """A key is kept among what applications remember, and is not seen there."""
     for _ in range(2):

@@ -1,0 +1,244 @@
+"""Real threads in a simulated world: they work while time stands still, and their calls have an order."""
+
+import asyncio
+import random
+import sqlite3
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import aiosqlite
+import anyio.from_thread
+import anyio.to_thread
+import pytest
+import sqlalchemy
+from sqlalchemy.ext.asyncio import create_async_engine
+
+import triack
+from triack.testing import NothingHappens, World, threads
+
+
+def slowly(number: int) -> int:
+    """Work that takes another time on every run."""
+    time.sleep(random.random() / 100)
+    return number
+
+
+async def test_anyio_works_while_time_stands_still(triack_world: World) -> None:
+    """And calls back, as a function does that is no coroutine and sends a message."""
+
+    def work() -> str:
+        threads_seen.add(threading.get_ident())
+        anyio.from_thread.run(asyncio.sleep, 5)
+        return anyio.from_thread.run_sync(lambda: "done in the loop")
+
+    threads_seen: set[int] = set()
+    assert await anyio.to_thread.run_sync(slowly, 3) == 3
+    assert triack_world.now == 0
+    assert await anyio.to_thread.run_sync(work) == "done in the loop"
+    assert triack_world.now == 5
+    assert threading.get_ident() not in threads_seen
+
+
+async def in_threads(done: list[int]) -> None:
+    """Three kinds of them, all at once."""
+
+    async def note(work: "asyncio.Future[int]") -> None:
+        done.append(await work)
+
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(3) as pool:
+        async with asyncio.TaskGroup() as group:
+            for number in range(0, 30, 3):
+                group.create_task(note(asyncio.wrap_future(pool.submit(slowly, number))))
+                group.create_task(note(asyncio.ensure_future(anyio.to_thread.run_sync(slowly, number + 1))))
+                group.create_task(note(loop.run_in_executor(None, slowly, number + 2)))
+
+
+def test_the_order_does_not_depend_on_how_fast_threads_are() -> None:
+    """Equal seeds give equal runs."""
+    runs: list[list[int]] = []
+    for _ in range(3):
+        runs.append([])
+        with World(seed=3) as world:
+            world.run(in_threads(runs[-1]))
+    assert sorted(runs[0]) == list(range(30))
+    assert runs[0] == runs[1] == runs[2]
+
+
+async def test_a_job_may_wait_for_the_loop(triack_world: World) -> None:
+    """Before, this hung: the job and the loop were one thread."""
+    loop = asyncio.get_running_loop()
+
+    def ask() -> str:
+        return asyncio.run_coroutine_threadsafe(answer(), loop).result()
+
+    async def answer() -> str:
+        await asyncio.sleep(60)
+        return "an hour later"
+
+    assert await asyncio.to_thread(ask) == "an hour later"
+    assert 60 <= triack_world.now < 60.01
+
+
+async def test_a_pool_of_one_thread_does_its_jobs_in_that_thread(triack_world: World) -> None:
+    """Connections of SQLite belong to one."""
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(1) as pool:
+        db = await loop.run_in_executor(pool, sqlite3.connect, ":memory:")
+        (row,) = await loop.run_in_executor(pool, lambda: db.execute("SELECT 1 + 1").fetchall())
+        await loop.run_in_executor(pool, db.close)
+    assert row == (2,)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        await loop.run_in_executor(pool, int)
+
+
+def test_a_pool_may_be_older_than_the_world() -> None:
+    """Its threads are watched from their first job on, in one world after the other."""
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(int).result()
+
+        async def test() -> int:
+            return sum(await asyncio.gather(*(asyncio.wrap_future(pool.submit(slowly, number)) for number in range(9))))
+
+        for _ in range(2):
+            with World() as world:
+                assert world.run(test()) == 36
+        assert pool.submit(slowly, 5).result() == 5
+
+
+async def test_a_wait_with_a_time_limit_ends(triack_world: World) -> None:
+    """In real time; nothing else has to happen until then."""
+
+    def wait() -> bool:
+        return threading.Event().wait(0.05)
+
+    assert await asyncio.to_thread(wait) is False
+    assert triack_world.now < 0.01
+
+
+async def test_threads_may_wait_for_each_other(triack_world: World) -> None:
+    """The loop goes on when all of them wait."""
+    first, second = threading.Event(), threading.Event()
+
+    def one() -> None:
+        first.wait()
+        second.set()
+
+    def other() -> None:
+        first.set()
+        second.wait()
+
+    await asyncio.gather(asyncio.to_thread(one), asyncio.to_thread(other))
+    assert triack_world.now < 0.01
+
+
+async def test_aiosqlite_and_asynchronous_sqlalchemy_work(triack_world: World, tmp_path: Path) -> None:
+    async with aiosqlite.connect(tmp_path / "app.db") as db:
+        await db.execute("CREATE TABLE stock (item TEXT, count INTEGER)")
+        await db.execute("INSERT INTO stock VALUES ('valve', 12)")
+        await db.commit()
+    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'app.db'}")
+    async with engine.begin() as connection:
+        found = await connection.execute(sqlalchemy.text("SELECT count FROM stock"))
+        assert found.scalar() == 12
+    await engine.dispose()
+    assert triack_world.now == 0
+
+
+async def test_a_service_with_a_database_crashes_and_starts_again(triack_world: World, tmp_path: Path) -> None:
+    """Its connection is left open; no line of it runs after the crash, and the database is that of the last commit."""
+    file = tmp_path / "app.db"
+    setup = sqlite3.connect(file)
+    setup.execute("CREATE TABLE seen (body BLOB)")
+    setup.close()
+
+    async def serve() -> None:
+        async with aiosqlite.connect(file) as db, triack.open("b", data="data", listen="udp://127.0.0.1:7801") as node:
+            async for message in node.receive("orders"):
+                await db.execute("INSERT INTO seen VALUES (?)", (message.body,))
+                await asyncio.sleep(1)
+                await db.commit()
+
+    async def send(*bodies: bytes) -> None:
+        async with triack.open("a", data="data") as node:
+            for body in bodies:
+                await node.send("b/orders", body, until="ordered")
+
+    machine = triack_world.machine("b")
+    machine.start(serve)
+    await triack_world.machine("a").run(send(b"1"))
+    await triack_world.advance(2)
+    await triack_world.machine("a").run(send(b"2"))
+    machine.crash()
+    await triack_world.advance(60)
+    check = sqlite3.connect(file)
+    assert check.execute("SELECT body FROM seen").fetchall() == [(b"1",)]
+    check.close()
+
+
+def test_a_thread_that_does_not_end_is_named_with_its_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "PATIENCE_S", 0.3)
+    over = threading.Event()
+
+    def spin_on() -> None:
+        while not over.is_set():
+            time.sleep(0.001)
+
+    async def test() -> None:
+        await anyio.to_thread.run_sync(spin_on)
+
+    with World() as world:
+        with pytest.raises(NothingHappens, match="neither ends nor waits for the event loop") as caught:
+            world.run(test())
+        over.set()
+    lines = str(caught.value).splitlines()
+    assert "  thread 'AnyIO worker thread' is" in lines
+    assert any("test_threads.py" in line and line.endswith("in spin_on") for line in lines)
+    assert any("the test waits at " in line for line in lines)
+
+
+def test_a_thread_that_computes_without_end_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python takes the processor from it, though seldom."""
+    monkeypatch.setattr(threads, "PATIENCE_S", 0.3)
+    over: list[bool] = []
+
+    def compute() -> None:
+        while not over:
+            pass
+
+    async def test() -> None:
+        await asyncio.to_thread(compute)
+
+    with World() as world:
+        with pytest.raises(NothingHappens, match="in compute"):
+            world.run(test())
+        over.append(True)
+
+
+def test_a_thread_that_waits_for_nothing_is_named() -> None:
+    """Together with the task that waits for it."""
+    over = threading.Event()
+
+    def wait_for_the_moon() -> None:
+        over.wait()
+
+    async def test() -> None:
+        await asyncio.to_thread(wait_for_the_moon)
+
+    with World() as world:
+        with pytest.raises(NothingHappens, match=r"thread 'executor' waits at .* in wait_for_the_moon"):
+            world.run(test())
+        over.set()
+
+
+def test_nothing_stays_after_a_run() -> None:
+    """Threads start as ever, and Python changes from one to another as before."""
+    before = sys.getswitchinterval()
+    with World() as world:
+        world.run(in_threads([]))
+    assert threading.Thread.start.__module__ == "threading"
+    assert ThreadPoolExecutor.submit.__module__ == "concurrent.futures.thread"
+    assert sys.getswitchinterval() == before

@@ -1,0 +1,184 @@
+"""Spans of sends, receives and work, which belong together across nodes and processes."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import SpanKind
+
+import triack
+from tests.machine import PATIENCE_S
+from tests.tools.tracing.conftest import Spans
+from triack.tracing import Tracing
+
+WAIT = PATIENCE_S
+
+
+def ids(span: ReadableSpan) -> tuple[int, int]:
+    assert span.context is not None
+    return span.context.trace_id, span.context.span_id
+
+
+def linked(span: ReadableSpan) -> list[tuple[int, int]]:
+    return [(link.context.trace_id, link.context.span_id) for link in span.links]
+
+
+async def test_a_message_is_followed_from_its_sender_to_what_its_work_sends(shop: triack.Node, spans: Spans) -> None:
+    """One trace: the send, the receive, the work, and the send of the answer within it."""
+    tracing = Tracing(spans.provider)
+    node = tracing.watch(shop)
+    await node.send("orders", b"12 valves", headers={"by": "till 3"})
+    async with node.receive("orders") as reader:
+        message = await reader.get(WAIT)
+        with tracing.processing(message) as span:
+            assert span is not None
+            await node.send("invoices", b"for 12")
+    assert spans.names == ["send orders", "receive orders", "send invoices", "process orders"]
+    (sent,), (received,), (worked,) = (spans.named(f"{it} orders") for it in ("send", "receive", "process"))
+    (answered,) = spans.named("send invoices")
+    assert message.headers["by"] == "till 3"
+    assert {ids(it)[0] for it in (sent, received, worked, answered)} == {ids(sent)[0]}
+    assert linked(received) == linked(worked) == [ids(sent)]
+    assert worked.parent is not None
+    assert answered.parent is not None
+    assert (worked.parent.span_id, answered.parent.span_id) == (ids(sent)[1], ids(worked)[1])
+    assert [it.kind for it in (sent, received, worked)] == [SpanKind.PRODUCER, SpanKind.CLIENT, SpanKind.CONSUMER]
+    assert dict(worked.attributes or {}) == {
+        "messaging.system": "triack",
+        "messaging.operation.name": "process",
+        "messaging.operation.type": "process",
+        "messaging.destination.name": "orders",
+        "messaging.message.id": message.id,
+        "messaging.message.body.size": 9,
+    }
+
+
+async def test_lists_have_one_span_and_a_link_to_each_send(shop: triack.Node, spans: Spans) -> None:
+    tracing = Tracing(spans.provider)
+    node = tracing.watch(shop)
+    await node.send_many("orders", [b"1", b"2"])
+    node.send_nowait("orders", b"3")
+    async with node.receive("orders") as reader:
+        messages = await reader.get_many(3, WAIT)
+        messages += await reader.get_many(3, WAIT) if len(messages) < 3 else []
+        with tracing.processing(*messages):
+            pass
+    many, one = spans.named("send orders")
+    (worked,) = spans.named("process orders")
+    assert (many.attributes or {})["messaging.batch.message_count"] == 2
+    assert linked(worked) == [ids(many), ids(one)]
+    assert worked.parent is None
+
+
+async def test_transactions_and_clients_are_watched(shop: triack.Node, spans: Spans, tmp_path: Path) -> None:
+    tracing = Tracing(spans.provider)
+    async with triack.connect(data=tmp_path / "shop") as client:
+        tracing.watch(client)
+        async with client.transaction() as tx:
+            await tx.send("orders", b"1")
+            await tx.send_many("orders", [b"2", b"3"])
+        async with client.transaction() as tx:
+            assert (await tx.receive("orders", WAIT)).body == b"1"
+            assert len(await tx.receive_many("orders", 2, WAIT)) == 2
+        await client.send("orders", b"4")
+        async for message in client.receive("orders"):
+            assert message.body == b"4"
+            break
+    assert spans.names.count("send orders") == 3
+    assert spans.names.count("receive orders") == 3
+
+
+async def test_a_failure_is_the_spans_failure(shop: triack.Node, spans: Spans) -> None:
+    tracing = Tracing(spans.provider)
+    node = tracing.watch(shop)
+    await node.send("orders", b"1")
+
+    @tracing.handler
+    async def work(message: triack.Message) -> None:
+        raise LookupError(message.body.decode())
+
+    message = await node.receive("orders", ack="manual").get()
+    with pytest.raises(LookupError):
+        await work(message)
+    (worked,) = spans.named("process orders")
+    assert worked.events[0].name == "exception"
+    with pytest.raises(triack.MessageTooLarge):
+        await node.send("orders", bytes(5_000_000))
+    assert spans.named("send orders")[1].events[0].name == "exception"
+
+
+async def test_what_is_not_sampled_costs_nothing_on_the_way(shop: triack.Node, spans: Spans) -> None:
+    """No header, no span; what belongs to a trace has spans nevertheless, and so has work that is asked for."""
+    tracing = Tracing(spans.provider, sample=0)
+    node = tracing.watch(shop)
+    await node.send("orders", b"1")
+    message = await node.receive("orders", ack="manual").get()
+    with tracing.processing(message) as span:
+        assert span is None
+    assert (message.headers, spans.names) == ({}, [])
+    with spans.provider.get_tracer("web").start_as_current_span("POST /orders"):
+        await node.send("orders", b"2")
+    with Tracing(spans.provider, sample_received=1).processing(message):
+        pass
+    assert spans.names == ["send orders", "POST /orders", "process orders"]
+
+
+async def test_a_message_of_an_outbox_stays_in_the_trace_of_its_request(shop: triack.Node, spans: Spans) -> None:
+    """It is sent later, where no span is active."""
+    tracing = Tracing(spans.provider)
+    assert tracing.headers({"by": "till 3"}) == {"by": "till 3"}
+    with spans.provider.get_tracer("web").start_as_current_span("POST /orders") as request:
+        headers = tracing.headers({"by": "till 3"})
+    node = tracing.watch(shop)
+    async with node.transaction() as tx:
+        await tx.send("orders", b"1", headers=headers)
+    with tracing.processing(await node.receive("orders", ack="manual").get()) as span:
+        assert span is not None
+        assert span.get_span_context().trace_id == request.get_span_context().trace_id
+    assert spans.named("send orders") == []
+
+
+async def test_a_request_and_its_answer_are_one_trace(shop: triack.Node, spans: Spans) -> None:
+    tracing = Tracing(spans.provider)
+    node = tracing.watch(shop)
+
+    async def answer() -> None:
+        question = await node.receive("questions", ack="manual").get()
+        with tracing.processing(question):
+            await node.reply(question, b"yes")
+
+    answering = asyncio.create_task(answer())
+    assert (await node.request("questions", b"durable?", timeout=WAIT)).body == b"yes"
+    await answering
+    found = [ids(span)[0] for name in ("send questions", "process questions") for span in spans.named(name)]
+    found += [ids(span)[0] for span in spans.named(next(it for it in spans.names if "$replies" in it))]
+    assert len(found) == 3
+    assert len(set(found)) == 1
+
+
+async def test_headers_of_others_are_no_trace(shop: triack.Node, spans: Spans) -> None:
+    """Whatever a sender has put into ``traceparent``."""
+    tracing = Tracing(spans.provider, sample=0)
+    node = tracing.watch(shop)
+    await node.send("orders", b"1", headers={"traceparent": "00-zz-1-01"})
+    message = await node.receive("orders", ack="manual").get()
+    with tracing.processing(message) as span:
+        assert span is None
+    assert spans.names == []
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, "all"])
+def test_a_share_is_between_0_and_1(share: Any) -> None:
+    with pytest.raises(triack.UsageError, match="Tracing: sample"):
+        Tracing(sample=share)
+
+
+async def test_only_nodes_are_watched_and_only_once(shop: triack.Node, spans: Spans) -> None:
+    tracing = Tracing(spans.provider)
+    tracing.watch(shop)
+    with pytest.raises(triack.UsageError, match="it is watched already"):
+        tracing.watch(shop)
+    with pytest.raises(triack.UsageError, match="spans are made of what nodes and clients do"):
+        tracing.watch(object())  # type: ignore[type-var]

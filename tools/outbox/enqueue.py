@@ -1,0 +1,87 @@
+"""Put messages into the outbox, in the application's own transaction."""
+
+import json
+import time
+from inspect import isawaitable
+from typing import Any, Unpack
+from uuid import uuid4
+
+from triack.base.errors import UsageError
+from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
+from triack.outbox.database import OUTBOX, as_table, execute, is_of, placed
+from triack.transport.address import Destination
+
+__all__ = ["enqueue", "enqueue_async"]
+
+_INSERT = (
+    "INSERT INTO {table} (id, destination, body, properties, enqueued_ms) "
+    "VALUES (:id, :destination, :body, :properties, :enqueued_ms)"
+)
+
+
+def enqueue(
+    connection: Any, destination: str, body: bytes, *, table: str = OUTBOX, **properties: Unpack[MessageProperties]
+) -> str:
+    """Put a message into the outbox, in the transaction that the connection is in: it is sent if that commits.
+
+    Messages of one transaction keep their order, and come before those of a transaction that began after its commit.
+
+    Args:
+        connection: a connection of any driver as PEP 249 has it, or SQLAlchemy's connection or session.
+        destination: as for ``Node.send``.
+        body: at most 4 MiB.
+        table: the outbox.
+        **properties: as for ``Node.send``. Times to live count from this call. A ``key`` counts at the node that sends.
+
+    Returns:
+        The id of its row.
+
+    Raises:
+        UsageError: a property does not exist or is of a wrong type, or this is no connection.
+        AddressError, MessageTooLarge: as for ``Node.send``; peers are looked up when the message is sent.
+    """
+    values = _row(destination, body, properties)
+    execute(connection, _INSERT.format(table=as_table(table)), values)
+    return str(values["id"])
+
+
+async def enqueue_async(
+    connection: Any, destination: str, body: bytes, *, table: str = OUTBOX, **properties: Unpack[MessageProperties]
+) -> str:
+    """``enqueue`` for SQLAlchemy's ``AsyncSession`` and ``AsyncConnection``, aiosqlite and asynchronous psycopg.
+
+    Raises:
+        UsageError, AddressError, MessageTooLarge: as ``enqueue``.
+    """
+    values = _row(destination, body, properties)
+    statement = _INSERT.format(table=as_table(table))
+    if is_of(connection, "sqlalchemy"):
+        from sqlalchemy import text
+
+        done: Any = connection.execute(text(statement), values)
+    elif is_of(connection, "aiosqlite"):
+        done = connection.execute(statement, values)  # SQLite itself takes named parameters
+    else:
+        done = connection.execute(*placed(connection, statement, values))
+    if not isawaitable(done):
+        raise UsageError(f"enqueue_async: {connection!r} is not asynchronous; enqueue() takes it")
+    await done
+    return str(values["id"])
+
+
+def _row(destination: str, body: bytes, properties: MessageProperties) -> dict[str, object]:
+    Destination.parse(destination)
+    body = as_bytes(destination, body)
+    check_size(destination, body)
+    now_ms = time.time_ns() // 1_000_000
+    with_properties(destination, body, properties, now_ms)
+    said = {name: value for name, value in properties.items() if value is not None}
+    if "headers" in said:
+        said["headers"] = dict(properties["headers"] or {})
+    return {
+        "id": uuid4().hex,
+        "destination": destination,
+        "body": body,
+        "properties": json.dumps(said, sort_keys=True),
+        "enqueued_ms": now_ms,
+    }

@@ -1,0 +1,287 @@
+"""The real threads that code in a simulated world starts: when they are done for now, and the order of their calls.
+
+Threads of pools, of anyio and of aiosqlite work while the world's time stands still. The event loop goes on when each
+of them has ended or waits for the loop, and then takes what they have called back, in the order in which their threads
+were started, or their jobs were given to a pool. So a run does not depend on how fast they were.
+
+Whether a thread waits is seen exactly: a profile function tells when it enters and leaves a function of C, and a lock
+or a queue tells whether it would let a thread go on. While threads are watched, Python changes from one to another only
+where one waits, so that none is seen halfway.
+"""
+
+import contextlib
+import itertools
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from types import FrameType
+from typing import Any
+
+__all__ = ["PATIENCE_S", "Threads", "WatchedThread"]
+
+PATIENCE_S = 30.0
+"""Seconds of real time that a world waits for a thread: far more than one that computes takes in a test."""
+POLL_S = 0.000_05
+"""How often it looks, in seconds: less than a thread takes to start."""
+NO_SWITCH_S = 1.0
+"""While threads are watched, Python takes the processor from a thread that computes only after this time. With no such
+time at all, a thread that computes without end would stop the world."""
+LAST = sys.maxsize
+"""Calls of threads that nobody watches come after all others."""
+OWN = "triack-"
+"""Triack's own threads have such names; their event loops take care of themselves."""
+_EVENT_LOOPS = ("select", "uvloop", "uvloop.loop")
+"""Where threads wait that have an event loop of their own."""
+
+_LOCK = type(threading.Lock())
+_WAIT = threading.Condition.wait.__code__
+"""Where events, queues, futures and timers of Python wait."""
+
+
+class WatchedThread:
+    """One thread.
+
+    Attributes:
+        thread: it.
+        order: the place of its calls among those of others.
+        ended: whether its work is over.
+        is_given_up: whether the world waits for it no more.
+    """
+
+    def __init__(self, thread: threading.Thread, order: int) -> None:
+        self.thread = thread
+        self.order = order
+        self.ended = False
+        self.is_given_up = False
+        # The function of C that it is in.
+        self._inside: Any = None
+
+    def note(self, _frame: FrameType, event: str, arg: Any) -> None:
+        """Python's profile function of the thread."""
+        self._inside = arg if event == "c_call" else None
+        if self.is_given_up:  # its world has ended
+            sys.setprofile(None)
+            _HERE.owner = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it will do something by itself: it neither waits for others nor has ended."""
+        inside = self._inside
+        if self.ended or self.is_given_up or not self.thread.is_alive():
+            return False
+        owner: Any = getattr(inside, "__self__", None)
+        name = getattr(inside, "__name__", "")
+        if isinstance(owner, SimpleQueue) and name == "get":
+            return not owner.empty()
+        if isinstance(owner, _LOCK) and name == "acquire":
+            return not owner.locked()
+        if name == "join" and hasattr(owner, "is_done"):  # how Python waits for a thread from 3.13 on
+            return bool(owner.is_done())
+        return type(owner).__module__ not in _EVENT_LOOPS
+
+    @property
+    def goes_on_by_itself(self) -> bool:
+        """Whether it waits with a time limit, which is of real time."""
+        frames = [] if self.ended or self.is_given_up or self.is_busy else self.frames[-1:]
+        return any(it.f_code is _WAIT and it.f_locals.get("timeout") is not None for it in frames)
+
+    @property
+    def frames(self) -> list[FrameType]:
+        """Where it is, the outermost frame first."""
+        frame = sys._current_frames().get(self.thread.ident or 0)  # noqa: SLF001 - Python has no other way
+        found: list[FrameType] = []
+        while frame is not None:
+            found.append(frame)
+            frame = frame.f_back
+        return found[::-1]
+
+
+class Threads:
+    """The threads of one event loop.
+
+    Attributes:
+        on_late: called with the threads that do not come to an end.
+    """
+
+    def __init__(self) -> None:
+        self.on_late: Callable[[list[WatchedThread]], None] = lambda _late: None
+        self._numbers = itertools.count()
+        self._live: dict[WatchedThread, None] = {}
+        self._jobs: dict[Future[Any], ThreadPoolExecutor] = {}
+        self._calls: list[tuple[int, Any]] = []
+        self._home = 0
+        self._interval: float | None = None
+
+    @property
+    def live(self) -> list[WatchedThread]:
+        """Those that have not ended, in the order of their start."""
+        return [it for it in self._live if not it.ended and it.thread.is_alive()]
+
+    # ---- around a run of the loop
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch what this thread, in which the loop runs, and those that it starts begin."""
+        self._home = threading.get_ident()
+        _HERE.owner = self
+        try:
+            with _begin_watching():
+                yield
+        finally:
+            _HERE.owner = None
+            if self._interval is not None:
+                sys.setswitchinterval(self._interval)
+                self._interval = None
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the running thread is another one than that in which the loop ran last."""
+        return self._home not in (0, threading.get_ident())
+
+    def call(self, handle: Any) -> None:
+        """Something is to be done in the loop, and this is another thread."""
+        self._calls.append((LAST if _HERE.watched is None else _HERE.watched.order, handle))
+
+    def settle(self) -> list[Any]:
+        """Wait until no thread is busy. Returns what they have called, in order."""
+        if self._live or self._jobs:
+            self._wait()
+            self._live = {it: None for it in self._live if not it.ended}
+            self._jobs = {job: pool for job, pool in self._jobs.items() if not job.done()}
+        if not self._calls:
+            return []
+        calls, self._calls = self._calls, []
+        return [handle for _, handle in sorted(calls, key=lambda call: call[0])]
+
+    def _wait(self) -> None:
+        end_s = 0.0
+        while late := [it for it in self._live if it.is_busy] or self._has_unseen_job():
+            now_s = time.monotonic()
+            end_s = end_s or now_s + PATIENCE_S
+            if now_s > end_s:
+                for watched in late if isinstance(late, list) else []:
+                    watched.is_given_up = True
+                self._jobs.clear()
+                self.on_late(late if isinstance(late, list) else [])
+                return
+            time.sleep(POLL_S)
+
+    def outlast(self) -> bool:
+        """Nothing else can happen: wait for threads that wait with a time limit. Returns whether one has called."""
+        end_s = time.monotonic() + PATIENCE_S
+        while not self._calls and time.monotonic() < end_s and any(it.goes_on_by_itself for it in self._live):
+            time.sleep(POLL_S)
+            self._wait()
+        return bool(self._calls)
+
+    def _has_unseen_job(self) -> bool:
+        """Whether a thread that nobody watches yet may be about to begin a job of ours."""
+        seen = {it.thread for it in self._live}
+        return any(
+            not job.done() and not job.running() and not seen.issuperset(pool._threads)  # noqa: SLF001
+            for job, pool in self._jobs.items()
+        )
+
+    def close(self) -> None:
+        """The loop ends: nobody waits for these threads any more."""
+        for watched in self._live:
+            watched.is_given_up = True
+        self._live.clear()
+        self._jobs.clear()
+        self._calls.clear()
+
+    # ---- threads and jobs
+
+    def watch(self, thread: threading.Thread) -> None:
+        """Watch a thread that is about to start."""
+        run = thread.run
+        watched = self._add(thread)
+
+        def watched_run() -> None:
+            _HERE.owner, _HERE.watched = self, watched
+            sys.setprofile(watched.note)
+            try:
+                run()
+            finally:
+                sys.setprofile(None)
+                watched.ended = True
+
+        thread.run = watched_run  # type: ignore[method-assign]
+        # What waits in a crashed machine waits for ever; Python must not wait for it at its end.
+        thread.daemon = True
+
+    def _add(self, thread: threading.Thread) -> WatchedThread:
+        if self._interval is None:
+            self._interval = sys.getswitchinterval()
+            sys.setswitchinterval(NO_SWITCH_S)
+        watched = WatchedThread(thread, next(self._numbers))
+        self._live[watched] = None
+        return watched
+
+    def give(self, pool: ThreadPoolExecutor, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
+        """Give a job to a pool."""
+        order = next(self._numbers)
+
+        def run() -> Any:
+            self._begin_job(order)
+            return work(*args, **kwargs)
+
+        job: Future[Any] = _SUBMIT(pool, run)
+        self._jobs[job] = pool
+        return job
+
+    def _begin_job(self, order: int) -> None:
+        """This thread of a pool begins a job; it may be older than the loop."""
+        watched = _HERE.watched
+        if watched is None or watched not in self._live:
+            watched = self._add(threading.current_thread())
+            _HERE.owner, _HERE.watched = self, watched
+            sys.setprofile(watched.note)
+        watched.order = order
+
+
+class _Here(threading.local):
+    """What is known of the running thread.
+
+    Attributes:
+        owner: the threads of the loop whose world it belongs to.
+        watched: it, if it is not the one in which the loop runs.
+    """
+
+    owner: Threads | None = None
+    watched: WatchedThread | None = None
+
+
+_HERE = _Here()
+_START = threading.Thread.start
+_SUBMIT = ThreadPoolExecutor.submit
+_runs = 0
+
+
+def _start(thread: threading.Thread) -> None:
+    owner = _HERE.owner
+    if owner is not None and thread.ident is None and not thread.name.startswith(OWN):
+        owner.watch(thread)
+    _START(thread)
+
+
+def _submit(pool: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    owner = _HERE.owner
+    return _SUBMIT(pool, fn, *args, **kwargs) if owner is None else owner.give(pool, fn, *args, **kwargs)
+
+
+@contextlib.contextmanager
+def _begin_watching() -> Iterator[None]:
+    """Hear of each thread and job while any loop runs; for other threads nothing changes."""
+    global _runs  # noqa: PLW0603 - there is one class of threads for all loops
+    _runs += 1
+    threading.Thread.start, ThreadPoolExecutor.submit = _start, _submit  # type: ignore[assignment,method-assign]
+    try:
+        yield
+    finally:
+        _runs -= 1
+        if not _runs:
+            threading.Thread.start, ThreadPoolExecutor.submit = _START, _SUBMIT  # type: ignore[method-assign]

@@ -1,0 +1,66 @@
+"""Names and attributes of spans, as OpenTelemetry's conventions for messaging have them, and contexts in headers.
+
+https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opentelemetry import propagate, trace
+from opentelemetry.context import Context
+
+from triack.node.handles.message import Message
+
+__all__ = ["CONTEXT_HEADER", "about", "context_of", "links_to", "with_context"]
+
+CONTEXT_HEADER = "traceparent"
+"""The header of W3C's Trace Context, by which a message belongs to a trace."""
+
+
+def about(operation: str, queue: str, messages: Sequence[Message] = (), count: int = 1) -> dict[str, Any]:
+    """The attributes of a span.
+
+    Args:
+        operation: ``send``, ``receive`` or ``process``.
+        queue: its queue, or the destination.
+        messages: those received.
+        count: how many are sent.
+    """
+    attributes: dict[str, Any] = {
+        "messaging.system": "triack",
+        "messaging.operation.name": operation,
+        "messaging.operation.type": operation,
+        "messaging.destination.name": queue,
+    }
+    count = len(messages) or count
+    if count > 1:
+        attributes["messaging.batch.message_count"] = count
+    elif messages:
+        attributes["messaging.message.id"] = messages[0].id
+        attributes["messaging.message.body.size"] = len(messages[0].body)
+    return attributes
+
+
+def with_context(headers: Mapping[str, str] | None) -> dict[str, str]:
+    """The headers of a message with the current context, so that its receiver can go on with the trace."""
+    carrier = dict(headers or {})
+    propagate.inject(carrier)
+    return carrier
+
+
+def context_of(message: Message) -> Context | None:
+    """The context that a message has brought; None for none."""
+    if not message.has_properties:
+        return None
+    context = propagate.extract(message.headers, Context())
+    return context or None
+
+
+def links_to(contexts: Sequence[Context]) -> list[trace.Link]:
+    """Links to the spans that sent messages; sends of one list have one span, and one link."""
+    found: dict[int, trace.Link] = {}
+    for context in contexts:
+        sent = trace.get_current_span(context).get_span_context()
+        if sent.is_valid:
+            found.setdefault(sent.span_id, trace.Link(sent))
+    return list(found.values())
