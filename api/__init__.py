@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from triack.node.handles.message import Message
     from triack.node.handles.receipt import Receipt
     from triack.node.handles.receipts import Receipts
+    from triack.node.handles.reloading import Reloaded
     from triack.node.handles.transaction import Transaction
     from triack.node.node import Node
     from triack.node.node import open_node as open
@@ -113,6 +114,7 @@ __all__ = [
     "Receipts",
     "Reconnect",
     "Redelivery",
+    "Reloaded",
     "SessionSettings",
     "SessionStats",
     "Stage",
@@ -169,6 +171,7 @@ _HOMES = {
     "Receipts": "triack.node.handles.receipts:Receipts",
     "Reconnect": "triack.queues.node_settings:Reconnect",
     "Redelivery": "triack.queues.node_settings:Redelivery",
+    "Reloaded": "triack.node.handles.reloading:Reloaded",
     "SessionSettings": "triack.session.protocol.settings:SessionSettings",
     "SessionStats": "triack.node.shell.stats:SessionStats",
     "Stage": "triack.queues.stages:Stage",

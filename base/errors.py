@@ -6,7 +6,8 @@ TriackError
 │   ├── MessageTooLarge       a body over 4 MiB
 │   ├── QueueNotFound         a queue this node (or the remote one) does not have
 │   ├── NotLoopback           insecure=True beyond the loopback interface
-│   └── KeyUnreadable         a text that is no key, or was mistyped
+│   ├── KeyUnreadable         a text that is no key, or was mistyped
+│   └── ConfigError           settings of a file, the environment or a command line that cannot be used
 ├── NodeClosed                a call on a node, consumer or transaction that has ended
 ├── HandOverEnded             a message was taken back from its reader before it was acknowledged
 ├── WouldBlock                send_nowait found no room
@@ -38,6 +39,7 @@ from triack.base.reasons import DropReason
 __all__ = [
     "AddressError",
     "ChaosError",
+    "ConfigError",
     "DeliveryFailed",
     "EnrolmentFailed",
     "GapDetected",
@@ -95,6 +97,15 @@ class NotLoopback(UsageError):
 
 class KeyUnreadable(UsageError):
     """A text that is no key, or was mistyped; no message of this error repeats the text, which may be a secret."""
+
+
+class ConfigError(UsageError):
+    """Settings that cannot be used, of a file, the environment or arguments. The text has one line for each mistake."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Each mistake: the place (file and line, variable or option), the key, the cause, and a name that is near."""
+        return tuple(str(self).split("\n"))
 
 
 class NodeClosed(TriackError):

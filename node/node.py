@@ -3,18 +3,28 @@
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from triack.base.checks import check_kind, check_texts
 from triack.base.clock import ClockJump, ClockReading, find_jump, in_words
 from triack.base.commit import StoreContent
 from triack.base.datagram import Channels
-from triack.base.errors import NodeClosed, StoreDamaged, StoreError, TriackError, UsageError
+from triack.base.errors import (
+    ConfigError,
+    IdentityError,
+    NodeClosed,
+    NotLoopback,
+    StoreDamaged,
+    StoreError,
+    TriackError,
+    UsageError,
+)
 from triack.base.names import check_name
 from triack.base.units import SECOND, in_ns
 from triack.node.control import handover
@@ -24,6 +34,7 @@ from triack.node.files.access import DEFAULT_SUITE, Access, Keyless, Secured
 from triack.node.files.keys import IDENTITY_FILE
 from triack.node.files.tls_files import TlsFiles
 from triack.node.handles.queue_admin import QueueAdmin
+from triack.node.handles.reloading import Reloaded
 from triack.node.handles.requesting import Requests
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.driver import Driver
@@ -38,24 +49,38 @@ from triack.store.store import Store
 from triack.transport.address import Address
 from triack.transport.endpoint import Endpoint, Tls
 
-__all__ = ["Node", "open_node", "port_of"]
+if TYPE_CHECKING:
+    from triack.node.config.config import Config, Sources
+    from triack.node.config.reload import Reload
+
+__all__ = ["Node", "open_configured", "open_node", "port_of"]
+
+
+class _Unsaid(Enum):
+    """Stands for an argument that was not given, where None has a meaning."""
+
+    UNSAID = "not given"
 
 
 def open_node(
-    name: str,
+    name: str | None = None,
     *,
-    data: str | Path | None,
+    data: str | Path | None | Literal[_Unsaid.UNSAID] = _Unsaid.UNSAID,
     listen: str | None = None,
     log: str | Path | None = None,
-    insecure: bool = False,
+    insecure: bool | None = None,
     queues: Sequence[str] | None = None,
     peers: dict[str, str] | None = None,
     announce: str | None = None,
-    suite: str = DEFAULT_SUITE,
+    suite: str | None = None,
     tls: Tls | None = None,
     settings: NodeSettings | None = None,
+    config: str | Path | None = None,
+    overrides: Mapping[str, object] | None = None,
 ) -> "Node":
     """A node, to be started by ``async with`` or ``await node.start()``.
+
+    ``name`` and ``data`` must be given, here or by ``config``.
 
     Args:
         name: a label for people, 1-124 letters, digits, ``.``, ``_``, ``-`` or ``$``.
@@ -70,16 +95,37 @@ def open_node(
             ``node.trust``; a node with keys needs the key from there.
         announce: the address at which peers that it has connected to may find it, if it is not the one at which it
             listens; empty for none. Without it, a node that listens on all addresses of its machine announces none.
-        suite: cipher and hash: ``25519_AESGCM_SHA256`` or ``25519_ChaChaPoly_BLAKE2s``; the same at all peers.
+        suite: cipher and hash: ``25519_AESGCM_SHA256``, the default, or ``25519_ChaChaPoly_BLAKE2s``; the same at all
+            peers.
         tls: TLS around ``tcp``, for networks that let nothing else through.
         settings: limits and timeouts.
+        config: a file ``triack.toml`` with all of that. What is given here beats the environment variables ``TRIACK_*``,
+            which beat the file. A node that was opened without ``config`` reads no variables.
+        overrides: with ``config``, other keys of that file by their paths: ``{"session.max_unacked_packet": 128}``.
 
     Raises:
         AddressError: a name or address cannot be read.
+        ConfigError: the file, or a variable, cannot be used; with every mistake, by line and key.
         NotLoopback: an insecure node would listen beyond loopback, or know a peer there.
-        UsageError: there is no such suite, an argument is of a wrong type, or ``tls.server`` is set without listening
-            on ``tcp``.
+        UsageError: there is no such suite, an argument is missing or of a wrong type, ``settings`` is given with
+            ``config``, or ``tls.server`` is set without listening on ``tcp``.
     """
+    if config is not None:
+        if settings is not None:
+            raise UsageError("open: settings and config exclude each other; overrides= changes single keys of the file")
+        given = {"name": name, "listen": listen, "log": log, "insecure": insecure, "queues": queues}
+        given |= {"announce": announce, "suite": suite}
+        if data is not _Unsaid.UNSAID:
+            given["data"] = "none" if data is None else str(data)
+        from triack.node.config.config import sources_of  # noqa: PLC0415 - a third of Triack's import, for files alone
+
+        sources = sources_of(as_folder("open: config", config), given, peers or {}, overrides or {})
+        return open_configured(sources, sources.read(), tls=tls)
+    if overrides is not None:
+        raise UsageError("open: overrides are keys of a file, and config= names none")
+    if name is None or data is _Unsaid.UNSAID:
+        raise UsageError(f"open: {'a name' if name is None else 'data, a directory or None,'} is missing")
+    suite, insecure = suite or DEFAULT_SUITE, bool(insecure)
     check_name(name)
     check_kind(f"open {name}: peers", peers, dict | None)
     check_kind(f"open {name}: tls", tls, Tls | None)
@@ -103,6 +149,33 @@ def open_node(
         queues=None if queues is None else [*map(check_name, check_texts(f"open {name}: queues", queues))],
         settings=settings or NodeSettings(),
     )
+
+
+def open_configured(sources: Sources, config: Config, *, tls: Tls | None = None) -> "Node":
+    """A node by its configuration, which its ``reload`` reads again from the same sources. Raises as ``open_node``."""
+    it = config.node
+    if it.name is None or ("node", "data") not in config.said:
+        missing = "node.name" if it.name is None else "node.data"
+        raise UsageError(f"open: {missing} is missing: {sources.file or 'the configuration'} has none, nor an argument")
+    if tls is None and any((it.tls_cert, it.tls_key, it.tls_ca)):
+        tls = TlsFiles(*(None if file is None else Path(file) for file in (it.tls_cert, it.tls_key, it.tls_ca)))
+    node = open_node(
+        it.name,
+        data=it.data,
+        listen=it.listen,
+        log=it.log,
+        insecure=it.insecure,
+        queues=it.queues,
+        peers=dict(config.peers),
+        announce=it.announce,
+        suite=it.suite,
+        tls=tls,
+        settings=config.settings,
+    )
+    from triack.node.config.reload import Reload  # noqa: PLC0415 - as above
+
+    node._reload = Reload(sources, config)  # noqa: SLF001 - this makes it
+    return node
 
 
 class Node(Verbs):
@@ -139,6 +212,8 @@ class Node(Verbs):
         self._asking: Requests | None = None
         self._control: ControlServer | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._reload: Reload | None = None
+        self._reloading = asyncio.Lock()
 
     def __repr__(self) -> str:
         at = f" at {self.address}" if self._life.state is LifeState.OPEN and self.address else ""
@@ -379,6 +454,28 @@ class Node(Verbs):
         if self._life.is_alive and kind is not None and issubclass(kind, Exception):
             self._port.fail_dropped()
         await self.close()
+
+    async def reload(self) -> Reloaded:
+        """See ``Reloading``: the file is read in a thread, and all of it takes effect, or nothing."""
+        port, reload = self._port, self._reload
+        if reload is None or reload.sources.file is None:
+            raise UsageError(f"reload node {self.name}: it was opened without a file of settings")
+        async with self._reloading:
+            try:
+                change = await port.work(reload.read)
+                # The only step that may fail comes first.
+                await port.change_addresses(dict(change.config.peers))
+            except (ConfigError, IdentityError, NotLoopback) as error:
+                operator_log.error(f"{reload.sources.file} not used, the settings before are still in force: {error}")
+                raise
+            self.settings = change.config.settings
+            port.change_settings(self.settings)
+            reload.running = change.config
+        operator_log.info(f"{reload.sources.file} read again, in force: {', '.join(change.in_force) or 'no change'}")
+        if change.needs_restart:
+            left = ", ".join(change.needs_restart)
+            operator_log.warning(f"{reload.sources.file} has changes that need a restart: {left}", node=self.name)
+        return Reloaded(change.in_force, change.needs_restart)
 
     @property
     def _port(self) -> EngineHandle:

@@ -287,6 +287,7 @@ class Client(Asking):
     key = asked(Verbs.key)
     trust = asked(Verbs.trust)
     revoke = asked(Verbs.revoke)
+    reload = asked(Verbs.reload)
     invite = asked(Verbs.invite, lambda self, header, _: ClientInvitation(self, header))
     queue_lengths = asked(Verbs.queue_lengths)
     stats = asked(Verbs.stats)

@@ -13,6 +13,7 @@ from triack.node.handles.acknowledgements import Acknowledging
 from triack.node.handles.consumer import AckMode, Consumer
 from triack.node.handles.queue_admin import QueueAdmin, as_ids
 from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
+from triack.node.handles.reloading import Reloading
 from triack.node.handles.requesting import Requesting
 from triack.node.handles.send_many import Sending
 from triack.node.handles.transaction import Transaction
@@ -30,7 +31,7 @@ from triack.queues.stages import Stage
 __all__ = ["Verbs"]
 
 
-class Verbs(Sending, Acknowledging, Trusting, Requesting):
+class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading):
     """The public methods of a node.
 
     Attributes:

@@ -7,7 +7,7 @@ each call that may wait ends when the node does.
 import asyncio
 import weakref
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, assert_never
 
 from triack.base.ack_trigger import AckTrigger, terms_of
@@ -45,7 +45,7 @@ from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.manager.engine import Engine
-from triack.queues.node_settings import Redelivery
+from triack.queues.node_settings import NodeSettings, Redelivery
 from triack.queues.packing import Outgoing
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.stages import Stage, Waiter
@@ -214,6 +214,18 @@ class EngineHandle:
         self._engine.handle_directory_changed(self.clock())
         self.wake()
 
+    async def change_addresses(self, addresses: dict[str, str]) -> None:
+        """Know peers by other addresses besides those of the trust file. Raises IdentityError, NotLoopback."""
+        self.check_alive()
+        await self._access.change_addresses(addresses, self._work)
+        self.handle_directory_changed()
+
+    def change_settings(self, settings: NodeSettings) -> None:
+        """Take up settings; see ``Engine.handle_settings``."""
+        self.check_alive()
+        self._engine.handle_settings(replace(settings, survives=self._engine.settings.survives))
+        self.wake()
+
     async def change_trust(self, change: Callable[[TrustFile], T]) -> T:
         """Change the trust file, and act by it. Raises what ``change`` raises, and UsageError."""
         self.check_alive()
@@ -223,6 +235,10 @@ class EngineHandle:
         """Read the files of keys and peers again, and act by them. Raises IdentityError."""
         self.check_alive()
         await self._access.reread(self._work)
+
+    async def work(self, job: Callable[[], T]) -> T:
+        """Run a blocking job in a thread of the node. Returns and raises as the job does, and NodeClosed."""
+        return await self._work(job)
 
     async def _work(self, job: Callable[[], T]) -> T:
         self.check_alive()  # the node may have ended while this waited for the file

@@ -87,6 +87,11 @@ class Inbox:
         self.ended = EndedStreams()
         self.order_acks = OwedAcks(drops, record)
 
+    def handle_settings(self, settings: NodeSettings) -> None:
+        """Other quotas are in force."""
+        self._settings = settings
+        self.admission.handle_settings(settings)
+
     # ---- starting
 
     def restore(self, content: StoreContent, now_ns: int) -> None:
