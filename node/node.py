@@ -65,7 +65,7 @@ class _Unsaid(Enum):
 def open_node(
     name: str | None = None,
     *,
-    data: str | Path | None | Literal[_Unsaid.UNSAID] = _Unsaid.UNSAID,
+    data: str | Path | Literal[_Unsaid.UNSAID] | None = _Unsaid.UNSAID,
     listen: str | None = None,
     log: str | Path | None = None,
     insecure: bool | None = None,
@@ -99,8 +99,8 @@ def open_node(
             peers.
         tls: TLS around ``tcp``, for networks that let nothing else through.
         settings: limits and timeouts.
-        config: a file ``triack.toml`` with all of that. What is given here beats the environment variables ``TRIACK_*``,
-            which beat the file. A node that was opened without ``config`` reads no variables.
+        config: a file ``triack.toml`` with all of that. Arguments beat the environment variables ``TRIACK_*``, which
+            beat the file. A node that was opened without ``config`` reads no variables.
         overrides: with ``config``, other keys of that file by their paths: ``{"session.max_unacked_packet": 128}``.
 
     Raises:

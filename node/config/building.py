@@ -10,7 +10,7 @@ from triack.node.config.keys import KeyPath, NodeTable, part_of
 from triack.node.config.layers import Layers
 from triack.node.files.access import SUITES
 from triack.node.handles.policies import PRESETS
-from triack.queues.node_settings import NodeSettings, Quota, Redelivery
+from triack.queues.node_settings import NodeSettings
 from triack.transport.address import Address
 
 __all__ = ["build_node_table", "build_peers", "build_settings", "find_policy"]
@@ -128,7 +128,7 @@ def build_node_table(layers: Layers) -> NodeTable:
                 layers.problem(said.where, path, "it is empty")
             value = str(said.base / value)
         found[one.name] = value
-    table = NodeTable(**{name: value for name, value in found.items() if value is not None or name in ("data",)})
+    table = NodeTable(**{name: value for name, value in found.items() if value is not None or name == "data"})
     _check_queues(layers, table)
     return table
 
@@ -141,12 +141,12 @@ def _check_suite(text: str) -> str:
 
 def _check_queues(layers: Layers, table: NodeTable) -> None:
     """A queue with settings must be one that the node may have."""
-    for name in {path[1] for path in layers.said if path[0] == "queues"} if table.queues is not None else ():
-        if name not in table.queues:
-            where = _first_place(layers, ("queues", name))
-            meant = nearest(name, table.queues)
-            hint = f"; did you mean {meant}?" if meant else ""
-            layers.problem(where, ("queues", name), f"the queue is not in node.queues{hint}")
+    if table.queues is None:
+        return
+    for name in sorted({path[1] for path in layers.said if path[0] == "queues"} - set(table.queues)):
+        meant = nearest(name, table.queues)
+        hint = f"; did you mean {meant}?" if meant else ""
+        layers.problem(_first_place(layers, ("queues", name)), ("queues", name), f"it is not in node.queues{hint}")
 
 
 def build_peers(layers: Layers) -> dict[str, str]:

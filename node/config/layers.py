@@ -1,4 +1,4 @@
-"""What was said of settings, by whom: the file, the environment, the arguments. The later ones beat the earlier ones."""
+"""What was said of settings, by whom: the file, the environment, the arguments. Later ones beat earlier ones."""
 
 import json
 import re
@@ -68,21 +68,9 @@ class Layers:
 
     def add_file(self, file: Path) -> None:
         """Take what a file says. Blocks."""
+        text = self._read(file)
         try:
-            with file.open("rb") as opened:
-                content = opened.read(FILE_BYTES_MAX + 1)
-            if len(content) > FILE_BYTES_MAX:
-                self.problem(str(file), (), f"it has more than {FILE_BYTES_MAX} bytes")
-                return
-            text = content.decode()
             tables = tomllib.loads(text)
-        except OSError as error:
-            self.problem(str(file), (), error.strerror or str(error))
-            return
-        except UnicodeDecodeError as error:
-            line = content[: error.start].count(b"\n") + 1
-            self.problem(f"{file}:{line}", (), "it is not UTF-8")
-            return
         except tomllib.TOMLDecodeError as error:
             self._unreadable(file, text, str(error))
             return
@@ -91,13 +79,29 @@ class Layers:
         for path, raw in _leaves(tables):
             self._take(path, raw, self.tables.get(path, str(file)), file.parent)
 
+    def _read(self, file: Path) -> str:
+        """The text of a file; empty when it cannot be read, which is noted."""
+        content = b""
+        try:
+            with file.open("rb") as opened:
+                content = opened.read(FILE_BYTES_MAX + 1)
+            if len(content) <= FILE_BYTES_MAX:
+                return content.decode()
+            self.problem(str(file), (), f"it has more than {FILE_BYTES_MAX} bytes")
+        except OSError as error:
+            self.problem(str(file), (), error.strerror or str(error))
+        except UnicodeDecodeError as error:
+            line = content[: error.start].count(b"\n") + 1
+            self.problem(f"{file}:{line}", (), "it is not UTF-8")
+        return ""
+
     def _unreadable(self, file: Path, text: str, why: str) -> None:
         place = _PLACE.search(why)
         line = place[1] if place is not None and place[1] else str(text.rstrip().count("\n") + 1)
         self.problem(f"{file}:{line}", (), f"it is no TOML: {_PLACE.sub('', why)}")
 
     def add_environment(self, environment: Mapping[str, str]) -> None:
-        """Take what the variables say. Those of other programs, and of Kubernetes for a service ``triack``, are left."""
+        """Take what the variables say. Those that Kubernetes sets for a service ``triack`` are no keys."""
         for name, text in sorted(environment.items()):
             if not name.startswith(PREFIX) or name == CONFIG_VARIABLE:
                 continue

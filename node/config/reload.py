@@ -62,9 +62,8 @@ def _may_change(path: KeyPath) -> bool:
 
 def _changed(running: Config, fresh: Config) -> list[KeyPath]:
     before, after = ({row.path: row.value for row in config.rows()} for config in (running, fresh))
-    return [
-        path for path in {**before, **after} if path not in before or path not in after or before[path] != after[path]
-    ]
+    missing = object()
+    return [path for path in {**before, **after} if before.get(path, missing) != after.get(path, missing)]
 
 
 def _named(paths: Iterable[KeyPath]) -> tuple[str, ...]:

@@ -93,10 +93,6 @@ def write_value(key: Key, value: object) -> str:
         return str(float(value)) if value.denominator & (value.denominator - 1) == 0 else f'"{value}"'
     if isinstance(value, list):
         return f"[{', '.join(write_value(key, one) for one in value)}]"
-    return (
-        f"{value:g}"
-        if isinstance(value, float)
-        else str(value)
-        if isinstance(value, int)
-        else msgspec.json.encode(value).decode()
-    )
+    if isinstance(value, int | float):
+        return repr(value).removesuffix(".0")
+    return msgspec.json.encode(value).decode()  # a text in quotes is the same in JSON and in TOML
