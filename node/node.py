@@ -151,7 +151,7 @@ def open_node(
     )
 
 
-def open_configured(sources: Sources, config: Config, *, tls: Tls | None = None) -> "Node":
+def open_configured(sources: "Sources", config: "Config", *, tls: Tls | None = None) -> "Node":
     """A node by its configuration, which its ``reload`` reads again from the same sources. Raises as ``open_node``."""
     it = config.node
     if it.name is None or ("node", "data") not in config.said:

@@ -130,6 +130,9 @@ def build_node_table(layers: Layers) -> NodeTable:
         found[one.name] = value
     table = NodeTable(**{name: value for name, value in found.items() if value is not None or name == "data"})
     _check_queues(layers, table)
+    if table.tls_key is not None and table.tls_cert is None:
+        path = (*_NODE, "tls_key")
+        layers.problem(layers.said[path].where, path, "it needs node.tls_cert, the certificate of that key")
     return table
 
 

@@ -86,13 +86,12 @@ def write_value(key: Key, value: object) -> str:
         return f'"{NONE}"'
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int | float) and key.units is SIZES:
-        text = write_quantity(value, key.units)
-        return str(value) if text is None else f'"{text}"'
-    if isinstance(value, Fraction):
-        return str(float(value)) if value.denominator & (value.denominator - 1) == 0 else f'"{value}"'
     if isinstance(value, list):
         return f"[{', '.join(write_value(key, one) for one in value)}]"
-    if isinstance(value, int | float):
-        return repr(value).removesuffix(".0")
-    return msgspec.json.encode(value).decode()  # a text in quotes is the same in JSON and in TOML
+    quantity = write_quantity(value, SIZES) if isinstance(value, int) and key.units is SIZES else None
+    if isinstance(value, Fraction) and value != float(value):
+        quantity = str(value)
+    if quantity is None and isinstance(value, int | float | Fraction):
+        return repr(value if isinstance(value, int) else float(value)).removesuffix(".0")
+    # A text in quotes is the same in JSON and in TOML.
+    return msgspec.json.encode(quantity or value).decode()
