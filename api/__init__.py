@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from triack.queues.blocking import Blocking
     from triack.queues.manager.browse import BrowsedMessage
     from triack.queues.node_settings import DeadLetters, KeySettings, Limits, NodeSettings, Quota, Reconnect, Redelivery
-    from triack.queues.stages import Stage
+    from triack.queues.stages import Stage, StageName
     from triack.queues.streams.ack_events import AckEvent, AckKind
     from triack.session.protocol.settings import SessionSettings
     from triack.transport.endpoint import Tls
@@ -118,6 +118,7 @@ __all__ = [
     "SessionSettings",
     "SessionStats",
     "Stage",
+    "StageName",
     "StoreLow",
     "StreamHeld",
     "StreamsNearLimit",
@@ -175,6 +176,7 @@ _HOMES = {
     "SessionSettings": "triack.session.protocol.settings:SessionSettings",
     "SessionStats": "triack.node.shell.stats:SessionStats",
     "Stage": "triack.queues.stages:Stage",
+    "StageName": "triack.queues.stages:StageName",
     "StoreLow": "triack.base.news:StoreLow",
     "StreamHeld": "triack.base.news:StreamHeld",
     "StreamsNearLimit": "triack.base.news:StreamsNearLimit",

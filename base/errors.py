@@ -139,7 +139,15 @@ class NoRoom(TriackError):
 
 
 class WaitTimeout(TriackError, TimeoutError):
-    """The time given to a wait ran out; the awaited event may still happen."""
+    """The time given to a wait ran out; the awaited event may still happen.
+
+    Attributes:
+        cause: why it has not happened yet, as far as is known; empty when nothing is known. The text ends with it.
+    """
+
+    def __init__(self, message: str, *, cause: str = "") -> None:
+        super().__init__(f"{message}: {cause}" if cause else message)
+        self.cause = cause
 
 
 class RequestTimeout(WaitTimeout):
@@ -151,11 +159,13 @@ class DeliveryFailed(TriackError):
 
     Attributes:
         reason: the named reason, such as ``queue-not-found`` or ``reach-queue-timeout``.
+        cause: of a message that could not leave in time: what was missing, as far as is known. The text ends with it.
     """
 
-    def __init__(self, message: str, *, reason: str) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, reason: str, cause: str = "") -> None:
+        super().__init__(f"{message}: {cause}" if cause else message)
         self.reason = reason
+        self.cause = cause
 
 
 class ProtocolError(TriackError):

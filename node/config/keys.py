@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from triack.node.config.quantities import SECONDS, SIZES
 from triack.node.files.access import DEFAULT_SUITE
 from triack.queues.node_settings import NodeSettings, Quota, Redelivery
-from triack.queues.stages import Stage
+from triack.queues.stages import Stage, StageName
 
 __all__ = ["KEYS", "SECTIONS", "Key", "KeyPath", "NodeTable", "PeerTable", "key_at", "part_of", "written_path"]
 
@@ -106,9 +106,6 @@ class Key:
         return tuple(one for kind in kinds if get_origin(kind) is Literal for one in get_args(kind))
 
 
-STAGE_NAMES = Literal["queued", "received", "stored", "ordered"]
-"""Stages by their names: a file has no other way to write them."""
-
 SECTIONS: Mapping[KeyPath, str] = {
     ("node",): "The node itself.",
     ("session",): "Every session with a peer.",
@@ -152,7 +149,7 @@ def _keys_of(kind: Any, prefix: KeyPath) -> Iterator[Key]:
 def _key(path: KeyPath, type_: Any, default: Any, description: str) -> Key:
     members = get_args(type_) if get_origin(type_) is not Literal else ()
     if Stage in members:
-        type_ = STAGE_NAMES | None
+        type_ = StageName | None  # a file has no other way to write them
     elif Fraction in members:
         type_ = float | None
     units: Mapping[str, float] | None = None

@@ -26,7 +26,7 @@ from triack.node.shell.outgoing_message import MessageProperties
 from triack.node.shell.stats import NodeStats
 from triack.queues.manager.browse import BrowsedMessage
 from triack.queues.node_settings import Redelivery
-from triack.queues.stages import Stage
+from triack.queues.stages import Stage, StageName
 
 __all__ = ["Verbs"]
 
@@ -85,7 +85,7 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading):
         body: bytes,
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
-        until: Stage | str | None = None,
+        until: Stage | StageName | None = None,
         timeout: float | None = None,
         **properties: Unpack[MessageProperties],
     ) -> Receipt:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, assert_never
 from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.checks import check_kind, check_timeout
 from triack.base.commit import OWN_STATE
-from triack.base.delivery import Delivery
+from triack.base.delivery import Delivery, check_sent
 from triack.base.errors import (
     AddressError,
     NodeClosed,
@@ -47,6 +47,7 @@ from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings, Redelivery
 from triack.queues.packing import Outgoing
+from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.accepted_keys import Accepted
@@ -182,12 +183,9 @@ class EngineHandle:
         self._outgoing[(destination, delivery)] = found
         return found
 
-    def check_way(self, destination: object, delivery: object) -> Target:
+    def check_way(self, destination: str, delivery: object) -> Target:
         """The target of a destination. Makes nothing; raises as ``outgoing_stream``."""
-        if not isinstance(destination, str) or not isinstance(delivery, Delivery):
-            raise UsageError(
-                f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
-            )
+        check_sent("send to", destination, delivery)
         parsed = Destination.parse(destination)
         if parsed.peer is not None and not self._access.knows(parsed.peer):
             known = [peer.name for peer in self._access.directory]
@@ -416,6 +414,24 @@ class EngineHandle:
         missing = None if link is None else self._engine.handshakes.waits_for(link)
         return missing or self._engine.outbox.holds.of(outgoing) or ""
 
+    def cause_of(self, outgoing: OutgoingStream) -> str:
+        """The same as a sentence, with the address and what the system said last; empty when no reason is known."""
+        link = self._engine.outbox.links.get(outgoing.peer)
+        if link is None:
+            return ""
+        match self._engine.handshakes.waits_for(link):
+            case WaitsFor.KEY:
+                return f"this node trusts no {link.peer}, or has no key of it"
+            case WaitsFor.ADDRESS:
+                return f"no address of {link.peer} is known, and it has not called"
+            case WaitsFor.ANSWER:
+                unheard = not link.silent or link.silent == f"no answer from {link.peer}"
+                return f"nobody answers at {link.dialer.address or link.peer}" if unheard else link.silent
+            case WaitsFor.RESTART:
+                return str(link.suspended)
+        hold = self._engine.outbox.holds.of(outgoing)
+        return "" if hold is None else f"{link.peer} has no room: {hold}"
+
     def watch(self, outgoing: OutgoingStream, trigger: AckTrigger | None, wake: Callable[[], None]) -> AckEvents:
         """Make the events of a new reader of an outgoing queue; ``wake`` is called when there are some."""
         self.check_alive()
@@ -464,10 +480,16 @@ class EngineHandle:
                     await self._driver.next_round()
                     self.check_alive()
         except TimeoutError:
-            raise WaitTimeout(f"{self._left()} on the way from node {self.name} after {timeout} s") from None
+            late = f"{self._left()} on the way from node {self.name} after {timeout} s"
+            raise WaitTimeout(late, cause=self._causes()) from None
         suspended = next((outgoing.stages.suspended for outgoing in self._engine.outbox.streams if outgoing.busy), None)
         if suspended is not None:
             raise type(suspended)(str(suspended), peer=suspended.peer, rolled_back=suspended.rolled_back)
+
+    def _causes(self) -> str:
+        """What keeps messages from their destinations, each cause once."""
+        found = (self.cause_of(outgoing) for outgoing in self._engine.outbox.streams if outgoing.busy)
+        return "; ".join(dict.fromkeys(cause for cause in found if cause))
 
     def _left(self) -> str:
         return f"still {count_by(left_behind(self._engine, stored=True) + left_behind(self._engine, stored=False))}"
