@@ -15,16 +15,7 @@ from triack.base.checks import check_kind, check_texts
 from triack.base.clock import ClockJump, ClockReading, find_jump, in_words
 from triack.base.commit import StoreContent
 from triack.base.datagram import Channels
-from triack.base.errors import (
-    ConfigError,
-    IdentityError,
-    NodeClosed,
-    NotLoopback,
-    StoreDamaged,
-    StoreError,
-    TriackError,
-    UsageError,
-)
+from triack.base.errors import NodeClosed, StoreDamaged, StoreError, TriackError, UsageError
 from triack.base.names import check_name
 from triack.base.units import SECOND, in_ns
 from triack.node.control import handover
@@ -111,21 +102,43 @@ def open_node(
             ``config``, or ``tls.server`` is set without listening on ``tcp``.
     """
     if config is not None:
-        if settings is not None:
-            raise UsageError("open: settings and config exclude each other; overrides= changes single keys of the file")
-        given = {"name": name, "listen": listen, "log": log, "insecure": insecure, "queues": queues}
+        given = {"name": name, "data": data, "listen": listen, "log": log, "insecure": insecure, "queues": queues}
         given |= {"announce": announce, "suite": suite}
-        if data is not _Unsaid.UNSAID:
-            given["data"] = "none" if data is None else str(data)
-        from triack.node.config.config import sources_of  # noqa: PLC0415 - a third of Triack's import, for files alone
-
-        sources = sources_of(as_folder("open: config", config), given, peers or {}, overrides or {})
-        return open_configured(sources, sources.read(), tls=tls)
+        return _open_by_file(config, given, peers, overrides, tls=tls, settings=settings)
     if overrides is not None:
         raise UsageError("open: overrides are keys of a file, and config= names none")
     if name is None or data is _Unsaid.UNSAID:
         raise UsageError(f"open: {'a name' if name is None else 'data, a directory or None,'} is missing")
-    suite, insecure = suite or DEFAULT_SUITE, bool(insecure)
+    return _make(
+        name,
+        data=data,
+        listen=listen,
+        log=log,
+        insecure=bool(insecure),
+        queues=queues,
+        peers=peers,
+        announce=announce,
+        suite=suite or DEFAULT_SUITE,
+        tls=tls,
+        settings=settings,
+    )
+
+
+def _make(
+    name: str,
+    *,
+    data: str | Path | None,
+    listen: str | None,
+    log: str | Path | None,
+    insecure: bool,
+    queues: Sequence[str] | None,
+    peers: Mapping[str, str] | None,
+    announce: str | None,
+    suite: str,
+    tls: Tls | None,
+    settings: NodeSettings | None,
+) -> "Node":
+    """Check the arguments, and make the node; see ``open_node``."""
     check_name(name)
     check_kind(f"open {name}: peers", peers, dict | None)
     check_kind(f"open {name}: tls", tls, Tls | None)
@@ -151,15 +164,36 @@ def open_node(
     )
 
 
+def _open_by_file(
+    config: str | Path,
+    given: dict[str, object],
+    peers: Mapping[str, str] | None,
+    overrides: Mapping[str, object] | None,
+    *,
+    tls: Tls | None,
+    settings: NodeSettings | None,
+) -> "Node":
+    from triack.node.config.config import sources_of  # noqa: PLC0415 - it costs as much as a third of Triack
+
+    if settings is not None:
+        raise UsageError("open: settings and config exclude each other; overrides= changes single keys of the file")
+    data = given["data"]
+    given["data"] = None if data is _Unsaid.UNSAID else "none" if data is None else data
+    sources = sources_of(as_folder("open: config", config), given, peers or {}, overrides or {})
+    return open_configured(sources, sources.read(), tls=tls)
+
+
 def open_configured(sources: "Sources", config: "Config", *, tls: Tls | None = None) -> "Node":
     """A node by its configuration, which its ``reload`` reads again from the same sources. Raises as ``open_node``."""
+    from triack.node.config.reload import Reload  # noqa: PLC0415 - as above
+
     it = config.node
     if it.name is None or ("node", "data") not in config.said:
         missing = "node.name" if it.name is None else "node.data"
         raise UsageError(f"open: {missing} is missing: {sources.file or 'the configuration'} has none, nor an argument")
     if tls is None and any((it.tls_cert, it.tls_key, it.tls_ca)):
         tls = TlsFiles(*(None if file is None else Path(file) for file in (it.tls_cert, it.tls_key, it.tls_ca)))
-    node = open_node(
+    node = _make(
         it.name,
         data=it.data,
         listen=it.listen,
@@ -172,8 +206,6 @@ def open_configured(sources: "Sources", config: "Config", *, tls: Tls | None = N
         tls=tls,
         settings=config.settings,
     )
-    from triack.node.config.reload import Reload  # noqa: PLC0415 - as above
-
     node._reload = Reload(sources, config)  # noqa: SLF001 - this makes it
     return node
 
@@ -213,7 +245,6 @@ class Node(Verbs):
         self._control: ControlServer | None = None
         self._closing: asyncio.Task[None] | None = None
         self._reload: Reload | None = None
-        self._reloading = asyncio.Lock()
 
     def __repr__(self) -> str:
         at = f" at {self.address}" if self._life.state is LifeState.OPEN and self.address else ""
@@ -455,27 +486,13 @@ class Node(Verbs):
             self._port.fail_dropped()
         await self.close()
 
-    async def reload(self) -> Reloaded:
-        """See ``Reloading``: the file is read in a thread, and all of it takes effect, or nothing."""
+    async def _read_settings_again(self) -> Reloaded:
         port, reload = self._port, self._reload
         if reload is None or reload.sources.file is None:
             raise UsageError(f"reload node {self.name}: it was opened without a file of settings")
-        async with self._reloading:
-            try:
-                change = await port.work(reload.read)
-                # The only step that may fail comes first.
-                await port.change_addresses(dict(change.config.peers))
-            except (ConfigError, IdentityError, NotLoopback) as error:
-                operator_log.error(f"{reload.sources.file} not used, the settings before are still in force: {error}")
-                raise
-            self.settings = change.config.settings
-            port.change_settings(self.settings)
-            reload.running = change.config
-        operator_log.info(f"{reload.sources.file} read again, in force: {', '.join(change.in_force) or 'no change'}")
-        if change.needs_restart:
-            left = ", ".join(change.needs_restart)
-            operator_log.warning(f"{reload.sources.file} has changes that need a restart: {left}", node=self.name)
-        return Reloaded(change.in_force, change.needs_restart)
+        reloaded = await reload.take_up(port)
+        self.settings = reload.running.settings
+        return reloaded
 
     @property
     def _port(self) -> EngineHandle:

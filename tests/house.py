@@ -51,7 +51,7 @@ WALLS: dict[str, set[str]] = {
     "node/shell": {"node/files"},
     "node/handles": {"node/files", "node/shell"},
     "node/control": {"node/files", "node/shell", "node/handles"},
-    "node/config": {"node/files", "node/handles"},
+    "node/config": {"node/files", "node/shell", "node/handles"},
     "node": {"node/files", "node/shell", "node/handles", "node/control", "node/config"},
     "node/sync": {"node/files", "node/shell", "node/handles", "node/control", "node"},
     "tools/replay/log": set(),

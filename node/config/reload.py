@@ -4,11 +4,16 @@ As PostgreSQL does it: a file with a mistake changes nothing; of a good file, ev
 node is in force at once, and the rest is named.
 """
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 
+from triack.base.errors import ConfigError, IdentityError, NotLoopback
 from triack.node.config.config import Config, Sources
 from triack.node.config.keys import KeyPath, written_path
+from triack.node.files import operator_log
+from triack.node.handles.reloading import Reloaded
+from triack.node.shell.engine_handle import EngineHandle
 
 __all__ = ["Change", "Reload"]
 
@@ -45,15 +50,40 @@ class Reload:
     Args:
         sources: where they come from.
         running: what is in force.
+
+    Attributes:
+        sources: as given.
+        running: what is in force now.
     """
 
     def __init__(self, sources: Sources, running: Config) -> None:
         self.sources = sources
         self.running = running
+        self._turn = asyncio.Lock()
 
-    def read(self) -> Change:
-        """What has changed. Blocks; raises ConfigError, with every mistake."""
-        return Change(self.running, self.sources.read())
+    async def take_up(self, port: EngineHandle) -> Reloaded:
+        """Read the settings again, and put in force what can change: all of it, or nothing.
+
+        Raises:
+            ConfigError, IdentityError, NotLoopback: something cannot be used; nothing has changed.
+            NodeClosed: the node has ended.
+        """
+        file = self.sources.file
+        async with self._turn:
+            try:
+                change = Change(self.running, await port.work(self.sources.read))
+                # The only step that may fail comes first.
+                await port.change_addresses(dict(change.config.peers))
+            except (ConfigError, IdentityError, NotLoopback) as error:
+                operator_log.error(f"{file} not used, the settings before are still in force: {error}", node=port.name)
+                raise
+            port.change_settings(change.config.settings)
+            self.running = change.config
+        operator_log.info(f"{file} read again, in force: {', '.join(change.in_force) or 'no change'}", node=port.name)
+        if change.needs_restart:
+            left = ", ".join(change.needs_restart)
+            operator_log.warning(f"{file} has changes that need a restart: {left}", node=port.name)
+        return Reloaded(change.in_force, change.needs_restart)
 
 
 def _may_change(path: KeyPath) -> bool:

@@ -23,6 +23,9 @@ class Reloading(ABC):
     """The verb of a ``Node`` about its file of settings."""
 
     @abstractmethod
+    async def _read_settings_again(self) -> Reloaded:
+        """Do what ``reload`` says."""
+
     async def reload(self) -> Reloaded:
         """Read the file of settings again, and take up what can change in a running node.
 
@@ -38,3 +41,4 @@ class Reloading(ABC):
             UsageError: the node was opened without a file of settings.
             NodeClosed: it was not started, or has ended.
         """
+        return await self._read_settings_again()

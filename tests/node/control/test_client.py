@@ -72,7 +72,10 @@ async def test_a_drain_waits_for_all_that_the_node_has(node: triack.Node, client
         await client.drain(WAIT)
         assert b.queue_lengths()["q"] == 2
     await client.send("udp://127.0.0.1:9/q", b"x")
-    with pytest.raises(triack.WaitTimeout, match=r"^still 1 message .* on the way from node a after 0\.01 s: nobody \w+ at udp://127\.0\.0\.1:9$"):
+    with pytest.raises(
+        triack.WaitTimeout,
+        match=r"^still 1 message .* on the way from node a after 0\.01 s: nobody \w+ at udp://127\.0\.0\.1:9$",
+    ):
         await client.drain(0.01)
     with pytest.raises(triack.UsageError, match=r"^drain: timeout must be"):
         await client.drain(-1)
