@@ -102,7 +102,14 @@ def open_node(
             ``config``, or ``tls.server`` is set without listening on ``tcp``.
     """
     if config is not None:
-        given = {"name": name, "data": data, "listen": listen, "log": log, "insecure": insecure, "queues": queues}
+        given: dict[str, object] = {
+            "name": name,
+            "data": data,
+            "listen": listen,
+            "log": log,
+            "insecure": insecure,
+            "queues": queues,
+        }
         given |= {"announce": announce, "suite": suite}
         return _open_by_file(config, given, peers, overrides, tls=tls, settings=settings)
     if overrides is not None:

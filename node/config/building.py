@@ -78,10 +78,13 @@ def _build(layers: Layers, base: T, prefix: KeyPath) -> T:
             return replace(base, **changes)  # type: ignore[type-var]
         except UsageError as error:
             name, why = _refused(kind.__name__, str(error))
+            if name not in changes:
+                # Two keys contradict each other, and the one that the class names first has its default.
+                why = f"{name} {why}"
+                name = next((one for one in changes if one in why), name)
             path = (*prefix, name)
-            if name not in changes or path not in layers.said:
-                # Two keys contradict each other, and the one that is named has its default.
-                layers.problem(layers.tables.get(prefix, _first_place(layers, prefix)), prefix, f"{name} {why}")
+            if path not in layers.said:
+                layers.problem(_first_place(layers, prefix), prefix, why)
                 return base
             layers.problem(layers.said[path].where, path, why)
             del changes[name]
