@@ -367,7 +367,7 @@ class Node(Verbs):
             data = None
 
         def open_and_load() -> StoreContent:
-            stores.append(platform.open_store(data))
+            stores.append(platform.open_store(data, self.settings.limits.store_log_bytes))
             if survives == "process crash":
                 stores[0].survive_crashes_only()
             return stores[0].load(platform.entropy(16), int.from_bytes(platform.entropy(8)) >> 1)

@@ -45,7 +45,7 @@ async def file(tmp_path: Path) -> AsyncIterator[Edited]:
 
 async def test_a_larger_quota_lets_the_senders_go_on(file: Edited) -> None:
     """Of a file that was changed; by the node itself, a client, or without ``async``."""
-    async with make("a") as a:
+    async with make("a", settings=quick(messages_per_packet=1)) as a:
         for number in range(6):
             await a.send("memory://b/q", b"%d" % number)
         last = await a.send("memory://b/q", b"6")

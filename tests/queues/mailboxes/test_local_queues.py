@@ -63,7 +63,8 @@ def test_the_node_s_own_queue_is_there_from_the_start_and_makes_no_room() -> Non
 def test_another_quota_holds_at_once_for_queues_that_exist() -> None:
     """A sender that waits for room goes on when there is more; nothing is lost when there is less."""
     world = PlainWorld(1)
-    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(quota=Quota(messages=2))))
+    a = world.node("a", NodeSettings(messages_per_packet=1))
+    b = world.node("b", NodeSettings(limits=Limits(quota=Quota(messages=2))))
     for number in range(5):
         a.send(b, "q", b"%d" % number)
     world.run(60 * SECOND)
