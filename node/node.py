@@ -1,8 +1,11 @@
 """A queue manager for asyncio: the public face of Triack."""
 
 import asyncio
+import atexit
+import os
 import random
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -31,7 +34,7 @@ from triack.node.handles.verbs import Verbs
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.life import Life, LifeEvent, LifeState
-from triack.node.shell.platform import PLATFORM, Log
+from triack.node.shell.platform import PLATFORM, Log, Platform
 from triack.node.shell.worker import Worker
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings
@@ -217,6 +220,16 @@ def open_configured(sources: "Sources", config: "Config", *, tls: Tls | None = N
     return node
 
 
+_OPEN: "weakref.WeakSet[Node]" = weakref.WeakSet()
+"""The nodes of this process that were started on the real machine."""
+
+
+@atexit.register
+def _tell_unclosed() -> None:
+    for node in list(_OPEN):
+        node._handle_exit()  # noqa: SLF001 - no verb
+
+
 class Node(Verbs):
     """One queue manager. Make it with ``triack.open``."""
 
@@ -252,6 +265,7 @@ class Node(Verbs):
         self._control: ControlServer | None = None
         self._closing: asyncio.Task[None] | None = None
         self._reload: Reload | None = None
+        self._process = os.getpid()
 
     def __repr__(self) -> str:
         at = f" at {self.address}" if self._life.state is LifeState.OPEN and self.address else ""
@@ -280,6 +294,8 @@ class Node(Verbs):
             self._life.handle(LifeEvent.GIVEN_UP)
             raise
         self._life.handle(LifeEvent.STARTED)
+        if type(self._platform) is Platform and not self._at_rest:
+            _OPEN.add(self)
         if not self._at_rest:
             self._requests.resume()
         return self
@@ -482,6 +498,11 @@ class Node(Verbs):
                 self._life.handle(LifeEvent.CLOSED)
             port.tell_everyone()
         await port.finish_handlers(in_ns(self.settings.close_timeout_s))
+
+    def _handle_exit(self) -> None:
+        """The program ends: a node that was not closed says on standard error, or in the log, what has not arrived."""
+        if self._life.is_alive and self._running is not None and self._process == os.getpid():
+            self._running.handle_exit()
 
     async def __aenter__(self) -> Self:
         return await self.start()

@@ -7,6 +7,7 @@ each call that may wait ends when the node does.
 import asyncio
 import weakref
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, assert_never
 
@@ -64,6 +65,8 @@ DESTINATIONS_MAX = 1_024
 """Destinations that are found without being parsed again; a program that uses more of them parses some again."""
 TURN_MESSAGES = 256
 """After this many messages, at first twice as many, a sender that finds room lets others run: a few milliseconds."""
+EXIT_LOOKS = 5
+"""Looks at a node that another thread runs: a table that grows meanwhile ends a look, and hardly ever five."""
 MESSAGE_OVERHEAD_BYTES = 64
 """Bytes that a message counts in limits on memory beside its body: about what Python needs to keep it."""
 
@@ -656,6 +659,14 @@ class EngineHandle:
     async def close(self, timeout_ns: int) -> None:
         """Let sessions finish for at most ``timeout_ns``, and close everything."""
         await self._driver.close(timeout_ns)
+
+    def handle_exit(self) -> None:
+        """The process ends, and nobody has closed the node: say what has not arrived."""
+        for _ in range(EXIT_LOOKS):
+            # The node may still run, in the thread of its loop.
+            with suppress(RuntimeError):
+                self._driver.tell_left_behind("was not closed before the program ended")
+                return
 
     def tell_everyone(self) -> None:
         """Tell every waiting call that the node has ended."""

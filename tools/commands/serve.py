@@ -40,6 +40,8 @@ from triack.transport.address import Address
 
 __all__ = ["serve"]
 
+_OPTIONS = {"queues": "--queue"}
+"""The options that are called otherwise than their keys."""
 _APART = ("window",)
 """The options whose keys are not in the table ``node``."""
 
@@ -107,7 +109,7 @@ def _arguments(given: Mapping[str, Any], peers: tuple[str, ...]) -> dict[KeyPath
     for name, value in given.items():
         if name not in _APART and value not in (None, (), False):
             plain = list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
-            found["node", name] = plain, f"--{name.replace('_', '-')}"
+            found["node", name] = plain, _OPTIONS.get(name, f"--{name.replace('_', '-')}")
     window = given["window"]
     if window is not None:
         found["session", "max_unacked_packet"] = int(window) if window.isdecimal() else window, "--window"
