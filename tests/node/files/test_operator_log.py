@@ -91,10 +91,8 @@ SEEN = "import logging; logging.basicConfig(format='%(levelname)s %(name)s %(nod
 def test_a_library_is_silent_until_the_application_wants_to_hear() -> None:
     """Standard error has only what the node has left behind at its end; the standard ``logging`` has all of it."""
     event = "PeerSilent(address='tcp://127.0.0.1:9', cause='nobody listens at tcp://127.0.0.1:9')\n"
-    for program, said in (
-        (QUIET, "triack: node a closes before all has arrived"),
-        (SEEN + QUIET, "WARNING triack a nobody listens at tcp://127.0.0.1:9"),
-    ):
+    heard = "WARNING triack a nobody listens at tcp://127.0.0.1:9"
+    for program, said in ((QUIET, "triack: node a closes before all has arrived"), (SEEN + QUIET, heard)):
         done = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
         )
