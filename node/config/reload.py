@@ -15,7 +15,7 @@ from triack.node.files import operator_log
 from triack.node.handles.reloading import Reloaded
 from triack.node.shell.engine_handle import EngineHandle
 
-__all__ = ["Change", "Reload"]
+__all__ = ["Change", "Reload", "may_change"]
 
 _TABLES = (("queues",), ("peers",), ("redelivery",), ("limits", "quota"), ("limits", "dead_letters"))
 _KEYS = (
@@ -39,8 +39,8 @@ class Change:
 
     def __init__(self, running: Config, fresh: Config) -> None:
         changed = _changed(running, fresh)
-        self.in_force = _named(path for path in changed if _may_change(path))
-        self.needs_restart = _named(path for path in changed if not _may_change(path))
+        self.in_force = _named(path for path in changed if may_change(path))
+        self.needs_restart = _named(path for path in changed if not may_change(path))
         self.config = _mixed(running, fresh)
 
 
@@ -86,7 +86,8 @@ class Reload:
         return Reloaded(change.in_force, change.needs_restart)
 
 
-def _may_change(path: KeyPath) -> bool:
+def may_change(path: KeyPath) -> bool:
+    """Whether a running node takes up another value of a key."""
     return path in _KEYS or any(path[: len(table)] == table for table in _TABLES)
 
 
@@ -120,6 +121,6 @@ def _mixed(running: Config, fresh: Config) -> Config:
         max_redeliveries=new.max_redeliveries,
         close_timeout_s=new.close_timeout_s,
     )
-    said = {path: it for path, it in running.said.items() if not _may_change(path)}
-    said |= {path: it for path, it in fresh.said.items() if _may_change(path)}
+    said = {path: it for path, it in running.said.items() if not may_change(path)}
+    said |= {path: it for path, it in fresh.said.items() if may_change(path)}
     return Config(running.node, fresh.peers, settings, running.policy, said)

@@ -67,7 +67,7 @@ def _wanted(key: Key) -> str:
         kinds = [key.type]
     words = [_WORDS[kind] for kind in kinds]
     if key.units is not None:
-        words = [_EXAMPLES[id(key.units)]]
+        words = [f"{_EXAMPLES[id(key.units)]},"] if key.may_be_none else [_EXAMPLES[id(key.units)]]
     words += [f'"{one}"' for one in key.choices]
     if key.may_be_none:
         words.append(f'"{NONE}"')
