@@ -8,7 +8,7 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
@@ -104,63 +104,49 @@ def open_node(
         UsageError: there is no such suite, an argument is missing or of a wrong type, ``settings`` is given with
             ``config``, or ``tls.server`` is set without listening on ``tcp``.
     """
+    given = _Arguments(name, data, listen, log, insecure, queues, peers, announce, suite, tls, settings)
     if config is not None:
-        given: dict[str, object] = {
-            "name": name,
-            "data": data,
-            "listen": listen,
-            "log": log,
-            "insecure": insecure,
-            "queues": queues,
-        }
-        given |= {"announce": announce, "suite": suite}
-        return _open_by_file(config, given, peers, overrides, tls=tls, settings=settings)
+        return _open_by_file(config, given, overrides or {})
     if overrides is not None:
         raise UsageError("open: overrides are keys of a file, and config= names none")
+    return _make(given)
+
+
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """Arguments of ``open_node``, as they were given."""
+
+    name: str | None
+    data: str | Path | Literal[_Unsaid.UNSAID] | None
+    listen: str | None
+    log: str | Path | None
+    insecure: bool | None
+    queues: Sequence[str] | None
+    peers: Mapping[str, str] | None
+    announce: str | None
+    suite: str | None
+    tls: Tls | None
+    settings: NodeSettings | None
+
+
+def _make(given: _Arguments) -> "Node":
+    """Check the arguments, and make the node; see ``open_node``."""
+    name, data, tls = given.name, given.data, given.tls
     if name is None or data is _Unsaid.UNSAID:
         raise UsageError(f"open: {'a name' if name is None else 'data, a directory or None,'} is missing")
-    return _make(
-        name,
-        data=data,
-        listen=listen,
-        log=log,
-        insecure=bool(insecure),
-        queues=queues,
-        peers=peers,
-        announce=announce,
-        suite=suite or DEFAULT_SUITE,
-        tls=tls,
-        settings=settings,
-    )
-
-
-def _make(
-    name: str,
-    *,
-    data: str | Path | None,
-    listen: str | None,
-    log: str | Path | None,
-    insecure: bool,
-    queues: Sequence[str] | None,
-    peers: Mapping[str, str] | None,
-    announce: str | None,
-    suite: str,
-    tls: Tls | None,
-    settings: NodeSettings | None,
-) -> "Node":
-    """Check the arguments, and make the node; see ``open_node``."""
     check_name(name)
-    check_kind(f"open {name}: peers", peers, dict | None)
+    check_kind(f"open {name}: peers", given.peers, dict | None)
     check_kind(f"open {name}: tls", tls, Tls | None)
-    check_kind(f"open {name}: settings", settings, NodeSettings | None)
-    known = {check_name(peer): str(Address.parse(address)) for peer, address in (peers or {}).items()}
-    access = Keyless(name, known) if insecure else Secured(known, suite)
-    listening = None if listen is None else Address.parse(listen, listening=True)
+    check_kind(f"open {name}: settings", given.settings, NodeSettings | None)
+    known = {check_name(peer): str(Address.parse(address)) for peer, address in (given.peers or {}).items()}
+    access = Keyless(name, known) if given.insecure else Secured(known, given.suite or DEFAULT_SUITE)
+    listening = None if given.listen is None else Address.parse(given.listen, listening=True)
     if listening is not None:
         access.check_listening(listening)
     if tls is not None and tls.server is not None and (listening is None or listening.scheme != "tcp"):
         where = "does not listen" if listening is None else f"listens on {listening}"
         raise UsageError(f"open {name}: tls.server is for who listens on tcp, and the node {where}")
+    queues, announce = given.queues, given.announce
     return Node(
         name,
         access,
@@ -168,54 +154,39 @@ def _make(
         listen=listening,
         announce=str(Address.parse(announce)) if announce else announce,
         tls=tls,
-        log=None if log is None else as_folder(f"open {name}: log", log),
+        log=None if given.log is None else as_folder(f"open {name}: log", given.log),
         queues=None if queues is None else [*map(check_name, check_texts(f"open {name}: queues", queues))],
-        settings=settings or NodeSettings(),
+        settings=given.settings or NodeSettings(),
     )
 
 
-def _open_by_file(
-    config: str | Path,
-    given: dict[str, object],
-    peers: Mapping[str, str] | None,
-    overrides: Mapping[str, object] | None,
-    *,
-    tls: Tls | None,
-    settings: NodeSettings | None,
-) -> "Node":
+def _open_by_file(config: str | Path, given: _Arguments, overrides: Mapping[str, object]) -> "Node":
     from triack.node.config.config import sources_of  # noqa: PLC0415 - it costs as much as a third of Triack
 
-    if settings is not None:
+    if given.settings is not None:
         raise UsageError("open: settings and config exclude each other; overrides= changes single keys of the file")
-    data = given["data"]
-    given["data"] = None if data is _Unsaid.UNSAID else "none" if data is None else data
-    sources = sources_of(as_folder("open: config", config), given, peers or {}, overrides or {})
-    return open_configured(sources, sources.read(), tls=tls)
+    said: dict[str, object] = {
+        name: getattr(given, name) for name in ("name", "listen", "log", "insecure", "queues", "announce", "suite")
+    }
+    if given.data is not _Unsaid.UNSAID:
+        said["data"] = "none" if given.data is None else as_folder("open: data", given.data).absolute()
+    sources = sources_of(as_folder("open: config", config), said, given.peers or {}, overrides)
+    return open_configured(sources, sources.read(), tls=given.tls)
 
 
 def open_configured(sources: "Sources", config: "Config", *, tls: Tls | None = None) -> "Node":
     """A node by its configuration, which its ``reload`` reads again from the same sources. Raises as ``open_node``."""
     from triack.node.config.reload import Reload  # noqa: PLC0415 - as above
 
-    it = config.node
+    it, peers = config.node, dict(config.peers)
     if it.name is None or ("node", "data") not in config.said:
         missing = "node.name" if it.name is None else "node.data"
         raise UsageError(f"open: {missing} is missing: {sources.file or 'the configuration'} has none, nor an argument")
     if tls is None and any((it.tls_cert, it.tls_key, it.tls_ca)):
         tls = TlsFiles(*(None if file is None else Path(file) for file in (it.tls_cert, it.tls_key, it.tls_ca)))
-    node = _make(
-        it.name,
-        data=it.data,
-        listen=it.listen,
-        log=it.log,
-        insecure=it.insecure,
-        queues=it.queues,
-        peers=dict(config.peers),
-        announce=it.announce,
-        suite=it.suite,
-        tls=tls,
-        settings=config.settings,
-    )
+    settings = config.settings
+    given = (it.name, it.data, it.listen, it.log, it.insecure, it.queues, peers, it.announce, it.suite, tls, settings)
+    node = _make(_Arguments(*given))
     node._reload = Reload(sources, config)  # noqa: SLF001 - this makes it
     return node
 

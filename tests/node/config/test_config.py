@@ -79,6 +79,18 @@ def test_arguments_are_refused_as_keys_are(more: dict[str, object], told: str, f
         triack.open(config=file, **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("data", ["none", Path("none")])
+async def test_a_directory_may_be_called_none(
+    data: str | Path, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an argument; None is for a node in memory."""
+    monkeypatch.chdir(tmp_path)
+    async with triack.open(config=file, data=data):
+        assert (tmp_path / "none" / "store.db").exists()
+    with pytest.raises(triack.UsageError):
+        triack.open(config=file, data="")
+
+
 def test_what_is_missing_is_named(file: Path) -> None:
     file.write_text("[node]\nname = 'a'\n")
     with pytest.raises(triack.UsageError, match=r"node\.data is missing: .*triack\.toml has none"):

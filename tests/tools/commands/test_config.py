@@ -99,6 +99,8 @@ def test_a_running_node_takes_up_its_file_by_command_and_by_signal(folder: Path)
     file = folder / "triack.toml"
     file.write_text('[node]\nname = "plant"\ndata = "data"\n[session]\nmax_unacked_packet = 9\n')
     process = start("serve", "--config", file, "--window", "8", "--set", "redelivery.first_wait_s=2 s", "-v")
+    assert process.stdout is not None
+    assert process.stderr is not None
     assert process.stdout.readline() == b"listening nowhere\n"
     file.write_text(file.read_text() + "[limits.quota]\nmessages = 5\n[order]\nmax_held_packets = 7\n")
     done = triack("reload", "--config", file)
