@@ -84,7 +84,8 @@ def _build(layers: Layers, base: T, prefix: KeyPath) -> T:
                 name = next((one for one in changes if one in why), name)
             path = (*prefix, name)
             if path not in layers.said:
-                layers.problem(_first_place(layers, prefix), prefix, why)
+                table = path if any(said[: len(path)] == path for said in layers.said) else prefix
+                layers.problem(_first_place(layers, table), table, why)
                 return base
             layers.problem(layers.said[path].where, path, why)
             del changes[name]

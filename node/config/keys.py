@@ -7,7 +7,7 @@ name of a key. In the paths of queues and peers, ``*`` stands for the name of on
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from functools import cache
 from inspect import getdoc
@@ -106,7 +106,7 @@ class Key:
         return tuple(one for kind in kinds if get_origin(kind) is Literal for one in get_args(kind))
 
 
-SECTIONS: Mapping[KeyPath, str] = {
+_ABOUT: Mapping[KeyPath, str] = {
     ("node",): "The node itself.",
     ("session",): "Every session with a peer.",
     ("session", "ack_trigger"): "When session acks leave.",
@@ -124,7 +124,7 @@ SECTIONS: Mapping[KeyPath, str] = {
     ("queues", "*", "redelivery"): "When failed messages of one queue come again; otherwise as in [redelivery].",
     ("peers", "*"): "One peer: only its address. Its keys and permissions are in trust.json.",
 }
-"""The tables, in the order in which pages and files show them."""
+"""The tables, in the order in which pages and files show them. One that is not here comes last."""
 
 
 def part_of(type_: Any) -> Any:
@@ -133,16 +133,16 @@ def part_of(type_: Any) -> Any:
     return next((one for one in (type_, *members) if is_dataclass(one)), None)
 
 
-def _keys_of(kind: Any, prefix: KeyPath) -> Iterator[Key]:
+def _keys_of(kind: Any, prefix: KeyPath, defaults: Any = None) -> Iterator[Key]:
+    """The keys of a class of settings and of its parts; ``defaults`` is an object of it with the default values."""
     hints, described = get_type_hints(kind), _descriptions(kind)
     for one in fields(kind):
         type_ = hints[one.name]
-        part = part_of(type_)
+        part, default = part_of(type_), getattr(defaults, one.name, None)
         if part is not None:
             within = (one.name,) if prefix == ("node",) else (*prefix, one.name)
-            yield from _keys_of(part, within)
+            yield from _keys_of(part, within, default or part())
         elif get_origin(type_) is not Mapping:  # what is said of one queue has a table of the queue
-            default = one.default if one.default is not MISSING else None
             yield _key((*prefix, one.name), type_, default, described[one.name])
 
 
@@ -177,21 +177,23 @@ def _descriptions(kind: Any) -> dict[str, str]:
     return {name: _NAMES_OF_TOML.sub(lambda it: it[0].lower(), text.replace("``", "`")) for name, text in found.items()}
 
 
-def _all_keys() -> Iterator[Key]:
-    yield from _keys_of(NodeTable, ("node",))
-    yield from _keys_of(NodeSettings, ("node",))
-    yield from _keys_of(Quota, ("queues", "*", "quota"))
-    yield from _keys_of(Redelivery, ("queues", "*", "redelivery"))
-    yield from _keys_of(PeerTable, ("peers", "*"))
+def _all_keys() -> dict[KeyPath, Key]:
+    found = [
+        *_keys_of(NodeTable, ("node",), NodeTable()),
+        *_keys_of(NodeSettings, ("node",), NodeSettings()),
+        *_keys_of(Quota, ("queues", "*", "quota"), Quota()),
+        *_keys_of(Redelivery, ("queues", "*", "redelivery"), Redelivery()),
+        *_keys_of(PeerTable, ("peers", "*"), PeerTable()),
+    ]
+    order = list(dict.fromkeys([*_ABOUT, *(key.path[:-1] for key in found)]))
+    return {key.path: key for key in sorted(found, key=lambda key: order.index(key.path[:-1]))}
 
 
-def _sorted_keys() -> dict[KeyPath, Key]:
-    order = list(SECTIONS)
-    return {key.path: key for key in sorted(_all_keys(), key=lambda key: order.index(key.path[:-1]))}
+KEYS: Mapping[KeyPath, Key] = _all_keys()
+"""All of them, by path, table by table."""
 
-
-KEYS: Mapping[KeyPath, Key] = _sorted_keys()
-"""All of them, by path, section by section."""
+SECTIONS: Mapping[KeyPath, str] = {table: _ABOUT.get(table, "") for table in dict.fromkeys(path[:-1] for path in KEYS)}
+"""Every table that has keys, and a sentence about it."""
 
 
 def key_at(path: KeyPath) -> Key | None:

@@ -64,7 +64,8 @@ class Layers:
     @property
     def problems(self) -> list[str]:
         """The mistakes so far: those of the file by their lines, then the others."""
-        return [text for _, text in sorted(self._problems, key=lambda it: _line_of(it[0]))]
+        found = dict.fromkeys(sorted(self._problems, key=lambda it: _line_of(it[0])))
+        return [text for _, text in found]
 
     def add_file(self, file: Path) -> None:
         """Take what a file says. Blocks."""

@@ -108,7 +108,9 @@ def _arguments(given: Mapping[str, Any], peers: tuple[str, ...]) -> dict[KeyPath
     }
     for name, value in given.items():
         if name not in _APART and value not in (None, (), False):
-            plain = list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
+            plain = (
+                list(value) if isinstance(value, tuple) else str(value.absolute()) if isinstance(value, Path) else value
+            )
             found["node", name] = plain, _OPTIONS.get(name, f"--{name.replace('_', '-')}")
     window = given["window"]
     if window is not None:

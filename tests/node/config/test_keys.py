@@ -36,6 +36,7 @@ def test_every_key_says_what_it_does() -> None:
     """And every table that has keys, in the order of the tables."""
     assert all(key.description.endswith(".") for key in KEYS.values())
     assert list(dict.fromkeys(path[:-1] for path in KEYS)) == list(SECTIONS)
+    assert all(SECTIONS.values()), SECTIONS
 
 
 def test_a_queue_and_a_peer_have_names_of_their_own() -> None:
