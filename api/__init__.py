@@ -53,11 +53,13 @@ if TYPE_CHECKING:
         OutgoingStats,
         QueueStats,
         SessionStats,
+        TransitStats,
     )
     from triack.ordering.order_settings import OrderSettings
     from triack.queues.blocking import Blocking
     from triack.queues.manager.browse import BrowsedMessage
     from triack.queues.node_settings import DeadLetters, KeySettings, Limits, NodeSettings, Quota, Reconnect, Redelivery
+    from triack.queues.routes import Route
     from triack.queues.stages import Stage, StageName
     from triack.queues.streams.ack_events import AckEvent, AckKind
     from triack.session.protocol.settings import SessionSettings
@@ -115,6 +117,7 @@ __all__ = [
     "Reconnect",
     "Redelivery",
     "Reloaded",
+    "Route",
     "SessionSettings",
     "SessionStats",
     "Stage",
@@ -124,6 +127,7 @@ __all__ = [
     "StreamsNearLimit",
     "Tls",
     "Transaction",
+    "TransitStats",
     "connect",
     "open",
     "policies",
@@ -173,6 +177,7 @@ _HOMES = {
     "Reconnect": "triack.queues.node_settings:Reconnect",
     "Redelivery": "triack.queues.node_settings:Redelivery",
     "Reloaded": "triack.node.handles.reloading:Reloaded",
+    "Route": "triack.queues.routes:Route",
     "SessionSettings": "triack.session.protocol.settings:SessionSettings",
     "SessionStats": "triack.node.shell.stats:SessionStats",
     "Stage": "triack.queues.stages:Stage",
@@ -182,6 +187,7 @@ _HOMES = {
     "StreamsNearLimit": "triack.base.news:StreamsNearLimit",
     "Tls": "triack.transport.endpoint:Tls",
     "Transaction": "triack.node.handles.transaction:Transaction",
+    "TransitStats": "triack.node.shell.stats:TransitStats",
     "connect": "triack.node.control.client:connect_to",
     "open": "triack.node.node:open_node",
     "policies": "triack.policies",

@@ -25,6 +25,9 @@ __all__ = [
     "PositionRow",
     "Read",
     "StoreContent",
+    "TransitIndex",
+    "TransitRow",
+    "TransitStreamRow",
     "key_of",
     "split_key",
 ]
@@ -49,7 +52,10 @@ def split_key(key: int) -> tuple[int, int]:
 
 
 class OutgoingStreamRow(NamedTuple):
-    """An outgoing stream: its peer, its class, and its next number."""
+    """An outgoing stream: its peer, its class, and its next number.
+
+    ``relayed`` is 1 once packets of it may have gone by way of a relay.
+    """
 
     stream: int
     peer: str
@@ -57,6 +63,7 @@ class OutgoingStreamRow(NamedTuple):
     delivery: int
     sequence: int
     next_number: int
+    relayed: int = 0
 
 
 class OutgoingRow(NamedTuple):
@@ -93,6 +100,8 @@ class PositionRow(NamedTuple):
 
     In stream 0, which no stream has: all durable streams of the origin up to ``sequence`` have ended, but for those
     that have rows of their own.
+
+    If it comes by a relay, ``via`` is that neighbour, by name. ``from_name`` is how the first relay calls the origin.
     """
 
     origin: bytes
@@ -102,6 +111,40 @@ class PositionRow(NamedTuple):
     sequence: int
     number: int
     filter: bytes
+    via: str = ""
+    from_name: str = ""
+
+
+class TransitStreamRow(NamedTuple):
+    """A stream of another node that passes through this one; ``id`` is this node's number for it.
+
+    ``final`` and ``from_name`` are as it came, ``via`` is the neighbour that it came by. Everything up to ``ordered``
+    has been order-acknowledged, of what was here up to ``highest``.
+    """
+
+    id: int
+    origin: bytes
+    stream: int
+    delivery: int
+    sequence: int
+    queue: str
+    final: str
+    from_name: str
+    via: str
+    highest: int
+    ordered: int
+
+
+class TransitRow(NamedTuple):
+    """A packet in transit; see ``ordering.transit``. Its key is of its place, as its number may come twice."""
+
+    key: int
+    number: int
+    messages: int
+    previous: int
+    hops: int
+    left_by_ms: int
+    body: bytes
 
 
 class PeerRow(NamedTuple):
@@ -138,6 +181,10 @@ class Commit:
     progress: dict[int, bytes] = field(default_factory=dict)
     positions: dict[StreamId, PositionRow] = field(default_factory=dict)
     position_deletes: list[StreamId] = field(default_factory=list)
+    transit_streams: dict[int, TransitStreamRow] = field(default_factory=dict)
+    transit_stream_deletes: list[int] = field(default_factory=list)
+    transit: list[TransitRow] = field(default_factory=list)
+    transit_deletes: list[tuple[int, int]] = field(default_factory=list)
     state: dict[str, bytes | None] = field(default_factory=dict)
     peers: dict[bytes, PeerRow] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
@@ -158,6 +205,8 @@ class Commit:
             or self.queue_deletes
             or self.stream_deletes
             or self.position_deletes
+            or self.transit_deletes
+            or self.transit_stream_deletes
         )
 
     @property
@@ -167,6 +216,8 @@ class Commit:
             self.outgoing
             or self.messages
             or self.positions
+            or self.transit
+            or self.transit_streams
             or self.streams
             or self.queues
             or self.state
@@ -182,6 +233,19 @@ class OutgoingIndex:
     key: int
     messages: int
     reach_by_ms: int
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class TransitIndex:
+    """A packet in transit without its body; see ``TransitRow``."""
+
+    key: int
+    number: int
+    messages: int
+    previous: int
+    hops: int
+    left_by_ms: int
     size_bytes: int
 
 
@@ -232,6 +296,8 @@ class StoreContent:
     queues: list[tuple[int, str]] = field(default_factory=list)
     messages: Iterable[MessageIndex] = ()
     positions: list[PositionRow] = field(default_factory=list)
+    transit_streams: list[TransitStreamRow] = field(default_factory=list)
+    transit: Iterable[TransitIndex] = ()
     state: dict[str, bytes] = field(default_factory=dict)
     clock: bytes = b""
     jump: ClockJump | None = None
@@ -242,7 +308,7 @@ class StoreContent:
 
 @dataclass(slots=True)
 class Read:
-    """Bodies to fetch: keys of one table, ``outgoing`` or ``messages``."""
+    """Bodies to fetch: keys of one table, ``outgoing``, ``messages`` or ``transit``."""
 
     table: str
     keys: list[int]

@@ -25,6 +25,8 @@ class Peer:
         addresses: where it may be, as ``udp://host:port`` and the like; the first is tried first.
         psk: 32 bytes that both sides have agreed on.
         may_send: patterns (as of ``fnmatch``) of the queues that it may send to.
+        may_relay: patterns of the nodes to which it may send by way of this node.
+        relays_for: patterns of the nodes whose messages it may bring here as a relay.
         keep_alive_s: keep a session with it, and ping it over UDP when nothing was sent for that many seconds, as it
             cannot call this node; 0: no pings; None: the node's own setting.
     """
@@ -35,6 +37,8 @@ class Peer:
     psk: bytes = field(default=NO_PSK, repr=False)
     may_send: tuple[str, ...] = ("*",)
     keep_alive_s: float | None = None
+    may_relay: tuple[str, ...] = ()
+    relays_for: tuple[str, ...] = ()
 
     @property
     def wants_touch(self) -> bool:
@@ -43,7 +47,19 @@ class Peer:
 
     def may_send_to(self, queue: str) -> bool:
         """Whether it may send to a queue of this node."""
-        return any(fnmatchcase(queue, pattern) for pattern in self.may_send)
+        return _matches(queue, self.may_send)
+
+    def may_relay_to(self, final: str) -> bool:
+        """Whether it may send to a node by way of this one. Each node that ``final`` names must be allowed."""
+        return all(_matches(name, self.may_relay) for name in final.split("@"))
+
+    def may_bring(self, origin: str) -> bool:
+        """Whether it may bring messages of a node as a relay."""
+        return _matches(origin, self.relays_for)
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class Directory:

@@ -6,7 +6,7 @@ The names are counted in ``Node.stats``, written to the session log, and listed 
 from enum import StrEnum
 from typing import Self
 
-__all__ = ["EXPIRED", "DeadReason", "DropReason", "HoldReason", "Reason", "RejectReason"]
+__all__ = ["EXPIRED", "DeadReason", "DropReason", "FreedReason", "HoldReason", "Reason", "RejectReason"]
 
 
 class Reason(StrEnum):
@@ -65,6 +65,7 @@ class DropReason(Reason):
     BEYOND_WINDOW = "beyond-window", "A packet's number was further ahead than any correct sender's."
     NOT_OUR_PACKET = "not-our-packet", "An order ack or a rejection came from a node that has no say in that stream."
     FOREIGN_ORIGIN = "foreign-origin", "A packet came in another node's name."
+    NO_WAY_BACK = "no-way-back", "A rejection of a packet that was passed on found no open session towards its origin."
     # Connecting.
     NO_KEY = "no-key", "A peer was to be called whose key is not known, or no longer."
     UNTRUSTED = "untrusted", "A connect came with a key that belongs to no peer."
@@ -93,6 +94,7 @@ class DropReason(Reason):
     DEAD_LETTERS_FULL = "dead-letters-full", "A message found the quota of dead letters full, and is gone."
     DEAD_LETTER_REPLACED = "dead-letter-replaced", "A dead letter that nobody read gave way to newer ones, and is gone."
     EXPIRED_DISCARDED = "expired-discarded", "A message expired, and is gone, as its node keeps no such letters."
+    TRANSIT_LOST = "transit-lost", "An express packet ended on its way, refused by the next hop or out of time."
     # No longer awaited.
     LATE_ANSWER = "late-answer", "An answer came to a request that nobody waits for any more."
     REQUEST_ENDED = "request-ended", "A request ran out of time on its way, or was refused; its caller got the error."
@@ -111,6 +113,9 @@ class RejectReason(Reason):
     QUEUE_FULL = "queue-full", "Its queue, or its origin's share of the node, is full, and the queue is set to refuse."
     TOO_LARGE = "too-large", "It is part of a message that is larger than all that its queue may take."
     TOO_MANY_QUEUES = "too-many-queues", "The destination has as many queues as it may."
+    NO_ROUTE = "no-route", "A relay knows no way to its destination."
+    ROUTE_LOOP = "route-loop", "The route of a relay leads back to the neighbour that sent it."
+    HOP_COUNT_EXCEEDED = "hop-count-exceeded", "It has passed as many relays as a packet may."
 
 
 class HoldReason(Reason):
@@ -126,7 +131,21 @@ class HoldReason(Reason):
     STORE_LOW = "store-low", "The disk of the destination has less room than its reserve."
     STORE_BUSY = "store-busy", "Packets that wait for the destination's disk have reached their limit in memory."
     TOO_MANY_STREAMS = "too-many-streams", "The destination keeps as many streams of its origin as one peer may have."
+    TRANSIT_FULL = "transit-full", "What waits at a relay for other nodes has reached its quota."
+    OTHER_WAY = "other-way", "A relay has packets of the stream that came by another neighbour, and these go first."
     UNKNOWN = "unknown", "The destination has named a reason that this node does not know."
+
+
+class FreedReason(Reason):
+    """Why a relay answers for a packet no longer."""
+
+    STORE_ACK = "store-ack", "It is on the disk of the next hop."
+    SESSION_ACK = "session-ack", "It is express, and has arrived at the next hop."
+    REJECTED = "rejected", "Its destination, or a relay on the way there, does not accept it."
+    EXPIRED = "expired", "Its time to reach the queue, or to be received, ran out here."
+    LET_GO = "let-go", "The next hop did not keep it; its origin has it, and sends it again."
+    PURGED = "purged", "It was given up by hand."
+    STALE_SEQUENCE = "stale-sequence", "It is express, and its origin has begun a newer sequence."
 
 
 class DeadReason(Reason):

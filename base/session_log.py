@@ -92,6 +92,10 @@ FIELDS: Final[dict[str, Field]] = {
         "how many messages these packets complete; in `dropped` how many datagrams",
     ),
     "queue": Field(str, "name of the destination queue"),
+    "final": Field(str, "name of the destination node, as the packets brought it here"),
+    "hops": Field(
+        int, "how many relays the packets had passed when they were sent: 0 from their origin. Absent where none passes"
+    ),
     "receive_by_ms": Field(int, "wall clock at which they were to have been received, milliseconds since 1970"),
     "recovered": Field(bool, "true when read from the store at the start"),
     "redelivered": Field(bool, "whether they may have been handed out before"),
@@ -100,6 +104,9 @@ FIELDS: Final[dict[str, Field]] = {
     "interval_ns": Field(int, "the wait that just ended, in nanoseconds"),
     "since_ns": Field(int, "monotonic clock at which it was due, nanoseconds"),
     "stop": Field(bool, "nothing more of the stream is to be sent for now"),
+    "kind": Field(str, "which word about a stream: `order-ack` or `reject`"),
+    "here": Field(int, "every packet up to this number that was not given up is on the relay's disk, or has left it"),
+    "waits": Field(bool, "the relay answers for these packets until its next hop has them: nobody need resend them"),
     # Sessions.
     "session": Field(str, "id of the session, 16 hex digits, the same at both ends"),
     "peer": Field(str, "node id of the other end, 32 hex digits; empty if it never said"),
@@ -198,8 +205,9 @@ TERMS: Final = ("ack_at_once", "cleanup_interval_ns")
 _STREAM: Final = ("class", "origin", "stream", "sequence")
 _PACKETS: Final = (*_STREAM, "first", "last", "count")
 _PACKET: Final = ("session", "packet", "packets", "class", "size")
-_CARRIED: Final = ((), ("origin", "stream", "sequence", "number", "previous", "counts"))
-"""Control packets (order acks, rejections) belong to no stream."""
+_CONTENT: Final = ("origin", "stream", "sequence", "number", "previous", "counts")
+_CARRIED: Final = ((), _CONTENT, (*_CONTENT, "hops"))
+"""Control packets (order acks, rejections) belong to no stream; only packets that relays pass on have hops."""
 
 EVENTS: Final[dict[str, Event]] = {
     "node_started": Event(
@@ -322,6 +330,40 @@ EVENTS: Final[dict[str, Event]] = {
         "it is accepted any more. A process that dies in between recovers it, and the origin says it again",
         _STREAM,
     ),
+    "transit_committed": Event(
+        "packets of another node for another node are on the disk of this relay, in one transaction (express: in its "
+        "memory). `peer_name` is the neighbour that they came by",
+        (*_STREAM, "first", "last", "queue", "final", "peer_name"),
+        ((), ("recovered",)),
+    ),
+    "transit_freed": Event(
+        "from now on the relay answers for these packets no longer: one of the next commits deletes them. A process "
+        "that dies before it returns has them again. `reason` is `store-ack` or `session-ack`, of the `session` that "
+        "carried them to the next hop; `let-go`, when the next hop has no room and their origin has them still; "
+        "`rejected`, `expired` or `purged`, when they are dead letters here or their origin is told; `stale-sequence`",
+        (*_STREAM, "first", "last", "reason"),
+        ((), ("session",)),
+    ),
+    "control_relayed": Event(
+        "the relay handed an order ack for everything up to `number`, or the rejection of packet `number`, on to a "
+        "session with `peer`, or said it in the accept of one",
+        ("kind", "origin", "stream", "sequence", "number", "peer"),
+    ),
+    "route_refused": Event(
+        "packets came that this node may not pass on, and `reason` says why: their origin is told, and nothing of them "
+        "is kept",
+        (*_STREAM, "first", "last", "final", "reason"),
+    ),
+    "onward_sent": Event(
+        "the relay told its neighbour `peer` how far it has a stream of it, and whether these packets wait there",
+        (*_STREAM, "here", "waits", "peer"),
+    ),
+    "onward_received": Event(
+        "a relay said how far it has a stream. While it `waits`, no resend tier of its origin runs for these packets; "
+        "the word ends with its session",
+        (*_STREAM, "here", "waits"),
+        (("session",),),
+    ),
     "resend_scheduled": Event(
         "a resend tier ran out: unacknowledged packets of the sequence go out again",
         (*_STREAM, "first", "last", "attempt", "interval_ns"),
@@ -364,7 +406,7 @@ EVENTS: Final[dict[str, Event]] = {
 """Every kind of record, by the value of its field ``event``."""
 
 SHARED: Final = (
-    "session", "class", "origin", "stream", "sequence", "queue", "peer", "peer_name",
+    "session", "class", "origin", "stream", "sequence", "queue", "peer", "peer_name", "final", "hops",
     "resend", "duplicate", "recovered", "redelivered",
 )  # fmt: skip
 """Fields that are alike in many records: a segment says them once and refers to them, see ``base/log_lines.py``."""

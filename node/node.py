@@ -38,6 +38,7 @@ from triack.node.shell.platform import PLATFORM, Log, Platform
 from triack.node.shell.worker import Worker
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings
+from triack.queues.routes import Route, check_routes
 from triack.store.folder import as_folder, check_unused
 from triack.store.store import Store
 from triack.transport.address import Address
@@ -65,6 +66,7 @@ def open_node(
     insecure: bool | None = None,
     queues: Sequence[str] | None = None,
     peers: dict[str, str] | None = None,
+    routes: Sequence[Route] = (),
     announce: str | None = None,
     suite: str | None = None,
     tls: Tls | None = None,
@@ -87,6 +89,7 @@ def open_node(
         queues: the only queues it has; None makes a queue when the first message for it arrives.
         peers: addresses by name, for destinations like ``plant-b/orders``, besides the entries of ``triack trust`` and
             ``node.trust``; a node with keys needs the key from there.
+        routes: by which peers messages for other nodes go (``Route``), in the order in which they are tried.
         announce: the address at which peers that it has connected to may find it, if it is not the one at which it
             listens; empty for none. Without it, a node that listens on all addresses of its machine announces none.
         suite: cipher and hash: ``25519_AESGCM_SHA256``, the default, or ``25519_ChaChaPoly_BLAKE2s``; the same at all
@@ -104,7 +107,7 @@ def open_node(
         UsageError: there is no such suite, an argument is missing or of a wrong type, ``settings`` is given with
             ``config``, or ``tls.server`` is set without listening on ``tcp``.
     """
-    given = _Arguments(name, data, listen, log, insecure, queues, peers, announce, suite, tls, settings)
+    given = _Arguments(name, data, listen, log, insecure, queues, peers, routes, announce, suite, tls, settings)
     if config is not None:
         return _open_by_file(config, given, overrides or {})
     if overrides is not None:
@@ -123,6 +126,7 @@ class _Arguments:
     insecure: bool | None
     queues: Sequence[str] | None
     peers: Mapping[str, str] | None
+    routes: Sequence[Route]
     announce: str | None
     suite: str | None
     tls: Tls | None
@@ -152,6 +156,7 @@ def _make(given: _Arguments) -> "Node":
         access,
         data=None if data is None else as_folder(f"open {name}: data", data),
         listen=listening,
+        routes=check_routes(f"open {name}", given.routes),
         announce=str(Address.parse(announce)) if announce else announce,
         tls=tls,
         log=None if given.log is None else as_folder(f"open {name}: log", given.log),
@@ -170,7 +175,9 @@ def _open_by_file(config: str | Path, given: _Arguments, overrides: Mapping[str,
     }
     if given.data is not _Unsaid.UNSAID:
         said["data"] = "none" if given.data is None else as_folder("open: data", given.data).absolute()
-    sources = sources_of(as_folder("open: config", config), said, given.peers or {}, overrides)
+    sources = sources_of(
+        as_folder("open: config", config), said, given.peers or {}, check_routes("open", given.routes), overrides
+    )
     return open_configured(sources, sources.read(), tls=given.tls)
 
 
@@ -178,15 +185,15 @@ def open_configured(sources: "Sources", config: "Config", *, tls: Tls | None = N
     """A node by its configuration, which its ``reload`` reads again from the same sources. Raises as ``open_node``."""
     from triack.node.config.reload import Reload  # noqa: PLC0415 - as above
 
-    it, peers = config.node, dict(config.peers)
+    it, peers, routes = config.node, dict(config.peers), config.routes
     if it.name is None or ("node", "data") not in config.said:
         missing = "node.name" if it.name is None else "node.data"
         raise UsageError(f"open: {missing} is missing: {sources.file or 'the configuration'} has none, nor an argument")
     if tls is None and any((it.tls_cert, it.tls_key, it.tls_ca)):
         tls = TlsFiles(*(None if file is None else Path(file) for file in (it.tls_cert, it.tls_key, it.tls_ca)))
     settings = config.settings
-    given = (it.name, it.data, it.listen, it.log, it.insecure, it.queues, peers, it.announce, it.suite, tls, settings)
-    node = _make(_Arguments(*given))
+    given = (it.name, it.data, it.listen, it.log, it.insecure, it.queues, peers, routes, it.announce, it.suite)
+    node = _make(_Arguments(*given, tls, settings))
     node._reload = Reload(sources, config)  # noqa: SLF001 - this makes it
     return node
 
@@ -216,8 +223,10 @@ class Node(Verbs):
         log: Path | None,
         queues: list[str] | None,
         settings: NodeSettings,
+        routes: tuple[Route, ...] = (),
         at_rest: bool = False,
     ) -> None:
+        self._routes = routes
         self.name = name
         self.settings = settings
         self._platform = PLATFORM.get()
@@ -419,6 +428,7 @@ class Node(Verbs):
             recording=recording,
             announced=self._announced(endpoint),
             boot=platform.boot(),
+            routes=self._routes,
         )
         engine.draining = self._at_rest
         return engine

@@ -96,6 +96,14 @@ class DuplicateFilter:
         joins = number - 1 in seen or number + 1 in seen or number - 1 <= header.previous
         return header.sequence == self.sequence and not joins
 
+    def forget_oldest(self) -> None:
+        """Take the older half of the gaps for numbers that will not come: copies of them are duplicates from now on."""
+        ranges = self._seen.ranges
+        if ranges:
+            floor = ranges[len(ranges) // 2][0]
+            self._skip_to(floor)
+            self._seen.forget_below(floor)
+
     @property
     def gaps(self) -> int:
         """How many gaps there are between seen numbers."""

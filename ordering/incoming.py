@@ -130,6 +130,12 @@ class IncomingSequence(Generic[Context]):
         self.position = (header.sequence, header.number + packets - 1)
         return True
 
+    def let_go(self) -> list[tuple[SequenceHeader, Context]]:
+        """Forget the out-of-order packets, which come again. Returns them."""
+        let_go = list(self._held.values())
+        self._forget_held()
+        return let_go
+
     def is_next(self, header: SequenceHeader) -> bool:
         """Whether a packet would be accepted now."""
         return self._judge_position(header) is Outcome.ACCEPTED

@@ -6,6 +6,7 @@ arrives (``base.delivery.FREED_BY``) or it is removed. Its number never changes 
     WAITING_TO_SEND --sent--> WAITING_SESSION_ACK --session ack--> WAITING_STORE_ACK | WAITING_ORDER_ACK
     any --the ack that frees the class | removed--> DONE
     any of these --session closed, but not as idle | resend tier | held back--> WAITING_TO_SEND
+    WAITING_TO_SEND --it waits at a relay--> WAITING_ORDER_ACK
     any --acknowledged, but not all of its message--> KEPT
     any --given up--> GIVEN_UP
     any --rejected by its destination--> REJECTED
@@ -72,6 +73,8 @@ class StreamPacketEvent(IntEnum):
     """Its destination will not take its message."""
     FREED = 7
     """All of its message is covered, or it was removed."""
+    WAITS = 8
+    """A relay has it on its disk, where it waits."""
 
 
 _LATE = set(StreamPacketEvent) - {StreamPacketEvent.SENT}
@@ -90,7 +93,9 @@ def _row(state: StreamPacketState, **moves: StreamPacketState) -> dict[StreamPac
 
 TRANSITIONS: dict[StreamPacketState, dict[StreamPacketEvent, StreamPacketState]] = {
     StreamPacketState.WAITING_TO_SEND: _row(
-        StreamPacketState.WAITING_TO_SEND, SENT=StreamPacketState.WAITING_SESSION_ACK
+        StreamPacketState.WAITING_TO_SEND,
+        SENT=StreamPacketState.WAITING_SESSION_ACK,
+        WAITS=StreamPacketState.WAITING_ORDER_ACK,
     ),
     StreamPacketState.WAITING_SESSION_ACK: _row(
         StreamPacketState.WAITING_SESSION_ACK,
@@ -199,6 +204,8 @@ class OutgoingSequence:
         "_ended",
         "_settings",
         "_to_send",
+        "_waits_turn",
+        "_waits_until",
         "_whole",
         "delivery",
         "entries",
@@ -232,6 +239,8 @@ class OutgoingSequence:
         # How many of them were given up or rejected: no tier waits for these.
         self._ended = 0
         self._ask_in = settings.order_ack_every
+        # A relay answers for all packets up to this number, by its newest word; 0 for none.
+        self._waits_until, self._waits_turn = 0, 0
         self._whole: _Whole | None = None
 
     # ---- inputs
@@ -343,6 +352,30 @@ class OutgoingSequence:
         self._send_again(again, StreamPacketEvent.SEND_AGAIN)
         return numbers
 
+    def handle_waits(self, turn: int, until: int, now_ns: int) -> bool:
+        """A relay has all packets up to a number, and they wait there: no tier sends these again.
+
+        Args:
+            turn: the turn of the word; an older one than the last does not count.
+            until: the number; 0: nothing waits there any more, so that the first tier begins.
+            now_ns: the clock.
+
+        Returns:
+            Whether the word counts.
+        """
+        if turn < self._waits_turn or self.freed_by is not Ack.ORDER:
+            return False
+        self._waits_turn = turn
+        ends = self._waits_until > 0 and not until
+        self._waits_until = until
+        for entry in self.entries.values():
+            if entry.number > until:
+                break
+            _move(entry, StreamPacketEvent.WAITS)
+        if ends:
+            self.tier.handle_progress(now_ns, outstanding=self._is_outstanding)
+        return True
+
     def ask_for_room(self) -> bool:
         """Whether the stream is held back and has a packet to ask with, which may leave now."""
         return self.hold.hasten() and self.peek() is not None
@@ -360,6 +393,7 @@ class OutgoingSequence:
             not_stored: it ended because arrived packets were not stored: there may be no room.
         """
         self.hold.handle_session_closed()
+        self._waits_until = self._waits_turn = 0
         self.start.handle_session_closed(not_stored=not_stored)
         for entry in self.entries.values():
             entry.packet = 0
@@ -371,7 +405,8 @@ class OutgoingSequence:
         """A resend tier may have run out. Returns the packets that go out again; those in their session stay there."""
         if not self.tier.is_due(now_ns):
             return []
-        again = self._waiting(StreamPacketState.WAITING_ORDER_ACK)
+        waiting = self._waiting(StreamPacketState.WAITING_ORDER_ACK)
+        again = [entry for entry in waiting if entry.number > self._waits_until] if self._waits_until else waiting
         if self._settings.seq_resend == "first":
             del again[1:]
         self.tier.handle_expired(now_ns, resends=bool(again))
@@ -476,6 +511,11 @@ class OutgoingSequence:
             return False
         self._ask_in = self._settings.order_ack_every
         return True
+
+    @property
+    def waits_at_relay(self) -> bool:
+        """Whether a relay answers for packets, as long as its session lasts."""
+        return self._waits_until > 0
 
     @property
     def awaits_order_ack(self) -> bool:

@@ -6,13 +6,28 @@
     REJECT     the same, then reason length u8, reason
     HOLD       kind u8, flags u8, origin 16 bytes, stream u32, turn u64, reason; flag 1 says stop, none says go
     END        kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, since u64; flag 1 answers one without flags
+    RELAYED    kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, previous u64, hops u8,
+               left u64, queue length u8, final length u8, from length u8, queue, final, from, body
+    RELAYED_ORDER_ACK
+               kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, hops u8, by 16 bytes
+    RELAYED_REJECT
+               the same, then reason length u8, reason
+    ONWARD     kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, turn u64, here u64; flag 1 says that they
+               wait
 
 ``origin`` and ``stream`` name a stream; ``sequence`` only grows; ``number`` counts from 1 within it. No stream has
 stream 0, which nodes give their dead letters. END comes from the origin: no stream of it to this destination with a
 sequence from ``since`` to ``sequence`` is live, or ever will be. The answer says that the destination has forgotten
 that of the stream (``queues.streams.retirement``). ``previous`` is the number before this one that is still wanted:
 packets that expired leave no false gap ([MS-MQMQ] 2.2.20.5). For express and recoverable streams ``previous`` says that
-numbers up to it are no longer wanted.
+numbers up to it are no longer wanted; it is 0 in streams that go or went by relays (``ordering.transit``).
+
+RELAYED is data that goes by way of relays, from neighbour to neighbour; DATA goes to its destination itself. ``hops``
+is how many relays it has passed. ``left`` is for how many more milliseconds it is worth delivering, 0 for any time:
+each node subtracts the time that it has kept it, so that no clocks have to agree. ``final`` is its destination, as the receiver is to resolve it; it is empty if that is the
+receiver itself. ``from`` is the name that the first relay has for its origin; empty from the origin itself. Order acks
+and rejections of such data go back by the neighbour that it came by; ``by`` is the node that says so. ONWARD is from a
+relay to its neighbour: everything up to ``here`` is on its disk, or has left it.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,35 +39,66 @@ from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
 __all__ = [
+    "HOPS_MAX",
+    "NAME_BYTES_MAX",
+    "Answer",
     "EndPacket",
     "HoldPacket",
+    "OnwardPacket",
     "OrderAckPacket",
     "Packet",
     "RejectPacket",
+    "RelayedHeader",
+    "RelayedOrderAck",
+    "RelayedPacket",
+    "RelayedReject",
     "SequenceHeader",
     "decode",
     "encode_end",
     "encode_hold",
+    "encode_onward",
     "encode_order_ack",
     "encode_reject",
+    "encode_relayed_order_ack",
+    "encode_relayed_reject",
+    "encode_relayed_run",
     "encode_run",
     "header_bytes",
     "is_data",
+    "is_relayed",
+    "left_of",
     "read_following",
+    "read_following_relayed",
+    "relayed_header_bytes",
 ]
 
 _DATA = Struct("!BB16sIQQQB")
 _ACK = Struct("!BB16sIQQ")
 _HOLD = Struct("!BB16sIQ")
 _END = Struct("!BB16sIQQ")
+_RELAYED = Struct("!BB16sIQQQBQBBB")
+_LEFT = Struct("!Q")
+_LEFT_AT = 47
+"""Where ``left`` is in data that is relayed."""
+_RELAYED_ACK = Struct("!BB16sIQQB16s")
+_ONWARD = Struct("!BB16sIQQQ")
 _KIND_DATA, _KIND_ORDER_ACK, _KIND_REJECT, _KIND_HOLD, _KIND_END = 1, 2, 3, 4, 5
-_DATA_BEGIN = bytes([_KIND_DATA])
+_KIND_RELAYED, _KIND_RELAYED_ORDER_ACK, _KIND_RELAYED_REJECT, _KIND_ONWARD = 6, 7, 8, 9
+_DATA_BEGIN, _RELAYED_BEGIN = bytes([_KIND_DATA]), bytes([_KIND_RELAYED])
 _FLAG_ASK = 0x01
 """The only flag of data."""
 _FLAG_STOP = 0x01
 """Of a hold."""
 _FLAG_ANSWER = 0x01
 """The only flag of an end."""
+_FLAG_WAITS = 0x01
+"""The only flag of ONWARD."""
+
+HOPS_MAX = 29
+"""The most relays that a packet passes: 0x1D, as in MSMQ, whose UserHeader counts them in five bits ([MS-MQMQ]
+2.2.20.1)."""
+NAME_BYTES_MAX = 124
+"""Of a destination or an origin in the header of relayed data: the limit of a name (``base.names``)."""
 
 REASON_BYTES_MAX = 255
 """Of a hold, as of a rejection, whose reason has one byte for its length."""
@@ -79,6 +125,16 @@ class SequenceHeader:
 
 
 @dataclass(slots=True)
+class RelayedHeader(SequenceHeader):
+    """The same of data that relays pass on; see the fields of RELAYED."""
+
+    hops: int
+    left_ms: int
+    final: str
+    from_name: str
+
+
+@dataclass(slots=True)
 class OrderAckPacket:
     """Everything up to ``number`` of a sequence was accepted in order and is on disk."""
 
@@ -97,6 +153,37 @@ class RejectPacket:
     sequence: int
     number: int
     reason: str
+
+
+@dataclass(slots=True)
+class RelayedOrderAck(OrderAckPacket):
+    """The same, on its way back by relays; ``by`` is the destination."""
+
+    hops: int
+    by: bytes
+
+
+@dataclass(slots=True)
+class RelayedReject(RejectPacket):
+    """The same, on its way back by relays; ``by`` is the node that refuses, a relay or the destination."""
+
+    hops: int
+    by: bytes
+
+
+@dataclass(slots=True)
+class OnwardPacket:
+    """A relay has everything of a stream up to ``here`` on its disk, or that has left it.
+
+    While it ``waits``, its origin need not send these packets again. ``turn`` grows with each such word.
+    """
+
+    origin: bytes
+    stream: int
+    sequence: int
+    turn: int
+    here: int
+    waits: bool
 
 
 @dataclass(slots=True)
@@ -124,7 +211,9 @@ class EndPacket:
     answer: bool
 
 
-Packet = SequenceHeader | OrderAckPacket | RejectPacket | HoldPacket | EndPacket
+Answer = OrderAckPacket | RejectPacket | HoldPacket | OnwardPacket
+"""What a neighbour says of packets that it was sent."""
+Packet = SequenceHeader | EndPacket | Answer
 """Every kind of content of a packet."""
 
 
@@ -146,6 +235,56 @@ def encode_run(
         pack(_KIND_DATA, _FLAG_ASK if asked else 0, origin, stream, sequence, number, before, length) + queue + body
         for number, before, asked, body in each
     ]
+
+
+@dataclass(slots=True)
+class RelayedPacket:
+    """What is not the same in all relayed packets of one stream that leave together."""
+
+    number: int
+    previous: int
+    hops: int
+    left_ms: int
+    ack_requested: bool
+    body: bytes
+
+
+def encode_relayed_run(first: SequenceHeader, final: str, from_name: str, run: Sequence[RelayedPacket]) -> list[bytes]:
+    """Packets of one stream for a relay, or by one, as the contents of packets of a session.
+
+    Args:
+        first: the stream, its sequence and its queue.
+        final: see RELAYED.
+        from_name: see RELAYED.
+        run: each packet.
+    """
+    names = [first.queue.encode(), final.encode(), from_name.encode()]
+    (queue_bytes, final_bytes, from_bytes), text = map(len, names), b"".join(names)
+    pack, origin, stream, sequence = _RELAYED.pack, first.origin, first.stream, first.sequence
+    return [
+        pack(
+            _KIND_RELAYED,
+            _FLAG_ASK if it.ack_requested else 0,
+            origin,
+            stream,
+            sequence,
+            it.number,
+            it.previous,
+            it.hops,
+            it.left_ms,
+            queue_bytes,
+            final_bytes,
+            from_bytes,
+        )
+        + text
+        + it.body
+        for it in run
+    ]
+
+
+def relayed_header_bytes(queue: str, final: str) -> int:
+    """How much of a relayed packet's content its header takes, once its first relay has named its origin."""
+    return _RELAYED.size + len(queue.encode()) + len(final.encode()) + NAME_BYTES_MAX
 
 
 def header_bytes(queue: str) -> int:
@@ -175,6 +314,25 @@ def encode_end(origin: bytes, stream: int, sequence: int, since: int, *, answer:
     return _END.pack(_KIND_END, _FLAG_ANSWER if answer else 0, origin, stream, sequence, since)
 
 
+def encode_relayed_order_ack(packet: RelayedOrderAck) -> bytes:
+    """An order ack that goes back by relays, as the content of an express packet."""
+    named = packet.origin, packet.stream, packet.sequence, packet.number
+    return _RELAYED_ACK.pack(_KIND_RELAYED_ORDER_ACK, 0, *named, packet.hops, packet.by)
+
+
+def encode_relayed_reject(packet: RelayedReject) -> bytes:
+    """A rejection that goes back by relays, as the content of an express packet."""
+    named, name = (packet.origin, packet.stream, packet.sequence, packet.number), packet.reason.encode()
+    head = _RELAYED_ACK.pack(_KIND_RELAYED_REJECT, 0, *named, packet.hops, packet.by)
+    return head + bytes([len(name)]) + name
+
+
+def encode_onward(packet: OnwardPacket) -> bytes:
+    """A word of a relay about what waits with it, as the content of an express packet."""
+    flags = _FLAG_WAITS if packet.waits else 0
+    return _ONWARD.pack(_KIND_ONWARD, flags, packet.origin, packet.stream, packet.sequence, packet.turn, packet.here)
+
+
 def decode(content: bytes) -> Packet:
     """Read a packet's content. Raises ProtocolError ``bad-packet``."""
     try:
@@ -186,6 +344,35 @@ def decode(content: bytes) -> Packet:
 def is_data(content: bytes) -> bool:
     """Whether it is no control packet."""
     return content[:1] == _DATA_BEGIN
+
+
+def is_relayed(content: bytes) -> bool:
+    """Whether it is data that relays pass on."""
+    return content[:1] == _RELAYED_BEGIN
+
+
+def left_of(content: bytes) -> int:
+    """How many milliseconds a relayed packet has left, 0 for any time."""
+    left_ms: int = _LEFT.unpack_from(content, _LEFT_AT)[0]
+    return left_ms
+
+
+def read_following_relayed(first: SequenceHeader, content: bytes) -> tuple[int, int, bool, bytes] | None:
+    """The same as ``read_following``, of data that relays pass on and that came by the same way."""
+    assert isinstance(first, RelayedHeader)
+    try:
+        kind, flags, origin, stream, sequence, number, previous, hops, _, *lengths = _RELAYED.unpack_from(content)
+    except StructError:
+        return None
+    if kind != _KIND_RELAYED or stream != first.stream or sequence != first.sequence or origin != first.origin:
+        return None
+    if hops != first.hops or not previous < number <= NUMBER_MAX:
+        return None
+    names = [first.queue.encode(), first.final.encode(), first.from_name.encode()]
+    at = _RELAYED.size + sum(lengths)
+    if lengths != [len(name) for name in names] or content[_RELAYED.size : at] != b"".join(names):
+        return None
+    return number, previous, bool(flags & _FLAG_ASK), content[at:]
 
 
 def read_following(first: SequenceHeader, content: bytes) -> tuple[int, int, bool, bytes] | None:
@@ -209,6 +396,51 @@ def _decode_data(content: bytes) -> SequenceHeader:
         raise ProtocolError(DropReason.BAD_PACKET, "sequence header out of range")
     queue = content[_DATA.size : at].decode()
     return SequenceHeader(origin, stream, sequence, number, previous, queue, bool(flags & _FLAG_ASK), content[at:])
+
+
+def _decode_relayed(content: bytes) -> SequenceHeader:
+    _, flags, origin, stream, sequence, number, previous, hops, left_ms, *lengths = _RELAYED.unpack_from(content)
+    queue_end = _RELAYED.size + lengths[0]
+    final_end = queue_end + lengths[1]
+    at = final_end + lengths[2]
+    if at > len(content) or not (stream and sequence) or previous >= number or max(sequence, number) > NUMBER_MAX:
+        raise ProtocolError(DropReason.BAD_PACKET, "sequence header out of range")
+    if hops > HOPS_MAX or max(lengths[1:]) > NAME_BYTES_MAX or left_ms > NUMBER_MAX:
+        raise ProtocolError(DropReason.BAD_PACKET, "hops, names or time out of range")
+    return RelayedHeader(
+        origin,
+        stream,
+        sequence,
+        number,
+        previous,
+        content[_RELAYED.size : queue_end].decode(),
+        bool(flags & _FLAG_ASK),
+        content[at:],
+        hops,
+        left_ms,
+        content[queue_end:final_end].decode(),
+        content[final_end:at].decode(),
+    )
+
+
+def _decode_relayed_order_ack(content: bytes) -> RelayedOrderAck:
+    _, _, origin, stream, sequence, number, hops, by = _RELAYED_ACK.unpack(content)
+    return RelayedOrderAck(origin, stream, sequence, number, hops, by)
+
+
+def _decode_relayed_reject(content: bytes) -> RelayedReject:
+    _, _, origin, stream, sequence, number, hops, by = _RELAYED_ACK.unpack_from(content)
+    reason = content[_RELAYED_ACK.size + 1 :]
+    if len(reason) != content[_RELAYED_ACK.size]:
+        raise ProtocolError(DropReason.BAD_PACKET, "reason length")
+    return RelayedReject(origin, stream, sequence, number, reason.decode(), hops, by)
+
+
+def _decode_onward(content: bytes) -> OnwardPacket:
+    _, flags, origin, stream, sequence, turn, here = _ONWARD.unpack(content)
+    if flags & ~_FLAG_WAITS or not stream or max(sequence, turn, here) > NUMBER_MAX:
+        raise ProtocolError(DropReason.BAD_PACKET, "word of a relay out of range")
+    return OnwardPacket(origin, stream, sequence, turn, here, bool(flags & _FLAG_WAITS))
 
 
 def _decode_order_ack(content: bytes) -> OrderAckPacket:
@@ -245,4 +477,8 @@ _DECODERS: dict[int, Callable[[bytes], Packet]] = {
     _KIND_REJECT: _decode_reject,
     _KIND_HOLD: _decode_hold,
     _KIND_END: _decode_end,
+    _KIND_RELAYED: _decode_relayed,
+    _KIND_RELAYED_ORDER_ACK: _decode_relayed_order_ack,
+    _KIND_RELAYED_REJECT: _decode_relayed_reject,
+    _KIND_ONWARD: _decode_onward,
 }

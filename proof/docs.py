@@ -9,12 +9,13 @@ from pathlib import Path
 
 from proof.lies.harmless import HARMLESS
 from proof.rules import RULES, Watch
-from triack.base.reasons import DeadReason, DropReason, HoldReason, Reason, RejectReason
+from triack.base.reasons import DeadReason, DropReason, FreedReason, HoldReason, Reason, RejectReason
 from triack.base.session_log import COMMON, EVENTS, FIELDS, Event, Field
 from triack.node.config.keys import KEYS, SECTIONS, Key
 from triack.node.config.reload import may_change
 from triack.node.config.values import write_value
 from triack.session.protocol.states import FAILURES, CloseReason
+from triack.tools.commands.config import header_of
 from triack.tools.replay.checks.catalogue import CHECKS, MACHINES
 
 __all__ = ["pages"]
@@ -61,6 +62,12 @@ sent to the origin, which moves the packet's messages to its dead-letter queue.
 `outgoing[...].held` of the node that waits and `holds` of the one that has no room.
 
 {holds}
+
+## Packets that leave a relay
+
+`base/reasons.py`, `FreedReason`. The `reason` of `transit_freed` in the session log.
+
+{freed}
 
 ## Messages in the dead-letter queue
 
@@ -131,8 +138,8 @@ def _settings() -> str:
     for section, about in SECTIONS.items():
         keys = [key for key in KEYS.values() if key.path[:-1] == section]
         rows = [(f"`{it.name}`", _default(it), "now" if may_change(it.path) else "", it.description) for it in keys]
-        name = ".".join("NAME" if part == "*" else part for part in section)
-        tables.append(f"## [{name}]\n\n{about}\n\n{_table(('key', 'default', 'reload', 'meaning'), rows)}")
+        table = _table(("key", "default", "reload", "meaning"), rows)
+        tables.append(f"## {header_of(section, 'NAME', 'NAME')}\n\n{about}\n\n{table}")
     return "\n\n".join(tables)
 
 
@@ -176,6 +183,7 @@ def _reasons() -> str:
         drops=_named(DropReason),
         rejections=_named(RejectReason),
         holds=_named(HoldReason),
+        freed=_named(FreedReason),
         deaths=_named(DeadReason),
         closes=_table(("reason", "failure", "meaning"), closes),
     )

@@ -107,6 +107,7 @@ RULES: Final[dict[str, dict[str, Watch]]] = {
         **dict.fromkeys(
             (
                 "access_denied", "queue_not_found", "bad_queue_name", "queue_full", "too_large", "too_many_queues",
+                "no_route", "route_loop", "hop_count_exceeded",
             ),
             _REFUSED,
         ),

@@ -196,6 +196,8 @@ class Limits:
             The file of the log has room for a quarter more, and the file ``ballast`` is as large as that. A small one
             saves room on a small disk, a large one writes to the disk less often.
         max_peer_queues: existing queues that one peer has created since the start.
+        transit_quota: limits of all messages that wait here for other nodes.
+        peer_transit_bytes: limit of what came by one neighbour of them.
     """
 
     quota: Quota = field(default_factory=Quota)
@@ -208,11 +210,18 @@ class Limits:
     disk_reserve_bytes: int = 64 * 1024 * 1024
     store_log_bytes: int = 32 * 1024 * 1024
     max_peer_queues: int = 4_096
+    transit_quota: Quota = Quota(size_bytes=4 * 1024**3)
+    peer_transit_bytes: int = 1024**3
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("disk_reserve_bytes",))
         check_between("Limits: store_log_bytes", self.store_log_bytes, STORE_LOG_MIN_BYTES, STORE_LOG_MAX_BYTES)
         check_kind("Limits: dead_letters", self.dead_letters, DeadLetters)
+        check_kind("Limits: transit_quota", self.transit_quota, Quota)
+        if self.transit_quota.when_full != "hold":
+            raise UsageError(
+                "Limits: transit_quota: when_full must be hold, as a relay rejects nothing for want of room"
+            )
         for queue, quota in self.queue_quota.items():
             check_kind(f"Limits: queue_quota of {check_name(queue)}", quota, Quota)
 

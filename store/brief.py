@@ -16,11 +16,12 @@ def is_brief(commit: Commit) -> bool:
     """Whether a commit writes few rows and takes few away."""
     messages = [body for row in commit.messages for body in row.bodies]
     added: tuple[Sized, ...] = (commit.outgoing, messages, commit.progress, commit.positions, commit.state)
-    added += commit.stream_deletes, commit.position_deletes
-    spans = commit.outgoing_deletes, commit.message_deletes
+    added += commit.stream_deletes, commit.position_deletes, commit.transit, commit.transit_streams
+    spans = commit.outgoing_deletes, commit.message_deletes, commit.transit_deletes
     if max(map(len, spans)) > BRIEF_ROWS or sum(map(len, added)) > BRIEF_ROWS:
         return False
     if sum([last - first + 1 for some in spans for first, last in some]) > BRIEF_ROWS:
         return False
     size_bytes = sum([len(row.body) for row in commit.outgoing]) + sum(map(len, messages))
+    size_bytes += sum([len(row.body) for row in commit.transit])
     return size_bytes + sum([len(value or b"") for value in commit.state.values()]) <= BRIEF_BYTES

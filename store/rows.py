@@ -14,7 +14,7 @@ from typing import Any
 from zlib import crc32
 
 from triack.base.commit import HEAD_BYTES
-from triack.store.runs import MESSAGE_BYTES, OUTGOING_BYTES
+from triack.store.runs import MESSAGE_BYTES, OUTGOING_BYTES, TRANSIT_BYTES
 
 __all__ = ["META", "TABLES", "UNREADABLE", "Table", "Tallies"]
 
@@ -126,6 +126,7 @@ TABLES = {
             "delivery INTEGER",
             "sequence INTEGER",
             "next_number INTEGER",
+            "relayed INTEGER",
         ),
         Table("outgoing", "key INTEGER", "packets INTEGER", "parts BLOB", part_bytes=OUTGOING_BYTES),
         Table("queues", "id INTEGER", "name TEXT UNIQUE"),
@@ -152,9 +153,26 @@ TABLES = {
             "sequence INTEGER",
             "number INTEGER",
             "filter BLOB",
+            "via TEXT",
+            "from_name TEXT",
             keys=2,
             rowid=False,
         ),
+        Table(
+            "transit_streams",
+            "id INTEGER",
+            "origin BLOB",
+            "stream INTEGER",
+            "delivery INTEGER",
+            "sequence INTEGER",
+            "queue TEXT",
+            "final TEXT",
+            "from_name TEXT",
+            "via TEXT",
+            "highest INTEGER",
+            "ordered INTEGER",
+        ),
+        Table("transit", "key INTEGER", "packets INTEGER", "parts BLOB", part_bytes=TRANSIT_BYTES),
         Table("state", "key TEXT", "value BLOB", rowid=False),
         Table("addresses", "name TEXT", "address TEXT", rowid=False),
     )

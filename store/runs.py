@@ -2,6 +2,7 @@
 
     outgoing   packets x (size u32, messages u16, reach by u64)
     messages   packets x (size u32, the first bytes of the body)
+    transit    packets x (size u32, number u64, messages u16, previous u64, hops u8, left by u64)
 
 All integers are little-endian. The key of a packet is that of its row and its place there, summed. A row goes when the
 last of its packets does; until then a row of ``freed`` marks the gone ones, bit i for packet i.
@@ -12,19 +13,30 @@ from itertools import accumulate, chain, pairwise
 from struct import Struct
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from triack.base.commit import HEAD_BYTES, MessageIndex, MessageRow, OutgoingIndex, OutgoingRow
+from triack.base.commit import (
+    HEAD_BYTES,
+    MessageIndex,
+    MessageRow,
+    OutgoingIndex,
+    OutgoingRow,
+    TransitIndex,
+    TransitRow,
+)
 
 __all__ = [
     "MESSAGE_BYTES",
     "OUTGOING_BYTES",
+    "TRANSIT_BYTES",
     "StoredRun",
     "Unfolded",
     "bits_in",
     "every_bit",
     "fold_messages",
     "fold_outgoing",
+    "fold_transit",
     "message_indices",
     "outgoing_indices",
+    "transit_indices",
 ]
 
 RUN_PACKETS = 256
@@ -36,11 +48,15 @@ RUN_BYTES = 512 * 1024
 
 _OUTGOING = Struct("<IHQ")
 _MESSAGE = Struct(f"<I{HEAD_BYTES}s")
+_TRANSIT = Struct("<IQHQBQ")
+_LAYOUTS = {"outgoing": _OUTGOING, "messages": _MESSAGE, "transit": _TRANSIT}
 OUTGOING_BYTES = _OUTGOING.size
 MESSAGE_BYTES = _MESSAGE.size
+TRANSIT_BYTES = _TRANSIT.size
 """The bytes in ``parts`` for each packet."""
 
-Index = TypeVar("Index", OutgoingIndex, MessageIndex)
+Index = TypeVar("Index", OutgoingIndex, MessageIndex, TransitIndex)
+Neighbour = TypeVar("Neighbour", OutgoingRow, TransitRow)
 
 
 class StoredRun(NamedTuple):
@@ -59,8 +75,7 @@ class StoredRun(NamedTuple):
     def cut(cls, table: str, row: list[Any], gone: int) -> "StoredRun":
         """Cut a whole row, without its checksums, into packets."""
         key, packets, *_, parts, body = row
-        layout = _OUTGOING if table == "outgoing" else _MESSAGE
-        ends = accumulate([part[0] for part in layout.iter_unpack(parts)], initial=0)
+        ends = accumulate([part[0] for part in _LAYOUTS[table].iter_unpack(parts)], initial=0)
         return cls(range(key, key + packets), gone, [body[start:end] for start, end in pairwise(ends)])
 
 
@@ -73,6 +88,15 @@ def fold_outgoing(rows: Sequence[OutgoingRow]) -> Iterator[tuple[Any, ...]]:
             yield run[0].key, len(run), parts, b"".join([row.body for row in run])
 
 
+def fold_transit(rows: Sequence[TransitRow]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows for packets in transit: key, how many, parts, bodies."""
+    for neighbours in _neighbours(rows):
+        for places in _cut([len(row.body) for row in neighbours]):
+            run = neighbours[places.start : places.stop]
+            parts = [_TRANSIT.pack(len(body), *values) for _, *values, body in run]
+            yield run[0].key, len(run), b"".join(parts), b"".join([row.body for row in run])
+
+
 def fold_messages(rows: Sequence[MessageRow]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows for packets: key, how many, stream and number of the first, class, parts, bodies."""
     for row in _joined(rows):
@@ -83,7 +107,7 @@ def fold_messages(rows: Sequence[MessageRow]) -> Iterator[tuple[Any, ...]]:
             yield key + at, len(run), origin, stream, sequence, number + at, int(delivery), parts, b"".join(run)
 
 
-def _neighbours(rows: Sequence[OutgoingRow]) -> Iterator[Sequence[OutgoingRow]]:
+def _neighbours(rows: Sequence[Neighbour]) -> Iterator[Sequence[Neighbour]]:
     """Packets of which each has the key behind that of the one before."""
     begin = 0
     for at, row in enumerate(rows):
@@ -148,6 +172,14 @@ def outgoing_indices(key: int, parts: bytes, gone: int) -> Iterator[OutgoingInde
     for place, (size_bytes, messages, reach_by_ms) in enumerate(_OUTGOING.iter_unpack(parts)):
         if not gone >> place & 1:
             yield OutgoingIndex(key + place, messages, reach_by_ms, size_bytes)
+
+
+def transit_indices(key: int, parts: bytes, gone: int) -> Iterator[TransitIndex]:
+    """Yield the packets in transit of a row that are not gone."""
+    for place, part in enumerate(_TRANSIT.iter_unpack(parts)):
+        size_bytes, number, messages, previous, hops, left_by_ms = part
+        if not gone >> place & 1:
+            yield TransitIndex(key + place, number, messages, previous, hops, left_by_ms, size_bytes)
 
 
 def message_indices(row: list[Any], gone: int, progress: dict[int, bytes]) -> Iterator[MessageIndex]:

@@ -37,6 +37,7 @@ from triack.base.commit import (
     PositionRow,
     Read,
     StoreContent,
+    TransitStreamRow,
 )
 from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreLost, StoreMoved
 from triack.base.printable import counted
@@ -54,8 +55,10 @@ from triack.store.runs import (
     every_bit,
     fold_messages,
     fold_outgoing,
+    fold_transit,
     message_indices,
     outgoing_indices,
+    transit_indices,
 )
 from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, pages_in, read_page, sync_directory
 
@@ -395,6 +398,9 @@ class Store:
         freed = {(name, key): int.from_bytes(packets) for name, key, packets in rows("freed")}
         outgoing = [(key, parts, freed.get(("outgoing", key), 0)) for key, _, parts, *_ in rows("outgoing")]
         content.outgoing = Unfolded(outgoing, outgoing_indices)
+        content.transit_streams = [TransitStreamRow(*row) for row in rows("transit_streams")]
+        transit = [(key, parts, freed.get(("transit", key), 0)) for key, _, parts, *_ in rows("transit")]
+        content.transit = Unfolded(transit, transit_indices)
         content.queues = [(number, name) for number, name in rows("queues")]
         progress: dict[int, bytes] = dict(rows("progress"))
         messages = [(row[:-3], freed.get(("messages", row[0]), 0), progress) for row in rows("messages")]
@@ -487,22 +493,29 @@ class Store:
         self._delete_keys("queues", [(number,) for number in commit.queue_deletes])
         self._delete_keys("streams", [(stream,) for stream in commit.stream_deletes])
         self._delete_keys("positions", commit.position_deletes)
+        self._delete_keys("transit_streams", [(number,) for number in commit.transit_stream_deletes])
         if commit.queues:
             self._put("queues", commit.queues)
         if commit.streams:
             self._replace("streams", [row._replace(delivery=int(row.delivery)) for row in commit.streams.values()])
-        if commit.outgoing:
-            self._put("outgoing", fold_outgoing(commit.outgoing))
-        if commit.messages:
-            self._put("messages", fold_messages(commit.messages))
+        for name, rows in (
+            ("outgoing", fold_outgoing(commit.outgoing) if commit.outgoing else None),
+            ("messages", fold_messages(commit.messages) if commit.messages else None),
+            ("transit", fold_transit(commit.transit) if commit.transit else None),
+        ):
+            if rows is not None:
+                self._put(name, rows)
         if commit.positions:
             self._replace("positions", [row._replace(delivery=int(row.delivery)) for row in commit.positions.values()])
+        self._replace("transit_streams", commit.transit_streams.values())
         if commit.progress:
             self._replace("progress", commit.progress.items())
         self._replace("peers", commit.peers.values())
         self._replace("addresses", commit.addresses.items())
         if commit.outgoing_deletes:
             self._let_go("outgoing", commit.outgoing_deletes)
+        if commit.transit_deletes:
+            self._let_go("transit", commit.transit_deletes)
         if commit.message_deletes:
             self._let_go("messages", commit.message_deletes)
             if self._tallies.by_table["progress"][0]:  # most are read as a whole

@@ -31,6 +31,7 @@ COMMANDS = {
     "reload": ("triack.tools.commands.config:reload", "Let a running node read its file of settings again."),
     "config": ("triack.tools.commands.config:config", "Check, show and begin files of settings, triack.toml."),
     "queue": ("triack.tools.commands.queue:queue", "Look into queues, and steer what waits in them."),
+    "route": ("triack.tools.commands.route:route", "Show by which neighbours messages go, and why."),
     "keygen": ("triack.tools.commands.keygen:keygen", "Print the public keys of a node; made when it has none."),
     "trust": ("triack.tools.commands.trust:trust", "Say whom a node trusts, and where they are."),
     "policy": ("triack.tools.commands.policy:policy", "Show the policies of acknowledgement that there are."),

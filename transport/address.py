@@ -104,7 +104,8 @@ class Destination:
     Attributes:
         queue: the name of the queue.
         address: the address of its node, when the text names one.
-        peer: the name of its node, when the text names a known peer. With neither, the queue is local.
+        peer: the name of its node, when the text names one. ``plant-b@hub`` is plant-b by way of hub. With neither,
+            the queue is local.
     """
 
     queue: str
@@ -126,7 +127,7 @@ class Destination:
             raise _unreadable(text, "the queue is missing: address/queue")
         address = Address.parse(node) if "://" in node else None
         try:
-            peer = check_name(node) if separator and address is None else None
+            peer = "@".join(map(check_name, node.split("@"))) if separator and address is None else None
             return cls(check_name(queue), address, peer)
         except AddressError as error:
             raise _unreadable(text, str(error)) from None

@@ -11,9 +11,10 @@ from triack.node.config.layers import Layers
 from triack.node.files.access import SUITES
 from triack.node.handles.policies import PRESETS
 from triack.queues.node_settings import NodeSettings
+from triack.queues.routes import Route
 from triack.transport.address import Address
 
-__all__ = ["build_node_table", "build_peers", "build_settings", "find_policy"]
+__all__ = ["build_node_table", "build_peers", "build_routes", "build_settings", "find_policy"]
 
 T = TypeVar("T")
 
@@ -94,7 +95,7 @@ def _build(layers: Layers, base: T, prefix: KeyPath) -> T:
 def _refused(kind: str, text: str) -> tuple[str, str]:
     """The field that a class refuses, and the cause: its errors begin with the names of both."""
     name, _, why = text.removeprefix(f"{kind}: ").partition(" ")
-    return name, why
+    return name.removesuffix(":"), why
 
 
 def _first_place(layers: Layers, prefix: KeyPath) -> str:
@@ -168,6 +169,26 @@ def build_peers(layers: Layers) -> dict[str, str]:
             elif address is not None and _is_name(layers, path[:2]):
                 found[path[1]] = address
     return found
+
+
+def build_routes(layers: Layers) -> tuple[Route, ...]:
+    """The routes, in their order."""
+    found: list[Route] = []
+    for number in sorted({int(path[1]) for path in layers.said if path[0] == "routes"}):
+        table = ("routes", str(number))
+        fields_ = {path[2]: said.value for path, said in layers.said.items() if path[:2] == table}
+        missing = [name for name in ("to", "via") if name not in fields_]
+        try:
+            if not missing:
+                found.append(Route(**fields_))
+        except UsageError as error:
+            name, why = _refused("Route", str(error))
+            if name not in fields_:
+                name, why = "via", str(error)
+            layers.problem(layers.said[*table, name].where, (*table, name), why)
+        for name in missing:
+            layers.problem(_first_place(layers, table), table, f"{name} is missing")
+    return tuple(found)
 
 
 def _checked(layers: Layers, path: KeyPath, where: str, check: Callable[[], T]) -> T | None:

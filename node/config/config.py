@@ -6,18 +6,19 @@ with any mistake is refused as a whole, with all of its mistakes at once.
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from operator import attrgetter
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from triack.base.errors import ConfigError
-from triack.node.config.building import build_node_table, build_peers, build_settings, find_policy
-from triack.node.config.keys import KEYS, Key, KeyPath, NodeTable, written_path
+from triack.node.config.building import build_node_table, build_peers, build_routes, build_settings, find_policy
+from triack.node.config.keys import KEYS, NAMED, Key, KeyPath, NodeTable, written_path
 from triack.node.config.layers import Layers, Said
 from triack.queues.node_settings import NodeSettings
+from triack.queues.routes import Route
 
-__all__ = ["Config", "Row", "Sources", "sources_of"]
+__all__ = ["Config", "Row", "Sources", "said_routes", "sources_of"]
 
 
 class Row(NamedTuple):
@@ -41,6 +42,7 @@ class Config:
     Attributes:
         node: the arguments of ``triack.open``.
         peers: addresses of peers, by name.
+        routes: the routes, in their order.
         settings: all other settings.
         policy: the name of the policy below them, in capital letters; empty for none.
         said: each value that was given.
@@ -48,15 +50,16 @@ class Config:
 
     node: NodeTable
     peers: Mapping[str, str]
+    routes: tuple[Route, ...]
     settings: NodeSettings
     policy: str
     said: Mapping[KeyPath, Said]
 
     def rows(self) -> Iterator[Row]:
         """Every setting in force; of optional parts that are not in use, nothing."""
-        names = {path[:2] for path in self.said if path[0] in ("queues", "peers")}
+        names = {path[:2] for path in self.said if path[0] in NAMED}
         for key in KEYS.values():
-            owners = sorted(name for name in names if name[0] == key.path[0]) if "*" in key.path else [()]
+            owners = sorted((name for name in names if name[0] == key.path[0]), key=_place) if "*" in key.path else [()]
             for owner in owners:
                 path = (*owner, *key.path[2:]) if owner else key.path
                 if self._has(path):
@@ -66,7 +69,7 @@ class Config:
         if path[0] == "queues":
             return any(said[:3] == path[:3] for said in self.said)
         part = self.settings
-        for name in path[:-1] if path[0] not in ("node", "peers") else ():
+        for name in path[:-1] if path[0] not in ("node", "peers", "routes") else ():
             part = getattr(part, name)
             if part is None:
                 return False
@@ -76,6 +79,8 @@ class Config:
         """The value in force of a key."""
         if path[0] == "peers":
             return self.peers.get(path[1])
+        if path[0] == "routes":
+            return getattr(self.routes[int(path[1])], path[2])
         if path[0] == "queues":
             limits, name = self.settings.limits, path[1]
             of = limits.quota_of(name) if path[2] == "quota" else self.settings.redelivery_of(name)
@@ -90,7 +95,7 @@ class Config:
             return said.where
         if path[0] == "queues":
             return "limits.quota" if path[2] == "quota" else "redelivery"
-        if self.policy and path[0] != "peers" and self.value(path) != key.default:
+        if self.policy and path[0] not in NAMED and self.value(path) != key.default:
             return f"policy {self.policy.lower()}"
         return "default"
 
@@ -125,16 +130,19 @@ class Sources:
             layers.add_assignment(text, where)
         layers.add_arguments(self.arguments)
         policy = find_policy(layers)
-        config = Config(
-            build_node_table(layers), build_peers(layers), build_settings(layers, policy), policy, layers.said
-        )
+        node, peers, routes = build_node_table(layers), build_peers(layers), build_routes(layers)
+        config = Config(node, peers, routes, build_settings(layers, policy), policy, layers.said)
         if layers.problems:
             raise ConfigError("\n".join(layers.problems))
         return config
 
 
 def sources_of(
-    file: Path, given: Mapping[str, object], peers: Mapping[str, str], overrides: Mapping[str, object]
+    file: Path,
+    given: Mapping[str, object],
+    peers: Mapping[str, str],
+    routes: Sequence[Route],
+    overrides: Mapping[str, object],
 ) -> Sources:
     """The sources of ``triack.open(config=)``: the file, the environment of this process, and the arguments.
 
@@ -142,6 +150,7 @@ def sources_of(
         file: the file.
         given: arguments by name; None for one that was not given.
         peers: addresses of peers.
+        routes: the routes; none for those of the file.
         overrides: values by dotted key.
     """
     arguments: dict[KeyPath, tuple[object, str]] = {
@@ -151,7 +160,22 @@ def sources_of(
         ("node", name): (_plain(value), f"argument {name}") for name, value in given.items() if value is not None
     }
     arguments |= {("peers", name, "address"): (address, "argument peers") for name, address in peers.items()}
+    arguments |= said_routes(routes, "argument routes")
     return Sources(file, dict(os.environ), arguments)
+
+
+def said_routes(routes: Sequence[Route], where: str) -> dict[KeyPath, tuple[object, str]]:
+    """Routes as values of keys, with the words for their place."""
+    return {
+        ("routes", str(index), name): (value, where)
+        for index, route in enumerate(routes)
+        for name, value in asdict(route).items()
+    }
+
+
+def _place(name: KeyPath) -> tuple[int, str]:
+    """Where a table of its kind comes: by its number, if it has one."""
+    return (int(name[1]) if name[1].isdecimal() else 0), name[1]
 
 
 def _plain(value: object) -> object:

@@ -17,15 +17,32 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from triack.node.config.quantities import SECONDS, SIZES
 from triack.node.files.access import DEFAULT_SUITE
 from triack.queues.node_settings import NodeSettings, Quota, Redelivery
+from triack.queues.routes import Route
 from triack.queues.stages import Stage, StageName
 
-__all__ = ["KEYS", "SECTIONS", "Key", "KeyPath", "NodeTable", "PeerTable", "key_at", "part_of", "written_path"]
+__all__ = [
+    "KEYS",
+    "NAMED",
+    "SECTIONS",
+    "Key",
+    "KeyPath",
+    "NodeTable",
+    "PeerTable",
+    "generalised",
+    "key_at",
+    "part_of",
+    "written_path",
+]
 
 _BARE = re.compile(r"[A-Za-z0-9_*-]+")
 _NAMES_OF_TOML = re.compile(r"\b(?:None|True|False)\b")
 
 KeyPath = tuple[str, ...]
 """The tables, from the outermost on, and the name of a key."""
+
+
+NAMED = ("queues", "peers", "routes")
+"""The tables that hold one table for each queue, peer or route."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +134,14 @@ _ABOUT: Mapping[KeyPath, str] = {
     ("limits",): "What the node stores, and what its peers may fill.",
     ("limits", "quota"): "Limits of each queue except the dead-letter queue.",
     ("limits", "dead_letters"): "Limits of the dead-letter queue.",
+    ("limits", "transit_quota"): "Limits of all messages that wait here for other nodes.",
     ("keys",): "Keys with which messages are sent once.",
     ("ack_events",): "When acknowledgements are reported to the program.",
     ("blocking",): "The stage that messages have reached when a call that sends them returns.",
     ("queues", "*", "quota"): "Limits of one queue; what is not said here is as in [limits.quota].",
     ("queues", "*", "redelivery"): "When failed messages of one queue come again; otherwise as in [redelivery].",
     ("peers", "*"): "One peer: only its address. Its keys and permissions are in trust.json.",
+    ("routes", "*"): "One route: messages for the nodes `to` go by the peer `via`. The first route that fits counts.",
 }
 """The tables, in the order in which pages and files show them. One that is not here comes last."""
 
@@ -184,6 +203,7 @@ def _all_keys() -> dict[KeyPath, Key]:
         *_keys_of(Quota, ("queues", "*", "quota"), Quota()),
         *_keys_of(Redelivery, ("queues", "*", "redelivery"), Redelivery()),
         *_keys_of(PeerTable, ("peers", "*"), PeerTable()),
+        *_keys_of(Route, ("routes", "*"), Route("*", "hub")),
     ]
     order = list(dict.fromkeys([*_ABOUT, *(key.path[:-1] for key in found)]))
     return {key.path: key for key in sorted(found, key=lambda key: order.index(key.path[:-1]))}
@@ -198,8 +218,12 @@ SECTIONS: Mapping[KeyPath, str] = {table: _ABOUT.get(table, "") for table in dic
 
 def key_at(path: KeyPath) -> Key | None:
     """The key that a path with the names of queues and peers leads to; None when there is none."""
-    named = path[:1] in (("queues",), ("peers",)) and len(path) > 1
-    return KEYS.get((path[0], "*", *path[2:]) if named else path)
+    return KEYS.get(generalised(path))
+
+
+def generalised(path: KeyPath) -> KeyPath:
+    """The same path with a star for the name of a queue or peer, or for the number of a route."""
+    return (path[0], "*", *path[2:]) if len(path) > 1 and path[0] in NAMED else path
 
 
 def written_path(path: KeyPath) -> str:

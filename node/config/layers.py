@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from triack.base.names import nearest
-from triack.node.config.keys import KEYS, SECTIONS, KeyPath, key_at, written_path
+from triack.node.config.keys import KEYS, SECTIONS, KeyPath, generalised, key_at, written_path
 from triack.node.config.lines import lines_of
 from triack.node.config.values import read_value
 
@@ -22,10 +22,12 @@ BETWEEN = "__"
 """Between the parts of a path in the name of a variable; names of keys have single underscores."""
 CONFIG_VARIABLE = "TRIACK_CONFIG"
 """Names the file."""
+ROUTE_PARTS = 3
+"""``routes``, a number, and a key."""
 FILE_BYTES_MAX = 4 * 1024 * 1024
 """More than ten thousand queues take; a file that is longer is not the one that was meant."""
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
-_TRUST = ("keys", "key", "may_send", "may_relay", "send", "psk", "keep_alive_s")
+_TRUST = ("keys", "key", "may_send", "may_relay", "relays_for", "send", "psk", "keep_alive_s")
 """What people may look for at a peer, and what is in trust.json alone."""
 
 
@@ -113,7 +115,9 @@ class Layers:
                 self.problem(name, (), f"write {' or '.join(meant)}")
 
     def add_arguments(self, given: Mapping[KeyPath, tuple[object, str]], *, from_text: bool = False) -> None:
-        """Take arguments: each value with the words for its place."""
+        """Take arguments: each value with the words for its place. Routes replace those of other sources."""
+        if any(path[0] == "routes" for path in given):
+            self.said = {path: said for path, said in self.said.items() if path[0] != "routes"}
         for path, (raw, where) in given.items():
             self._take(path, raw, where, Path(), from_text=from_text)
 
@@ -154,7 +158,9 @@ def _leaves(table: Mapping[str, Any], before: KeyPath = ()) -> Iterator[tuple[Ke
     """Everything in a table that is no table itself, by path; and tables that have the place of a value."""
     for name, value in table.items():
         path = (*before, name)
-        if isinstance(value, dict) and value and key_at(path) is None:
+        if path == ("routes",) and isinstance(value, list):
+            yield from _leaves({str(index): one for index, one in enumerate(value)}, path)
+        elif isinstance(value, dict) and value and key_at(path) is None:
             yield from _leaves(value, path)
         elif value != {} or not _is_section(path):
             yield path, value
@@ -171,12 +177,14 @@ def _is_section(path: KeyPath) -> bool:
 def _why_unknown(path: KeyPath, raw: object) -> str:
     """The cause, and the name that the writer most likely meant."""
     table, name = path[:-1], path[-1]
+    if path[0] == "routes" and (len(path) < ROUTE_PARTS or not path[1].isdecimal()):
+        return "write each route as a table of its own, [[routes]]"
     if table[:1] == ("peers",) and name in _TRUST:
         return "keys and permissions of peers are in trust.json alone: use triack trust"
     if _is_section(path):
         return f"it is a table, [{written_path(path)}], not {json.dumps(raw, default=str)}"
-    general = [("*" if at == 1 and path[0] in ("queues", "peers") else part) for at, part in enumerate(table)]
-    siblings = [key[-1] for key in KEYS if list(key[:-1]) == general]
+    general = generalised(path)[:-1]
+    siblings = [key[-1] for key in KEYS if key[:-1] == general]
     elsewhere = [written_path(key) for key in KEYS if key[-1] == name]
     if not siblings:
         return f"there is no such table; {_meant(written_path(table or path), _tables())}"

@@ -17,7 +17,7 @@ from triack.node.shell.engine_handle import EngineHandle
 
 __all__ = ["Change", "Reload", "may_change"]
 
-_TABLES = (("queues",), ("peers",), ("redelivery",), ("limits", "quota"), ("limits", "dead_letters"))
+_TABLES = (("queues",), ("peers",), ("routes",), ("redelivery",), ("limits", "quota"), ("limits", "dead_letters"))
 _KEYS = (
     ("limits", "node_quota_bytes"),
     ("limits", "peer_quota_bytes"),
@@ -77,6 +77,7 @@ class Reload:
             except (ConfigError, IdentityError, NotLoopback) as error:
                 operator_log.error(f"{file} not used, the settings before are still in force: {error}", node=port.name)
                 raise
+            await port.set_routes(change.config.routes)
             port.change_settings(change.config.settings)
             self.running = change.config
         operator_log.info(f"{file} read again, in force: {', '.join(change.in_force) or 'no change'}", node=port.name)
@@ -123,4 +124,4 @@ def _mixed(running: Config, fresh: Config) -> Config:
     )
     said = {path: it for path, it in running.said.items() if not may_change(path)}
     said |= {path: it for path, it in fresh.said.items() if may_change(path)}
-    return Config(running.node, fresh.peers, settings, running.policy, said)
+    return Config(running.node, fresh.peers, fresh.routes, settings, running.policy, said)

@@ -294,6 +294,10 @@ class Client(Asking):
     requeue = asked(Verbs.requeue)
     move = asked(Verbs.move)
     purge = asked(Verbs.purge)
+    routes = asked(Verbs.routes)
+    set_routes = asked(Verbs.set_routes)
+    explain_route = asked(Verbs.explain_route)
+    purge_transit = asked(Verbs.purge_transit)
     release = asked(Verbs.release)
 
     @as_on(Verbs.send)

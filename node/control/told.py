@@ -15,6 +15,7 @@ from triack.node.handles.receipt import MessageWaits
 from triack.node.handles.reloading import Reloaded
 from triack.node.shell.enrolling import EnrolledPeer
 from triack.node.shell.stats import describe_stats, read_stats
+from triack.queues.routes import Route
 from triack.queues.streams.ack_events import AckEvent, AckKind
 
 __all__ = [
@@ -116,6 +117,16 @@ def read_receipts(origin: str, runs: list[list[Any]]) -> dict[str, list[Any]]:
     return {"ids": ids, "numbers": numbers}
 
 
+def describe_routes(routes: Iterable[Route]) -> list[dict[str, str]]:
+    """Routes."""
+    return [asdict(route) for route in routes]
+
+
+def read_routes(said: Any) -> list[Route]:
+    """The same, read. Raises UsageError, AddressError or TypeError: one of them is no route."""
+    return [Route(**route) for route in said]
+
+
 # ---- results
 
 
@@ -172,6 +183,11 @@ RECEIPTS = Result(
         b"",
     )
 )
+ROUTES = Result(
+    lambda routes, _keep: ({"routes": describe_routes(routes)}, b""),
+    lambda header, _content: read_routes(header["routes"]),
+)
+TEXTS = Result(lambda texts, _keep: ({"texts": texts}, b""), lambda header, _content: list(header["texts"]))
 WATCH = Result(lambda events, keep: ({"watch": keep(events)}, b""))
 INVITATION = Result(lambda invitation, keep: ({"invitation": keep(invitation), "code": invitation.code}, b""))
 PROGRESS = Result(lambda it, _keep: ({"last": it[0], "failures": it[1]}, b""))

@@ -33,12 +33,16 @@ from triack.node.control.told import (
     RECEIPTS,
     RELOADED,
     REMEMBERED,
+    ROUTES,
     STATS,
+    TEXTS,
     WAITS_FOR,
     WATCH,
     Result,
     describe_every,
+    describe_routes,
     read_every,
+    read_routes,
 )
 from triack.node.handles.acknowledgements import Every
 from triack.node.handles.consumer import BATCH_MESSAGES
@@ -48,6 +52,7 @@ from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import OpenInvitation
 from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size
+from triack.queues.routes import Route, check_routes
 
 __all__ = ["VERBS", "Argument", "Kind", "On", "Verb", "check_call", "row_of"]
 
@@ -81,6 +86,7 @@ class Kind(Enum):
     OBJECT = "an object", lambda value: isinstance(value, dict)
     TEXTS = "a list of texts", _is_list_of(_is_text)
     NUMBERS = "a list of numbers", _is_list_of(_is_number)
+    OBJECTS = "a list of objects", _is_list_of(lambda value: isinstance(value, dict))
 
     def __init__(self, words: str, fits: Callable[[object], bool]) -> None:
         self.words = words
@@ -117,6 +123,10 @@ def _write_ids(ids: Any, _name: str, _said: Said) -> list[str] | None:
     return None if wanted is None else list(wanted)
 
 
+def _write_routes(routes: Any, name: str, _said: Said) -> list[dict[str, str]]:
+    return describe_routes(check_routes(name, routes))
+
+
 TEXT = Argument(Kind.TEXT)
 NUMBER = Argument(Kind.NUMBER)
 NUMBER_OR_NULL = Argument(Kind.NUMBER, nullable=True)
@@ -135,6 +145,7 @@ _ARGUMENTS: Mapping[Any, Argument] = {
     bool: TRUTH,
     float: SECONDS,
     float | None: SECONDS,
+    Iterable[Route]: Argument(Kind.OBJECTS, write=_write_routes, read=read_routes),
     Iterable[str] | None: Argument(Kind.TEXTS, nullable=True, write=_write_texts),
     Collection[str] | None: Argument(Kind.TEXTS, nullable=True, write=_write_ids),
     Delivery: Argument(Kind.TEXT, False, lambda it, _, said: name_of(said["destination"], it), Delivery.__getitem__),
@@ -350,6 +361,11 @@ VERBS: Mapping[str, Verb] = {
         _row(OpenInvitation.enrolled, PEER, on=On.INVITATION),
         _row(OpenInvitation.withdraw, on=On.INVITATION),
         _row(Verbs.enrol, PEER),
+        # Routes.
+        _row(Verbs.routes, ROUTES),
+        _row(Verbs.set_routes),
+        _row(Verbs.explain_route, TEXTS),
+        _row(Verbs.purge_transit, COUNT),
         # Looking and steering.
         _row(Verbs.stats, STATS, may_wait=False),
         _row(Verbs.queue_lengths, LENGTHS, may_wait=False),

@@ -10,7 +10,9 @@ The file ``trust.json`` in a data directory holds, for people and programs to re
           "addresses": ["udp://plant-b.example:7801"],
           "may_send": ["*"],
           "psk": "triack-shared-...",
-          "keep_alive_s": 25
+          "keep_alive_s": 25,
+          "may_relay": ["plant-*"],
+          "relays_for": ["plant-*"]
         }
       }
     }
@@ -41,6 +43,7 @@ VERSION = 1
 KEEP_ALIVE_MIN_S, KEEP_ALIVE_MAX_S = 1, 86_400
 """No middle box forgets a flow within a second (RFC 4787, section 4.3, says two minutes at least), and a flow that a
 ping a day keeps open needs none."""
+_FIELDS = {"keys", "addresses", "may_send", "psk", "keep_alive_s", "may_relay", "relays_for"}
 PATTERN_LETTERS_MAX = 256
 """Twice as many as in a queue's name."""
 
@@ -76,6 +79,8 @@ class TrustFile:
         may_send: Iterable[str] | None = None,
         psk: bytes | None = None,
         keep_alive_s: float | None = None,
+        may_relay: Iterable[str] | None = None,
+        relays_for: Iterable[str] | None = None,
         own: Iterable[bytes] = (),
     ) -> Peer:
         """Trust a peer, or add to its entry; durable when this returns.
@@ -87,6 +92,8 @@ class TrustFile:
             may_send: the patterns of all queues that it may send to; None leaves that as it is.
             psk: the secret that both sides have agreed on; None leaves that as it is.
             keep_alive_s: see ``Peer``; None leaves that as it is.
+            may_relay: see ``Peer``; None leaves that as it is.
+            relays_for: see ``Peer``; None leaves that as it is.
             own: the node's own public keys, which no peer may have.
 
         Returns:
@@ -102,9 +109,14 @@ class TrustFile:
         more = [str(Address.parse(address)) for address in addresses]
         wanted = _check_patterns(may_send)
         touch_s = None if keep_alive_s is None else _check_keep_alive(keep_alive_s)
+        onward, origins = ([_check_nodes(it) for it in some or ()] for some in (may_relay, relays_for))
 
         def change(peers: dict[str, Peer]) -> None:
             peer = peers.get(name, Peer(name))
+            if may_relay is not None:
+                peer = replace(peer, may_relay=tuple(onward))
+            if relays_for is not None:
+                peer = replace(peer, relays_for=tuple(origins))
             if touch_s is not None:
                 peer = replace(peer, keep_alive_s=touch_s)
             peers[name] = _extended(peer, keys, more, wanted, psk)
@@ -219,6 +231,10 @@ def _describe(peer: Peer) -> dict[str, Any]:
         fields["psk"] = encode_key(KeyKind.SHARED, peer.psk)
     if peer.keep_alive_s is not None:
         fields["keep_alive_s"] = peer.keep_alive_s
+    if peer.may_relay:
+        fields["may_relay"] = list(peer.may_relay)
+    if peer.relays_for:
+        fields["relays_for"] = list(peer.relays_for)
     return fields
 
 
@@ -279,7 +295,7 @@ def _fields(place: str, value: object, known: set[str] | None = None) -> dict[st
 
 
 def _read_peer(place: str, name: str, entry: object) -> Peer:
-    fields = _fields(place, entry, {"keys", "addresses", "may_send", "psk", "keep_alive_s"})
+    fields = _fields(place, entry, _FIELDS)
     psk, keep_alive_s = fields.get("psk"), fields.get("keep_alive_s")
     return Peer(
         _read(place, check_name, name),
@@ -288,6 +304,8 @@ def _read_peer(place: str, name: str, entry: object) -> Peer:
         NO_PSK if psk is None else _read(f"{place}.psk", lambda text: decode_key(KeyKind.SHARED, text), psk),
         _read_list(f"{place}.may_send", _check_pattern, fields.get("may_send", ["*"])),
         None if keep_alive_s is None else _read_keep_alive(f"{place}.keep_alive_s", keep_alive_s),
+        _read_list(f"{place}.may_relay", _check_nodes, fields.get("may_relay", [])),
+        _read_list(f"{place}.relays_for", _check_nodes, fields.get("relays_for", [])),
     )
 
 
@@ -337,6 +355,12 @@ def _check_patterns(patterns: Iterable[str] | None) -> tuple[str, ...] | None:
 def _check_pattern(pattern: str) -> str:
     if not 0 < len(pattern) <= PATTERN_LETTERS_MAX or not pattern.isprintable():
         raise UsageError(f"{pattern!r} is no pattern of queues, such as orders or in-*")
+    return pattern
+
+
+def _check_nodes(pattern: str) -> str:
+    if not 0 < len(pattern) <= PATTERN_LETTERS_MAX or not pattern.isprintable():
+        raise UsageError(f"{pattern!r} is no pattern of nodes, such as plant-b or plant-*")
     return pattern
 
 

@@ -38,6 +38,8 @@ class Trusting(ABC):
         send: Iterable[str] | None = None,
         psk: str | None = None,
         keep_alive_s: float | None = None,
+        may_relay: Iterable[str] | None = None,
+        relays_for: Iterable[str] | None = None,
     ) -> None:
         """Trust a peer from now on, also after a restart of the node, or add to its entry.
 
@@ -52,11 +54,16 @@ class Trusting(ABC):
                 keep a session with the peer open, and over UDP send something in it at least once in this many seconds,
                 so that the devices in between keep it. 0 for none; None as it was, which is
                 ``NodeSettings.keep_alive_s`` for a node that listens nowhere, and none for others.
+            may_relay: patterns of the nodes to which the peer may send by way of this one, such as ``["plant-*"]``;
+                None as it was, which is none for a new peer.
+            relays_for: patterns of the nodes whose messages the peer may bring here as a relay, by the names that the
+                first relay has for them; None as it was, which is none for a new peer.
 
         Raises:
             KeyUnreadable: a text is no key of its kind.
             AddressError: a name or address cannot be read.
-            UsageError: a key or address is another peer's; ``send`` is no list; or the node runs without keys.
+            UsageError: a key or address is another peer's; ``send``, ``may_relay`` or ``relays_for`` is no
+                list; or the node runs without keys.
             IdentityError: the trust file cannot be read or written.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
@@ -64,10 +71,20 @@ class Trusting(ABC):
         keys = [] if key is None else [decode_key(KeyKind.PUBLIC, key)]
         secret = None if psk is None else decode_key(KeyKind.SHARED, psk)
         patterns = None if send is None else check_texts(f"trust {name}: send", send)
+        onward = None if may_relay is None else check_texts(f"trust {name}: may_relay", may_relay)
+        origins = None if relays_for is None else check_texts(f"trust {name}: relays_for", relays_for)
         own = [decode_key(KeyKind.PUBLIC, text) for text in port.keys]
         await port.change_trust(
             lambda file: file.add(
-                name, keys=keys, addresses=addresses, may_send=patterns, psk=secret, keep_alive_s=keep_alive_s, own=own
+                name,
+                keys=keys,
+                addresses=addresses,
+                may_send=patterns,
+                psk=secret,
+                keep_alive_s=keep_alive_s,
+                may_relay=onward,
+                relays_for=origins,
+                own=own,
             )
         )
 

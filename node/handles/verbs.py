@@ -15,6 +15,7 @@ from triack.node.handles.queue_admin import QueueAdmin, as_ids
 from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
 from triack.node.handles.reloading import Reloading
 from triack.node.handles.requesting import Requesting
+from triack.node.handles.routing import Routing
 from triack.node.handles.send_many import Sending
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.trusting import Trusting
@@ -31,7 +32,7 @@ from triack.queues.stages import Stage, StageName
 __all__ = ["Verbs"]
 
 
-class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading):
+class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing):
     """The public methods of a node.
 
     Attributes:

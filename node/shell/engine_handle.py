@@ -50,6 +50,7 @@ from triack.queues.node_settings import NodeSettings, Redelivery
 from triack.queues.packing import Outgoing
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.session_settings import largest_window
+from triack.queues.routes import Route, check_routes
 from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.ack_events import AckEvents
@@ -190,13 +191,15 @@ class EngineHandle:
         """The target of a destination. Makes nothing; raises as ``outgoing_stream``."""
         check_sent("send to", destination, delivery)
         parsed = Destination.parse(destination)
-        if parsed.peer is not None and not self._access.knows(parsed.peer):
+        way = None if parsed.peer is None else self._engine.routes.way_of(parsed.peer)
+        if way is not None and not self._access.knows(way.via):
             known = [peer.name for peer in self._access.directory]
-            raise AddressError(f"send to {destination}: unknown peer {parsed.peer}; {what_else(parsed.peer, known)}")
+            routed = "" if way.via == parsed.peer else f", and {way.why}"
+            raise AddressError(f"send to {destination}: unknown peer {way.via}; {what_else(way.via, known)}{routed}")
         target = self.resolve(parsed)
         match target:
             case RemoteQueue():
-                self._access.check_destination(destination, parsed)
+                self._access.check_destination(destination, parsed if way is None else replace(parsed, peer=way.via))
             case LocalQueue() | SystemQueue():
                 if target.name not in self._engine.queues.mailboxes:
                     self._check_new(target.name)
@@ -226,6 +229,35 @@ class EngineHandle:
         self.check_alive()
         self._engine.handle_settings(replace(settings, survives=self._engine.settings.survives))
         self.wake()
+
+    # ---- routes
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """The routes of the node."""
+        return self._engine.routes.all
+
+    async def set_routes(self, routes: Iterable[Route]) -> None:
+        """Have these routes, and no others. Raises UsageError."""
+        self.check_alive()
+        wanted = check_routes(f"set routes of {self.name}", routes)
+        self._outgoing.clear()
+        self._engine.set_routes(wanted, self.clock())
+        self.wake()
+
+    def explain_route(self, name: str) -> list[str]:
+        """The rules about the way to a node. Raises AddressError."""
+        self.check_alive()
+        parsed = Destination.parse(f"{name}/queue")
+        return self._engine.routes.explain(parsed.peer or str(parsed.address))
+
+    async def purge_transit(self, final: str) -> int:
+        """Remove what waits here for a node; durable when this returns. Returns the number of messages."""
+        self.check_alive()
+        await self.commit()  # what is only about to be stored is there, too
+        purged = self._engine.purge_transit(final, self.clock())
+        await self.commit()
+        return purged
 
     async def change_trust(self, change: Callable[[TrustFile], T]) -> T:
         """Change the trust file, and act by it. Raises what ``change`` raises, and UsageError."""
@@ -413,13 +445,13 @@ class EngineHandle:
 
     def waits_for(self, outgoing: OutgoingStream) -> str:
         """Why the messages to a queue do not arrive yet, as in stats; empty when no reason is known."""
-        link = self._engine.outbox.links.get(outgoing.peer)
+        link = self._engine.outbox.links.get(outgoing.via)
         missing = None if link is None else self._engine.handshakes.waits_for(link)
         return missing or self._engine.outbox.holds.of(outgoing) or ""
 
     def cause_of(self, outgoing: OutgoingStream) -> str:
         """The same as a sentence, with the address and what the system said last; empty when no reason is known."""
-        link = self._engine.outbox.links.get(outgoing.peer)
+        link = self._engine.outbox.links.get(outgoing.via)
         if link is None:
             return ""
         match self._engine.handshakes.waits_for(link):

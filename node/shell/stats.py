@@ -19,6 +19,7 @@ from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.manager.engine import Engine
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Conversation, Link
+from triack.queues.streams.transit_stream import TransitStream
 from triack.session.protocol.states import SessionState
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "OutgoingStats",
     "QueueStats",
     "SessionStats",
+    "TransitStats",
     "describe_stats",
     "gather",
     "read_stats",
@@ -95,6 +97,7 @@ class OutgoingStats:
         bytes: size of their bodies.
         accepted: messages that were accepted since the node started.
         held: why the destination has no room for them now, by the names of docs/reasons.md; None when it has.
+        via: the peer that they go to: the relay on the way to ``peer``, or else ``peer`` itself.
     """
 
     peer: str
@@ -105,6 +108,7 @@ class OutgoingStats:
     bytes: int
     accepted: int
     held: str | None = None
+    via: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,34 @@ class HoldStats:
     queue: str
     delivery: Delivery
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransitStats:
+    """Messages of one stream of another node that wait here for another node.
+
+    Attributes:
+        final: the node that they are for, as the neighbour that brought them calls it.
+        queue: its queue there.
+        delivery: their class.
+        came_by: the neighbour that brought them.
+        via: the neighbour that they go to; empty while no route or peer leads to their destination.
+        messages, packets: number of messages, and of the packets that hold them.
+        bytes: of these packets.
+        oldest_s: seconds since the first of them came, or since this node started.
+        held: why the next hop lets them wait, by the names of docs/reasons.md; None if it does not.
+    """
+
+    final: str
+    queue: str
+    delivery: Delivery
+    came_by: str
+    via: str
+    messages: int
+    packets: int
+    bytes: int
+    oldest_s: float
+    held: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +251,7 @@ class NodeStats:
         survives: the kind of failure that the node's store survives: ``power loss``, unless a setting or the lack of a
             data directory makes it less.
         holds: messages that wait at peers for room at this node.
+        transit: messages of other nodes that wait here for other nodes.
     """
 
     queues: dict[str, QueueStats]
@@ -233,6 +266,7 @@ class NodeStats:
     room_bytes: int | None
     survives: Survives
     holds: list[HoldStats] = field(default_factory=list)
+    transit: list[TransitStats] = field(default_factory=list)
 
 
 def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: int) -> NodeStats:
@@ -261,6 +295,7 @@ def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: i
                 outgoing.pending_bytes + outgoing.unacked_bytes,
                 outgoing.submitted - outgoing.recovered,
                 _name_of(engine.outbox.holds.of(outgoing)),
+                outgoing.via,
             )
             for outgoing in engine.outbox.streams
             if outgoing.peer
@@ -269,7 +304,11 @@ def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: i
             peer: _link(link, engine.handshakes.waits_for(link), engine.outbox.links.resuming.gaps[peer])
             for peer, link in engine.outbox.links.items()
         },
-        holds=[HoldStats(*it[:3], it.reason.value) for it in engine.inbox.admission.holds.streams],
+        holds=[
+            HoldStats(*it[:3], it.reason.value)
+            for it in (*engine.inbox.admission.holds.streams, *engine.transits.holds.waiting.streams)
+        ],
+        transit=[_transit(stream, now_ns) for stream in engine.transits.streams if stream.sequence.entries],
         sessions=[_session(it) for it in engine.handshakes.conversations.values() if _is_open(it)],
         drops=dict(dropped),
         closes=dict(engine.closes),
@@ -294,6 +333,7 @@ def describe_stats(stats: NodeStats) -> dict[str, Any]:
         for name, link in stats.links.items()
     }
     found["holds"] = [_fields(hold) for hold in stats.holds]
+    found["transit"] = [_fields(it) for it in stats.transit]
     found["sessions"] = [_describe_session(session) for session in stats.sessions]
     return found
 
@@ -324,6 +364,7 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         outgoing=[OutgoingStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["outgoing"]],
         links={name: LinkStats(**(it | {"session": session(it["session"])})) for name, it in found["links"].items()},
         holds=[HoldStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["holds"]],
+        transit=[TransitStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["transit"]],
         sessions=[read for it in found["sessions"] if (read := session(it)) is not None],
         drops=found["drops"],
         closes=found["closes"],
@@ -347,6 +388,22 @@ def _queue(mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> Queu
         arrived=mailbox.left + mailbox.length - mailbox.restored,
         left=mailbox.left,
         holders=[_holder(reader, packets, now_ns) for reader, packets in held],
+    )
+
+
+def _transit(stream: TransitStream, now_ns: int) -> TransitStats:
+    entries = stream.sequence.entries.values()
+    return TransitStats(
+        stream.final,
+        stream.queue,
+        stream.delivery,
+        stream.via,
+        "" if stream.way is None else stream.way.via,
+        sum([entry.messages for entry in entries]),
+        len(entries),
+        sum([entry.size_bytes for entry in entries]),
+        (now_ns - min([entry.came_ns for entry in entries])) / SECOND,
+        stream.held or None,
     )
 
 

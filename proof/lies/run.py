@@ -59,9 +59,10 @@ RIGHT: dict[str, set[str]] = {
     "packet_received": {
         "ack_unsent", "store_ack_unsent", "wire", "queue", "claims", "rejected", "silent_end", "previous",
         "half_window", "idle_delay", "at_once", "store_ack_before_commit", "not_handed", "ack_timeout", "silence",
-        "store_ack_late", "idle_close", "idle_open",
+        "store_ack_late", "idle_close", "idle_open", "hops_step", "previous_raised",
     },
     "packet_sent": {
+        "hops_step", "hop_limit", "previous_raised", "transit_unsent",
         "queue", "wire", "close_without_full_resend", "claims", "ack_unreceived", "silent_end", "window", "previous",
         "ack_timeout", "silence", "store_silence", "idle_close", "idle_open",
     },
@@ -83,6 +84,17 @@ RIGHT: dict[str, set[str]] = {
     "probe_answered": {"ack_timeout", "silence", "silent_end"},
     "piece_received": {"ack_timeout", "silence", "silent_end"},
     "hold_received": {"resend_tiers", "claims"},
+    "transit_committed": {
+        "transit_forgotten", "claims", "queue", "store_ack_before_commit", "store_ack_late", "rejected", "lost",
+        "node_life", "recovered_from_nowhere", "previous_raised",
+    },
+    "transit_freed": {
+        "claims", "freed_too_early", "transit_unsent", "transit_forgotten", "lost", "previous_raised", "rejected",
+    },
+    "control_relayed": {"claims", "order_ack_made_up", "word_astray"},
+    "route_refused": {"claims", "rejected", "store_ack_before_commit"},
+    "onward_sent": {"claims", "word_astray"},
+    "onward_received": {"resend_tiers", "claims"},
     "resend_scheduled": {"resend_tiers", "claims"},
     "stream_ended": {"forgotten", "claims"},
     "stream_forgotten": {"claims", "not_recovered"},

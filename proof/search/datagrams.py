@@ -200,7 +200,7 @@ def _numbers(cumulative: int, ranges: list[tuple[int, int]]) -> str:
     return f"to {cumulative}{above and ' and' + above}"
 
 
-def describe_packet(content: bytes) -> str:
+def describe_packet(content: bytes) -> str:  # noqa: PLR0911 - one for each kind
     """The content of a packet, in a few words."""
     try:
         packet = wire.decode(content)
@@ -215,5 +215,7 @@ def describe_packet(content: bytes) -> str:
     if isinstance(packet, wire.EndPacket):
         what = "is forgotten" if packet.answer else f"has ended, and all from {packet.since} on"
         return f"sequence {packet.sequence} of stream {packet.stream} {what}"
+    if isinstance(packet, wire.OnwardPacket):
+        return f"{'waits' if packet.waits else 'waits no more'} up to {packet.here} of sequence {packet.sequence}"
     said = b" ".join(unpack(packet.body).bodies).decode()
     return f"number {packet.number} after {packet.previous} of sequence {packet.sequence}, {said}"

@@ -4,13 +4,13 @@ Fields that all packets of a run share are read once. A packet that is not plain
 another stream, a control packet - ends a run, and is read by itself.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.ordering import wire
-from triack.ordering.wire import SequenceHeader
+from triack.ordering.wire import RelayedHeader, SequenceHeader
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.packing import read_batch
 from triack.session.protocol.events import PacketArrived, RunArrived
@@ -32,6 +32,8 @@ class IncomingRun:
         receive_by_ms: when those of each expire; 0 for never.
         ack_requested: whether any of them asks for an order ack.
         size_bytes: of all contents.
+        lefts_ms: how long each has left, if relays pass them on.
+        follow: reads a packet that may follow.
     """
 
     packet: int
@@ -43,6 +45,8 @@ class IncomingRun:
     receive_by_ms: list[int] = field(default_factory=list)
     ack_requested: bool = False
     size_bytes: int = 0
+    lefts_ms: list[int] = field(default_factory=list)
+    follow: Callable[[SequenceHeader, bytes], tuple[int, int, bool, bytes] | None] = wire.read_following
 
     @property
     def last(self) -> int:
@@ -58,6 +62,16 @@ class IncomingRun:
         """Yield the packets one by one. If any of them asks, all do."""
         first = self.header
         for step, body in enumerate(self.bodies):
+            if isinstance(first, RelayedHeader):
+                yield replace(
+                    first,
+                    number=first.number + step,
+                    previous=first.previous + step * self.previous_step,
+                    ack_requested=self.ack_requested,
+                    body=body,
+                    left_ms=self.lefts_ms[step],
+                )
+                continue
             yield SequenceHeader(
                 first.origin,
                 first.stream,
@@ -87,13 +101,17 @@ class IncomingRun:
         """Add the next packet, if it continues the run. Returns whether it does."""
         step = len(self.bodies)
         first = self.header
-        following = wire.read_following(first, content)
+        following = self.follow(first, content)
         if following is None:
             return False
         number, previous, ack_requested, body = following
         if number != first.number + step or previous != first.previous + step * self.previous_step:
             return False
-        return self._add(body, ack_requested=ack_requested, size_bytes=len(content))
+        if not self._add(body, ack_requested=ack_requested, size_bytes=len(content)):
+            return False
+        if self.lefts_ms:
+            self.lefts_ms.append(wire.left_of(content))
+        return True
 
     def _add(self, body: bytes, *, ack_requested: bool, size_bytes: int) -> bool:
         batch = read_batch(body)
@@ -111,7 +129,8 @@ class IncomingRun:
     @classmethod
     def begin(cls, packet: int, content: bytes, delivery: Delivery) -> "IncomingRun | None":
         """The run that begins with a packet, or None if the packet is no plain batch."""
-        if not wire.is_data(content):
+        relayed = wire.is_relayed(content)
+        if not relayed and not wire.is_data(content):
             return None
         try:
             header = wire.decode(content)
@@ -119,7 +138,12 @@ class IncomingRun:
             return None
         assert isinstance(header, SequenceHeader)
         run = cls(packet, header, int(delivery is Delivery.TRANSACTIONAL))
-        return run if run._add(header.body, ack_requested=header.ack_requested, size_bytes=len(content)) else None
+        if not run._add(header.body, ack_requested=header.ack_requested, size_bytes=len(content)):
+            return None
+        if isinstance(header, RelayedHeader):
+            run.lefts_ms.append(header.left_ms)
+            run.follow = wire.read_following_relayed
+        return run
 
 
 def read_runs(event: RunArrived) -> Iterator[IncomingRun | PacketArrived]:

@@ -6,6 +6,7 @@ and when ``next_deadline`` has come, the host calls ``poll`` and carries out its
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, assert_never
 
 from triack.base.clock import WallClock
@@ -34,13 +35,20 @@ from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Links
+from triack.queues.peers.origins import Origins
 from triack.queues.peers.session_settings import session_settings, traits_of
+from triack.queues.routes import Route, Routes
 from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
+from triack.queues.transit.transit_door import TransitDoor
+from triack.queues.transit.transit_letters import TransitLetters
+from triack.queues.transit.transit_records import TransitRecords
+from triack.queues.transit.transit_words import TransitWords
+from triack.queues.transit.transits import Transits
 from triack.session.protocol.codec import content_limit_bytes
 from triack.session.protocol.states import CloseReason, SessionState
 
@@ -95,6 +103,7 @@ class Engine:
         recording: whether to keep a session log.
         announced: the address that it tells peers, if not ``address``; empty for none.
         boot: names this boot of the machine, during which files lose nothing that was written; empty if unknown.
+        routes: the way to nodes with which this one holds no session.
 
     Attributes:
         node_id: 16 bytes that name this node permanently.
@@ -105,6 +114,8 @@ class Engine:
         watching: readers of acknowledgement events.
         jobs: the store's current job, and the next commit.
         queues: the queues of this node.
+        routes: the way to each destination; change them with ``set_routes``.
+        transits: the streams of other nodes that pass through this one.
         resolver: resolves names of queues.
         wall: the time of day.
     """
@@ -125,6 +136,7 @@ class Engine:
         recording: bool,
         announced: str | None = None,
         boot: str = "",
+        routes: Iterable[Route] = (),
     ) -> None:
         self.node_id = content.node_id
         self.address = address
@@ -134,6 +146,8 @@ class Engine:
         self.draining = False
         self.watching = Watching()
         self._channels, self._directory = channels, directory
+        self.routes = Routes(directory, routes)
+        self._origins = Origins()
         self.resolver = Resolver(directory, address)
         self.wall = WallClock(wall_offset_ns)
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
@@ -141,7 +155,7 @@ class Engine:
         self.queues = LocalQueues(
             settings, queues, self.wall, self.drops, self._record, self._payer_of, words=content.in_hand
         )
-        self.inbox = Inbox(settings, self.queues, directory, self.wall, self.drops, self._record, self._payer_of)
+        self.inbox = self._make_inbox()
         self.outbox = Outbox(
             content.node_id,
             content.incarnation,
@@ -151,6 +165,7 @@ class Engine:
             queues=self.queues,
             has_room=self.inbox.has_room,
             links=Links(settings.reconnect, random, calls=not address),
+            routes=self.routes,
             record=self._record,
         )
         self.handshakes = Handshakes(
@@ -168,10 +183,11 @@ class Engine:
             report=self._report,
         )
         self.news = News(self.handshakes.at)
-        self.jobs = Jobs(self.queues, self.inbox, self.outbox, self.wall, self.handshakes.number)
+        self.transits = self._make_transits(name)
+        self.jobs = Jobs(self.queues, self.inbox, self.outbox, self.transits, self.wall, self.handshakes.number)
         self._router = self._make_router()
         self._transmitter = Transmitter(
-            self.handshakes, self.outbox, self.news, report=self._report, recorder=self._recorder
+            self.handshakes, self.outbox, self.transits, self.news, report=self._report, recorder=self._recorder
         )
         self._restore(content, now_ns)
 
@@ -181,12 +197,50 @@ class Engine:
             self.node_id,
             inbox=self.inbox,
             outbox=self.outbox,
+            transits=self.transits,
             handshakes=self.handshakes,
             jobs=self.jobs,
             news=self.news,
             drops=self.drops,
             recorder=self._recorder,
             record=self._record,
+        )
+
+    def _make_inbox(self) -> Inbox:
+        """Make the part of this node that takes what others send to it."""
+        return Inbox(
+            self.settings,
+            self.queues,
+            self._directory,
+            self.wall,
+            self.drops,
+            self._record,
+            self._payer_of,
+            owner_of=self._owner_of,
+            node_id=self.node_id,
+            origins=self._origins,
+        )
+
+    def _make_transits(self, name: str) -> Transits:
+        """Make the part of this node that passes on what others send to others."""
+        records, admission = TransitRecords(self._record), self.inbox.admission
+        return Transits(
+            self.settings,
+            door=TransitDoor(
+                self.node_id,
+                name,
+                directory=self._directory,
+                routes=self.routes,
+                admission=admission,
+                owner_of=self._owner_of,
+            ),
+            admission=admission,
+            links=self.outbox.links,
+            words=TransitWords(self.node_id, open_with=self.handshakes.open_with, records=records, drops=self.drops),
+            letters=TransitLetters(self.queues.put_dead_letter, self.drops),
+            records=records,
+            wall=self.wall,
+            drops=self.drops,
         )
 
     def _note_start(self, about: dict[str, Any], records: int, boot: str, now_ns: int) -> None:
@@ -196,7 +250,12 @@ class Engine:
 
     def _payer_of(self, node_id: bytes) -> Payer:
         """The payer that is charged for what a node sends."""
-        return self.handshakes.peers.payer_of(node_id)
+        brought = self._origins.of(node_id)
+        return self._owner_of(node_id) or (node_id if brought is None else brought.via)
+
+    def _owner_of(self, node_id: bytes) -> str:
+        """The peer that has proved to be a node; empty when none has."""
+        return self.handshakes.peers.owner(node_id)
 
     def _restore(self, content: StoreContent, now_ns: int) -> None:
         jumps = ClockJumps(content.jump)
@@ -205,6 +264,7 @@ class Engine:
         self.inbox.restore(content, now_ns)
         self.queues.restore(content, turn, jumps)
         self.outbox.restore(content, turn, jumps)
+        self.transits.restore(content, now_ns)
         self.outbox.links.keep_touch(self._directory)
 
     # ---- the application
@@ -216,7 +276,25 @@ class Engine:
 
     def name_of(self, node_id: bytes) -> str:
         """The name of a node in destinations; empty for this node."""
-        return "" if node_id == self.node_id else self.handshakes.name_of(node_id)
+        if node_id == self.node_id:
+            return ""
+        brought = None if self._owner_of(node_id) else self._origins.of(node_id)
+        return self.handshakes.name_of(node_id) if brought is None else brought.name
+
+    def set_routes(self, routes: Iterable[Route], now_ns: int) -> None:
+        """Have these routes, and no others: what has not arrived yet goes by them from now on."""
+        self._look(now_ns)
+        self.routes.replace(routes)
+        self._handle_routes_changed()
+
+    def _handle_routes_changed(self) -> None:
+        self.outbox.handle_routes_changed()
+        self.transits.handle_routes_changed()
+
+    def purge_transit(self, final: str, now_ns: int) -> int:
+        """Remove what waits here for a node; see ``Transits.purge``."""
+        self._look(now_ns)
+        return self.transits.purge(final, self.jobs.turn(now_ns))
 
     def outgoing_stream(self, where: str, queue: str, delivery: Delivery) -> OutgoingStream:
         """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
@@ -251,7 +329,7 @@ class Engine:
     def await_stage(self, outgoing: OutgoingStream, ticket: int, stage: Stage, waiter: Waiter) -> None:
         """Call ``waiter`` when a message reaches a stage; request the acks of packets in flight."""
         entries = outgoing.stages.wait(ticket, stage, waiter)
-        link = self.outbox.links.get(outgoing.peer)
+        link = self.outbox.links.get(outgoing.via)
         if stage is Stage.QUEUED or link is None or link.conversation is None:
             return
         if any(entry.sends for entry in entries):
@@ -458,6 +536,7 @@ class Engine:
         """The directory has changed: sessions of peers that are no longer trusted end with the next ``poll``."""
         self._look(now_ns)
         self.inbox.handle_directory_changed()
+        self._handle_routes_changed()
         self.handshakes.handle_directory_changed(now_ns)
 
     def handle_settings(self, settings: NodeSettings) -> None:
@@ -527,6 +606,7 @@ class Engine:
             self.inbox.handle_timer(now_ns)
             self.queues.handle_timer(now_ns)
             self.outbox.handle_timer(self.jobs.turn(now_ns))
+            self.transits.handle_timer(self.jobs.turn(now_ns))
 
     def next_deadline(self) -> int | None:
         """When ``poll`` must be called at the latest, or None. The host is idle until then."""
@@ -548,6 +628,7 @@ class Engine:
             self.inbox.next_deadline(),
             self.queues.next_deadline(),
             self.outbox.next_deadline(),
+            self.transits.next_deadline(),
             self.watching.next_deadline(),
             self.jobs.next_deadline(),
         )
@@ -577,6 +658,7 @@ class Engine:
             *outbox.links.resuming.take_news(),
             *outbox.holds.take_news(),
             *outbox.retirement.take_news(),
+            *self.transits.holds.waiting.take_news(),
         ):
             effects += [Tell(event) for event in news]
         if detected := self.handshakes.suspended.take_detected():
@@ -594,6 +676,7 @@ class Engine:
             if self.outbox.unfinished:
                 self.outbox.pack_express(self.jobs.turn(now_ns))
             self.inbox.send_order_acks(self._transmitter.route, now_ns)
+            self.transits.go(now_ns)
             if not self.draining:
                 self._transmitter.connect(self.outbox.poll_links(now_ns), now_ns)
         return self._transmitter.poll(self._giving, now_ns)

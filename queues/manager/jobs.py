@@ -19,6 +19,7 @@ from triack.queues.peers.link import Conversation
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
+from triack.queues.transit.transits import Transits
 
 __all__ = ["LAZY_NS", "Jobs", "Look"]
 
@@ -41,6 +42,7 @@ class Jobs:
         queues: the queues of this node, for their part of every commit.
         inbox: the incoming streams, for their part.
         outbox: the outgoing queues, for their part.
+        transits: the streams in transit, for their part.
         wall: the time of day.
         number: called with every commit before it goes to the disk.
 
@@ -60,13 +62,20 @@ class Jobs:
         "_read_next",
         "_runs_adding",
         "_stops",
+        "_transits",
         "_wall",
         "group",
         "running",
     )
 
     def __init__(
-        self, queues: LocalQueues, inbox: Inbox, outbox: Outbox, wall: WallClock, number: Callable[[Commit], None]
+        self,
+        queues: LocalQueues,
+        inbox: Inbox,
+        outbox: Outbox,
+        transits: Transits,
+        wall: WallClock,
+        number: Callable[[Commit], None],
     ) -> None:
         self.group = GroupCommit()
         self._queues = queues
@@ -74,6 +83,7 @@ class Jobs:
         self.running: Job | None = None
         self._inbox = inbox
         self._outbox = outbox
+        self._transits = transits
         self._number = number
         self._read_next = False
         self._lazy_until_ns: int | None = None
@@ -116,6 +126,7 @@ class Jobs:
             return read
         self._outbox.pack_durable(turn)
         self._inbox.complete(self.group)
+        self._transits.complete(turn)
         self._queues.complete(self.group)
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
@@ -137,7 +148,12 @@ class Jobs:
     def _next_read(self) -> Read | None:
         if self._looks:
             return self._looks.popleft()
-        return self._outbox.poll_fetch() or self._queues.expiry.poll_fetch() or self._queues.poll_fetch()
+        return (
+            self._outbox.poll_fetch()
+            or self._transits.poll_fetch()
+            or self._queues.expiry.poll_fetch()
+            or self._queues.poll_fetch()
+        )
 
     def handle_done(self, job: Job, now_ns: int) -> None:
         """The store has done a job: if it is a commit, its content is durable."""
@@ -145,6 +161,7 @@ class Jobs:
         self._runs_adding = False
         if isinstance(job, GroupCommit):
             self._outbox.handle_committed(job, now_ns)
+            self._transits.handle_committed(job, now_ns)
             self._inbox.handle_committed(job, now_ns)
             self._queues.handle_committed(job)
             for waiter in job.waiters:
@@ -155,6 +172,8 @@ class Jobs:
             self._queues.expiry.handle_fetched(job)
         elif job.table == "outgoing":
             self._outbox.handle_fetched(job)
+        elif job.table == "transit":
+            self._transits.handle_fetched(job)
         else:
             self._queues.handle_fetched(job)
 

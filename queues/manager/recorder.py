@@ -13,13 +13,16 @@ from triack.base.log_lines import LineWriter
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DropReason
 from triack.base.units import in_ns
-from triack.ordering.wire import Packet, SequenceHeader
+from triack.ordering.outgoing import StreamPacket
+from triack.ordering.transit import TransitPacket
+from triack.ordering.wire import Packet, RelayedHeader, SequenceHeader
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.manager.wakefulness import WOKE_LATE_NS, Wakefulness
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import messages_in
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.streams.outbox import PacketContext
+from triack.queues.streams.transit_stream import TransitContext
 from triack.session.protocol.events import PacketArrived, Transmit
 from triack.session.protocol.packets import SessionPacket
 
@@ -29,8 +32,10 @@ _TRANSACTIONAL = Delivery.TRANSACTIONAL  # a name of its own, as every packet is
 DROPS_EVERY_NS = 1_000_000_000
 """A flood of bad datagrams must not become a flood of records: drops are recorded once a second."""
 
-_Stream = tuple[Delivery, bytes, int, int]
-"""Class, origin, stream and sequence."""
+_Stream = tuple[Delivery, bytes, int, int, int]
+"""Class, origin, stream, sequence, and how many relays the packets have passed."""
+NO_RELAY = -1
+"""In place of the number of relays, for packets that go to their destination directly."""
 
 
 class _Run:
@@ -151,24 +156,32 @@ class Recorder:
         open_run, before = None, None
         for sent in run:
             context = sent.context
-            if open_run is not None and isinstance(context, PacketContext) and context.outgoing is before:
+            owner = _owner_of(context)
+            if open_run is not None and owner is before and isinstance(context, PacketContext | TransitContext):
                 entry = context.entry
                 named = entry.number - 1 if sent.delivery is _TRANSACTIONAL else open_run.previous
-                if entry.number == open_run.number + open_run.packets and context.previous == named:
+                follows = entry.number == open_run.number + open_run.packets and context.previous == named
+                if follows and (isinstance(context, PacketContext) or _hops_in(open_run) == context.hops):
                     open_run.packets += 1
                     open_run.size += sent.size_bytes
                     _count(open_run.counts, entry.messages)
                     continue
             self._add_sent(session, sent, now_ns)
-            open_run, before = self._run, context.outgoing if isinstance(context, PacketContext) else None
+            open_run, before = self._run, owner
 
     def _add_sent(self, session: str, sent: SessionPacket, now_ns: int) -> None:
         context, resend = sent.context, sent.sends > 1
-        if not isinstance(context, PacketContext):
+        entry: StreamPacket | TransitPacket
+        if isinstance(context, PacketContext):
+            outgoing, entry = context.outgoing, context.entry
+            hops = NO_RELAY if outgoing.way is None or outgoing.way.is_direct else 0
+            stream = sent.delivery, self._node, outgoing.stream_number, outgoing.sequence.sequence, hops
+        elif isinstance(context, TransitContext):
+            passing, entry = context.stream, context.entry
+            stream = sent.delivery, *passing.id, passing.sequence.sequence, context.hops
+        else:
             self._add_packet("packet_sent", now_ns, session, resend, sent.number, None).size += sent.size_bytes
             return
-        outgoing, entry = context.outgoing, context.entry
-        stream = sent.delivery, self._node, outgoing.stream_number, outgoing.sequence.sequence
         carries = entry.number, context.previous, entry.messages
         run = self._add_packet("packet_sent", now_ns, session, resend, sent.number, stream, *carries)
         run.size += sent.size_bytes
@@ -185,14 +198,14 @@ class Recorder:
         if not isinstance(packet, SequenceHeader):
             self._add_packet("packet_received", now_ns, session, duplicate, number, None).size += size
             return
-        stream = event.delivery, packet.origin, packet.stream, packet.sequence
+        stream = event.delivery, packet.origin, packet.stream, packet.sequence, _hops_of(packet)
         carries = packet.number, packet.previous, messages_in(packet.body)
         self._add_packet("packet_received", now_ns, session, duplicate, number, stream, *carries).size += size
 
     def add_run(self, session: str, arrived: IncomingRun, delivery: Delivery, now_ns: int) -> None:
         """Record packets that arrived for the first time."""
         header = arrived.header
-        stream = delivery, header.origin, header.stream, header.sequence
+        stream = delivery, header.origin, header.stream, header.sequence, _hops_of(header)
         carries = header.number, header.previous, arrived.counts[0]
         run = self._add_packet("packet_received", now_ns, session, False, arrived.packet, stream, *carries)
         run.size += arrived.size_bytes
@@ -246,10 +259,12 @@ class Recorder:
             if run.stream is None:
                 fields["class"] = Delivery.EXPRESS.label
             else:
-                delivery, origin, stream, sequence = run.stream
+                delivery, origin, stream, sequence, hops = run.stream
                 fields["class"], fields["origin"] = delivery.label, origin.hex()
                 fields["stream"], fields["sequence"] = stream, sequence
                 fields["number"], fields["previous"], fields["counts"] = run.number, run.previous, run.counts
+                if hops != NO_RELAY:
+                    fields["hops"] = hops
             fields["resend" if run.event == "packet_sent" else "duplicate"] = run.flag
             fields["size"] = run.size
             self._lines.add(run.event, run.at_ns, fields)
@@ -271,6 +286,21 @@ class Recorder:
         if self._run is not None or self._entered is not None:
             self._end_run()
         return self._lines.take()
+
+
+def _owner_of(context: object) -> object | None:
+    """The stream that a packet belongs to, or None."""
+    if isinstance(context, PacketContext):
+        return context.outgoing
+    return context.stream if isinstance(context, TransitContext) else None
+
+
+def _hops_in(run: _Run) -> int:
+    return NO_RELAY if run.stream is None else run.stream[4]
+
+
+def _hops_of(header: SequenceHeader) -> int:
+    return header.hops if isinstance(header, RelayedHeader) else NO_RELAY
 
 
 def _count(counts: list[list[int]], messages: int) -> None:

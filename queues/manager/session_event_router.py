@@ -5,10 +5,10 @@ from fractions import Fraction
 from typing import Any
 
 from triack.base.ack_trigger import AckTerms, AckTrigger
-from triack.base.delivery import DURABLE
+from triack.base.delivery import DURABLE, Ack, Delivery
 from triack.base.errors import ProtocolError
 from triack.base.paths import address_in
-from triack.base.reasons import DropReason
+from triack.base.reasons import DropReason, FreedReason
 from triack.ordering import wire
 from triack.queues.mailboxes.incoming_run import read_runs
 from triack.queues.manager.jobs import Jobs
@@ -20,6 +20,8 @@ from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.inbox import Inbox, Record
 from triack.queues.streams.outbox import Outbox, PacketContext
+from triack.queues.streams.transit_stream import TransitContext
+from triack.queues.transit.transits import Transits
 from triack.session.protocol import events
 from triack.session.protocol.states import IN_DOUBT, CloseReason
 
@@ -33,6 +35,7 @@ class SessionEventRouter:
         node_id: this node.
         inbox: the incoming streams.
         outbox: the outgoing queues.
+        transits: the streams of other nodes that pass through.
         handshakes: all conversations.
         jobs: has the next commit.
         news: events of links.
@@ -54,6 +57,7 @@ class SessionEventRouter:
         "_outbox",
         "_record",
         "_recorder",
+        "_transits",
         "closes",
     )
 
@@ -63,6 +67,7 @@ class SessionEventRouter:
         *,
         inbox: Inbox,
         outbox: Outbox,
+        transits: Transits,
         handshakes: Handshakes,
         jobs: Jobs,
         news: News,
@@ -73,6 +78,7 @@ class SessionEventRouter:
         self._node_id = node_id
         self._inbox = inbox
         self._outbox = outbox
+        self._transits = transits
         self._handshakes = handshakes
         self._jobs = jobs
         self._news = news
@@ -136,7 +142,8 @@ class SessionEventRouter:
             self._outbox.handle_session_opened(conversation.link, now_ns)
         if session.initiator:
             self._take_positions(conversation, now_ns)
-        self._inbox.handle_session_opened(conversation.peer_id, conversation.peer_start)
+        self._inbox.handle_session_opened(conversation.peer_id, conversation.peer_start, conversation.link_name)
+        self._transits.handle_session_opened(conversation, now_ns)
         conversation.keep_essence()
 
     def _take_positions(self, conversation: Conversation, now_ns: int) -> None:
@@ -163,6 +170,7 @@ class SessionEventRouter:
         self._handshakes.handle_closed(conversation, event.reason, now_ns)
         self._news.handle_closed(conversation, event.reason)
         self._inbox.handle_session_closed(conversation)
+        self._transits.handle_session_closed(conversation)
         link = conversation.link
         if link is not None and link.conversation is conversation:
             self._outbox.handle_session_closed(
@@ -173,6 +181,7 @@ class SessionEventRouter:
                 not_stored=event.reason is CloseReason.STORE_ACK_TIMEOUT,
                 lost=event.reason in IN_DOUBT,
             )
+            self._transits.handle_link_closed(link, not_stored=event.reason is CloseReason.STORE_ACK_TIMEOUT)
 
     # ---- packets
 
@@ -193,20 +202,53 @@ class SessionEventRouter:
         if isinstance(packet, wire.SequenceHeader):
             if event.delivery in DURABLE:
                 self._depend(conversation)
-            self._inbox.handle_packet(conversation, event.number, packet, event.delivery, self._jobs.turn(now_ns))
+            self._take_packet(conversation, event.number, packet, event.delivery, now_ns)
             return
         if isinstance(packet, wire.EndPacket):
             self._take_end(conversation, packet, now_ns)
             return
-        if packet.origin != self._node_id or not self._outbox.leads(packet.stream, conversation.peer_id):
+        if packet.origin != self._node_id:
+            self._take_word(conversation, packet, now_ns)
+        elif self._outbox.leads(packet.stream, conversation.peer_id):
+            self._take_answer(conversation, packet, now_ns)
+        else:
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
+
+    def _take_answer(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
+        """A neighbour says something of packets of this node."""
         if isinstance(packet, wire.OrderAckPacket):
             self._depend(conversation)
             self._outbox.handle_order_ack(packet.stream, packet.sequence, packet.number, self._jobs.turn(now_ns))
         elif isinstance(packet, wire.HoldPacket):
             self._outbox.handle_hold(packet.stream, packet.turn, now_ns, stop=packet.stop, reason=packet.reason)
-        else:
+        elif isinstance(packet, wire.OnwardPacket):
+            self._depend(conversation)
+            self._outbox.handle_onward(packet, conversation.label, now_ns)
+        elif packet.reason != FreedReason.LET_GO:
             self._outbox.handle_reject(packet.stream, packet.sequence, packet.number, packet.reason)
+
+    def _take_packet(
+        self, conversation: Conversation, number: int, packet: wire.SequenceHeader, delivery: Delivery, now_ns: int
+    ) -> None:
+        """Take a packet for a queue of this node, or one that is to be passed on."""
+        turn = self._jobs.turn(now_ns)
+        if isinstance(packet, wire.RelayedHeader) and not self._transits.is_here(packet):
+            self._transits.handle_packet(conversation, number, packet, delivery, turn)
+        else:
+            self._inbox.handle_packet(conversation, number, packet, delivery, turn)
+
+    def _take_word(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
+        """The next hop says something of packets that were passed on."""
+        turn = self._jobs.turn(now_ns)
+        if isinstance(packet, wire.RelayedOrderAck):
+            self._transits.handle_order_ack(conversation, packet, turn)
+        elif isinstance(packet, wire.RelayedReject):
+            self._depend(conversation)
+            self._transits.handle_reject(conversation, packet, turn)
+        elif isinstance(packet, wire.HoldPacket):
+            self._transits.handle_hold(conversation, packet, now_ns)
+        else:
+            raise ProtocolError(DropReason.NOT_OUR_PACKET)
 
     def _take_end(self, conversation: Conversation, packet: wire.EndPacket, now_ns: int) -> None:
         """An origin says that its stream has ended, or a destination that it has forgotten one of ours."""
@@ -233,11 +275,14 @@ class SessionEventRouter:
                 self._recorder.add_run(conversation.label, run, delivery, now_ns)
             if delivery in DURABLE:
                 self._depend(conversation)
-            if self._inbox.handle_run(conversation, run, delivery, self._jobs.turn(now_ns)):
+            header = run.header
+            passes = isinstance(header, wire.RelayedHeader) and not self._transits.is_here(header)
+            taker = self._transits if passes else self._inbox
+            if taker.handle_run(conversation, run, delivery, self._jobs.turn(now_ns)):
                 continue
             for number, packet in enumerate(run.headers(), run.packet):
                 try:
-                    self._inbox.handle_packet(conversation, number, packet, delivery, self._jobs.turn(now_ns))
+                    self._take_packet(conversation, number, packet, delivery, now_ns)
                 except ProtocolError as error:
                     self._drops[error.reason] += 1
 
@@ -285,6 +330,13 @@ class SessionEventRouter:
             and (sent.context.outgoing.durable or sent.number == sent.context.entry.packet)
         ]
         self._outbox.handle_session_acks(covered, self._jobs.turn(now_ns))
+        if not self._transits.is_empty:
+            passed = [
+                sent.context
+                for sent in event.told
+                if isinstance(sent.context, TransitContext) and sent.number == sent.context.entry.packet
+            ]
+            self._transits.handle_acks(passed, Ack.SESSION, conversation, self._jobs.turn(now_ns))
         for context in contexts:
             if isinstance(context, Control):
                 conversation.handle_rejections_known(context.refuses)
@@ -303,9 +355,16 @@ class SessionEventRouter:
             if isinstance(sent.context, PacketContext) and sent.number == sent.context.entry.packet
         ]
         self._outbox.handle_store_acks(covered, self._jobs.turn(now_ns))
+        if not self._transits.is_empty:
+            passed = [
+                sent.context
+                for sent in event.packets
+                if isinstance(sent.context, TransitContext) and sent.number == sent.context.entry.packet
+            ]
+            self._transits.handle_acks(passed, Ack.STORE, conversation, self._jobs.turn(now_ns))
 
     def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _now_ns: int) -> None:
-        self._inbox.order_acks.handle_request(conversation.peer_id)
+        self._inbox.order_acks.handle_request(conversation.peer_id, conversation.link_name)
 
     def _on_quiet(self, conversation: Conversation, _event: events.PeerQuiet, _now_ns: int) -> None:
         link = conversation.link
@@ -321,10 +380,17 @@ class SessionEventRouter:
         if self._jobs.holds(conversation):
             return
         link, inbox = conversation.link, self._inbox
-        owed = inbox.order_acks.handle_request(conversation.peer_id)
+        serves = link is not None and link.conversation is conversation
+        relies = link is not None and serves and self._outbox.relies_on(link)
+        if relies or self._transits.holds_open(conversation):
+            # A word that ends with the session stands. Make sure that the neighbour is still there.
+            conversation.session.ping()
+            return
+        owed = inbox.order_acks.handle_request(conversation.peer_id, conversation.link_name)
         acks = any(stream.owes_ack and stream.via is conversation for stream in owed)
-        ack_requested = link is not None and link.conversation is conversation and self._outbox.ask_for_room(link)
-        if not (acks or ack_requested or inbox.admission.stop_again(conversation)):
+        asks = link is not None and serves and (self._outbox.ask_for_room(link) or self._transits.ask_for_room(link))
+        repeats = acks or asks or inbox.admission.stop_again(conversation)
+        if not (repeats or self._transits.holds.stop_again(conversation)):
             conversation.session.close(CloseReason.IDLE)
 
 

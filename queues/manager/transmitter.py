@@ -16,12 +16,14 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.manager.link_news import News
 from triack.queues.manager.recorder import Recorder
 from triack.queues.peers.handshake import Handshakes
-from triack.queues.peers.link import Conversation, Link
+from triack.queues.peers.link import Conversation, Link, Sending
 from triack.queues.peers.path import CHALLENGE_BYTES
 from triack.queues.peers.session_port import SessionPort
 from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.transit_stream import TransitStream
+from triack.queues.transit.transits import Transits
 from triack.session.protocol.events import TransmitKind
 from triack.session.protocol.states import SessionState
 
@@ -51,6 +53,7 @@ class Transmitter:
     Args:
         handshakes: all conversations.
         outbox: has the packets.
+        transits: has the packets of other nodes.
         news: reports peers that do not answer.
         report: called with a conversation whose session has something to report.
         recorder: of the session log, or None.
@@ -59,12 +62,13 @@ class Transmitter:
         deadlines: when conversations must be served again.
     """
 
-    __slots__ = ("_handshakes", "_lone", "_news", "_outbox", "_recorder", "_report", "deadlines")
+    __slots__ = ("_handshakes", "_lone", "_news", "_outbox", "_recorder", "_report", "_transits", "deadlines")
 
     def __init__(
         self,
         handshakes: Handshakes,
         outbox: Outbox,
+        transits: Transits,
         news: News,
         *,
         report: Callable[[Conversation, int], None],
@@ -73,6 +77,7 @@ class Transmitter:
         self.deadlines = Deadlines[Conversation]()
         self._handshakes = handshakes
         self._outbox = outbox
+        self._transits = transits
         self._news = news
         self._report = report
         self._recorder = recorder
@@ -133,7 +138,11 @@ class Transmitter:
     def route(self, stream: IncomingStream) -> Conversation | None:
         """The conversation for an order ack: the one its packets came by, or another with the same node."""
         via = stream.via
-        if (via is not None and via.is_open) or not stream.heard:
+        if via is not None and via.is_open:
+            return via
+        if stream.relay:
+            return self._handshakes.open_with(stream.relay)
+        if not stream.heard:
             return via
         return next((other for other in self._handshakes.with_peer(stream.origin) if other.is_open), None)
 
@@ -147,7 +156,27 @@ class Transmitter:
         if giving < Giving.ALL or link is None or link.conversation is not conversation:
             return
         while session.room and (turn := link.next_turn()) is not None:
-            self._fill_from(session, link, *turn, now_ns)
+            stream, packets = turn
+            if isinstance(stream, OutgoingStream):
+                self._fill_from(session, link, stream, packets, now_ns)
+            else:
+                self._pass_on(session, link, stream, packets, now_ns)
+
+    def _pass_on(self, session: SessionPort, link: Link, stream: Sending, limit: int, now_ns: int) -> None:
+        """Let a stream in transit have its turn, or as much of it as the window takes."""
+        assert isinstance(stream, TransitStream)
+        sequence, left = stream.sequence, min(session.room, limit)
+        while left and (run := sequence.peek_run(left)):
+            if run[0].body is None:
+                self._transits.want_bodies(stream)
+                link.end_turn(stream)
+                break
+            packet = session.send_packets(stream.delivery, *self._transits.contents_of(stream, run, now_ns))
+            if before := sequence.handle_sent(run, now_ns, packet=packet):
+                session.handle_freed(before)
+            link.handle_given(stream, len(run))
+            left -= len(run)
+        self._transits.handle_handed_over(stream)
 
     def _fill_from(self, session: SessionPort, link: Link, outgoing: OutgoingStream, limit: int, now_ns: int) -> None:
         """Let an outgoing queue have its turn, or as much of it as the window takes."""
@@ -158,7 +187,7 @@ class Transmitter:
                 self._outbox.want_bodies(outgoing)
                 link.end_turn(outgoing)
                 break
-            packet = session.send_packets(outgoing.delivery, *self._outbox.contents_of(outgoing, run))
+            packet = session.send_packets(outgoing.delivery, *self._outbox.contents_of(outgoing, run, now_ns))
             if before := sequence.handle_sent(run, now_ns, packet=packet):
                 session.handle_freed(before)
             link.handle_given(outgoing, len(run))

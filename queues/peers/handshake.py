@@ -558,6 +558,10 @@ class Handshakes:
         """The conversations with a node that have been open."""
         return self._index.with_node(node_id)
 
+    def open_with(self, name: str) -> Conversation | None:
+        """An open conversation with a peer, by its name among links; None when there is none."""
+        return next((one for one in self._index.with_peer(name) if one.is_open), None)
+
     def at(self, path: str) -> list[Conversation]:
         """The conversations whose datagrams go to an address."""
         return self._index.at(path)

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from triack.base.datagram import Channel, Header, Kind, Opened, counters_of, open_each
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
@@ -11,7 +11,7 @@ from triack.base.errors import GapDetected, ProtocolError, RollbackDetected
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason
 from triack.queues.node_settings import Reconnect
-from triack.queues.peers.control import Control
+from triack.queues.peers.control import Control, ControlKey
 from triack.queues.peers.dialer import ANSWER_NS, Dialer, WaitsFor
 from triack.queues.peers.history import KnownPeer
 from triack.queues.peers.introduction import NO_NODE, Introduction
@@ -26,7 +26,7 @@ from triack.session.protocol.states import SessionState
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["Conversation", "Link", "Links"]
+__all__ = ["Conversation", "Link", "Links", "Sending"]
 
 QUEUE_TURN_PACKETS = 16
 """Packets that one outgoing queue sends in a turn: a quarter of a window, so that each of a few queues has some in each
@@ -40,6 +40,24 @@ _HELLOS = frozenset({Kind.CONNECT, Kind.ACCEPT, Kind.RETRY})
 PENDING_MAX = 32
 """Connects of one session whose answers may still be in flight: no fewer than an initiator remembers of its own. It
 takes the first accept that arrives, however many connects it has sent by then."""
+
+
+class _Peekable(Protocol):
+    """A sequence that may have something to send."""
+
+    def peek(self) -> object | None:
+        """The packet that goes next, or None."""
+
+
+class Sending(Protocol):
+    """What a link gives turns to: an outgoing queue, or a stream of another node that passes through this one."""
+
+    @property
+    def sequence(self) -> _Peekable:
+        """Its packets."""
+
+    def __hash__(self) -> int:
+        """By identity."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +93,7 @@ class Conversation:
     own: Introduction
     peer: Introduction | None = None
     link: "Link | None" = None
-    control: OrderedDict[tuple[int, int], Control] | None = None
+    control: OrderedDict[ControlKey, Control] | None = None
     refusing: int = 0
     highest_counter: int = 0
     paths: Paths | None = None
@@ -144,7 +162,7 @@ class Conversation:
         self.refusing -= len(numbers)
         self.session.handle_rejections_known(numbers)
 
-    def put_control(self, key: tuple[int, int], control: Control) -> bool:
+    def put_control(self, key: ControlKey, control: Control) -> bool:
         """Queue an order ack or a rejection; a newer one replaces an older.
 
         Returns:
@@ -320,7 +338,7 @@ class Link:
         self.keeps_touch = calls
         self._awake = {} if awake is None else awake
         # Ordered: taking the first key of a plain dictionary walks over all keys removed before it.
-        self._sending: OrderedDict[OutgoingStream, None] = OrderedDict()
+        self._sending: OrderedDict[Sending, None] = OrderedDict()
         self._told = False
         self._turn_packets = QUEUE_TURN_PACKETS
 
@@ -374,29 +392,33 @@ class Link:
         self.streams.remove(outgoing)
         self._sending.pop(outgoing, None)
 
-    def offer(self, outgoing: OutgoingStream) -> None:
-        """An outgoing queue has something to send; its turn comes after all that already wait."""
+    def withdraw(self, outgoing: Sending) -> None:
+        """A stream goes by another link from now on."""
+        self._sending.pop(outgoing, None)
+
+    def offer(self, outgoing: Sending) -> None:
+        """An outgoing queue, or a stream in transit, has something to send: its turn comes after all that wait."""
         self._sending[outgoing] = None
         self.wake()
 
-    def next_turn(self) -> tuple[OutgoingStream, int] | None:
+    def next_turn(self) -> tuple[Sending, int] | None:
         """The stream whose turn it is, and the number of packets left in its turn; None for a suspended peer."""
         outgoing = None if self.suspended is not None else self._first_sending()
         return None if outgoing is None else (outgoing, self._turn_packets)
 
-    def handle_given(self, outgoing: OutgoingStream, packets: int = 1) -> None:
+    def handle_given(self, outgoing: Sending, packets: int = 1) -> None:
         """The queue whose turn it is has given packets; at the end of its turn it goes behind the others."""
         self._turn_packets -= packets
         if not self._turn_packets:
             self._sending.move_to_end(outgoing)
             self._turn_packets = QUEUE_TURN_PACKETS
 
-    def end_turn(self, outgoing: OutgoingStream) -> None:
+    def end_turn(self, outgoing: Sending) -> None:
         """The queue whose turn it is has nothing to send now; offer it again when it has."""
         del self._sending[outgoing]
         self._turn_packets = QUEUE_TURN_PACKETS
 
-    def _first_sending(self) -> OutgoingStream | None:
+    def _first_sending(self) -> Sending | None:
         while self._sending:
             outgoing = next(iter(self._sending))
             if outgoing.sequence.peek() is not None:

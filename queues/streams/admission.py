@@ -14,10 +14,12 @@ from collections.abc import Callable
 
 from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import DURABLE
+from triack.base.errors import ProtocolError
+from triack.base.names import StreamId
 from triack.base.news import QueueOverQuota, StoreLow, StreamHeld, StreamsNearLimit
 from triack.base.peers import Directory
-from triack.base.reasons import HoldReason, RejectReason
-from triack.ordering.wire import SequenceHeader, encode_hold
+from triack.base.reasons import DropReason, HoldReason, RejectReason
+from triack.ordering.wire import RelayedHeader, SequenceHeader, encode_hold
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox
 from triack.queues.mailboxes.quotas import Account, Payer, PayerOf
@@ -29,6 +31,7 @@ from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.incoming_stream import IncomingStream
+from triack.queues.streams.transit_stream import TransitStream
 
 __all__ = ["Admission"]
 
@@ -55,7 +58,7 @@ class _KeptOut:
     __slots__ = ("overflowed", "streams", "turn")
 
     def __init__(self) -> None:
-        self.streams: OrderedDict[int, None] = OrderedDict()
+        self.streams: OrderedDict[StreamId, None] = OrderedDict()
         self.turn = 0
         self.overflowed = False
 
@@ -69,6 +72,7 @@ class Admission:
         directory: says which peer may send to which queue.
         goes_on: whether a stream, named by origin and number, has a session that may carry more of it.
         payer_of: the payer that is charged for what a node sends.
+        owner_of: the peer that has proved to be a node; empty when none has.
 
     Attributes:
         disk: bytes in the queues of the node, without express messages.
@@ -90,6 +94,7 @@ class Admission:
         *,
         goes_on: Callable[[bytes, int], bool],
         payer_of: PayerOf,
+        owner_of: Callable[[bytes], str],
     ) -> None:
         self._settings = settings
         self._queues = queues
@@ -107,6 +112,7 @@ class Admission:
         self.room_bytes: int | None = None
         self._news: list[StoreLow | StreamsNearLimit] = []
         self._payer_of = payer_of
+        self._owner_of = owner_of
         # Peers near their limit of streams, and whether some of their streams had to wait.
         self._told_limit: dict[Payer, bool] = {}
         self._kept_out: dict[Conversation, _KeptOut] = {}
@@ -142,7 +148,7 @@ class Admission:
     def _forbidden(self, stream: IncomingStream, conversation: Conversation) -> RejectReason | None:
         name = stream.queue
         if stream.may_send is None:
-            stream.may_send = self._may_send(conversation, name)
+            stream.may_send = self._may_bring_to(stream, conversation)
         if not stream.may_send:
             return RejectReason.ACCESS_DENIED
         if name in self._mailboxes:
@@ -183,6 +189,11 @@ class Admission:
         self._places = True
         self._tell_limit(stream.origin)
 
+    def handle_place(self, payer: bytes) -> None:
+        """A stream that passed through this node is forgotten, and so is the charge for it."""
+        self.streams.add(payer, -STREAM_BYTES)
+        self._places = True
+
     def _tell_limit(self, origin: bytes, *, is_full: bool = False) -> None:
         """Tell the operator, once each, that a peer is near its limit of streams, or that some have to wait."""
         payer, limit = self._payer_of(origin), streams_limit(self._settings)
@@ -214,6 +225,28 @@ class Admission:
             # Without keys, addresses that are not in the directory may send. A key that is not in it may not.
             return not conversation.channel.peer_key
         return isinstance(target, SystemQueue) or peer.may_send_to(queue)
+
+    def check_brought(self, conversation: Conversation, header: RelayedHeader) -> RejectReason | None:
+        """Why a neighbour may not bring a packet of another node, or None. It is for this node, or to be passed on.
+
+        Raises:
+            ProtocolError: ``foreign-origin``: its origin is a peer of this node for which the neighbour does not speak.
+        """
+        owner, peer = self._owner_of(header.origin), self._directory.named(conversation.peer_name)
+        name = owner or header.from_name
+        if peer is not None and name and peer.may_bring(name):
+            return None
+        if owner:
+            raise ProtocolError(DropReason.FOREIGN_ORIGIN, f"{conversation.peer_label} may not speak for {owner}")
+        return RejectReason.ACCESS_DENIED
+
+    def _may_bring_to(self, stream: IncomingStream, conversation: Conversation) -> bool:
+        """Whether the neighbour and, if it is a peer, the origin of a stream may send to its queue."""
+        if not self._may_send(conversation, stream.queue):
+            return False
+        owner = self._directory.named(self._owner_of(stream.origin)) if stream.relay else None
+        is_system = isinstance(local_queue(stream.queue), SystemQueue)
+        return owner is None or is_system or owner.may_send_to(stream.queue)
 
     def _overfull(self, stream: IncomingStream, body: bytes) -> RejectReason | None:
         fragment = fragment_range(body[:HEAD_BYTES], len(body))
@@ -367,33 +400,34 @@ class Admission:
         content = encode_hold(
             header.origin, header.stream, kept.turn - 1, stop=True, reason=HoldReason.TOO_MANY_STREAMS
         )
-        if not conversation.put_control((header.stream, HOLD_KEY), Control(content, (packet,))):
+        stream = StreamId(header.origin, header.stream)
+        if not conversation.put_control((_key(conversation, stream), HOLD_KEY), Control(content, (packet,))):
             return False
-        kept.streams[header.stream] = None
-        kept.streams.move_to_end(header.stream)
+        kept.streams[stream] = None
+        kept.streams.move_to_end(stream)
         if len(kept.streams) > KEPT_OUT_MAX:
             # Its origin asks by itself, now and then.
             kept.streams.popitem(last=False)
             kept.overflowed = True
         return True
 
-    def let_in(self, conversation: Conversation, stream: IncomingStream) -> None:
+    def let_in(self, conversation: Conversation, stream: IncomingStream | TransitStream) -> None:
         """A stream is known now: let it go on if it was kept out before in this session."""
         kept = self._kept_out.get(conversation)
         if kept is None:
             return
         # Holds sent for it from now on must be newer than those sent before.
         stream.turn = kept.turn
-        known = stream.number in kept.streams
-        kept.streams.pop(stream.number, None)
+        known = stream.id in kept.streams
+        kept.streams.pop(stream.id, None)
         if known or kept.overflowed:
-            self._say_go(conversation, stream.origin, stream.number, kept)
+            self._say_go(conversation, stream.id, kept)
             stream.turn = kept.turn
 
-    def _say_go(self, conversation: Conversation, origin: bytes, stream: int, kept: "_KeptOut") -> None:
+    def _say_go(self, conversation: Conversation, stream: StreamId, kept: "_KeptOut") -> None:
         kept.turn += 2
-        content = encode_hold(origin, stream, kept.turn, stop=False)
-        conversation.put_control((stream, HOLD_KEY), Control(content))
+        content = encode_hold(*stream, kept.turn, stop=False)
+        conversation.put_control((_key(conversation, stream), HOLD_KEY), Control(content))
 
     def _let_ask(self) -> None:
         """For each free place, let one stream that was kept out ask again, the longest waiting first."""
@@ -402,7 +436,7 @@ class Admission:
             places = streams_limit(self._settings) - self.streams.of(origin) // STREAM_BYTES
             while kept.streams and places > 0 and not self.has_streams_enough(origin):
                 stream, _ = kept.streams.popitem(last=False)
-                self._say_go(conversation, origin, stream, kept)
+                self._say_go(conversation, stream, kept)
                 places -= 1
 
     def stop_again(self, conversation: Conversation) -> bool:
@@ -452,7 +486,7 @@ class Admission:
             return True
         reason = self._why(stream) if stream.stopped else ""
         content = encode_hold(stream.origin, stream.number, stream.turn, stop=stream.stopped, reason=reason)
-        return conversation.put_control((stream.number, HOLD_KEY), Control(content, refuses))
+        return conversation.put_control((stream.key, HOLD_KEY), Control(content, refuses))
 
     def take_news(self) -> list[QueueOverQuota | StoreLow | StreamHeld | StreamsNearLimit]:
         """News for the operator since the last call."""
@@ -464,3 +498,8 @@ class Admission:
         self._news.clear()
         self._notices.filled.clear()
         return news
+
+
+def _key(conversation: Conversation, stream: StreamId) -> int | StreamId:
+    """The name of a stream in control packets for the neighbour that it comes by; see ``ControlKey``."""
+    return stream.number if stream.origin == conversation.peer_id else stream

@@ -93,6 +93,15 @@ class DepartureRecords:
         why = {} if reason is None else {"reason": reason.value}
         self._record("hold_received", now_ns, origin=self._origin, **said, stop=reason is not None, **why)
 
+    def onward(self, outgoing: OutgoingStream, here: int, session: str, now_ns: int, *, waits: bool) -> None:
+        """A relay has said how far it has a stream, and whether that waits there."""
+        said = {
+            "stream": outgoing.stream_number,
+            "sequence": outgoing.sequence.sequence,
+            "class": outgoing.delivery.label,
+        }
+        self._record("onward_received", now_ns, origin=self._origin, **said, here=here, waits=waits, session=session)
+
     def _write(self, event: str, outgoing: OutgoingStream, first: int, last: int, now_ns: int, **more: object) -> None:
         self._record(
             event,

@@ -7,13 +7,15 @@ returned.
 from dataclasses import dataclass, field
 
 from triack.ordering.outgoing import StreamPacket
+from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import EndPacket, SequenceHeader
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.incoming_stream import Arrival, IncomingStream
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.transit_stream import TransitStream
 
-__all__ = ["REFUSED", "AcceptedRun", "Arrivals", "Departures", "GroupCommit", "Turn"]
+__all__ = ["REFUSED", "AcceptedRun", "Arrivals", "Departures", "GroupCommit", "Passing", "Turn"]
 
 AcceptedRun = tuple[int, int, int, int]
 """Successive packets of a stream: sequence, first number, last number, number of messages in them."""
@@ -61,16 +63,31 @@ class Arrivals:
 
 
 @dataclass(slots=True)
+class Passing:
+    """The part of a commit that is for streams in transit.
+
+    Attributes:
+        started: packets that the commit holds, and the node that they came from: pass them on.
+        dead: packets whose messages it moves to the dead-letter queue: forget them.
+    """
+
+    started: list[tuple[TransitStream, list[TransitPacket], bytes]] = field(default_factory=list)
+    dead: list[tuple[TransitStream, list[TransitPacket]]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class GroupCommit(LocalCommit):
     """The next commit, and what to do when it has returned.
 
     Attributes:
         departures: the part for the outbox.
         arrivals: the part for the inbox.
+        passing: the part for streams in transit.
     """
 
     departures: Departures = field(default_factory=Departures)
     arrivals: Arrivals = field(default_factory=Arrivals)
+    passing: Passing = field(default_factory=Passing)
 
     def __bool__(self) -> bool:
         arrivals = self.arrivals
@@ -89,6 +106,7 @@ class GroupCommit(LocalCommit):
             or arrivals.refused
             or arrivals.ended
             or departures.dead_lettered
+            or self.passing.dead
             or self.waiters
         )
 
@@ -100,15 +118,18 @@ class Turn(LocalTurn):
     Attributes:
         departures: the commit's part for the outbox.
         arrivals: the commit's part for the inbox.
+        passing: the commit's part for streams in transit.
     """
 
     departures: Departures
     arrivals: Arrivals
+    passing: Passing
 
     @classmethod
     def of(cls, group: GroupCommit, now_ns: int, now_ms: int) -> "Turn":
         """A call at that moment, which adds to this commit."""
-        return cls(now_ns, now_ms, group.commit, group.local, group.waiters, group.departures, group.arrivals)
+        parts = group.departures, group.arrivals, group.passing
+        return cls(now_ns, now_ms, group.commit, group.local, group.waiters, *parts)
 
 
 def fold(numbers: list[AcceptedRun], *, bridge: bool) -> list[AcceptedRun]:

@@ -13,10 +13,20 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import StreamId, check_name
 from triack.base.peers import Directory
-from triack.base.reasons import DropReason, RejectReason
+from triack.base.reasons import DropReason, FreedReason, RejectReason
+from triack.base.units import in_ns
 from triack.ordering.incoming import Outcome
-from triack.ordering.wire import EndPacket, SequenceHeader, encode_end, encode_reject
+from triack.ordering.wire import (
+    EndPacket,
+    RelayedHeader,
+    RelayedReject,
+    SequenceHeader,
+    encode_end,
+    encode_reject,
+    encode_relayed_reject,
+)
 from triack.queues.clock_jumps import head_here, late_by_ms
+from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import QueuedPacket
@@ -27,6 +37,7 @@ from triack.queues.packing import (
 )
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
+from triack.queues.peers.origins import Origins
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.arrival_records import (
     Record,
@@ -56,6 +67,9 @@ class Inbox:
         drops: counts dropped packets, by reason.
         record: writes to the session log.
         payer_of: the payer that is charged for what a node sends.
+        owner_of: the peer that has proved to be a node; empty when none has.
+        node_id: this node.
+        origins: the nodes whose messages relays bring here.
 
     Attributes:
         admission: admission control of the queues.
@@ -73,7 +87,15 @@ class Inbox:
         drops: Counter[DropReason],
         record: Record,
         payer_of: PayerOf,
+        *,
+        owner_of: Callable[[bytes], str],
+        node_id: bytes,
+        origins: Origins,
     ) -> None:
+        self._node_id = node_id
+        self._origins = origins
+        # Those that come by a relay, by its name; they are in ``_streams``, too.
+        self._relayed: dict[str, dict[IncomingStream, None]] = {}
         self._settings = settings
         self._queues = queues
         self._mailboxes = queues.mailboxes
@@ -82,10 +104,16 @@ class Inbox:
         self._record = record
         self._streams: dict[bytes, dict[int, IncomingStream]] = {}
         self._starts: dict[bytes, int] = {}
-        self.admission = Admission(settings, queues, directory, goes_on=self._goes_on, payer_of=payer_of)
+        self.admission = Admission(
+            settings, queues, directory, goes_on=self._goes_on, payer_of=payer_of, owner_of=owner_of
+        )
         self.positions = Positions(record)
         self.ended = EndedStreams()
-        self.order_acks = OwedAcks(drops, record)
+        self.order_acks = OwedAcks(node_id, drops, record)
+        self._held = Deadlines[IncomingStream]()
+        self._held_at: dict[IncomingStream, tuple[int, int]] = {}
+        # Before the store ack timeout of the relay, which would end its session.
+        self._hold_ns = in_ns(settings.session.store_ack_timeout_min_s) // 2
 
     def handle_settings(self, settings: NodeSettings) -> None:
         """Other quotas are in force."""
@@ -108,6 +136,9 @@ class Inbox:
             return
         stream = IncomingStream.restore(row, self._settings.order)
         record_recovered(self._record, row, stream, now_ns)
+        if stream.relay:
+            self._relayed.setdefault(stream.relay, {})[stream] = None
+            self._origins.bind(stream.origin, stream.relay, stream.from_name)
         self._add(stream)
         if stream.ordered:
             self.positions.handle_committed(stream)
@@ -158,8 +189,8 @@ class Inbox:
         Raises:
             ProtocolError: the packet contradicts what is known of its stream.
         """
-        if header.origin != conversation.peer_id:
-            raise ProtocolError(DropReason.FOREIGN_ORIGIN)
+        if header.origin != conversation.peer_id and self._refuses_relay(conversation, packet, header, delivery, turn):
+            return
         stream = self._stream_of(header, delivery)
         if stream is RejectReason.HELD_BACK:
             record_rejected(self._record, header, delivery, stream, turn.now_ns)
@@ -174,6 +205,8 @@ class Inbox:
             return
         if not stream.heard:
             self.admission.let_in(conversation, stream)
+        if stream.via is not conversation:
+            self._handle_via(stream, conversation, header)
         stream.handle_heard(conversation)
         if stream.forget_unwanted(header) and delivery in DURABLE:
             turn.arrivals.accepted.setdefault(stream, [])
@@ -186,6 +219,51 @@ class Inbox:
             handle(stream, (conversation, packet), header, turn)
         self.admission.count_early(stream)
 
+    def _refuses_relay(
+        self, conversation: Conversation, packet: int, header: SequenceHeader, delivery: Delivery, turn: Turn
+    ) -> bool:
+        """Whether a packet of another node than the neighbour is refused, and its origin told so.
+
+        Nothing of it is remembered: the neighbour might have invented all of it.
+
+        Raises:
+            ProtocolError: ``foreign-origin``.
+        """
+        if not isinstance(header, RelayedHeader):
+            raise ProtocolError(DropReason.FOREIGN_ORIGIN)
+        stream = self._find(header.origin, header.stream)
+        if stream is not None and stream.via is conversation and stream.may_send is not None:
+            return False
+        reason = self.admission.check_brought(conversation, header)
+        if reason is None:
+            return False
+        record_rejected(self._record, header, delivery, reason, turn.now_ns)
+        conversation.withhold(delivery, packet)
+        self._tell_rejected((conversation, packet), header, reason)
+        return True
+
+    def _handle_via(self, stream: IncomingStream, conversation: Conversation, header: SequenceHeader) -> None:
+        """A stream comes by another conversation than before, perhaps with another neighbour."""
+        before, relay = stream.side, "" if header.origin == conversation.peer_id else conversation.link_name
+        stream.from_name = header.from_name if relay and isinstance(header, RelayedHeader) else ""
+        if relay and self._origins.bind(stream.origin, relay, stream.from_name):
+            self.admission.handle_proved(stream.origin)
+        if relay == stream.relay:
+            return
+        self._unbring(stream)
+        stream.relay, stream.may_send = relay, None
+        if relay:
+            self._relayed.setdefault(relay, {})[stream] = None
+        self.order_acks.handle_moved(stream, before)
+
+    def _unbring(self, stream: IncomingStream) -> None:
+        """The relay that has brought a stream does so no longer."""
+        brought = self._relayed.get(stream.relay)
+        if brought is not None:
+            brought.pop(stream, None)
+            if not brought:
+                del self._relayed[stream.relay]
+
     def handle_run(self, conversation: Conversation, run: IncomingRun, delivery: Delivery, turn: Turn) -> bool:
         """Take all packets of a run, as ``handle_packet`` would one by one.
 
@@ -197,7 +275,7 @@ class Inbox:
         if stream is None or not stream.is_of(header, delivery):
             return False
         mailbox = self._mailboxes.get(stream.queue)
-        if header.origin != conversation.peer_id or mailbox is None:
+        if mailbox is None or (header.origin != conversation.peer_id and stream.via is not conversation):
             return False
         packets = len(run.bodies)
         if not self.admission.takes_run(stream, mailbox, packets, sum(run.counts), run.body_bytes):
@@ -239,6 +317,9 @@ class Inbox:
         admission = self.admission
         if not stream.is_fresh(header):
             return False
+        if stream.relay and not stream.ordered and stream.filter.full:
+            # Nobody says which of its packets will not come, so the oldest gaps are those that will not be filled.
+            stream.filter.forget_oldest()
         if stream.is_too_early(header, crowded=admission.early.is_full(header.origin)):
             record_rejected(self._record, header, stream.delivery, RejectReason.HOLD_FULL, now_ns)
             return True
@@ -320,10 +401,14 @@ class Inbox:
         """Forget a stream that has ended and is no longer on the disk."""
         streams = self._streams[stream.origin]
         del streams[stream.number]
+        self._unbring(stream)
         if not streams:
             del self._streams[stream.origin]
+            self._origins.forget(stream.origin)
         self.admission.handle_forgotten(stream)
         self.positions.forget(stream)
+        self._held.set(stream, None)
+        self._held_at.pop(stream, None)
         self.order_acks.forget(stream)
         mailbox = self._mailboxes.get(stream.queue)
         if mailbox is not None:
@@ -334,6 +419,9 @@ class Inbox:
         self.order_acks.owe(stream)
         for item, its_arrival in accepted:
             self._take(stream, item, its_arrival, turn)
+        if stream.relay and stream.sequence.held and self._held.of(stream) is None:
+            self._held.set(stream, turn.now_ns + self._hold_ns)
+            self._held_at[stream] = stream.sequence.position
         if outcome in (Outcome.ACCEPTED, Outcome.OUT_OF_ORDER):
             return
         if outcome is not Outcome.DUPLICATE:
@@ -420,8 +508,15 @@ class Inbox:
 
     def _tell_rejected(self, arrival: Arrival, header: SequenceHeader, reason: str) -> None:
         conversation, packet = arrival
-        control = Control(encode_reject(header, reason), (packet,))
-        if not conversation.put_control((header.stream, header.number), control):
+        key: int | StreamId = header.stream
+        if header.origin == conversation.peer_id:
+            content = encode_reject(header, reason)
+        else:
+            key = StreamId(header.origin, header.stream)
+            content = encode_relayed_reject(
+                RelayedReject(*key, header.sequence, header.number, reason, 0, self._node_id)
+            )
+        if not conversation.put_control((key, header.number), Control(content, (packet,))):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     # ---- after the commit
@@ -453,7 +548,7 @@ class Inbox:
         """A peer has proved to be a node: charge it for what that node sent."""
         self.admission.handle_proved(node_id)
 
-    def handle_session_opened(self, peer_id: bytes, peer_start: int) -> None:
+    def handle_session_opened(self, peer_id: bytes, peer_start: int, name: str) -> None:
         """Tell a peer again all that may have been lost with older sessions.
 
         If the peer has restarted, the express messages that its last process had begun will never be complete.
@@ -466,14 +561,19 @@ class Inbox:
                     self._forget(stream)
             self.ended.handle_parted(peer_id)
         self._starts[peer_id] = peer_start
-        self.order_acks.handle_session_opened(self._streams.get(peer_id, {}).values())
+        self.order_acks.handle_session_opened(self._streams_by(peer_id, name))
+
+    def _streams_by(self, peer_id: bytes, name: str) -> list[IncomingStream]:
+        """The streams that a neighbour sends, and those that it brings."""
+        own = (stream for stream in self._streams.get(peer_id, {}).values() if not stream.relay)
+        return [*own, *self._relayed.get(name, ())]
 
     def handle_session_closed(self, conversation: Conversation) -> None:
         """A session has ended: keep nothing for it, as its peer may not come back."""
         self.admission.handle_session_closed(conversation)
         # Its unfinished messages may be all that blocks others.
         self._queues.notices.relieved = True
-        for stream in self._streams.get(conversation.peer_id, {}).values():
+        for stream in self._streams_by(conversation.peer_id, conversation.link_name):
             if stream.via is conversation:
                 stream.via = None
         if conversation.peer_id not in self._streams:
@@ -487,9 +587,30 @@ class Inbox:
         self.order_acks.send(route, now_ns)
 
     def handle_timer(self, now_ns: int) -> None:
-        """Let order acks become due whose wait has ended."""
+        """Let order acks become due whose wait has ended, and let go of packets that have waited for a gap to close."""
         self.order_acks.handle_timer(now_ns)
+        for stream in self._held.poll_due(now_ns):
+            position = self._held_at.pop(stream)
+            if not stream.sequence.held or stream.has_ended:
+                continue
+            if stream.sequence.position == position:
+                self._let_go(stream, now_ns)
+            else:
+                self._held.set(stream, now_ns + self._hold_ns)
+                self._held_at[stream] = stream.sequence.position
+
+    def _let_go(self, stream: IncomingStream, now_ns: int) -> None:
+        """Give packets back to the relay that has brought them: no store ack can come for them in time.
+
+        With a relay on the way, a gap may last: the packet that is missing may wait elsewhere, or may have been given
+        up. The relay forgets them. Their origin has them, and sends them again.
+        """
+        for header, arrival in stream.sequence.let_go():
+            record_rejected(self._record, header, stream.delivery, RejectReason.HELD_BACK, now_ns)
+            self._tell_rejected(arrival, header, FreedReason.LET_GO)
+        self.admission.count_early(stream)
 
     def next_deadline(self) -> int | None:
-        """When the next order ack becomes due, or None."""
-        return self.order_acks.next_deadline()
+        """When ``handle_timer`` must be called, or None."""
+        at_ns, held_ns = self.order_acks.next_deadline(), self._held.earliest()
+        return at_ns if held_ns is None else held_ns if at_ns is None else min(at_ns, held_ns)

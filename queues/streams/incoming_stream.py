@@ -51,6 +51,8 @@ class IncomingStream:
         early_bytes: memory of its out-of-order packets and gaps at the last count.
         begun: the sequence that it began with, or had at the start.
         has_ended: whether its origin has said that it ended; the next commits forget it.
+        relay: the neighbour that brings its packets, by name; empty when their origin itself sends them.
+        from_name: the name of its origin where a relay has passed them first; empty without a relay.
         refused_from: the lowest number on the disk as rejected, or None; after a crash it is rejected again.
     """
 
@@ -60,6 +62,7 @@ class IncomingStream:
         "delivery",
         "early_bytes",
         "filter",
+        "from_name",
         "has_ended",
         "heard",
         "may_send",
@@ -69,6 +72,7 @@ class IncomingStream:
         "queue",
         "refused_from",
         "rejections",
+        "relay",
         "sequence",
         "turn",
         "via",
@@ -93,6 +97,8 @@ class IncomingStream:
         self.early_bytes = 0
         self.begun = begun
         self.has_ended = False
+        self.relay = ""
+        self.from_name = ""
         self.refused_from: int | None = None
 
     @classmethod
@@ -103,6 +109,7 @@ class IncomingStream:
             StoreDamaged: the row holds no valid filter.
         """
         stream = cls(row.origin, row.stream, row.queue, Delivery(row.delivery), settings, row.sequence)
+        stream.relay, stream.from_name = row.via, row.from_name
         if stream.ordered:
             stream.sequence = IncomingSequence(settings, (row.sequence, row.number))
             stream.rejections = Rejections.decode(row.filter)
@@ -146,6 +153,16 @@ class IncomingStream:
         """A packet of it has come by a conversation."""
         self.via = conversation
         self.heard = True
+
+    @property
+    def side(self) -> str | bytes:
+        """Where its acknowledgements go: the relay, by name, or the origin itself, by its id."""
+        return self.relay or self.origin
+
+    @property
+    def key(self) -> int | StreamId:
+        """Its name in control packets for the neighbour that it comes by; see ``ControlKey``."""
+        return self.id if self.relay else self.number
 
     @property
     def out_of_order_bytes(self) -> int:
@@ -210,4 +227,5 @@ class IncomingStream:
         blob = self.rejections.encode()
         if not self.ordered:
             blob = _LENGTH.pack(len(blob)) + blob + self.filter.encode()
-        return PositionRow(self.origin, self.number, self.delivery, self.queue, sequence, number, blob)
+        way = self.relay, self.from_name
+        return PositionRow(self.origin, self.number, self.delivery, self.queue, sequence, number, blob, *way)

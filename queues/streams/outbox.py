@@ -19,7 +19,7 @@ from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, HoldReason
 from triack.ordering.hold import HoldState
 from triack.ordering.outgoing import StreamPacket, StreamPacketState
-from triack.ordering.wire import SequenceHeader, encode_run
+from triack.ordering.wire import OnwardPacket, RelayedPacket, SequenceHeader, encode_relayed_run, encode_run
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
@@ -28,6 +28,7 @@ from triack.queues.mailboxes.mailbox import QueuedPacket
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing
 from triack.queues.peers.link import Link, Links
+from triack.queues.routes import Routes
 from triack.queues.stages import Stage
 from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.streams.arrival_records import Record
@@ -79,6 +80,7 @@ class Outbox:
         queues: the queues of this node.
         has_room: whether one of them takes one more message of this node itself, besides those that are coming.
         links: by peer, none yet.
+        routes: the way to each destination.
         record: writes to the session log.
 
     Attributes:
@@ -102,8 +104,10 @@ class Outbox:
         queues: LocalQueues,
         has_room: HasRoom,
         links: Links,
+        routes: Routes,
         record: Record,
     ) -> None:
+        self._routes = routes
         self._node_id = node_id
         self._settings = settings
         self._content_bytes = content_bytes
@@ -123,7 +127,9 @@ class Outbox:
         self.holds = Holds(here=False)
         self.keys = AcceptedKeys(settings.keys)
         self.dead_lettering = DeadLettering(node_id, self._records, self.keys, queues.put_dead_letter)
-        self.retirement = Retirement(node_id, incarnation, settings, links, self._records, self._unregister)
+        self.retirement = Retirement(
+            node_id, incarnation, settings, links, self._records, self._unregister, self._relayed_streams
+        )
 
     # ---- starting
 
@@ -173,6 +179,8 @@ class Outbox:
         return self.outgoing_stream(outgoing.peer, outgoing.queue, outgoing.delivery, commit)
 
     def _make(self, row: OutgoingStreamRow) -> OutgoingStream:
+        way = self._routes.way_of(row.peer) if row.peer else None
+        datagram_bytes = self.links[way.via].datagram_bytes if way else None
         return OutgoingStream(
             row.stream,
             row.peer,
@@ -180,17 +188,23 @@ class Outbox:
             Delivery(row.delivery),
             sequence=row.sequence,
             next_number=row.next_number,
-            content_bytes=self._content_bytes(row.peer, self.links[row.peer].datagram_bytes if row.peer else None),
+            content_bytes=self._content_bytes(way.via if way else "", datagram_bytes),
             settings=self._settings.order,
             messages_per_packet=self._settings.messages_per_packet,
+            way=way,
+            relayed=bool(row.relayed),
         )
+
+    def _relayed_streams(self) -> list[OutgoingStream]:
+        """The streams that have gone by way of a relay."""
+        return [outgoing for outgoing in self._by_number.values() if outgoing.relayed]
 
     def _add(self, outgoing: OutgoingStream) -> OutgoingStream:
         self._queues[(outgoing.peer, outgoing.queue, outgoing.delivery)] = outgoing
         self._by_number[outgoing.stream_number] = outgoing
         if outgoing.peer:
-            self.links[outgoing.peer].add(outgoing)
-            self.retirement.handle_added(outgoing.peer)
+            self.links[outgoing.via].add(outgoing)
+            self.retirement.handle_added(outgoing.via)
         return outgoing
 
     def _unregister(self, outgoing: OutgoingStream) -> None:
@@ -200,7 +214,7 @@ class Outbox:
         self._deadlines.set(outgoing, None)
         self.keys.handle_ended(outgoing)
         if outgoing.peer:
-            self.links[outgoing.peer].remove(outgoing)
+            self.links[outgoing.via].remove(outgoing)
 
     def _look_at(self, outgoing: OutgoingStream) -> None:
         """An outgoing queue has changed: it may have something to send, or another deadline.
@@ -210,7 +224,7 @@ class Outbox:
         """
         self._set_deadline(outgoing)
         if outgoing.peer and outgoing not in self._wanting and outgoing.sequence.peek() is not None:
-            self.links[outgoing.peer].offer(outgoing)
+            self.links[outgoing.via].offer(outgoing)
 
     def _set_deadline(self, outgoing: OutgoingStream) -> None:
         sequence, expiry_ms = outgoing.sequence, outgoing.next_expiry_ms
@@ -361,7 +375,7 @@ class Outbox:
         return wanting
 
     def contents_of(
-        self, outgoing: OutgoingStream, run: list[StreamPacket]
+        self, outgoing: OutgoingStream, run: list[StreamPacket], now_ns: int
     ) -> tuple[list[bytes], list[PacketContext], list[int]]:
         """Contents, contexts and ``Ask`` of each of a run of packets that leave now."""
         sequence = outgoing.sequence
@@ -369,7 +383,9 @@ class Outbox:
         if outgoing.stages.awaits(run[0], run[-1]):
             awaited = [entry.ack_requested or outgoing.stages.ask_of(entry) for entry in run]
         ack_requested = [sequence.poll_ask(entry) or waits != 0 for entry, waits in zip(run, awaited, strict=True)]
-        previous = sequence.previous_of_run(run)
+        # A stream that has ever gone by relays says of no number that it is not wanted any more: see ordering.transit.
+        ordered = outgoing.delivery is Delivery.TRANSACTIONAL
+        previous = sequence.previous_of_run(run) if ordered or not outgoing.relayed else [0] * len(run)
         first = SequenceHeader(
             self._node_id,
             outgoing.stream_number,
@@ -380,9 +396,36 @@ class Outbox:
             ack_requested[0],
             b"",
         )
-        contents = encode_run(first, previous, ack_requested, [entry.body or b"" for entry in run])
+        if outgoing.way is None or outgoing.way.is_direct:
+            contents = encode_run(first, previous, ack_requested, [entry.body or b"" for entry in run])
+        else:
+            contents = self._relay(first, outgoing.way.final, run, previous, ack_requested, self._wall.ms(now_ns))
         contexts = [PacketContext(outgoing, entry, before) for entry, before in zip(run, previous, strict=True)]
         return contents, contexts, awaited
+
+    @staticmethod
+    def _relay(
+        first: SequenceHeader,
+        final: str,
+        run: list[StreamPacket],
+        previous: list[int],
+        ack_requested: list[bool],
+        now_ms: int,
+    ) -> list[bytes]:
+        """The contents of packets that go to a relay."""
+        each = zip(run, previous, ack_requested, strict=True)
+        packets = [
+            RelayedPacket(
+                entry.number,
+                before,
+                0,
+                max(1, entry.reach_by_ms - now_ms) if entry.reach_by_ms else 0,
+                asks,
+                entry.body or b"",
+            )
+            for entry, before, asks in each
+        ]
+        return encode_relayed_run(first, final, "", packets)
 
     def handle_handed_over(self, outgoing: OutgoingStream) -> None:
         """A session has taken packets of an outgoing queue: a resend tier may have begun."""
@@ -418,11 +461,14 @@ class Outbox:
             outgoing.stages.handle_progress(entries, Stage.STORED)
 
     def leads(self, stream: int, peer_id: bytes) -> bool:
-        """Whether a node is the known destination of a stream: only that node may answer for its packets."""
+        """Whether a node is the neighbour to which a stream goes or went: only that node may answer for its packets."""
         outgoing = self._by_number.get(stream)
-        peer = self.retirement.peer_of(stream) if outgoing is None else outgoing.peer
-        link = self.links.get(peer) if peer else None
-        return link is not None and link.peer_id == peer_id
+        if outgoing is not None and outgoing.former:
+            names: tuple[str, ...] = (outgoing.via, *outgoing.former)
+        else:
+            names = (self.retirement.peer_of(stream) if outgoing is None else outgoing.via,)
+        links = (self.links.get(name) for name in names if name)
+        return any(link is not None and link.peer_id == peer_id for link in links)
 
     def handle_order_ack(self, stream: int, sequence: int, number: int, turn: Turn) -> None:
         """The destination has a sequence up to ``number``."""
@@ -435,6 +481,15 @@ class Outbox:
             outgoing.sequence.hold.handle_progress()
         self._free(outgoing, freed, turn)
         self._look_at(outgoing)
+
+    def handle_onward(self, packet: OnwardPacket, session: str, now_ns: int) -> None:
+        """A relay says how far it has a stream, and whether that waits there: then it need not go out again."""
+        outgoing = self._by_number.get(packet.stream)
+        if outgoing is None or outgoing.sequence.sequence != packet.sequence:
+            return
+        if outgoing.sequence.handle_waits(packet.turn, packet.here if packet.waits else 0, now_ns):
+            self._records.onward(outgoing, packet.here, session, now_ns, waits=packet.waits)
+            self._look_at(outgoing)
 
     def handle_reject(self, stream: int, sequence: int, number: int, reason: str) -> None:
         """The destination has permanently rejected a packet, and so its message, and has not delivered it."""
@@ -454,16 +509,16 @@ class Outbox:
         why = _HOLD_REASONS.get(reason, HoldReason.UNKNOWN)
         crowded = stop and why is HoldReason.TOO_MANY_STREAMS
         if crowded:
-            self.retirement.handle_crowded(outgoing.peer)
+            self.retirement.handle_crowded(outgoing.via)
         elif not stop:
-            self.retirement.handle_room(outgoing.peer)
+            self.retirement.handle_room(outgoing.via)
         self._records.hold(outgoing, now_ns, why if stop else None)
         sendings = outgoing.sequence.handle_flow_control(turn, now_ns, stop=stop, crowded=crowded)
         if outgoing.sequence.hold.state is HoldState.GOING:
             self.holds.free(outgoing)
         else:
             self.holds.hold(outgoing, HeldStream(outgoing.peer, outgoing.queue, outgoing.delivery, why))
-        conversation = self.links[outgoing.peer].conversation
+        conversation = self.links[outgoing.via].conversation
         if conversation is not None:
             conversation.session.handle_freed(sendings)
             conversation.wake()
@@ -477,10 +532,14 @@ class Outbox:
                 return True
         return False
 
+    def relies_on(self, link: Link) -> bool:
+        """Whether a relay has said that it answers for packets, which counts as long as the session of its link."""
+        return any(outgoing.sequence.waits_at_relay for outgoing in link.streams if outgoing.relayed)
+
     def _free(self, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
         self._let_go(outgoing, entries)
         if entries and outgoing.durable:
-            self.links.resuming.handle_freed(outgoing.peer, self.links[outgoing.peer].peer_id)
+            self.links.resuming.handle_freed(outgoing.via, self.links[outgoing.via].peer_id)
             for first, last in as_ranges(sorted([entry.number for entry in entries])):
                 turn.commit.outgoing_deletes.append(
                     (key_of(outgoing.stream_number, first), key_of(outgoing.stream_number, last))
@@ -495,7 +554,7 @@ class Outbox:
 
     def _forget_sent(self, outgoing: OutgoingStream, entries: list[StreamPacket]) -> None:
         """Tell the session to stop waiting for store acks of these packets."""
-        conversation = self.links[outgoing.peer].conversation
+        conversation = self.links[outgoing.via].conversation if outgoing.peer else None
         if conversation is not None and entries:
             conversation.session.handle_freed([entry.packet for entry in entries if entry.packet])
             conversation.wake()
@@ -506,6 +565,26 @@ class Outbox:
             entry.body = None
 
     # ---- sessions come and go
+
+    def handle_routes_changed(self) -> None:
+        """Routes or peers have changed: streams whose way is another one now send all that is not freed by that."""
+        for outgoing in self._by_number.values():
+            way = self._routes.way_of(outgoing.peer) if outgoing.peer else None
+            if way is None or way == outgoing.way:
+                continue
+            before = self.links[outgoing.via]
+            if before.conversation is not None:
+                sent = [entry.packet for entry in outgoing.sequence.entries.values() if entry.packet]
+                before.conversation.session.handle_freed(sent)
+                before.conversation.wake()
+            before.remove(outgoing)
+            outgoing.go_by(way)
+            outgoing.sequence.handle_session_closed()
+            self.holds.free(outgoing)
+            link = self.links[way.via]
+            link.add(outgoing)
+            outgoing.fit(self._content_bytes(link.peer, link.datagram_bytes))
+            self._look_at(outgoing)
 
     def handle_size(self, link: Link) -> None:
         """Datagrams to a peer are larger from now on, or smaller."""
@@ -523,6 +602,8 @@ class Outbox:
                 outgoing.sequence.handle_session_opened(now_ns)
             self._look_at(outgoing)
         self.retirement.handle_session_opened(link)
+        if link.is_sending:
+            link.wake()
 
     def handle_session_closed(
         self,

@@ -10,9 +10,10 @@ from triack.base.commit import OutgoingIndex, OutgoingStreamRow
 from triack.base.delivery import DURABLE, Delivery
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
-from triack.ordering.wire import header_bytes
+from triack.ordering.wire import header_bytes, relayed_header_bytes
 from triack.queues.deadlines import Deadlines
 from triack.queues.packing import Outgoing, PacketBody, pack
+from triack.queues.routes import Way
 from triack.queues.stages import Stage, StageTracker
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.stream_state import StreamState
@@ -41,8 +42,11 @@ class OutgoingStream:
         content_bytes: largest packet content on the way there, until ``fit`` changes it.
         settings: for the sequence.
         messages_per_packet: the most that a packet holds; None for as many as fit.
+        way: the way to the peer; None for a queue of this node.
+        relayed: whether packets of it may have gone by way of a relay.
 
     Attributes:
+        former: the neighbours by which it went before, in this process.
         readers: the event readers that report the outcome of its messages.
         recovered: number of its messages that were restored at the start: an earlier process may have sent them.
         life: state of its stream.
@@ -57,6 +61,7 @@ class OutgoingStream:
         "committing",
         "delivery",
         "durable",
+        "former",
         "life",
         "numbered",
         "peer",
@@ -65,12 +70,14 @@ class OutgoingStream:
         "queue",
         "readers",
         "recovered",
+        "relayed",
         "senders",
         "sequence",
         "stages",
         "stream_number",
         "submitted",
         "unacked_bytes",
+        "way",
     )
 
     def __init__(
@@ -85,7 +92,12 @@ class OutgoingStream:
         content_bytes: int,
         settings: OrderSettings,
         messages_per_packet: int | None = None,
+        way: Way | None = None,
+        relayed: bool = False,
     ) -> None:
+        self.way = way
+        self.relayed = relayed or (way is not None and not way.is_direct)
+        self.former: tuple[str, ...] = ()
         self.stream_number = stream
         self.peer = peer
         self.queue = queue
@@ -112,12 +124,32 @@ class OutgoingStream:
         """Its stream as the store keeps it."""
         sequence = self.sequence
         return OutgoingStreamRow(
-            self.stream_number, self.peer, self.queue, self.delivery, sequence.sequence, sequence.next_number
+            self.stream_number,
+            self.peer,
+            self.queue,
+            self.delivery,
+            sequence.sequence,
+            sequence.next_number,
+            int(self.relayed),
         )
+
+    @property
+    def via(self) -> str:
+        """The neighbour that its packets go to, by name; empty for a queue of this node."""
+        return "" if self.way is None else self.way.via
+
+    def go_by(self, way: Way) -> None:
+        """Its packets go by another way from now on."""
+        if way.via != self.via:
+            self.former = (*(name for name in self.former if name != way.via), self.via)
+        self.way = way
+        self.relayed = self.relayed or not way.is_direct
 
     def fit(self, content_bytes: int) -> None:
         """Limit the content of packets made from now on; existing packets stay as they are."""
-        self._body_bytes = content_bytes - header_bytes(self.queue)
+        relayed = self.way is not None and not self.way.is_direct
+        taken = relayed_header_bytes(self.queue, self.way.final) if relayed and self.way else header_bytes(self.queue)
+        self._body_bytes = content_bytes - taken
 
     def submit(self, message: bytes | Outgoing, size_bytes: int) -> int:
         """Accept a message. Returns its ticket."""

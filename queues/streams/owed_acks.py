@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from triack.base.reasons import DropReason
-from triack.ordering.wire import encode_order_ack
+from triack.ordering.wire import RelayedOrderAck, encode_order_ack, encode_relayed_order_ack
 from triack.queues.deadlines import Deadlines
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
@@ -22,17 +22,19 @@ class OwedAcks:
     """The incoming streams whose origins wait for an order ack.
 
     Args:
+        node_id: this node.
         drops: counts dropped packets, by reason.
         record: writes to the session log.
     """
 
-    __slots__ = ("_deadlines", "_drops", "_due", "_owing", "_record", "_unasked")
+    __slots__ = ("_deadlines", "_drops", "_due", "_node_id", "_owing", "_record", "_unasked")
 
-    def __init__(self, drops: Counter[DropReason], record: Record) -> None:
+    def __init__(self, node_id: bytes, drops: Counter[DropReason], record: Record) -> None:
+        self._node_id = node_id
         self._drops = drops
         self._record = record
         self._owing: dict[IncomingStream, None] = {}
-        self._unasked: dict[bytes, dict[IncomingStream, None]] = {}
+        self._unasked: dict[str | bytes, dict[IncomingStream, None]] = {}
         self._due: dict[IncomingStream, None] = {}
         self._deadlines = Deadlines[IncomingStream]()
 
@@ -45,19 +47,22 @@ class OwedAcks:
         """Something has happened for which an order ack is owed, now or later."""
         self._owing[stream] = None
         if not stream.sequence.ack.due:
-            self._unasked.setdefault(stream.origin, {})[stream] = None
+            self._unasked.setdefault(stream.side, {})[stream] = None
         if stream.owes_ack:
             self._due[stream] = None
         self._deadlines.set(stream, stream.sequence.ack.deadline_ns)
 
-    def handle_request(self, peer_id: bytes) -> list[IncomingStream]:
+    def handle_request(self, *sides: str | bytes) -> list[IncomingStream]:
         """A peer wants every order ack that is owed to it. Repeated requests cost nothing.
+
+        Args:
+            *sides: the peer's id, for its own streams, and its name, for those that it brings as a relay.
 
         Returns:
             The streams whose order ack had not been requested yet, and those whose order ack is about to leave.
         """
-        leaving = [stream for stream in self._due if stream.origin == peer_id]
-        owed = [stream for stream in self._unasked.pop(peer_id, ()) if stream in self._owing]
+        leaving = [stream for stream in self._due if stream.side in sides]
+        owed = [stream for side in sides for stream in self._unasked.pop(side, ()) if stream in self._owing]
         for stream in owed:
             self._request(stream)
         return owed + leaving
@@ -66,12 +71,17 @@ class OwedAcks:
         """A session with the origin of these streams is open: acknowledge each of them once more."""
         for stream in streams:
             # After a restart, there is no way back to the origin until a packet shows where it is.
-            if stream.ordered and stream.heard and stream.sequence.position[1]:
+            if stream.ordered and (stream.heard or stream.relay) and stream.sequence.position[1]:
                 self._request(stream)
+
+    def handle_moved(self, stream: IncomingStream, before: str | bytes) -> None:
+        """A stream comes by another neighbour than before."""
+        if self._unasked.get(before, {}).pop(stream, 0) is None:
+            self._unasked.setdefault(stream.side, {})[stream] = None
 
     def forget(self, stream: IncomingStream) -> None:
         """A stream has ended: its origin needs no more acks."""
-        for owing in (self._owing, self._due, self._unasked.get(stream.origin, {})):
+        for owing in (self._owing, self._due, self._unasked.get(stream.side, {})):
             owing.pop(stream, None)
         self._deadlines.set(stream, None)
 
@@ -113,7 +123,11 @@ class OwedAcks:
 
     def _send(self, stream: IncomingStream, conversation: Conversation, now_ns: int) -> None:
         sequence, number = stream.acked = stream.claimable
-        control = Control(encode_order_ack(stream.origin, stream.number, sequence, number))
-        if not conversation.put_control((stream.number, 0), control):
+        if conversation.peer_id == stream.origin:
+            content = encode_order_ack(stream.origin, stream.number, sequence, number)
+        else:
+            ack = RelayedOrderAck(stream.origin, stream.number, sequence, number, 0, self._node_id)
+            content = encode_relayed_order_ack(ack)
+        if not conversation.put_control((stream.key, 0), Control(content)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
         record_order_ack(self._record, stream, conversation.peer_id, now_ns)

@@ -10,6 +10,9 @@ destination adds the range to those that have ended, and rejects each packet of 
 not know (``queues.streams.ended_streams``). Only live streams are left out of the ranges, so there is at most one more
 range than there are live streams.
 
+A stream that has gone by way of a relay does not end: packets of it may still wait there when its origin has nothing
+outstanding. As its destination may also be reached without a relay, by another name, it counts as live for all of them.
+
     origin                                                destination
     choose a stream; commit that it has ended
     END stream, sequence, since                    --->     commit: delete its position, keep the range
@@ -66,6 +69,7 @@ class Retirement:
         links: by peer.
         records: writes to the session log.
         forget: called with an outgoing queue whose stream ends, to unregister it.
+        relayed: the live streams that have gone by way of a relay.
     """
 
     def __init__(
@@ -76,7 +80,9 @@ class Retirement:
         links: Links,
         records: DepartureRecords,
         forget: Callable[[OutgoingStream], None],
+        relayed: Callable[[], Iterable[OutgoingStream]],
     ) -> None:
+        self._relayed = relayed
         self._node_id = node_id
         self._links = links
         self._records = records
@@ -157,7 +163,7 @@ class Retirement:
 
     def handle_freed(self, outgoing: OutgoingStream) -> None:
         """Packets have left a stream, or it has none yet: note it if nothing is outstanding."""
-        if not outgoing.busy and outgoing.life is StreamState.LIVE:
+        if not outgoing.busy and outgoing.life is StreamState.LIVE and not outgoing.relayed:
             self._drained[outgoing] = None
 
     # ---- choosing
@@ -176,7 +182,7 @@ class Retirement:
     def _take_drained(self, now_ns: int) -> None:
         drained, self._drained = self._drained, {}
         for outgoing in drained:
-            if outgoing.busy or outgoing.life is not StreamState.LIVE:
+            if outgoing.busy or outgoing.life is not StreamState.LIVE or outgoing.relayed:
                 continue
             peer = outgoing.peer
             idle = self._idle.setdefault(peer, OrderedDict())
@@ -224,7 +230,7 @@ class Retirement:
 
     def _end(self, chosen: list[OutgoingStream], turn: Turn) -> None:
         for outgoing in chosen:
-            if outgoing.busy or outgoing.life is not StreamState.LIVE:
+            if outgoing.busy or outgoing.life is not StreamState.LIVE or outgoing.relayed:
                 continue
             _move(outgoing, StreamEvent.ENDS if outgoing.peer else StreamEvent.ENDS_HERE)
             self._records.ended(outgoing, turn.now_ns)
@@ -257,7 +263,8 @@ class Retirement:
             return
         # A stream whose end is not on the disk yet may go on after a restart, so it counts as live.
         ending = (it for it in self._ended.values() if it.peer == link.peer and it.life is StreamState.ENDING)
-        live = sorted(outgoing.sequence.sequence for outgoing in (*link.streams, *ending))
+        relayed = (it for it in self._relayed() if it.via != link.peer)
+        live = sorted(outgoing.sequence.sequence for outgoing in (*link.streams, *ending, *relayed))
         for outgoing in ended:
             sequence = outgoing.sequence.sequence
             at = bisect_left(live, sequence)

@@ -25,6 +25,18 @@ def test_who_is_replaced_is_forgotten() -> None:
     assert directory.named("b") is directory.at("udp://b:1") is None
 
 
+def test_a_peer_relays_nothing_by_default() -> None:
+    """Neither by way of this node nor for others; each node of a way by hand must be allowed."""
+    stranger = Peer("x")
+    assert not stranger.may_relay_to("plant-b")
+    assert not stranger.may_bring("plant-a")
+    hub = Peer("hub", may_relay=("plant-*",), relays_for=("sensor-?",))
+    assert hub.may_relay_to("plant-b")
+    assert hub.may_relay_to("plant-b@plant-c")
+    assert not hub.may_relay_to("plant-b@elsewhere")
+    assert [hub.may_bring(name) for name in ("sensor-1", "sensor-10")] == [True, False]
+
+
 def test_a_peer_may_send_where_a_pattern_says_so() -> None:
     """Anywhere, unless it says something else; with the case as it is written."""
     assert Peer("b").may_send_to("anything")

@@ -6,9 +6,9 @@ from itertools import chain
 
 import pytest
 
-from triack.base.reasons import DeadReason, DropReason, Reason, RejectReason
+from triack.base.reasons import DeadReason, DropReason, FreedReason, Reason, RejectReason
 
-REASONS = list[Reason](chain(DropReason, RejectReason, DeadReason))
+REASONS = list[Reason](chain(DropReason, RejectReason, FreedReason, DeadReason))
 
 
 @pytest.mark.parametrize("reason", REASONS, ids=lambda reason: f"{type(reason).__name__}.{reason.name}")
@@ -18,7 +18,7 @@ def test_a_name_is_that_of_its_constant(reason: Reason) -> None:
     assert re.fullmatch(r"[A-Z].*[a-z)]\.", reason.sentence)
 
 
-@pytest.mark.parametrize("reasons", [DropReason, RejectReason, DeadReason])
+@pytest.mark.parametrize("reasons", [DropReason, RejectReason, FreedReason, DeadReason])
 def test_two_reasons_never_share_a_sentence(reasons: type[Reason]) -> None:
     """If nothing tells them apart they are one."""
     sentences = [reason.sentence for reason in reasons]

@@ -19,6 +19,17 @@ CONTENTS = [
     wire.encode_hold(ORIGIN, 1, 5, stop=True),
     wire.encode_end(ORIGIN, 1, 5, 2, answer=False),
 ]
+FIRST_RELAYED = wire.RelayedPacket(9, 7, 2, 5_000, True, b"9")
+RELAYED = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED])[0]
+ACK_BACK = wire.RelayedOrderAck(ORIGIN, 1, 3, 9, 2, b"d" * 16)
+REJECT_BACK = wire.RelayedReject(ORIGIN, 1, 3, 9, "no-route", 2, b"r" * 16)
+WAITS = wire.OnwardPacket(ORIGIN, 1, 3, 4, 9, waits=True)
+BY_RELAYS = [
+    RELAYED,
+    wire.encode_relayed_order_ack(ACK_BACK),
+    wire.encode_relayed_reject(REJECT_BACK),
+    wire.encode_onward(WAITS),
+]
 NUMBER = st.integers(1, wire.NUMBER_MAX)
 
 
@@ -75,9 +86,52 @@ def test_layout_is_as_documented() -> None:
     assert wire.encode_reject(HEADER, "no").hex() == "0300" + stream + "02" + b"no".hex()
 
 
+def test_what_goes_by_relays_reads_back() -> None:
+    """Data with its way and its time, words on their way back, and that packets wait."""
+    read = decode(RELAYED)
+    assert isinstance(read, wire.RelayedHeader)
+    assert (read.hops, read.left_ms, read.final, read.from_name) == (2, 5_000, "b", "a")
+    assert read == replace(read, **{name: getattr(HEADER, name) for name in ("origin", "stream", "number", "queue")})
+    assert (wire.left_of(RELAYED), wire.is_relayed(RELAYED), wire.is_data(RELAYED)) == (5_000, True, False)
+    assert [decode(content) for content in BY_RELAYS[1:]] == [ACK_BACK, REJECT_BACK, WAITS]
+    assert len(RELAYED) == wire.relayed_header_bytes("orders", "b") - wire.NAME_BYTES_MAX + len(b"a") + len(b"9")
+
+
+def test_relayed_packets_follow_each_other_when_they_came_the_same_way() -> None:
+    """The time that each has left may differ."""
+    second = replace(FIRST_RELAYED, number=10, previous=9, left_ms=3_000, body=b"10")
+    first, follows = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED, second])
+    header = decode(first)
+    assert isinstance(header, wire.SequenceHeader)
+    assert wire.read_following_relayed(header, follows) == (10, 9, True, b"10")
+    others = [
+        *wire.encode_relayed_run(HEADER, "c", "a", [second]),
+        *wire.encode_relayed_run(HEADER, "b", "x", [second]),
+        *wire.encode_relayed_run(replace(HEADER, queue="q"), "b", "a", [second]),
+        *wire.encode_relayed_run(replace(HEADER, stream=2), "b", "a", [second]),
+        *wire.encode_relayed_run(HEADER, "b", "a", [replace(second, hops=3)]),
+        *wire.encode_relayed_run(HEADER, "b", "a", [replace(second, previous=10)]),
+        CONTENTS[0],
+        b"",
+    ]
+    assert [wire.read_following_relayed(header, content) for content in others] == [None] * len(others)
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [
+        (
+            wire.encode_relayed_run(HEADER, "b", "a", [replace(FIRST_RELAYED, hops=30)])[0],
+            "more relays than there may be",
+        ),
+        (wire.encode_relayed_run(HEADER, "b" * 125, "a", [FIRST_RELAYED])[0], "a destination too long"),
+        (wire.encode_relayed_run(HEADER, "b", "a" * 125, [FIRST_RELAYED])[0], "an origin too long"),
+        (wire.encode_relayed_run(HEADER, "b", "a", [replace(FIRST_RELAYED, left_ms=2**63)])[0], "a time too long"),
+        (wire.encode_relayed_run(HEADER, "b", "a", [replace(FIRST_RELAYED, previous=9)])[0], "it follows itself"),
+        (RELAYED[:-3], "names cut"),
+        (BY_RELAYS[1] + b"x", "order ack with a tail"),
+        (BY_RELAYS[2][:-1], "rejection cut"),
+        (BY_RELAYS[3][:1] + b"\x02" + BY_RELAYS[3][2:], "a word with an unknown flag"),
         (b"", "empty"),
         (b"\x00" * 60, "kind 0"),
         (b"\x04" * 60, "kind 4"),
@@ -104,7 +158,11 @@ def test_malformed_contents_are_refused(content: bytes, why: str) -> None:
     assert caught.value.reason == "bad-packet"
 
 
-@pytest.mark.parametrize("content", CONTENTS, ids=["data", "order-ack", "reject", "hold", "end"])
+@pytest.mark.parametrize(
+    "content",
+    [*CONTENTS, *BY_RELAYS],
+    ids=["data", "order-ack", "reject", "hold", "end", "relayed", "ack-back", "reject-back", "onward"],
+)
 def test_damage_is_read_or_refused(content: bytes) -> None:
     """Every truncation and every flipped bit gives a value or a ProtocolError, nothing else."""
     flips = [
@@ -121,7 +179,7 @@ def test_damage_is_read_or_refused(content: bytes) -> None:
     assert refused >= 40
 
 
-@given(st.binary(max_size=100), st.sampled_from([1, 2, 3]))
+@given(st.binary(max_size=100), st.sampled_from(range(1, 10)))
 def test_noise_is_read_or_refused(noise: bytes, kind: int) -> None:
     """Random bytes of a known kind raise nothing but ProtocolError."""
     try:

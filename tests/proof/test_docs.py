@@ -6,7 +6,7 @@ import pytest
 
 import proof.docs
 from proof.docs import pages
-from triack.base.reasons import DeadReason, DropReason, RejectReason
+from triack.base.reasons import DeadReason, DropReason, FreedReason, RejectReason
 from triack.base.session_log import COMMON, EVENTS, FIELDS, Event
 from triack.session.protocol.states import CloseReason
 
@@ -29,7 +29,7 @@ def test_pages_are_linked() -> None:
 def test_every_reason_is_on_the_page_once_in_its_table() -> None:
     """With its sentence."""
     (page,) = (text for path, text in PAGES.items() if path.name == "reasons.md")
-    for reason in [*DropReason, *RejectReason, *DeadReason]:
+    for reason in [*DropReason, *RejectReason, *FreedReason, *DeadReason]:
         assert page.count(f"| `{reason.value}` | {reason.sentence} |") == 1, reason
     for close in CloseReason:
         assert sum(page.count(f"| `{close.value}` | {failure}| {close.sentence} |") for failure in ("", "yes ")) == 1

@@ -21,6 +21,10 @@ from triack.base.commit import (
     PositionRow,
     Read,
     StoreContent,
+    TransitIndex,
+    TransitRow,
+    TransitStreamRow,
+    key_of,
 )
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreMoved
@@ -50,6 +54,9 @@ def stream_row(stream: int = 1, next_number: int = 2) -> OutgoingStreamRow:
     return OutgoingStreamRow(stream, "udp://b:1", "q", Delivery.TRANSACTIONAL, 1, next_number)
 
 
+TRANSIT_STREAM = TransitStreamRow(1, ORIGIN, 4, 2, 1, "orders", "plant-b", "plant-a", "hub", 30, 20)
+
+
 def full_commit() -> Commit:
     """One row of everything; of that of 30 packets, one is left."""
     return Commit(
@@ -59,7 +66,12 @@ def full_commit() -> Commit:
         queues=[(1, "orders")],
         messages=[MessageRow(1, ORIGIN, 1, 1, 7, (BODY,))],
         progress={1: b"half"},
-        positions={StreamId(ORIGIN, 1): PositionRow(ORIGIN, 1, Delivery.TRANSACTIONAL, "orders", 1, 7, b"")},
+        positions={
+            StreamId(ORIGIN, 1): PositionRow(ORIGIN, 1, Delivery.TRANSACTIONAL, "orders", 1, 7, b"", "hub", "plant-a")
+        },
+        transit_streams={1: TRANSIT_STREAM},
+        transit=[TransitRow(key_of(1, place), 9, 2, 8, 1, 500, BODY) for place in range(1, 31)],
+        transit_deletes=[(key_of(1, 1), key_of(1, 29))],
         state={"key": b"value"},
         peers={ORIGIN: PeerRow(ORIGIN, 77, 5)},
         addresses={"b": "udp://b:1"},
@@ -88,11 +100,19 @@ def test_everything_comes_back_after_a_restart(tmp_path: Path) -> None:
     assert content.positions == list(commit.positions.values())
     assert content.state == {"key": b"value"}
     assert (content.peers, content.addresses) == (commit.peers, commit.addresses)
+    assert content.transit_streams == [TRANSIT_STREAM]
+    assert list(content.transit) == [TransitIndex(key_of(1, 30), 9, 2, 8, 1, 500, len(BODY))]
     (message,) = content.messages
     assert (message.key, message.number, message.head, message.progress) == (1, 7, BODY[:HEAD_BYTES], b"half")
     read = Read("messages", [1, 2])
     store.read(read)
     assert read.bodies == {1: BODY}
+    passing = Read("transit", [key_of(1, 29), key_of(1, 30)])
+    store.read(passing)
+    assert passing.bodies == {key_of(1, 30): BODY}
+    store.apply(Commit(transit_stream_deletes=[1], transit_deletes=[(key_of(1, 30), key_of(1, 30))]))
+    store, content = reopen(store, tmp_path / "data")
+    assert (content.transit_streams, list(content.transit)) == ([], [])
     store.close()
 
 

@@ -107,6 +107,7 @@ def test_numeric(text: str, expected: bool) -> None:
         ("udp://h:1/orders", Destination("orders", Address("udp", "h", 1))),
         ("memory://a/orders", Destination("orders", Address("memory", "a"))),
         ("plant-b/orders", Destination("orders", peer="plant-b")),
+        ("plant-b@hub/orders", Destination("orders", peer="plant-b@hub")),
         ("bücher.neu", Destination("bücher.neu")),
     ],
 )
@@ -122,6 +123,8 @@ def test_destination(text: str, expected: Destination) -> None:
         ("", "empty"),
         ("/orders", "empty"),
         ("plant-b/", "empty"),
+        ("plant-b@/q", "empty"),
+        ("@hub/q", "empty"),
         ("a/b/c", "'/'"),
         ("udp://h:1", "queue is missing"),
         ("udp://h:1/", "empty"),

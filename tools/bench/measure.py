@@ -132,11 +132,34 @@ async def _recording(row: Row, options: Options, meter: Meter, result: Result) -
         result.headline.values.append(100 * (1 - rates[True] / rates[False]))
 
 
+async def _relayed(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """The same through a relay and directly, in turns."""
+    own, work = system_of("triack"), replace(options.shaped(row.work), insecure=False)
+    if options.insecure:
+        result.note("secured all the same: relays know their neighbours by keys")
+    for number in range(options.runs):
+        rates = {}
+        for relayed in (True, False):
+            name = f"{row.name} {'through a relay' if relayed else 'direct'} {number + 1}/{options.runs}"
+            meter.begin(name, work)
+            outcome = await run_once(own, work, _fresh(options, name), {}, meter.watch, relayed=relayed)
+            meter.say(summed_up(name, outcome))
+            rates[relayed] = outcome.rate
+            if relayed:
+                result.handle(outcome)
+            elif outcome.flaw:
+                result.verified = False
+                result.note(outcome.flaw)
+        result.figures["of direct"].values.append(100 * rates[True] / rates[False] if rates[False] else 0.0)
+        result.figures["rate"].values.append(rates[True])
+
+
 _KINDS: dict[str, Callable[[Row, Options, Meter, Result], Awaitable[None]]] = {
     "transfer": _transfer,
     "latency": _transfer,
     "curve": _curve,
     "recording": _recording,
+    "relayed": _relayed,
     "link": measure_link,
     "policies": measure_policies,
     "idle": measure_idle,

@@ -67,7 +67,7 @@ class Row:
     """One row.
 
     Attributes:
-        name: ``T1`` to ``T12``.
+        name: ``T1`` to ``T13``.
         text: a description.
         goals: the measured figures, the headline first.
         work: of one run; rows of another kind change parts of it.
@@ -189,6 +189,14 @@ ROWS = {
             replace(_T1, messages=200_000),
             "backlog",
             "peers keep their backlogs in a broker",
+        ),
+        Row(
+            "T13",
+            "T1 through a relay, a third process; beside a direct run in turns",
+            (Goal("of direct", "% of the rate", 60, 40), Goal("rate", "msg/s", None, None)),
+            _T1,
+            "relayed",
+            "what a broker passes on is its only way",
         ),
     )
 }

@@ -27,7 +27,9 @@ LOOK_S = 0.02
 AFTER_S = 0.25
 """How long a run waits for duplicates at its end."""
 CHILD = "triack.tools.bench.child"
-"""The module of every process of a run."""
+"""The module of both ends of a run."""
+HUB = "triack.tools.bench.systems.hub"
+"""The module of the relay between them."""
 
 Between = Callable[[Report], Awaitable[Report]]
 
@@ -106,6 +108,7 @@ async def run_once(
     *,
     host: str = "127.0.0.1",
     between: Between | None = None,
+    relayed: bool = False,
     congestion: str = "",
 ) -> Outcome:
     """Do the work once.
@@ -119,6 +122,7 @@ async def run_once(
         host: where the receiver listens.
         between: stands between the two: gets the receiver's facts once it has started, and returns those for the
             sender.
+        relayed: whether a third process relays, of Triack alone.
         congestion: TCP's congestion control, "" for the system's own.
 
     Raises:
@@ -135,11 +139,18 @@ async def run_once(
         key = make_key(folder / "sender") if keys else ""
         options: Report = {**common, **log, "role": "receiver", "data": data["receiver"], "sender_key": key}
         options |= {"host": host, "is_behind": between is not None}
+        if relayed:
+            options["hub_key"] = make_key(folder / "hub")
         receiver = await Child.start("receiver", options, CHILD)
         stack.push_async_callback(receiver.end)
         found = (await receiver.next_report() or {}).get("found", {})
         if between is not None:
             found = await between(found)
+        if relayed:
+            relaying = {**common, **log, "data": str(folder / "hub"), "found": found, "sender_key": key}
+            hub = await Child.start("hub", relaying, HUB)
+            stack.push_async_callback(hub.end)
+            found = (await hub.next_report() or {}).get("found", {})
         options = {**common, **log, "role": "sender", "data": data["sender"], "found": found}
         options["congestion"] = congestion
         sender = await Child.start("sender", options, CHILD)

@@ -18,6 +18,7 @@ from triack.tools.chaos.additions import (
 from triack.tools.chaos.machines import draw_host, draw_streams
 from triack.tools.chaos.plan import DISHONEST, Fault, Plan
 from triack.tools.chaos.rarities import add_rarities
+from triack.tools.chaos.topologies import RELAYED_FROM, draw_relayed
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.world import World
 
@@ -56,6 +57,8 @@ class _Draw:
 def draw(seed: int) -> Plan:
     """The plan of a seed, which never changes."""
     world = World(seed)
+    if seed >= RELAYED_FROM:
+        return draw_relayed(seed, world.chance("relays"))
     random = world.chance("plan")
     hosts = random.choice([2, 2, 2, 3])
     scheme = "tcp" if random.random() < 0.15 else "udp"

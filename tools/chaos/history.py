@@ -63,6 +63,7 @@ class StreamHistory:
         expires: whether its messages may become dead letters, as one of their times ran out.
         refusals: for which reasons its destination may refuse them.
         forbidden: whether its destination has to refuse all of them.
+        relayed: whether relays pass them on, so that receipts say what the next hop has.
         poison: numbers of messages that end the process that handles them.
         kills: how often each of these did, as far as its machine can know.
         fates: by number, as far as submitted.
@@ -86,6 +87,7 @@ class StreamHistory:
     expires: bool
     refusals: frozenset[str] = frozenset()
     forbidden: bool = False
+    relayed: bool = False
     poison: frozenset[int] = frozenset()
     kills: Counter[int] = field(default_factory=Counter)
     fates: dict[int, Fate] = field(default_factory=dict)
@@ -342,7 +344,7 @@ class History:
             seen = self.streams[stream]
             if seen.durable and not seen.excused and number not in seen.handed and number not in seen.buried:
                 self._found("claims", stream, f"a receipt said that {number} is {stage}, and it never arrived")
-            if number in seen.refused or seen.forbidden:
+            if (number in seen.refused or seen.forbidden) and not (seen.relayed and not seen.ordered):
                 self._found("claims", stream, f"a receipt said that {number} is {stage}, and it was refused")
 
     def _check_whole(self, batch: Batch) -> None:

@@ -11,7 +11,7 @@ from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Limits, NodeSettings
 from triack.tools.sim.faults import Faults
 
-__all__ = ["DISHONEST", "LASTING_MS", "STRANGE", "Fault", "HostPlan", "Plan", "StreamPlan"]
+__all__ = ["DISHONEST", "LASTING_MS", "STRANGE", "Fault", "HostPlan", "Plan", "RoutePlan", "StreamPlan"]
 
 DISHONEST = ("lie", "rot", "old-copy", "clone")
 """Faults against which no single store can keep its promise; they must be noticed."""
@@ -38,7 +38,8 @@ class Fault:
             until it is repaired), ``disk-full``, ``move`` (to the address of that number ``after``, down for
             ``for_ns``), ``rotate`` (another key within ``for_ns``), ``revoke`` (of the ``other`` by the host),
             ``forbid`` (the host forbids the ``other`` the queue of the stream of number ``after``), ``narrow``
-            (datagrams to the ``other`` have at most ``after`` bytes, 0 for any, from now on for good), ``hide``
+            (datagrams to the ``other`` have at most ``after`` bytes, 0 for any, from now on for good), ``reroute``
+            (the host sends messages for the host of number ``after`` by way of the ``other``), ``hide``
             (behind a middle box that forgets flows after ``after`` ms), one of ``STRANGE`` (``after`` datagrams
             within ``for_ns``), or of ``DISHONEST``.
         host, other: indices of hosts.
@@ -79,6 +80,7 @@ class StreamPlan:
         source: index of the stream whose messages this one forwards, exactly once; -1 if it has its own.
         forbidden: whether the sender may not send there.
         wavers: whether it may not now and then.
+        astray: whether no way leads to the receiver, so that relays refuse all of its messages.
         poison: numbers of messages that end the process that handles them.
     """
 
@@ -97,11 +99,13 @@ class StreamPlan:
     source: int = -1
     forbidden: bool = False
     wavers: bool = False
+    astray: bool = False
     poison: frozenset[int] = frozenset()
 
     def describe(self) -> str:
         """In a few words."""
         more = " forbidden" if self.forbidden else " forbidden now and then" if self.wavers else ""
+        more += " astray" if self.astray else ""
         more += f" poison {sorted(self.poison)}" if self.poison else ""
         more += (f" read in {self.read_ms} ms" if self.read_ms else "") + ("" if self.is_read else " unread")
         return f"{self.sender}>{self.receiver} {self.delivery} x{self.count} {self.size_bytes}B{more}"
@@ -136,6 +140,15 @@ class HostPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class RoutePlan:
+    """The way of one host to another, by indices: messages for ``to`` (-1: for any) go to ``via`` first."""
+
+    host: int
+    to: int
+    via: int
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Everything on which a run of a seed depends.
 
@@ -147,6 +160,8 @@ class Plan:
         faults_end_ns: when the faults stop and everything must come to a good end.
         dead_path: a directed pair of hosts that never reach each other, not even after the faults stop.
         is_secure: whether the hosts have keys, and know each other by them.
+        routes: of the hosts that have some.
+        links: pairs of hosts that know each other; none: all do.
     """
 
     seed: int
@@ -157,6 +172,8 @@ class Plan:
     faults_end_ns: int
     dead_path: tuple[int, int] | None = None
     is_secure: bool = True
+    routes: tuple[RoutePlan, ...] = ()
+    links: tuple[tuple[int, int], ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """The options for people, without defaults."""
@@ -170,6 +187,7 @@ class Plan:
             "hosts": [" ".join(host.addresses) for host in self.hosts],
             "limits": [host.name for host in self.hosts if host.settings.limits != Limits()],
             "secure": self.is_secure,
+            **({"links": [f"{one}-{other}" for one, other in self.links]} if self.links else {}),
             "streams": [stream.describe() for stream in self.streams],
             "network": network,
             "faults": kinds,

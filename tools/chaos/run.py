@@ -1,7 +1,7 @@
 """One seed: a world is built, broken, healed and judged."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -11,10 +11,11 @@ from triack.base.errors import StoreInUse, TriackError
 from triack.base.printable import counted
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
+from triack.queues.routes import Route
 from triack.session.protocol.states import CloseReason
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.host import Host
-from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, Plan
+from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, Plan, RoutePlan
 from triack.tools.chaos.strangers import Strangers
 from triack.tools.chaos.trust import Trust
 from triack.tools.chaos.verdict import judge_logs
@@ -33,6 +34,8 @@ REST_NS = 120 * SECOND
 """And acknowledged in order, read and forgotten within this: lost order acks wait for their resend tier."""
 DEATHS_SHARE = 4
 """A message kills its reader four times at most, and each death may come when the wait for the one before is over."""
+ASTRAY_PATIENCE = 40
+"""A packet that no way leads to its destination passes 29 relays, and waits up to a minute at some of them."""
 SLICE_NS = 100 * MS
 """Between two looks whether all has arrived."""
 CALM_DELAY_NS = 5 * MS
@@ -107,6 +110,8 @@ class _Scene:
         for index, each in enumerate(self.hosts):
             each.identity.suite = self.nonces.suite
             each.on_power_loss = lambda index=index: self._lose_notes(index)  # type: ignore[misc]
+        for index, each in enumerate(self.hosts):
+            each.routes = self._routes_of(index, plan.routes)
         self.work = Workload(plan.streams, self.hosts, self.world)
         self.trust = Trust(plan, self.hosts, self.world)
         strange = any(fault.kind in STRANGE for fault in plan.faults)
@@ -115,6 +120,12 @@ class _Scene:
         self.seen: Counter[str] = Counter()
         self.tainted: set[int] = set()
         self._random = self.world.chance("scene")
+
+    def _routes_of(self, host: int, routes: Iterable[RoutePlan]) -> tuple[Route, ...]:
+        """The routes of a host; one for any destination comes last."""
+        mine = sorted((route for route in routes if route.host == host), key=lambda route: route.to < 0)
+        names = [host.name for host in self.plan.hosts]
+        return tuple(Route(names[route.to] if route.to >= 0 else "*", names[route.via]) for route in mine)
 
     def _lose_notes(self, index: int) -> None:
         """A machine was without power: nobody knows which messages were in hand there."""
@@ -167,13 +178,18 @@ class _Scene:
         """
         start_ns = self.world.now_ns
         self.world.run(2 * LAST_GAP_NS)
-        self._wait_for(self._arrived, LIVENESS_NS)
+        self._wait_for(self._arrived, LIVENESS_NS * self._patience)
         self.seen["heal-ms"] = (self.world.now_ns - start_ns) // MS
         if not self._arrived():
             self._explain("not everything arrived within 30 s after the faults")
-        self._wait_for(self._idle, REST_NS - LIVENESS_NS)
+        self._wait_for(self._idle, (REST_NS - LIVENESS_NS) * self._patience)
         if not self._idle():
             self._explain("not everything was at rest within 120 s after the faults")
+
+    @property
+    def _patience(self) -> int:
+        """How many times as long things may take: copies that go round in a circle of relays wait for each other."""
+        return ASTRAY_PATIENCE if any(stream.astray for stream in self.plan.streams) else 1
 
     def _wait_for(self, state: Callable[[], bool], most_ns: int) -> None:
         """Let time pass until a state is reached, or so much has passed since the last death of a process.
@@ -215,6 +231,8 @@ class _Scene:
             engine = host.engine
             if engine is None or engine.failure is not None or engine.busy_storing:
                 return False
+            if any(stream.durable and stream.sequence.entries for stream in engine.transits.streams):
+                return False
             if any(
                 outgoing.durable and outgoing.busy and self._reaches(index, outgoing.peer)
                 for outgoing in engine.outbox.streams
@@ -239,7 +257,8 @@ class _Scene:
             return "dead path"
         if self.trust.apart(plan.sender, plan.receiver):
             return "revoked"
-        for index in ends & self.tainted:
+        # Any relay may be on the way.
+        for index in self.tainted if self.plan.links else ends & self.tainted:
             if self._noticed(index):
                 return "damage noticed"
         if plan.source >= 0:
@@ -281,6 +300,8 @@ class _Scene:
         elif fault.kind in STRANGE:
             if self.strangers is not None:
                 self.strangers.attack(fault)
+        elif fault.kind == "reroute":
+            self._reroute(host, RoutePlan(fault.host, fault.after, fault.other))
         elif fault.kind == "move":
             host.move(host.plan.addresses[fault.after], fault.for_ns)
         elif fault.kind in ("rotate", "revoke", "forbid"):
@@ -289,6 +310,13 @@ class _Scene:
             )
         else:
             self._break_path(fault)
+
+    def _reroute(self, host: Host, route: RoutePlan) -> None:
+        """Another neighbour becomes the way of a destination, at once and for later starts."""
+        to = self.plan.hosts[route.to].name
+        kept = [known for known in host.routes if known.to != to]
+        routes = host.routes = (Route(to, self.plan.hosts[route.via].name), *kept)
+        host.act(lambda: host.live.set_routes(routes, self.world.now_ns))
 
     def _mishandle(self, host: Host, fault: Fault) -> None:
         """People's mistakes with a machine."""

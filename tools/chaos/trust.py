@@ -7,6 +7,7 @@ of it in a queue, until it is trusted again; messages that the peer accepted mea
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import combinations
 from random import Random
 
 from triack.base.units import SECOND
@@ -62,6 +63,12 @@ class Trust:
         self._world = world
         self._random: Random = world.chance("trust")
         self._published = [host.peer for host in hosts]
+        # Machines with relays know only their neighbours, and let them relay.
+        self._links = plan.links
+        self._apart: list[tuple[int, int]] = []
+        if plan.links:
+            self._published = [replace(peer, may_relay=("*",), relays_for=("*",)) for peer in self._published]
+            self._apart = [pair for pair in combinations(range(len(hosts)), 2) if pair not in plan.links]
         self.rights = Rights(plan, hosts, world, self._tell_again)
         self._rotating: set[int] = set()
         self._spells: list[Spell] = []
@@ -69,9 +76,15 @@ class Trust:
         self._late = {fault.host for fault in plan.faults if fault.kind == "pause"}
 
     def begin(self) -> None:
-        """Apply the lasting prohibitions from the start."""
+        """Apply the lasting prohibitions from the start, and let hosts know their neighbours alone."""
         for host, other in self.rights.pairs:
             self._tell(host, other)
+        for one, other in self._links:
+            self._tell(one, other)
+            self._tell(other, one)
+        for one, other in self._apart:
+            self._hosts[one].forget(self._hosts[other].name)
+            self._hosts[other].forget(self._hosts[one].name)
 
     def _tell(self, host: int, other: int) -> None:
         """A host learns what there is to know of another."""

@@ -237,7 +237,7 @@ class Workload:
     def __init__(self, plans: tuple[StreamPlan, ...], hosts: list[Host], world: World) -> None:
         self.history = History(
             [
-                _history_of(index, plan, plans, hosts[plan.sender], hosts[plan.receiver])
+                _history_of(index, plan, plans, hosts[plan.sender], hosts[plan.receiver], relayed=bool(hosts[0].routes))
                 for index, plan in enumerate(plans)
             ]
         )
@@ -287,7 +287,9 @@ class Workload:
             mailbox.acknowledge(lease)
 
 
-def _history_of(index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...], host: Host, to: Host) -> StreamHistory:
+def _history_of(
+    index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...], host: Host, to: Host, *, relayed: bool
+) -> StreamHistory:
     ttl = plan.live_ms or plan.read_ms or (plans[plan.source].live_ms if plan.source >= 0 else 0)
     return StreamHistory(
         name=f"{index} ({plan.sender}>{plan.receiver}/{plan.queue} {plan.delivery})",
@@ -295,7 +297,8 @@ def _history_of(index: int, plan: StreamPlan, plans: tuple[StreamPlan, ...], hos
         durable=plan.delivery != "express",
         expires=0 < ttl < LASTING_MS,
         refusals=_refusals_of(plan, to),
-        forbidden=plan.forbidden,
+        forbidden=plan.forbidden or plan.astray,
+        relayed=relayed,
         poison=plan.poison,
         hands_back=host.settings.reconnect.after_session_lost == "hand back",
     )
@@ -306,6 +309,8 @@ def _refusals_of(plan: StreamPlan, to: Host) -> frozenset[str]:
     limits = to.settings.limits
     quota = limits.quota_of(plan.queue)
     reasons = {RejectReason.ACCESS_DENIED} if plan.forbidden or plan.wavers else set()
+    if plan.astray:
+        reasons |= {RejectReason.HOP_COUNT_EXCEEDED, RejectReason.ROUTE_LOOP, RejectReason.NO_ROUTE}
     if quota.when_full == "reject" or (plan.delivery == "express" and limits != Limits()):
         reasons.add(RejectReason.QUEUE_FULL)
     if max(plan.size_bytes, plan.large_bytes) + MESSAGE_OVERHEAD_BYTES > quota.size_bytes:

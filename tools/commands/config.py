@@ -19,7 +19,7 @@ from triack.node.node import open_configured
 from triack.tools.commands.common import Directory, json_option, run, verbose_option, write_table
 from triack.transport.address import Address
 
-__all__ = ["config", "reload", "template"]
+__all__ = ["config", "header_of", "reload", "template"]
 
 FILE = "triack.toml"
 """Where the commands look when nothing else is said."""
@@ -116,7 +116,7 @@ def _template_lines(given: dict[KeyPath, str]) -> Iterator[str]:
     for section, about in SECTIONS.items():
         yield ""
         yield f"# {about}"
-        yield f"{'' if section == ('node',) else '# '}[{_example(section)}]"
+        yield f"{'' if section == ('node',) else '# '}{header_of(section, 'orders', 'plant-b')}"
         for key in KEYS.values():
             if key.path[:-1] == section:
                 yield from _key_lines(key, given.get(key.path))
@@ -132,10 +132,12 @@ def _key_lines(key: Key, given: str | None) -> Iterator[str]:
         yield f"# {key.name} = {write_value(key, key.default)}"
 
 
-def _example(section: KeyPath) -> str:
-    """A table, with a name in place of the star."""
-    names = {"queues": "orders", "peers": "plant-b"}
-    return written_path(tuple(names[section[0]] if part == "*" else part for part in section))
+def header_of(section: KeyPath, queue: str, peer: str) -> str:
+    """The line that begins a table, with these names for a queue and a peer."""
+    if section[0] == "routes":
+        return "[[routes]]"
+    names = {"queues": queue, "peers": peer}
+    return f"[{written_path(tuple(names[section[0]] if part == '*' else part for part in section))}]"
 
 
 @click.command()
@@ -150,8 +152,8 @@ def _example(section: KeyPath) -> str:
 def reload(*, data: Path | None, file: Path | None, as_json: bool) -> int:
     """Let the node that runs on a directory read its file of settings again.
 
-    A file with a mistake changes nothing. Quotas, the reserve of the disk, the waits of failed messages and addresses
-    of peers take effect at once; every other key that has changed is named, and takes effect with a restart.
+    A file with a mistake changes nothing. Quotas, the reserve of the disk, the waits of failed messages, addresses of
+    peers and routes take effect at once; every other key that has changed is named, and takes effect with a restart.
     """
     if data is None and file is not None:
         found = _read(file)[1].node.data

@@ -48,7 +48,7 @@ _all_option = click.option("--all", "everything", is_flag=True, help="All that w
 @json_option
 @existing_data_option
 def list_queues(*, data: Path, as_json: bool) -> int:
-    """List the queues of the node, and what is on its way to others."""
+    """List the queues of the node, what is on its way to others, and what it passes on."""
 
     async def work(node: Host) -> int:
         rows = _rows(await stats_of(node))
@@ -265,8 +265,14 @@ def _rows(stats: triack.NodeStats) -> list[dict[str, Any]]:
         row["messages"] += it.messages
         row["bytes"] += it.bytes
         if it.messages:
-            row["waits_for"] = stats.links[it.peer].waits_for or _room(it.held) or row["waits_for"]
-    return list(rows.values())
+            row["waits_for"] = stats.links[it.via].waits_for or _room(it.held) or row["waits_for"]
+    return [*rows.values(), *map(_transit_row, stats.transit)]
+
+
+def _transit_row(it: triack.TransitStats) -> dict[str, Any]:
+    waits_for = _room(it.held) if it.via else "route"
+    row = _row(f"{it.final}/{it.queue}", f"from {it.came_by}") | {"messages": it.messages, "bytes": it.bytes}
+    return row | {"oldest_s": it.oldest_s, "waits_for": waits_for}
 
 
 def _row(name: str, kind: str) -> dict[str, Any]:

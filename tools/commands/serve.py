@@ -15,7 +15,7 @@ import click
 import triack
 from triack.base.errors import AddressError, TriackError, UsageError
 from triack.base.survival import SURVIVES
-from triack.node.config.config import Config, Sources
+from triack.node.config.config import Config, Sources, said_routes
 from triack.node.config.keys import KeyPath
 from triack.node.config.layers import CONFIG_VARIABLE
 from triack.node.files.access import SUITES
@@ -36,6 +36,7 @@ from triack.tools.commands.common import (
     tls_ca_option,
     verbose_option,
 )
+from triack.tools.commands.route import read_routes
 from triack.transport.address import Address
 
 __all__ = ["serve"]
@@ -59,6 +60,9 @@ _APART = ("window",)
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="The only queues it has; may be repeated.")
 @click.option("--announce", metavar="URL", help="Where others find it, if not where it listens.")
 @peer_option
+@click.option(
+    "--route", "routes", multiple=True, metavar="TO=VIA", help="Messages for TO go by the peer VIA; in order."
+)
 @click.option("--policy", metavar="POLICY", help="Acknowledge as `triack policy list` has it.")
 @click.option("--window", metavar="PACKETS", help='Packets of a session without acknowledgement; or "auto".')
 @click.option("--survives", type=click.Choice(SURVIVES), help="What the store survives.")
@@ -79,7 +83,13 @@ _APART = ("window",)
     help="Data directory of the node; made when it does not exist.",
 )
 def serve(
-    *, file: Path | None, peers: tuple[str, ...], assignments: tuple[str, ...], as_json: bool, **given: Any
+    *,
+    file: Path | None,
+    peers: tuple[str, ...],
+    routes: tuple[str, ...],
+    assignments: tuple[str, ...],
+    as_json: bool,
+    **given: Any,
 ) -> int:
     """Run a node until SIGTERM or SIGINT.
 
@@ -92,7 +102,8 @@ def serve(
     instead.
     """
     import_module("structlog.stdlib")  # its first log line may report that there are no descriptors left
-    sources, config = _read(Sources(file, dict(os.environ), _arguments(given, peers), _assigned(assignments)))
+    arguments = _arguments(given, peers) | said_routes(read_routes(routes), "--route")
+    sources, config = _read(Sources(file, dict(os.environ), arguments, _assigned(assignments)))
     it = config.node
     if it.listen is not None and Address.parse(it.listen, listening=True).scheme == "memory":
         raise AddressError(f"listen on {it.listen}: other processes cannot reach memory")

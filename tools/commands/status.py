@@ -76,13 +76,13 @@ def _rows(stats: triack.NodeStats) -> list[list[str]]:
     sessions = {it.peer: it for it in stats.sessions}
     on_the_way: Counter[str] = Counter()
     for it in stats.outgoing:
-        on_the_way[it.peer] += it.messages
+        on_the_way[it.via] += it.messages
     rows = []
     for peer in sorted(stats.links.keys() | sessions.keys()):
         link, session = stats.links.get(peer), sessions.get(peer)
         state = "suspended" if link is not None and link.suspended else "down" if session is None else "up"
         address = "-" if session is None else session.address
-        held = sorted({it.held for it in stats.outgoing if it.peer == peer and it.held is not None})
+        held = sorted({it.held for it in stats.outgoing if it.via == peer and it.held is not None})
         waits_for = (None if link is None else link.waits_for) or (f"room: {', '.join(held)}" if held else None)
         rows.append([peer, state, address, str(on_the_way[peer]), waits_for or "-"])
     return rows

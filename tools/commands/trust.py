@@ -50,6 +50,18 @@ def trust() -> None:
     metavar="SECONDS",
     help="It cannot call this node: keep a session with it open, and send something over UDP that often; 0 for none.",
 )
+@click.option(
+    "--may-relay",
+    multiple=True,
+    metavar="PATTERN",
+    help="Nodes to which it may send by way of this one; `plant-*` and the like.",
+)
+@click.option(
+    "--relays-for",
+    multiple=True,
+    metavar="PATTERN",
+    help="Nodes whose messages it may bring here as a relay; `plant-*` and the like.",
+)
 @data_option
 def add(
     *,
@@ -59,12 +71,13 @@ def add(
     patterns: tuple[str, ...],
     psk: TextIO | None,
     keep_alive_s: float | None,
+    may_relay: tuple[str, ...],
+    relays_for: tuple[str, ...],
     data: Path,
 ) -> None:
     """Trust the peer with the public key KEY, and call it NAME.
 
-    For a peer that is known already, add a key or addresses; --send, --psk and --keep-alive replace what was said
-    before.
+    For a peer that is known already, add a key or addresses; the other options replace what was said before.
     """
     files = PrivateFiles(data)
     identity = files.read(IDENTITY_FILE)
@@ -75,6 +88,8 @@ def add(
         may_send=patterns or None,
         psk=None if psk is None else _read_psk(psk),
         keep_alive_s=keep_alive_s,
+        may_relay=may_relay or None,
+        relays_for=relays_for or None,
         own=() if identity is None else Identity.decode(identity, files.where(IDENTITY_FILE)).public,
     )
     asyncio.run(reread(data))
@@ -111,6 +126,7 @@ def show(*, data: Path, as_json: bool) -> None:
         keys = [encode_key(KeyKind.PUBLIC, key) for key in peer.keys]
         if as_json:
             known = {"name": peer.name, "keys": keys, "addresses": peer.addresses, "may_send": peer.may_send}
+            known |= {"may_relay": peer.may_relay, "relays_for": peer.relays_for}
             click.echo(json_line(known | {"psk": peer.psk != NO_PSK, "keep_alive_s": peer.keep_alive_s}))
             continue
         click.echo(peer.name)
@@ -119,6 +135,10 @@ def show(*, data: Path, as_json: bool) -> None:
         for address in peer.addresses:
             click.echo(f"  address  {address}")
         click.echo(f"  send     {' '.join(peer.may_send) or 'nothing'}")
+        if peer.may_relay:
+            click.echo(f"  onward   {' '.join(peer.may_relay)}")
+        if peer.relays_for:
+            click.echo(f"  relays   {' '.join(peer.relays_for)}")
         if peer.psk != NO_PSK:
             click.echo("  psk      yes")
         if peer.keep_alive_s is not None:

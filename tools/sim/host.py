@@ -21,6 +21,7 @@ from triack.base.units import MS
 from triack.queues.manager.effects import Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings
+from triack.queues.routes import Route
 from triack.queues.streams.group_commit import GroupCommit
 from triack.store.store import Store
 from triack.tools.sim.disk import Disk
@@ -110,6 +111,7 @@ class SimHost(EngineHost):
         timer_slack_ns: a timer is late by up to this.
         burst_ns: how long datagrams are gathered, and then taken together; 0: each as it comes.
         wall_offset_ns: its wall clock at virtual zero, from the next start on.
+        routes: of the node, from the next start on.
         boots: how often its machine was started anew, and may have lost records of its session log.
     """
 
@@ -146,6 +148,7 @@ class SimHost(EngineHost):
         self.wall_offset_ns = WALL_NS
         self._up_since = self.disk.boots, 0
         self.boots = 0
+        self.routes: tuple[Route, ...] = ()
         self.random: Random = world.chance(f"host {name}")
         self._store: Store | None = None
         self._timer_ns: int | None = None
@@ -239,6 +242,7 @@ class SimHost(EngineHost):
             wall_offset_ns=reading.system_ns - self.world.now_ns,
             recording=True,
             boot=f"{self.name} {self.boots}",
+            routes=self.routes,
         )
 
     def read_clock(self, engine: Engine | None = None) -> ClockReading:

@@ -5,6 +5,7 @@ from pathlib import Path
 from tests.node.config.files import problems_of, read
 from triack import policies
 from triack.queues.node_settings import NodeSettings, Quota, Redelivery
+from triack.queues.routes import Route
 
 
 def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
@@ -87,3 +88,39 @@ def test_paths_are_relative_to_the_file_that_names_them(tmp_path: Path) -> None:
     """And those of a variable to the working directory."""
     node = read(tmp_path, '[node]\ndata = "here"\nlog = "/var/log"\n', {"TRIACK_NODE__TLS_CA": "ca.pem"}).node
     assert (node.data, node.log, node.tls_ca) == (str(tmp_path / "here"), "/var/log", "ca.pem")
+
+
+ROUTES = """\
+[[routes]]
+to = "plant-*"
+via = "hub"
+[[routes]]
+to = "press"
+rename = "press-7"
+[[routes]]
+to = "a/b"
+via = "hub"
+[[routes]]
+to = "c"
+via = "h b"
+by = "x"
+"""
+
+
+def test_routes_are_in_their_order_and_each_mistake_has_its_line(tmp_path: Path) -> None:
+    found = read(tmp_path, ROUTES.partition('[[routes]]\nto = "a/b"')[0].replace("rename =", 'via = "hub"\nrename ='))
+    assert found.routes == (Route("plant-*", "hub"), Route("press", "hub", "press-7"))
+    assert [problem.removeprefix("triack.toml:") for problem in problems_of(tmp_path, ROUTES)] == [
+        "4: routes.1: via is missing",
+        "8: routes.2.to: is 'a/b': a route is for nodes, without queues and without @",
+        "12: routes.3.via: name 'h b': ' ' is not a letter, a digit or one of . _ - $",
+        "13: routes.3.by: there is no such key; there is rename, to, via",
+    ]
+    assert problems_of(tmp_path, "[routes]\nto = 'a'\n") == [
+        "triack.toml:2: routes.to: write each route as a table of its own, [[routes]]"
+    ]
+
+
+def test_a_part_that_its_owner_refuses_is_told_at_the_part(tmp_path: Path) -> None:
+    (told,) = problems_of(tmp_path, "[limits]\nmemory_bytes = 5\n[limits.transit_quota]\nwhen_full = 'reject'\n")
+    assert told.startswith("triack.toml:4: limits.transit_quota: when_full must be hold")

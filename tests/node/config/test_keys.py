@@ -29,6 +29,7 @@ def test_every_setting_is_a_key_with_the_same_name() -> None:
         *(("queues", "*", "quota", name) for name in ("messages", "size_bytes", "when_full")),
         *(("queues", "*", "redelivery", name) for name in ("first_wait_s", "max_wait_s", "keep_order")),
         ("peers", "*", "address"),
+        *(("routes", "*", name) for name in ("to", "via", "rename")),
     }
 
 

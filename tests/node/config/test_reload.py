@@ -101,6 +101,20 @@ async def test_an_address_of_a_peer_is_found_at_once(file: Edited) -> None:
         assert await bodies(c, "q", 1) == [b"x"]
 
 
+async def test_a_route_is_taken_at_once(file: Edited) -> None:
+    """And those of an argument stay: they beat the file."""
+    file.write(more='[[routes]]\nto = "far"\nvia = "c"\n[peers.c]\naddress = "memory://c"')
+    assert (await file.node.reload()).in_force == ("peers.c.address", "routes.0.to", "routes.0.via", "routes.0.rename")
+    assert file.node.routes() == [triack.Route("far", "c")]
+    file.write()
+    await file.node.reload()
+    assert file.node.routes() == []
+    file.write(more='[[routes]]\nto = "a"\nvia = "b"\n[[routes]]\nto = "c"\nvia = "b"')
+    given = triack.open(config=file.path, data=None, listen="memory://other", routes=[triack.Route("x", "y")])
+    async with given as other:
+        assert other.routes() == [triack.Route("x", "y")]
+
+
 async def test_a_node_with_keys_keeps_its_addresses_when_the_trust_file_is_damaged(tmp_path: Path) -> None:
     file = tmp_path / "triack.toml"
     file.write_text('[node]\nname = "a"\ndata = "a"\n')

@@ -26,9 +26,10 @@ def trust() -> TrustFile:
 def test_peers_survive_their_text() -> None:
     peers = [
         B,
-        Peer("süd", (KEYS[2],)),
+        Peer("süd"),
         Peer("nobody", may_send=()),
         Peer("hub", addresses=("udp://h:1",), keep_alive_s=2.5),
+        Peer("relay", (KEYS[2],), may_relay=("plant-*",), relays_for=("sensor-?", "hub")),
     ]
     assert decode_trust(encode_trust(peers), "f") == peers
 
@@ -64,6 +65,18 @@ def test_what_is_said_of_keep_alives_stays_until_something_else_is_said() -> Non
     assert file.load()[0].keep_alive_s == 25
     file.add("b", keep_alive_s=0)
     assert file.load()[0].keep_alive_s == 0
+
+
+def test_the_rights_of_a_relay_stay_until_something_else_is_said() -> None:
+    """A new peer has none."""
+    file = trust()
+    assert file.add("b", keys=[KEYS[0]]).may_relay == ()
+    file.add("b", may_relay=["plant-*"], relays_for=["sensor"])
+    file.add("b", addresses=["udp://b:1"])
+    assert (file.load()[0].may_relay, file.load()[0].relays_for) == (("plant-*",), ("sensor",))
+    assert file.add("b", may_relay=[]).may_relay == ()
+    with pytest.raises(UsageError, match="no pattern of nodes"):
+        file.add("b", relays_for=[""])
 
 
 def test_what_is_taken_away() -> None:

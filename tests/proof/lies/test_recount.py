@@ -63,7 +63,7 @@ def test_the_judge_counts_the_same(arrived: int) -> None:
     """11 accepted, 5 expired, 6 arrived: 6 were sent and 6 delivered; what arrived before it expired counts as both."""
     world, judge = expired(arrived=arrived), Judge()
     world.number()
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         judge.read(log.name, log.records)
     verdict, messages = judge.finish(), (6 + arrived) * PER_PACKET
     assert verdict.violations == {}
@@ -76,7 +76,7 @@ def test_a_commit_holds_what_arrived(messages: int) -> None:
     world, judge = expired(arrived=0), Judge()
     world.beta.one("committed")["count"] = messages * PER_PACKET
     world.number()
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         judge.read(log.name, log.records)
     assert judge.finish().violations == {"claims": 1}
 

@@ -1,7 +1,7 @@
 """What has arrived is read by the run, and what belongs to none by itself."""
 
 from triack.base.delivery import Delivery
-from triack.ordering.wire import SequenceHeader, decode, encode_order_ack
+from triack.ordering.wire import RelayedPacket, SequenceHeader, decode, encode_order_ack, encode_relayed_run
 from triack.queues.mailboxes.incoming_run import IncomingRun, read_runs
 from triack.queues.packing import Outgoing, pack
 from triack.session.protocol.events import PacketArrived, RunArrived
@@ -41,6 +41,18 @@ def test_packets_that_name_the_one_before_are_one_run() -> None:
     assert (run.counts, run.sent_at_ms, run.bodies) == ([2, 2, 2], [5, 5, 5], [BATCH] * 3)
     assert (run.size_bytes, run.body_bytes) == (sum(map(len, contents)), 3 * len(BATCH))
     assert [header.encode() for header in run.headers()] == [packet(at, at - 1, ack_requested=True) for at in (4, 5, 6)]
+
+
+def test_packets_that_go_by_relays_are_runs_as_well() -> None:
+    """Each keeps the time that it has left."""
+    first = SequenceHeader(ORIGIN, 1, 1, 4, 3, "q", False, b"")
+    packets = [RelayedPacket(at, at - 1, 1, 1_000 * at, False, BATCH) for at in (4, 5, 6)]
+    contents = encode_relayed_run(first, "b", "a", packets)
+    (run,) = read_runs(RunArrived(11, Delivery.TRANSACTIONAL, [*contents]))
+    assert isinstance(run, IncomingRun)
+    assert (run.header.number, run.last, run.lefts_ms) == (4, 6, [4_000, 5_000, 6_000])
+    assert list(run.headers()) == [decode(content) for content in contents]
+    assert read(*contents, packet(7, 6)) == [(11, 3), (14, 1)]
 
 
 def test_packets_of_other_classes_say_the_same_floor() -> None:

@@ -48,6 +48,7 @@ def give(link: Link, limit: int) -> list[OutgoingStream]:
     given: list[OutgoingStream] = []
     while len(given) < limit and (turn := link.next_turn()) is not None:
         outgoing, left = turn
+        assert isinstance(outgoing, OutgoingStream)
         assert 1 <= left <= QUEUE_TURN_PACKETS
         entry = outgoing.sequence.peek()
         assert entry is not None

@@ -21,10 +21,7 @@ RUNS = 8
 
 def logs_of(world: World) -> dict[str, bytes]:
     """The log of each node, as it would be in one file."""
-    return {
-        log.name: "".join(json.dumps(record) + "\n" for record in log.records).encode()
-        for log in (world.alpha, world.beta)
-    }
+    return {log.name: "".join(json.dumps(record) + "\n" for record in log.records).encode() for log in world.logs}
 
 
 @pytest.mark.parametrize("name", PLANTED)

@@ -38,6 +38,8 @@ def test_peers_are_added_listed_and_removed(tmp_path: Path) -> None:
         "keys": [B, C],
         "addresses": ["udp://b:7801"],
         "may_send": ["orders", "in-*"],
+        "may_relay": [],
+        "relays_for": [],
         "psk": True,
         "keep_alive_s": None,
     }
@@ -45,6 +47,10 @@ def test_peers_are_added_listed_and_removed(tmp_path: Path) -> None:
     assert run(tmp_path, "list").output.splitlines()[-1] == "  alive    25 s"
     run(tmp_path, "add", "plant-b", "--keep-alive", "0")
     assert run(tmp_path, "list").output.splitlines()[-1] == "  alive    no keep-alives"
+    run(tmp_path, "add", "plant-b", "--may-relay", "plant-*", "--relays-for", "sensor", "--relays-for", "hub")
+    lines = run(tmp_path, "list").output.splitlines()
+    assert "  onward   plant-*" in lines
+    assert "  relays   sensor hub" in lines
     run(tmp_path, "remove", "plant-b", "--key", B)
     assert B not in run(tmp_path, "list").output
     run(tmp_path, "remove", "plant-b")

@@ -15,7 +15,7 @@ def fault(plant: Fault) -> Fault:
 
 def agree(world: World, **terms: object) -> None:
     """Both ends of the session have this in force, too."""
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         log.one("session_opened").update(**terms)
 
 

@@ -145,6 +145,11 @@ class World:
         self.next = dict.fromkeys(CLASS_STREAMS, 1)
         self.acked = 0
 
+    @property
+    def logs(self) -> tuple[Log, ...]:
+        """Those of all nodes."""
+        return self.alpha, self.beta
+
     def open(self) -> str:
         self.sessions += 1
         self.session = f"{self.sessions:016x}"
@@ -248,25 +253,25 @@ class World:
 
     def number(self, *, lacking: bool = False) -> None:
         """Give the records their serials; where records of alpha are lacking it has them already."""
-        for log in (self.beta,) if lacking else (self.alpha, self.beta):
+        for log in self.logs[1:] if lacking else self.logs:
             log.number()
 
     def all_records(self, *, lacking: bool = False) -> list[Record]:
         """The records of both nodes, each node's in its order."""
         self.number(lacking=lacking)
-        return [*self.alpha.records, *self.beta.records]
+        return [record for log in self.logs for record in log.records]
 
     def end(self) -> None:
-        """Both logs go to their ends, so that nothing can be missing there."""
-        for log in (self.alpha, self.beta):
+        """All logs go to their ends, so that nothing can be missing there."""
+        for log in self.logs:
             log.end()
 
     def save(self, directory: Path, *, number: bool = True) -> list[Path]:
-        for log in (self.alpha, self.beta):
+        for log in self.logs:
             if number:
                 log.number()
             log.save(directory / log.name)
-        return [directory / "alpha", directory / "beta"]
+        return [directory / log.name for log in self.logs]
 
 
 def brief(findings: Iterable[Violation]) -> set[tuple[str, int, int, int]]:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from tests.tools.replay.builder import (
     AGREED,
-    ALPHA,
     BETA,
     CLASS_STREAMS,
     MS,
@@ -42,7 +41,7 @@ def ready() -> World:
 
 def settle(world: World) -> None:
     """Both nodes said at their start that order acks and resends are due within seconds."""
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         log.records[0].update(
             max_unacked_packet=64, idle_ack_delay_ns=500 * MS, ack_threshold=32, ack_timeout_min_ns=2000 * MS,
             seq_max_ack_delay_ns=1000 * MS, seq_resend_13_ns=30 * MS, seq_resend_46_ns=300 * MS,
@@ -620,8 +619,8 @@ def counts_contradict(world: World) -> Expected:
 
 def rename(world: World, tag: str) -> World:
     """Give a world ids of its own, so that many worlds fit into one replay."""
-    ids = {node: f"{node[:24]}{tag:0>8}" for node in (ALPHA, BETA)}
-    for log in (world.alpha, world.beta):
+    ids = {node: f"{node[:24]}{tag:0>8}" for node in {log.node for log in world.logs}}
+    for log in world.logs:
         log.name += tag
         for record in log.records:
             for name in ("node", "peer", "origin"):

@@ -14,9 +14,10 @@ from tests.tools.replay.builder import (
     scheduled,
 )
 from tests.tools.replay.faults import TX, ready, recover, settle
+from tests.tools.replay.relays import HONEST
 
 # What is unusual but right; each of them must pass.
-HARMLESS: dict[str, Callable[[], World]] = {"healthy": healthy}
+HARMLESS: dict[str, Callable[[], World]] = {"healthy": healthy, **HONEST}
 
 
 def harmless(build: Callable[[], World]) -> Callable[[], World]:
@@ -420,7 +421,7 @@ def sent_again_after_an_idle_end() -> World:
     world.ack(arrived, store=False)
     world.clock.tick(4_900 * MS)
     world.close("idle")
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         log.one("session_opened").update(cleanup_interval_ns=4_900 * MS)
     world.clock.tick(1_000 * MS)
     world.open()
@@ -491,7 +492,7 @@ def a_peer_that_asks_is_alive() -> World:
 def gaps_that_are_not_told_at_once() -> World:
     """Both ends agreed that neither a gap nor a copy makes an ack due; each waits for the idle delay."""
     world = ready()
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         log.one("session_opened").update(ack_at_once="")
     world.send("express", world.queue("express", 3), lost=(2,))
     world.clock.tick(500 * MS)
@@ -577,7 +578,7 @@ def not_idle_while_something_waits() -> World:
     world.commit(TX, numbers)
     world.beta.write("store_ack_sent", session=world.session, cumulative=1, ranges=[], trigger="request", pending=1)
     world.order_ack(1)
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         log.one("session_opened").update(cleanup_interval_ns=400_000 * MS)
     world.clock.tick(390_000 * MS)
     world.close("local-stop")
@@ -628,7 +629,7 @@ def pieces_of_large_packets_are_signs_of_life() -> World:
 def bytes_that_make_no_store_ack_due() -> World:
     """One below the limit is on the disk, and after an ack they count from the beginning."""
     world = ready()
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         log.one("session_opened").update(store_ack_bytes=2_401)
     for packets in (2, 1):
         numbers = world.queue("recoverable", packets)
@@ -647,10 +648,10 @@ def end_stream(world: World, cls: str) -> None:
 
 def next_stream(world: World, deliver: Callable[[], object]) -> None:
     """What is delivered is of the next streams in the same streams."""
-    before = [len(log.records) for log in (world.alpha, world.beta)]
+    before = [len(log.records) for log in world.logs]
     world.next = dict.fromkeys(CLASS_STREAMS, 1)
     deliver()
-    for log, first in zip((world.alpha, world.beta), before, strict=True):
+    for log, first in zip(world.logs, before, strict=True):
         for record in log.records[first:]:
             if "sequence" in record:
                 record["sequence"] += 1
@@ -701,7 +702,7 @@ def deliver_and_restart(world: World) -> None:
     for cls in (TX, "recoverable"):
         world.deliver(cls, 2)
     world.close()
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         log.start()
     world.beta.write("position_recovered", cls=TX, **place(TX), number=2)
     world.beta.write("position_recovered", cls="recoverable", **place("recoverable"), ranges=[[1, 2]])

@@ -1,22 +1,28 @@
 """Planted worlds before the judge, which is quick."""
 
 from functools import cache
-from itertools import chain
 
 from tests.tools.replay.ack_faults import ACK_FAULTS
 from tests.tools.replay.builder import World, brief
 from tests.tools.replay.end_faults import END_FAULTS
 from tests.tools.replay.faults import FAULTS, ready
+from tests.tools.replay.relays import RELAY_FAULTS, Relayed
 from tests.tools.replay.rule_faults import RULE_FAULTS, restarted
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.judges.judge import Judge
 from triack.tools.replay.log.schema import Verdict
 
-PLANTED = (*FAULTS, *ACK_FAULTS, *END_FAULTS, *RULE_FAULTS)
+PLANTED = (*FAULTS, *ACK_FAULTS, *END_FAULTS, *RULE_FAULTS, *RELAY_FAULTS)
 
 
 def plant(name: str) -> tuple[World, set[tuple[str, int, int, int]]]:
     """A world with a fault in it, and what must be found."""
+    if name in RELAY_FAULTS:
+        relayed = Relayed()
+        expected = RELAY_FAULTS[name](relayed)
+        relayed.end()
+        relayed.number()
+        return relayed, expected
     world = restarted() if name in RULE_FAULTS else ready()
     expected = (FAULTS | ACK_FAULTS | END_FAULTS | RULE_FAULTS)[name](world)
     world.end()
@@ -27,14 +33,14 @@ def plant(name: str) -> tuple[World, set[tuple[str, int, int, int]]]:
 def assert_found(name: str) -> None:
     """See that a planted fault is found as what it is."""
     world, expected = plant(name)
-    found = brief(judge_records([*world.alpha.records, *world.beta.records]))
+    found = brief(judge_records([record for log in world.logs for record in log.records]))
     assert found >= expected, found
 
 
 def verdict_of(world: World) -> Verdict:
     judge = Judge()
     world.number()
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         for start in range(1, log.incarnation + 1):
             judge.read(log.name, [record for record in log.records if record["incarnation"] == start])
     return judge.finish()
@@ -54,4 +60,4 @@ def broken_by(name: str) -> frozenset[str]:
 def checks_of(world: World) -> set[str]:
     """The checks that a world breaks."""
     world.number()
-    return {it.check for it in judge_records(list(chain(world.alpha.records, world.beta.records)))}
+    return {it.check for it in judge_records([record for log in world.logs for record in log.records])}

@@ -49,7 +49,7 @@ def restarted() -> World:
     world.ack(arrived)
     world.order_ack(left[-1])
     world.close()
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         log.write("node_stopped")
     return world
 
@@ -81,7 +81,7 @@ def sent_by_another_node(world: World) -> Expected:
 def sent_in_vain_and_never_queued(world: World) -> Expected:
     """The same with a packet that does not arrive."""
     world.send(FAST, range(9, 10), lost=(9,))
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         log.drop("session_closed", session=world.session)
         log.drop("node_stopped")
     return {("queue", FAST_STREAM, SEQUENCE, 9)}
@@ -128,7 +128,7 @@ def another_policy_at_the_other_end(world: World) -> Expected:
 def another_share_than_the_nodes(world: World) -> Expected:
     """Both ends acknowledge every 31 packets, where alpha's node said at its start that half of its window is 32."""
     settle(world)
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         log.one("session_opened").update(ack_threshold=31, ack_share="31/64")
     return {("policy", -1, -1, -1)}
 
@@ -145,7 +145,7 @@ def a_third_of_the_window_rounded_up(world: World) -> Expected:
 def a_share_of_a_smaller_window_rounded_up(world: World) -> Expected:
     """Half of a window of 63 is 31 packets, and not the 32 of alpha's own window."""
     settle(world)
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         log.one("session_opened").update(window=63, ack_threshold=32, store_ack_threshold=31)
     return {("policy", -1, -1, -1)}
 
@@ -219,7 +219,7 @@ def found_at_the_first_start(world: World) -> Expected:
 @fault
 def waits_for_twelve_seconds(world: World) -> Expected:
     """A packet waits in a session that has nothing else to do."""
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         log.drop("node_stopped")
     world.open()
     (number,) = world.queue(TX, 1)
@@ -231,7 +231,7 @@ def waits_for_twelve_seconds(world: World) -> Expected:
 @fault
 def arrives_before_it_left(world: World) -> Expected:
     """Beta has a packet a second before alpha sends it; what goes back around it is in time."""
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         log.drop("node_stopped")
     world.open()
     world.deliver(TX, 2)

@@ -138,7 +138,7 @@ def evil(directory: Path) -> None:
     """Logs with that in every name that others may give, and with a broken promise."""
     world = ready()
     FAULTS["order_ack_too_early"](world)
-    for record in (*world.alpha.records, *world.beta.records):
+    for record in [record for log in world.logs for record in log.records]:
         record.update({name: EVIL for name in ("name", "queue", "peer_name") if name in record})
     world.save(directory / EVIL)
     (directory / f"{EVIL}.jsonl.gz").touch()

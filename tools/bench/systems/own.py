@@ -18,9 +18,9 @@ from triack.tools.bench.disk import is_memory
 from triack.tools.bench.work import Work, is_plain, noise_of
 from triack.transport.endpoint import Endpoint, Tls
 
-__all__ = ["QUEUE", "RECEIVER", "SENDER", "Counting", "OwnInlet", "OwnOutlet", "settings_of"]
+__all__ = ["HUB", "QUEUE", "RECEIVER", "SENDER", "Counting", "End", "OwnInlet", "OwnOutlet", "settings_of"]
 
-SENDER, RECEIVER, QUEUE = "sender", "receiver", "bench"
+SENDER, RECEIVER, HUB, QUEUE = "sender", "receiver", "hub", "bench"
 LOOK_FIRST, LOOK_EVERY = 16, 64
 """The first bursts are searched for readable bodies, and of the others one in this many."""
 _FULL = 2
@@ -111,8 +111,12 @@ def _log_bytes(log: str | None) -> int:
     return sum(file.stat().st_size for file in Path(log).iterdir()) if log and Path(log).is_dir() else 0
 
 
-class _End:
-    """Common to both ends: a node."""
+class End:
+    """A node of a run.
+
+    Args:
+        options: of its process.
+    """
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
@@ -155,7 +159,7 @@ class OwnOutlet(Outlet):
     """A node that sends."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self._end = _End(options)
+        self._end = End(options)
         work, found = self._end.work, options["found"]
         self._delivery = triack.Delivery[work.delivery.upper()]
         self._destination = f"{found['address'] if work.insecure else RECEIVER}/{QUEUE}"
@@ -165,10 +169,11 @@ class OwnOutlet(Outlet):
         self._sent = self._done = 0
 
     async def __aenter__(self) -> Self:
-        self._node = await self._end.open(SENDER)
+        found = self._end.options["found"]
+        is_relayed = bool(found.get("is_hub"))
+        self._node = await self._end.open(SENDER, routes=[triack.Route(RECEIVER, HUB)] if is_relayed else [])
         if not self._end.work.insecure:
-            found = self._end.options["found"]
-            await self._node.trust(RECEIVER, found["key"], found["address"])
+            await self._node.trust(HUB if is_relayed else RECEIVER, found["key"], found["address"])
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -205,7 +210,7 @@ class OwnInlet(Inlet):
     """A node that receives."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self._end = _End(options)
+        self._end = End(options)
 
     async def __aenter__(self) -> Self:
         options, work = self._end.options, self._end.work
@@ -213,7 +218,9 @@ class OwnInlet(Inlet):
         # The sender would bypass the link between them if it knew the address.
         announce = "" if options.get("is_behind") else None
         self._node = await self._end.open(RECEIVER, listen=listen, queues=[QUEUE], announce=announce)
-        if not work.insecure:
+        if hub_key := options.get("hub_key"):
+            await self._node.trust(HUB, hub_key, send=[QUEUE], relays_for=[SENDER])
+        elif not work.insecure:
             await self._node.trust(SENDER, options["sender_key"], send=[QUEUE])
         return self
 

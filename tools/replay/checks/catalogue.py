@@ -106,6 +106,55 @@ CHECKS: Final[dict[str, Check]] = {
         "docs/guide.md, delivery classes",
         "the packets",
     ),
+    # Relays.
+    "transit_forgotten": Check(
+        "After a restart a relay has again everything durable that it took and has not freed.",
+        "The node before it forgot a recoverable message on the relay's word.",
+        "base/delivery.py, FREED_BY",
+        "the packets",
+    ),
+    "freed_too_early": Check(
+        "A relay forgets a packet only by the ack of the next hop that frees its class there, or when it gives it up.",
+        "Between two hops exactly one node answers for a message; freed early, it is nobody.",
+        "base/delivery.py, FREED_BY",
+        "the packets, and what freed them",
+    ),
+    "transit_unsent": Check(
+        "The ack that frees a packet at a relay is of a session that carried it to the next hop.",
+        "It would free what never left.",
+        "base/delivery.py, FREED_BY",
+        "the packets, and the session",
+    ),
+    "hop_limit": Check(
+        "No packet passes more than 29 relays.",
+        "Where routes lead in a ring, a packet without a limit never stops.",
+        "MS-MQMQ 2.2.19.2, UserHeader.RC",
+        "the packets, and their hop count",
+    ),
+    "hops_step": Check(
+        "A packet leaves its origin with hop count 0, and each relay with one more than it came with.",
+        "A count that does not rise is no limit.",
+        "MS-MQMQ 2.2.19.2, UserHeader.RC",
+        "the packets, and their hop count",
+    ),
+    "previous_raised": Check(
+        "A relay names no previous packet that it was not told, and of unordered classes none that it still has.",
+        "The destination takes what lies between for given up, and never accepts it.",
+        "MS-MQQB 3.1.1.6.2; ordering/wire.py",
+        "the packets, and what they say",
+    ),
+    "order_ack_made_up": Check(
+        "A relay passes on only order acks that a destination gave.",
+        "The origin deletes its only copy on that word.",
+        "MS-MQQB 3.1.1.6.2",
+        "which order ack, and who passed it on",
+    ),
+    "word_astray": Check(
+        "A relay passes order acks and rejections only to a neighbour that brought packets of their stream.",
+        "Elsewhere nobody waits for them: the origin sends again and again.",
+        "docs/session-log.md",
+        "who was told",
+    ),
     # The order ack.
     "order_ack_before_commit": Check(
         "An order ack never says more than its node had committed.",

@@ -50,7 +50,7 @@ class Due(NamedTuple):
     ``carried_on``: its session ``peer`` was open until ``end_ns``.
     ``settled``: ``given``, and the logs of those starts go to their ends, but for the last one of all.
     ``whole``: ``given``, and what is known of the node goes as far as record ``end_ns`` of start ``begin_ns`` of its
-    peer ``peer``, or to its end.
+    peer ``peer``, or to its end. If it never met that node, it goes to its end.
     ``seen``: the same of one start of the node, ``incarnation``, alone.
     ``powered``: the machine of the node did not boot again after that start.
     ``awake``: the node did not stand still for so long between ``begin_ns`` and ``until_ns`` that what was to happen by

@@ -17,7 +17,7 @@ from triack.tools.replay.checks.settling import Settling
 from triack.tools.replay.checks.side import Side
 from triack.tools.replay.checks.store_ack_check import StoreAcks
 from triack.tools.replay.log.ranges import RangeSet, Span, size
-from triack.tools.replay.log.schema import EXPRESS, FOR_EVER, REJECT_REASONS, TRANSACTIONAL
+from triack.tools.replay.log.schema import EXPRESS, FOR_EVER, REJECT_REASONS, ROUTE_REASONS, TRANSACTIONAL
 from triack.tools.replay.log.weights import Weights
 
 DEAD_LETTER_STREAM: Final = 0
@@ -57,8 +57,8 @@ class Receiver:
 
     __slots__ = (
         "again", "arrived", "cls", "commits", "committed", "counts", "express", "forgotten", "found_in", "held_back",
-        "kept", "late", "on_disk", "out", "previous", "read", "recovered", "refused", "refused_ever", "rejections",
-        "settled", "settling", "unanswered", "unarrived", "unwanted",
+        "kept", "late", "on_disk", "out", "passed_on", "previous", "read", "recovered", "refused", "refused_ever",
+        "rejections", "settled", "settling", "unanswered", "unarrived", "unwanted",
     )  # fmt: skip
 
     @property
@@ -92,6 +92,8 @@ class Receiver:
         # What the node asked the origin to send again when there is room, or will never ask for again because its
         # stream has ended: a store ack that covers it says nothing about it.
         self.held_back = RangeSet()
+        # What the node has or had to pass on to others: on its disk, too.
+        self.passed_on = RangeSet()
         # What was permanently rejected in this life: an ordered stream goes on past it, and a store ack may cover it.
         self.refused = RangeSet()
         self.refused_ever = RangeSet()
@@ -350,6 +352,7 @@ class Incoming(Side[Receiver]):
             self._out.chart("duplicates", record["wall_ns"], 1)
             # A packet that was passed over is a duplicate, too; in other classes only their filter knows.
             unknown = number > receiver.top and number not in receiver.again and not receiver.passes_over(number)
+            unknown = unknown and number not in receiver.passed_on
             if record["class"] == TRANSACTIONAL and unknown:
                 evidence = "a duplicate of what was not accepted and came once"
                 self._at(record, "rejected", evidence, sequence, number=number)
@@ -389,6 +392,23 @@ class Incoming(Side[Receiver]):
                 # Otherwise the commit after this one forgets it.
                 receiver.on_disk.add(first, last)
             self.store_acks.handle_committed(record)
+
+    def handle_transit(self, record: Record) -> None:
+        """Packets are here to be passed on: a store ack covers them as it does those for a queue of this node."""
+        receiver = self._sequence(record)
+        receiver.passed_on.add(record["first"], record["last"])
+        if record["class"] != EXPRESS and not record.get("recovered"):
+            self.store_acks.handle_committed(record)
+
+    def handle_route_refused(self, record: Record) -> None:
+        """Packets came that this node may not pass on."""
+        receiver, first, last = self._sequence(record), record["first"], record["last"]
+        for low, high in receiver.arrived.missing(first, last):
+            self._at(record, "rejected", "refused but not arrived", record["sequence"], number=low, last=high)
+        if record["reason"] not in (*ROUTE_REASONS, "access-denied"):
+            self._at(record, "claims", f"unknown reason {record['reason']!r}", record["sequence"], number=first)
+        receiver.refused.add(first, last)
+        receiver.refused_ever.add(first, last)
 
     def _judge_place(self, record: Record, receiver: Receiver) -> None:
         """Judge where in its sequence a commit is."""
@@ -470,8 +490,9 @@ class Incoming(Side[Receiver]):
             return
         receiver = self._sequence(record)
         for span in receiver.settled.missing(record["first"], record["last"]):
-            for unheld in receiver.held_back.missing(*span):
-                self.early_store_acks += [(record, early) for early in receiver.refused.missing(*unheld)]
+            for left in receiver.passed_on.missing(*span):
+                for unheld in receiver.held_back.missing(*left):
+                    self.early_store_acks += [(record, early) for early in receiver.refused.missing(*unheld)]
 
     def handle_taking(self, record: Record) -> None:
         """A session carries packets of the stream: store acks for them become due there."""

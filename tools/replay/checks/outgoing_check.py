@@ -22,7 +22,7 @@ RESEND_LATE_NS: Final = 10_000_000_000
 class Sender:
     """One sequence as its sender knows it."""
 
-    __slots__ = ("acked", "cls", "passed", "queued", "removed", "sent", "skipped", "wanted")
+    __slots__ = ("acked", "cls", "passed", "queued", "removed", "sent", "skipped", "waiting", "wanted")
 
     def __init__(self) -> None:
         self.cls = EXPRESS
@@ -33,6 +33,8 @@ class Sender:
         # Wanted numbers that a session passed over: (the record that did, session, first, last).
         self.skipped: list[tuple[Record, str, Span]] = []
         self.acked = 0
+        # Up to which number a relay has said that they wait there.
+        self.waiting = 0
         # What had left when its destination had no room, by session: when an ack arrives there, no record says
         # whether it is for that sending, which no longer counts, or for a later one.
         self.passed: defaultdict[str, RangeSet] = defaultdict(RangeSet)
@@ -69,6 +71,9 @@ class Outgoing(Side[Sender]):
         self._peer_name = ""
         self._held = False
         self._unsent: tuple[Record, int] | None = None
+        # The other ends of sessions that carried it. Where a route was switched there are several, each with its own
+        # sessions: which of them goes on with what another one has left is not known.
+        self._peers: set[str] = set()
         # The sequences that this start has ended, and the last one that it put something into.
         self._ended: set[int] = set()
         self._used: int | None = None
@@ -242,8 +247,8 @@ class Outgoing(Side[Sender]):
         if sender.cls == TRANSACTIONAL and previous < first - 1:
             sender.skipped += [(record, "", span) for span in sender.wanted.overlap(previous + 1, first - 1)]
         top = carried.lasts[-1] if carried else 0
-        if first > top + 1:
-            for low, high in sender.wanted.overlap(1, first - 1):
+        if first > top + 1 and len(self._peers) < 2:  # noqa: PLR2004 - several
+            for low, high in sender.wanted.overlap(sender.waiting + 1, first - 1):
                 for begin, end in carried.missing(low, high):
                     parked = self._parked.get(sequence, RangeSet())
                     sender.skipped += [(record, session, span) for span in parked.missing(begin, end)]
@@ -295,6 +300,11 @@ class Outgoing(Side[Sender]):
                 for low, high in sender.wanted.overlap(first, last):
                     sender.passed[session].add(low, high)
 
+    def handle_onward(self, record: Record) -> None:
+        """A relay said that packets wait there, or do so no longer: the others alone are sent again."""
+        self._sequence(record).waiting = record["here"] if record["waits"] else 0
+        self._tiers.handle_onward(record)
+
     def handle_scheduled(self, record: Record) -> None:
         """A resend tier ran out."""
         sender = self._sequence(record)
@@ -327,6 +337,7 @@ class Outgoing(Side[Sender]):
     def handle_opened(self, record: Record) -> None:
         """A session began to carry packets of the stream."""
         idle, self._idle = self._idle, False
+        self._peers.add(record["peer"])
         if not self.is_origin:
             return
         failed = self._last_failed
@@ -339,6 +350,7 @@ class Outgoing(Side[Sender]):
         """A session that carried packets of the stream is over."""
         carried = self._carried.pop(record["session"], {})
         self._idle = record["reason"] == "idle"
+        self._tiers.handle_closed(record["session"])
         if self._idle:
             self._tiers.handle_idle()
         else:
@@ -408,11 +420,11 @@ class Outgoing(Side[Sender]):
     def _judge_left_behind(self) -> None:
         """Report what a failed session sent and no later session sent again, though one had enough time."""
         closed = self._last_failed
-        if closed is None or self._carried:
+        if closed is None or self._carried or len(self._peers) > 1:
             return
         for sequence, sender in self.sequences.items():
             for first, last in sender.wanted:
-                for low, high in self._left[sequence].overlap(first, last):
+                for low, high in self._left[sequence].overlap(max(first, sender.waiting + 1), last):
                     # Express packets are gone with the process that had them.
                     again = "reopened_alive" if sender.cls == EXPRESS else "reopened"
                     start = self.node, closed["incarnation"]

@@ -17,6 +17,7 @@ class Carried(NamedTuple):
     Attributes:
         cls: its delivery class.
         origin, stream, sequence, number, previous: where in the origin's streams; empty, -1 and 0 for control packets.
+        hops: how many relays it had passed; -1 for a packet that no relay passes on.
         messages: how many end in it.
     """
 
@@ -24,6 +25,7 @@ class Carried(NamedTuple):
     origin: str
     stream: int
     sequence: int
+    hops: int
     number: int
     previous: int
     messages: int
@@ -37,11 +39,11 @@ class Carried(NamedTuple):
         """What the packet ``step`` places further on in the same run carries."""
         if step == 0 or self.stream < 0:
             return self
-        cls, origin, stream, sequence, number, previous, messages = self
+        cls, origin, stream, sequence, hops, number, previous, messages = self
         number += step
         # Of other classes a whole run names the packets before it.
         previous = number - 1 if cls == TRANSACTIONAL else previous
-        return _carried((cls, origin, stream, sequence, number, previous, messages))
+        return _carried((cls, origin, stream, sequence, hops, number, previous, messages))
 
     def leads_to(self, step: int, other: Carried) -> bool:
         """Whether the packet ``step`` places further on in the same run carries that: it may be one of the run."""
@@ -54,7 +56,7 @@ class Carried(NamedTuple):
         return previous == other.previous and self[:_STREAM_END] == other[:_STREAM_END]
 
 
-_carried: Final[Callable[[tuple[str, str, int, int, int, int, int]], Carried]] = partial(tuple.__new__, Carried)
+_carried: Final[Callable[[tuple[str, str, int, int, int, int, int, int]], Carried]] = partial(tuple.__new__, Carried)
 """Makes one in half of the time, which matters as nearly every record needs one."""
 _STREAM_END: Final = Carried._fields.index("number")
 """Before it is what all packets of a run have in common, beside how many messages end in each."""
@@ -177,12 +179,12 @@ def packets_of(record: dict[str, Any]) -> Iterator[Run]:
     """Yield the packets of a record in runs: first, last, and what the first one carries."""
     packet, cls = record["packet"], record["class"]
     if record.get("stream") is None:
-        yield packet, packet + record["packets"] - 1, Carried(cls, "", -1, -1, 0, 0, 0)
+        yield packet, packet + record["packets"] - 1, Carried(cls, "", -1, -1, -1, 0, 0, 0)
         return
     origin, stream, sequence, number = record["origin"], record["stream"], record["sequence"], record["number"]
-    previous = record["previous"]
+    previous, hops = record["previous"], record.get("hops", -1)
     for packets, messages in record["counts"]:
-        yield packet, packet + packets - 1, _carried((cls, origin, stream, sequence, number, previous, messages))
+        yield packet, packet + packets - 1, _carried((cls, origin, stream, sequence, hops, number, previous, messages))
         packet += packets
         number += packets
         if cls == TRANSACTIONAL:

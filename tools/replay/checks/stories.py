@@ -24,8 +24,8 @@ class Story:
     """What the records of all nodes say about one sequence."""
 
     __slots__ = (
-        "acked", "acks", "cls", "commits", "counted", "covered", "fresh", "queued", "recovered", "removed", "since",
-        "stored", "stored_at", "weights",
+        "acked", "acks", "cls", "commits", "counted", "covered", "fresh", "in_transit", "queued", "recovered",
+        "removed", "since", "stopped", "stored", "stored_at", "weights",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -48,6 +48,9 @@ class Story:
         self.acks: list[tuple[int, int, int]] = []
         self.stored_at = (0, 0)
         self.weights = Weights()
+        # What relays have, and what goes no further from one of them; as of the last look at all of them.
+        self.in_transit = RangeSet()
+        self.stopped = RangeSet()
 
     def forget(self, number: int, incarnation: int, n: int) -> None:
         """An order ack reached the origin, with that record."""
@@ -163,7 +166,7 @@ def given_up_and_delivered(story: Story) -> int:
 
 def segments(story: Story) -> Iterator[Segment]:
     """Sweep over a sequence's numbers and yield the parts whose packets must be weighed."""
-    deltas: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 7)
+    deltas: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 9)
 
     def mark(kind: int, first: int, last: int) -> None:
         if first <= last:
@@ -183,7 +186,11 @@ def segments(story: Story) -> Iterator[Segment]:
     mark(5, 1, story.acked)
     for first, last in story.stored:
         mark(6, first, last)
-    state = [0] * 7
+    for first, last in story.in_transit:
+        mark(7, first, last)
+    for first, last in story.stopped:
+        mark(8, first, last)
+    state = [0] * 9
     for first, after in pairwise(sorted(deltas)):
         state = [have + delta for have, delta in zip(state, deltas[first], strict=True)]
         segment = _judge(story.cls, first, after - 1, state)
@@ -192,15 +199,18 @@ def segments(story: Story) -> Iterator[Segment]:
 
 
 def _judge(cls: str, first: int, last: int, state: list[int]) -> Segment | None:
-    fresh, recovered, removed, committed, covered, acked, stored = state
+    fresh, recovered, removed, committed, covered, acked, stored, in_transit, stopped = state
     queued = fresh + recovered > 0
     waiting = queued and not removed
     there = committed > 0 or (waiting and covered > 0)
+    if cls == RECOVERABLE and waiting and stored and stopped and not there and not in_transit:
+        # Its origin has forgotten it, and the relay that answered for it has given it up.
+        waiting = False
     # `given_up_and_delivered` counts what was given up and is in a commit all the same.
     sent = int(waiting) - (fresh - removed)
     delivered = int(there) - committed
     forgotten = acked > 0 if cls == TRANSACTIONAL else stored > 0 and cls == RECOVERABLE
-    lost = waiting and forgotten and not there
+    lost = waiting and forgotten and not there and not (in_transit and cls == RECOVERABLE)
     unqueued = int(there and not queued)
     if sent or delivered or unqueued or lost:
         return Segment(first, last, sent, delivered, unqueued, lost)

@@ -36,6 +36,8 @@ class Tiers(LaneReporter):
         self._arrived: Record | None = None
         # Whether any of that is on the disk there: when a session ends as idle, the rest is sent again.
         self._stored = False
+        # The highest number that waits at a relay, which answers for it, and the session in which that was said.
+        self._waiting, self._waiting_in = 0, ""
 
     def _wait_ns(self, attempt: int) -> int | None:
         """The wait before an attempt; None where the log of the start begins without the node's settings."""
@@ -107,9 +109,24 @@ class Tiers(LaneReporter):
         if not self._begun_ns:
             self._begun_ns = record["at_ns"]
 
+    def handle_onward(self, record: Record) -> None:
+        """A relay said up to where packets wait there: no tier runs for these; or that they do not wait any more."""
+        waits, self._waiting_in = record["waits"], record["session"]
+        self._waiting = record["here"] if waits else 0
+        if not waits or (self._arrived is not None and self._arrived["first"] <= self._waiting):
+            self._forget_arrived()
+        if not waits:
+            self._attempt = 0
+            self._begin(record["at_ns"], outstanding=bool(self._begun_ns))
+
+    def handle_closed(self, session: str) -> None:
+        """A session is over, and what a relay said in it."""
+        if session == self._waiting_in:
+            self._waiting, self._waiting_in = 0, ""
+
     def handle_arrived(self, record: Record, first: int, last: int) -> None:
         """The next hop has packets; from here on only their order ack is missing."""
-        if self._arrived is None and self._to_send.missing(first, last):
+        if self._arrived is None and self._to_send.missing(max(first, self._waiting + 1), last):
             self._arrived = record
 
     def handle_stored(self, first: int, last: int) -> None:

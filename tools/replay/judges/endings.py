@@ -96,6 +96,9 @@ class Endings:
                 return {(node, start) for start in starts if due.incarnation <= start < until}
             case "whole":
                 of_peer = due.begin_ns, due.end_ns
+                if (due.peer, node) not in self._met:
+                    # Only over relays: what its peer did shows nothing of it.
+                    return {(node, start) for start in starts if start >= due.incarnation}
                 return {
                     (node, start)
                     for start in starts
@@ -114,11 +117,11 @@ class Endings:
 
     def _is_known(self, node: str, start: int, peer: str, place: Place) -> bool:
         """Whether a start's log shows an effect of what its peer did at a place of its own log, or later."""
-        return any(met.first == start == met.last and met.reached >= place for met in self._met[(peer, node)])
+        return any(met.first == start == met.last and met.reached >= place for met in self._met.get((peer, node), ()))
 
     def _is_beyond(self, node: str, start: int, peer: str, place: Place) -> bool:
         """The same, or whether a later start had a session by then, or the start itself had none yet."""
-        before = [met for met in self._met[(peer, node)] if met.opened <= place]
+        before = [met for met in self._met.get((peer, node), ()) if met.opened <= place]
         is_over = any(met.first > start for met in before)
         may_have_met = any(met.first <= start <= met.last for met in before)
         return is_over or not may_have_met or self._is_known(node, start, peer, place)

@@ -18,8 +18,12 @@ from triack.tools.replay.report.report_charts import Charts
 
 Unit = tuple[str, ...]
 """The judge of a record: ``("session", id)`` or ``("stream", origin, stream)``."""
-RECOVERY: Final = ("node_started", "node_continued", "start_before", "position_recovered", "queued")
+RECOVERY: Final = (
+    "node_started", "node_continued", "start_before", "position_recovered", "queued", "transit_committed",
+)  # fmt: skip
 """With these records a start reports what it found on its disk."""
+MARKED: Final = ("queued", "transit_committed")
+"""Those of them that a node also writes later: unless they are marked as recovered."""
 
 SESSION_EVENTS: Final = frozenset(name for name, event in EVENTS.items() if "session" in event.fields)
 STREAM_EVENTS: Final = frozenset(
@@ -163,7 +167,7 @@ class Journal:
         if self._stopped:
             self._out.report(record, "node_life", f"{event} after node_stopped")
         if not self._ready:
-            self._ready = event not in RECOVERY or (event == "queued" and not record.get("recovered"))
+            self._ready = event not in RECOVERY or (event in MARKED and not record.get("recovered"))
         self._stopped = event == "node_stopped"
         self._last = record
 

@@ -273,7 +273,7 @@ class SessionJudge(SessionReporter):
         end.takes.add((origin, stream))
         terms = {"threshold": opened["store_ack_threshold"], "most_bytes": opened["store_ack_bytes"]}
         terms["delay_ns"] = opened["store_ack_delay_ns"]
-        self._fact("~taking", record, origin, stream, session=self._session, **terms)
+        self._fact("~taking", record, origin, stream, session=self._session, peer=opened["peer"], **terms)
 
     def _end_taking(self, end: End, record: Record) -> None:
         for origin, stream in sorted(end.takes or ()):
@@ -489,7 +489,7 @@ class SessionJudge(SessionReporter):
     def _free(self, record: Record, fact: str, known: Iterable[Run]) -> None:
         """Tell streams which of their packets an ack is about, those of consecutive numbers together."""
         told: Record | None = None
-        for low, high, (cls, origin, stream, sequence, number, _, _) in known:
+        for low, high, (cls, origin, stream, sequence, _, number, _, _) in known:
             if stream < 0 or (cls == RECOVERABLE and fact == "~acked"):
                 continue
             place = origin, stream, sequence, number

@@ -1,7 +1,7 @@
 """What one stream promises, over all nodes that its packets pass: nothing lost, repeated, reordered or made up.
 
-Fed with all records of the stream and with facts from its sessions, each node's in its order. ``Outgoing`` and
-``Incoming`` judge what one node shows; this judges what only several nodes show together.
+Fed with all records of the stream and with facts from its sessions, each node's in its order. ``Outgoing``,
+``Incoming`` and, of a relay, ``Passing`` judge what one node shows; this judges what only several nodes show together.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from triack.tools.replay.checks.outgoing_check import Outgoing
 from triack.tools.replay.checks.stories import Story, given_up_and_delivered, segments
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import CLASS_CODES, EXPRESS, RECOVERABLE, TRANSACTIONAL
+from triack.tools.replay.transit.transit_check import Passing
 
 LEAVING: Final = ("handed", "settled", "returned", "purged", "expired")
 """Events of messages in a queue, dead letters among them."""
@@ -51,18 +52,24 @@ class StreamJudge(LaneReporter):
         self._forgets = forgets
         self._senders: dict[str, Outgoing] = {}
         self._receivers: dict[str, Incoming] = {}
+        self._relays: dict[str, Passing] = {}
         self._stories: defaultdict[int, Story] = defaultdict(Story)
         self._starts: dict[str, int] = {}
         self._lives: dict[str, Record] = {}
         self._last: dict[str, Record] = {}
         self._latencies: defaultdict[int, Latencies] = defaultdict(Latencies)
-        # (node, peer) of the sessions that carried the stream.
+        # (node, peer) of the sessions that carried the stream, as the node knows, and as the peer does.
         self._hops: set[tuple[str, str]] = set()
+        self._brought: set[tuple[str, str]] = set()
         self._removals: list[Record] = []
         self._order_acks: defaultdict[int, RangeSet] = defaultdict(RangeSet)
         self._order_acked: dict[tuple[int, int], Record] = {}
         # (node, peer) -> the first order ack for that peer.
         self._answered: dict[tuple[str, str], Record] = {}
+        # The order acks that relays passed on, as (sequence, number, relay); and (relay, peer) -> the first word passed
+        # on to that peer.
+        self._passed_on: dict[tuple[int, int, str], Record] = {}
+        self._told: dict[tuple[str, str], Record] = {}
         # (name, sequence) -> node -> value -> the first record that has it.
         self._said: defaultdict[tuple[str, int], dict[str, dict[object, Record]]] = defaultdict(dict)
         # All names of a record together; most records repeat known ones.
@@ -82,6 +89,16 @@ class StreamJudge(LaneReporter):
         if node not in self._receivers:
             self._receivers[node] = Incoming(node, self._origin, self._stream, self._out)
         return self._receivers[node]
+
+    def _relay(self, node: str) -> Passing:
+        relay = self._relays.get(node)
+        if relay is None:
+            relay = self._relays[node] = Passing(node, self._origin, self._stream, self._out)
+            if node in self._recovering:
+                relay.handle_started(self._lives[node])
+            if node in self._lives:
+                relay.handle_life(self._lives[node])
+        return relay
 
     def see(self, record: Record) -> None:
         """Look at the next record."""
@@ -103,14 +120,19 @@ class StreamJudge(LaneReporter):
 
     def _end_recovery(self, record: Record) -> None:
         """A start has reported all that it found once it logs anything else."""
-        if record["event"] != "position_recovered" and not (record["event"] == "queued" and record.get("recovered")):
-            self._recovering.discard(record["node"])
-            self._sender(record["node"]).handle_other(record)
-            self._receiver(record["node"]).handle_other(record)
+        if record["event"] != "position_recovered" and not record.get("recovered"):
+            node = record["node"]
+            self._recovering.discard(node)
+            self._sender(node).handle_other(record)
+            self._receiver(node).handle_other(record)
+            if node in self._relays:
+                self._relays[node].handle_other(record)
 
     def _note_names(self, record: Record) -> None:
         get = record.get
-        names = record["node"], record["sequence"], get("class"), get("queue"), get("peer_name")
+        # At a relay the name of a peer is that of a neighbour.
+        peer_name = get("peer_name") if record["event"] == "queued" else None
+        names = record["node"], record["sequence"], get("class"), get("queue"), peer_name
         if names in self._named or self._stream == DEAD_LETTER_STREAM:
             return
         story = self._stories.get(record["sequence"])
@@ -119,7 +141,7 @@ class StreamJudge(LaneReporter):
             return
         self._named.add(names)
         for name in ("class", "queue", "peer_name"):
-            if name in record:
+            if name in record and (name != "peer_name" or peer_name is not None):
                 values = self._said[(name, record["sequence"])].setdefault(record["node"], {})
                 if record[name] not in values:
                     values[record[name]] = record
@@ -134,7 +156,8 @@ class StreamJudge(LaneReporter):
 
     def _on_life(self, record: Record) -> None:
         node, start = record["node"], record["incarnation"]
-        sides = self._sender(node), self._receiver(node)
+        sides: list[Outgoing | Incoming | Passing] = [self._sender(node), self._receiver(node)]
+        sides += [self._relays[node]] if node in self._relays else []
         before = self._starts.get(node)
         self._starts[node] = start
         if before == start:
@@ -196,15 +219,55 @@ class StreamJudge(LaneReporter):
             raise DisorderError
 
     def _on_sent(self, record: Record) -> None:
-        if record["node"] != self._origin:
+        node = record["node"]
+        if node == self._origin:
+            self._judge_first_hop(record)
+        elif node in self._relays:
+            self._relays[node].handle_sent(record)
+        else:
             self._at(record, "queue", "sent by another node", record["sequence"], number=record["number"])
             return
         self._weigh(record)
-        self._sender(record["node"]).handle_sent(record)
+        self._sender(node).handle_sent(record)
+
+    def _judge_first_hop(self, record: Record) -> None:
+        if record.get("hops", 0):
+            evidence = f"its origin sent it with hop count {record['hops']}"
+            self._at(record, "hops_step", evidence, record["sequence"], number=record["number"])
 
     def _on_received(self, record: Record) -> None:
         self._weigh(record)
         self._receiver(record["node"]).handle_received(record)
+        if "hops" in record:
+            self._relay(record["node"]).handle_received(record)
+
+    def _on_rejected(self, record: Record) -> None:
+        self._receiver(record["node"]).handle_rejected(record)
+        if record["node"] in self._relays:
+            self._relays[record["node"]].handle_rejected(record)
+
+    def _on_transit(self, record: Record) -> None:
+        self._story(record)
+        self._relay(record["node"]).handle_committed(record)
+        self._receiver(record["node"]).handle_transit(record)
+
+    def _on_transit_freed(self, record: Record) -> None:
+        self._relay(record["node"]).handle_freed(record)
+
+    def _on_control(self, record: Record) -> None:
+        """A relay passed an order ack or a rejection on."""
+        node, sequence = record["node"], record["sequence"]
+        if record["kind"] == "order-ack":
+            self._passed_on.setdefault((sequence, record["number"], node), record)
+        elif record["kind"] != "reject":
+            self._at(record, "claims", f"passed on {record['kind']!r}, which is no word", sequence)
+        self._told.setdefault((node, record["peer"]), record)
+
+    def _on_onward_sent(self, record: Record) -> None:
+        self._told.setdefault((record["node"], record["peer"]), record)
+
+    def _on_onward_received(self, record: Record) -> None:
+        self._sender(record["node"]).handle_onward(record)
 
     def _on_committed(self, record: Record) -> None:
         first, last, count = record["first"], record["last"], record["count"]
@@ -228,9 +291,6 @@ class StreamJudge(LaneReporter):
     def _on_order_ack_sent(self, record: Record) -> None:
         self._order_acks[record["sequence"]].add(record["number"], record["number"])
         self._answered.setdefault((record["node"], record["peer"]), record)
-        if record["peer"] != self._origin:
-            evidence = f"an order ack for packets of {self._origin}, for {record['peer'] or 'nobody'}"
-            self._at(record, "claims", evidence, record["sequence"], number=record["number"])
         self._receiver(record["node"]).handle_order_ack(record)
 
     def _on_order_ack_received(self, record: Record) -> None:
@@ -243,7 +303,7 @@ class StreamJudge(LaneReporter):
         self._sender(record["node"]).handle_order_ack(record)
 
     def _on_hold(self, record: Record) -> None:
-        if record["node"] != self._origin:
+        if record["node"] != self._origin and record["node"] not in self._relays:
             evidence = "word of a full queue that arrived at another node"
             self._at(record, "claims", evidence, record["sequence"])
         self._sender(record["node"]).handle_hold(record)
@@ -262,10 +322,16 @@ class StreamJudge(LaneReporter):
         if record["event"] == "~stored" and record["class"] == RECOVERABLE and record["node"] == self._origin:
             self._stories[record["sequence"]].store(record)
         self._sender(record["node"]).handle_freed(record)
+        if record["node"] in self._relays:
+            self._relays[record["node"]].handle_acked(record)
 
     def _on_carried(self, record: Record) -> None:
         self._hops.add((record["node"], record["peer"]))
         self._sender(record["node"]).handle_opened(record)
+
+    def _on_taking(self, record: Record) -> None:
+        self._brought.add((record["peer"], record["node"]))
+        self._receiver(record["node"]).handle_taking(record)
 
     # ---- the whole stream
 
@@ -273,6 +339,7 @@ class StreamJudge(LaneReporter):
         """Merge another judge of the stream, of nodes that follow this one's in order."""
         self._senders |= other._senders
         self._receivers |= other._receivers
+        self._relays |= other._relays
         self._starts |= other._starts
         self._lives |= other._lives
         self._last |= other._last
@@ -281,6 +348,9 @@ class StreamJudge(LaneReporter):
         for sequence, latencies in other._latencies.items():
             self._latencies[sequence].join(latencies, self._out)
         self._hops |= other._hops
+        self._brought |= other._brought
+        self._passed_on |= other._passed_on
+        self._told |= other._told
         self._removals += other._removals
         for sequence, numbers in other._order_acks.items():
             self._order_acks[sequence].join(numbers)
@@ -300,10 +370,14 @@ class StreamJudge(LaneReporter):
         for node, receiver in self._receivers.items():
             receiver.finish(self._later(node), lambda sequence: self._stories[sequence].given_up)
             self._judge_receiver(receiver)
+        for node, relay in self._relays.items():
+            relay.finish(self._later(node))
         self._judge_names()
         self._judge_ends()
         self._judge_removals()
         self._judge_order_acks()
+        self._judge_words()
+        self._count_ways()
         for sequence, story in self._stories.items():
             self._judge_story(sequence, story)
 
@@ -434,11 +508,36 @@ class StreamJudge(LaneReporter):
             evidence = f"order ack of {number}, {f'the last given were {last}' if last else 'none was given'}"
             self._at(record, "ack_from_nowhere", evidence, sequence, *self._takers(record), number=number)
         for (node, peer), record in self._answered.items():
+            if peer != self._origin and (peer, node) not in self._brought | self._hops:
+                evidence = f"an order ack for packets of {self._origin}, for {peer or 'nobody'}"
+                due = settled(node, last=record["incarnation"])
+                self._at(record, "claims", evidence, record["sequence"], due, number=record["number"])
             senders = {sender for sender, taker in self._hops if taker == node}
             if senders and peer not in senders:
                 evidence = f"an order ack for {peer}, from whom no packet came"
                 dues = given(peer), whole(peer, record)
                 self._at(record, "claims", evidence, record["sequence"], *dues, number=record["number"])
+
+    def _judge_words(self) -> None:
+        """Check that relays passed on what a destination had said, and to neighbours that it concerns."""
+        known = [key for key in self._passed_on if key[1] in self._order_acks[key[0]]]
+        for key in known:
+            del self._passed_on[key]
+        for (sequence, number, _), record in self._passed_on.items():
+            evidence = f"passed on an order ack of {number}, which no destination gave"
+            self._at(record, "order_ack_made_up", evidence, sequence, *self._takers(record), number=number)
+        for (node, peer), record in self._told.items():
+            if (peer, node) not in self._brought | self._hops:
+                evidence = f"told {peer or 'nobody'} of a stream of which no packet came from there"
+                dues = settled(node, last=record["incarnation"]), given(peer), whole(peer, record)
+                number = record.get("number", -1)
+                self._at(record, "word_astray", evidence, record["sequence"], *dues, number=number)
+
+    def _count_ways(self) -> None:
+        """Count the hops of a stream that relays pass on."""
+        if any(relay.relays for relay in self._relays.values()):
+            for node, peer in self._hops | self._brought:
+                self._out.count(f"way\t{self._origin}\t{self._stream}\t{node}\t{peer}", 1)
 
     def _takers(self, record: Record, *, found: int | None = None) -> tuple[Due, ...]:
         """The dues that no log of a destination lacks what precedes a record.
@@ -450,9 +549,17 @@ class StreamJudge(LaneReporter):
         senders = {node for node, _ in self._hops}
         takers = sorted({peer for _, peer in self._hops} - senders)
         heard = [
-            self._heard(taker, record, found) if found is not None else (whole(taker, record),) for taker in takers
+            self._heard(taker, record, found) if found is not None else (whole(taker, record),)
+            for taker in takers
+            if not self._relays or (record["node"], taker) in self._hops
         ]
-        return (*map(given, takers), *chain(*heard)) or (Due("peers_given", self._origin),)
+        return (*map(given, takers), *chain(*heard), *self._beyond(record)) or (Due("peers_given", self._origin),)
+
+    def _beyond(self, record: Record) -> list[Due]:
+        """The dues that no log lacks what was done behind the node of a record: nothing of it reaches that node."""
+        hops = [(node, peer) for node, peer in sorted(self._hops) if record["node"] not in (node, peer)]
+        relays = sorted({node for node, _ in self._hops} - {record["node"], self._origin})
+        return [*map(given, relays), *(whole(peer, self._last[node]) for node, peer in hops)]
 
     def _heard(self, taker: str, record: Record, sequence: int) -> tuple[Due, ...]:
         """A destination's last start found on its disk what the node had of a sequence before a record of the origin.
@@ -469,6 +576,8 @@ class StreamJudge(LaneReporter):
     def _judge_story(self, sequence: int, story: Story) -> None:
         """Count the messages: whole ranges by their counts, then what single packets correct; and find what is lost."""
         out = self._out
+        story.in_transit = RangeSet(span for relay in self._relays.values() for span in relay.held(sequence))
+        story.stopped = RangeSet(span for relay in self._relays.values() for span in relay.given_up(sequence))
         self._judge_queued_counts(sequence, story)
         if story.cls == EXPRESS:
             return
@@ -540,7 +649,13 @@ class StreamJudge(LaneReporter):
         "packet_received": _on_received,
         "committed": _on_committed,
         "position_recovered": _on_recovered,
-        "rejected": _to_receiver(Incoming.handle_rejected),
+        "rejected": _on_rejected,
+        "transit_committed": _on_transit,
+        "transit_freed": _on_transit_freed,
+        "control_relayed": _on_control,
+        "route_refused": _to_receiver(Incoming.handle_route_refused),
+        "onward_sent": _on_onward_sent,
+        "onward_received": _on_onward_received,
         "order_ack_sent": _on_order_ack_sent,
         "order_ack_received": _on_order_ack_received,
         "hold_received": _on_hold,
@@ -555,7 +670,7 @@ class StreamJudge(LaneReporter):
         "~acked": _on_freed,
         "~stored": _on_freed,
         "~store_acked": _to_receiver(Incoming.handle_store_acked),
-        "~taking": _to_receiver(Incoming.handle_taking),
+        "~taking": _on_taking,
         "~taken": _to_receiver(Incoming.handle_taken),
         "~closed": _to_sender(Outgoing.handle_closed),
         "~carried": _on_carried,

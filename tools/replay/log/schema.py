@@ -32,6 +32,8 @@ CLOSE_REASONS: Final = (
     "too-many-forgeries",
 )
 """Why a session may end."""
+ROUTE_REASONS: Final = ("no-route", "route-loop", "hop-count-exceeded")
+"""Why a relay may not pass a packet on, beside `access-denied`."""
 REJECT_REASONS: Final = (
     "duplicate",
     "stale-sequence",
@@ -43,12 +45,15 @@ REJECT_REASONS: Final = (
     "queue-not-found",
     "bad-queue-name",
     "too-many-queues",
+    *ROUTE_REASONS,
 )
 """Why a packet may be rejected."""
 FOR_EVER: Final = tuple(
     reason for reason in REJECT_REASONS if reason not in ("duplicate", "stale-sequence", "hold-full", "held-back")
 )
 """The permanent ones: the packet is never accepted."""
+FREED_REASONS: Final = ("store-ack", "session-ack", "rejected", "expired", "let-go", "purged", "stale-sequence")
+"""Why a relay may answer for a packet no longer."""
 HOLD_REASONS: Final = (
     "queue-full",
     "peer-quota",
@@ -57,6 +62,8 @@ HOLD_REASONS: Final = (
     "store-low",
     "store-busy",
     "too-many-streams",
+    "transit-full",
+    "other-way",
     "unknown",
 )
 """Why a destination may have no room for a stream."""
@@ -255,6 +262,8 @@ class Timeline:
         links: (from, to) -> what -> how many; both are node ids.
         queues: (node's name, queue) -> what -> messages.
         streams: (origin, stream) -> the queue that its messages are for; both are as in the records.
+        ways: (origin, stream) -> the hops of a stream that relays pass on, as (from, to); all are node ids.
+        dwell: (origin, stream, relay) -> latency bucket -> packets that were in transit there for so long.
         policies: (node, peer) -> the policy of sessions (the values of ``POLICY_SHOWN``) -> how many had it.
     """
 
@@ -277,6 +286,8 @@ class Timeline:
     links: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     queues: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     streams: dict[tuple[str, int], str] = field(default_factory=dict)
+    ways: dict[tuple[str, int], list[tuple[str, str]]] = field(default_factory=dict)
+    dwell: dict[tuple[str, int, str], dict[int, int]] = field(default_factory=dict)
     policies: dict[tuple[str, str], dict[tuple[int, ...], int]] = field(default_factory=dict)
 
     def name(self, node: str) -> str:

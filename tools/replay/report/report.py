@@ -16,7 +16,7 @@ from triack.base.printable import counted, escaped, escaped_json, written
 from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.log.listing import VIOLATIONS
 from triack.tools.replay.log.schema import Timeline, Verdict, Violation
-from triack.tools.replay.report.report_tables import SHARES, latency_totals, percentile_ms
+from triack.tools.replay.report.report_tables import SHARES, latency_totals, percentile_ms, ways_of
 
 NO_PLOTS: Final = "Plots need matplotlib, which is not installed here: pip install 'triack[report]'"
 _NO_PAGE: Final = "the report needs Jinja, which is not installed here: pip install 'triack[report]'"
@@ -24,6 +24,8 @@ _FINDINGS_SHOWN: Final = 20
 """The most violations of each check on a page, as nobody reads more; violations.jsonl has all of them."""
 _FILES_SHOWN: Final = 1_000
 """The most names of files on a page, so that it opens at once; ``--json`` has all of them."""
+DWELL_SHARES: Final = (0.5, 0.99)
+"""The percentiles of the time that packets stayed at a relay."""
 _PROMISED_ZERO: Final = ("lost", "duplicates_delivered", "out_of_order")
 _NUMBERS: Final = (
     ("sent", "messages queued at their origin, without those removed"),
@@ -124,6 +126,7 @@ def _page(verdict: Verdict, timeline: Timeline, command: str) -> str:
             for values, sessions in sorted(found.items())
         ],
         queues=sorted(timeline.queues.items()),
+        ways=[_way(timeline, stream, line) for stream in sorted(timeline.ways) for line in ways_of(timeline, stream)],
         latency=_latency(timeline),
         **_plots(timeline, found),
     )
@@ -193,6 +196,16 @@ def _link(timeline: Timeline, sender: str, receiver: str) -> dict[str, Any]:
         "acks": acks,
         "round_trip_ms": counts["round_trip_ns"] / trips / 1e6 if trips else None,
     }
+
+
+def _way(timeline: Timeline, stream: tuple[str, int], line: list[str]) -> dict[str, Any]:
+    """One way of a stream as the page shows it: its nodes, and how long packets stayed at each relay."""
+    hops = []
+    for node in line:
+        stayed = timeline.dwell.get((*stream, node), {})
+        shares = [percentile_ms(stayed, share) for share in DWELL_SHARES] if stayed else []
+        hops.append((timeline.name(node), node, shares))
+    return {"queue": timeline.streams.get(stream, ""), "number": stream[1], "hops": hops}
 
 
 def _policy(values: tuple[int, ...]) -> tuple[int, str, str, str]:

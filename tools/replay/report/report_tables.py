@@ -9,6 +9,8 @@ from typing import Final
 from triack.tools.replay.log.schema import FAILURE_REASONS, POLICY_SHOWN, Timeline
 from triack.tools.replay.log.series import LATENCY_BUCKETS_PER_DECADE
 
+WAYS_MAX: Final = 20
+"""Ways of one stream that the report shows; where routes change often there may be very many."""
 SHARES: Final = (0.5, 0.9, 0.99, 0.999, 1.0)
 """The percentiles of messages in the report; the last is the slowest message."""
 
@@ -45,6 +47,12 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
         elif what == "stream":
             origin, stream, *queue = rest
             timeline.streams[(origin, int(stream))] = "\t".join(queue)
+        elif what == "way":
+            origin, stream, *hop = rest
+            timeline.ways.setdefault((origin, int(stream)), []).append((hop[0], hop[1]))
+        elif what == "dwell":
+            origin, stream, relay, bucket = rest
+            timeline.dwell.setdefault((origin, int(stream), relay), {})[int(bucket)] = value
     for line in timeline.sessions:
         link = timeline.links.setdefault((line.node, line.peer), {})
         _add(link, "sessions", 1)
@@ -76,6 +84,25 @@ def percentile_ms(counts: Mapping[int, int], share: float) -> float:
         if left <= 0:
             break
     return upper
+
+
+def ways_of(timeline: Timeline, stream: tuple[str, int]) -> list[list[str]]:
+    """Return the ways of a stream as lines of nodes, from its origin on; a node that was met before ends a line.
+
+    Args:
+        timeline: what an engine gathered.
+        stream: origin and stream.
+    """
+    following: dict[str, list[str]] = {}
+    for node, peer in sorted(timeline.ways[stream]):
+        following.setdefault(node, []).append(peer)
+    lines, waiting = list[list[str]](), [[stream[0]]]
+    while waiting and len(lines) < WAYS_MAX:
+        line = waiting.pop()
+        further = [] if line[-1] in line[:-1] else following.get(line[-1], [])
+        waiting += [[*line, peer] for peer in reversed(further)]
+        lines += [] if further else [line]
+    return lines
 
 
 def latency_totals(timeline: Timeline) -> dict[int, int]:

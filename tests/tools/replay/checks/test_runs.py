@@ -8,10 +8,10 @@ from triack.tools.replay.engines.checkpoint import freeze, revive
 
 
 def carried(number: int) -> Carried:
-    return Carried("transactional", "aa", 1, 5, number, number - 1, 10)
+    return Carried("transactional", "aa", 1, 5, -1, number, number - 1, 10)
 
 
-CONTROL = Carried("express", "", -1, -1, 0, 0, 0)
+CONTROL = Carried("express", "", -1, -1, -1, 0, 0, 0)
 
 
 PUT = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 6), st.integers(0, 3)), max_size=40)
@@ -57,7 +57,7 @@ def test_a_hole_that_is_filled_makes_one_run_of_three() -> None:
 
 def test_a_run_that_is_not_ordered_names_one_packet_before_all() -> None:
     """`previous` of these classes says what is gone, and stays for a whole burst."""
-    recoverable = Carried("recoverable", "aa", 1, 5, 7, 2, 10)
+    recoverable = Carried("recoverable", "aa", 1, 5, -1, 7, 2, 10)
     assert recoverable.plus(3) == recoverable._replace(number=10)
 
 

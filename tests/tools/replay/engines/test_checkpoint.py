@@ -17,7 +17,7 @@ def judged() -> Judge:
     judge = Judge()
     world = healthy()
     world.number()
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         judge.read(log.name, log.records)
     return judge
 

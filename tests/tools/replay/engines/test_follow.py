@@ -36,7 +36,7 @@ REAL_SEED = 5
 
 def growing(world: World, directory: Path, step: int) -> Iterator[None]:
     """Write the logs of a world in the order of time, so many records at a time; a segment is renamed at its end."""
-    records = list(heapq.merge(world.alpha.records, world.beta.records, key=lambda it: it["wall_ns"]))
+    records = list(heapq.merge(*(log.records for log in world.logs), key=lambda it: it["wall_ns"]))
     directory.mkdir(exist_ok=True)
     halves = {id(record) for record in records[: len(records) // 2]}
     for at in range(0, len(records), step):

@@ -50,7 +50,7 @@ def all_growing(logs: Path) -> Iterator[object]:
         world = HARMLESS[name]() if name in HARMLESS else plant(name)[0]
         if name in HARMLESS:
             world.number()
-        records = len(world.alpha.records) + len(world.beta.records)
+        records = sum(len(log.records) for log in world.logs)
         writers.append(growing(rename(world, f"{at:04x}"), logs / name, -(-records // PARTS)))
     return zip_longest(*writers)
 

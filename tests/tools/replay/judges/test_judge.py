@@ -69,6 +69,6 @@ def test_judging_changes_nothing() -> None:
     """A log that grows is judged again and again."""
     world, _ = plant("lost_transactional")
     judge = Judge()
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         judge.read(log.name, log.records)
     assert judge.finish() == judge.finish()

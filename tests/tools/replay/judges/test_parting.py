@@ -19,7 +19,7 @@ Units = dict[Unit, list[Record]]
 
 def segments_of(world: World, size: int = 1 << 30) -> Iterator[list[Record]]:
     """The records of each start, cut into segments as a node cuts them."""
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         for start in range(1, log.incarnation + 1):
             records = [record for record in log.records if record["incarnation"] == start]
             yield from (records[begin : begin + size] for begin in range(0, len(records), size))

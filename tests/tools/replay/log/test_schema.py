@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from triack.base.reasons import HoldReason, RejectReason
+from triack.base.reasons import FreedReason, HoldReason, RejectReason
 from triack.session.protocol.states import FAILURES, CloseReason
 from triack.tools.replay.log.schema import (
     CLOSE_REASONS,
     FAILURE_REASONS,
+    FREED_REASONS,
     HOLD_REASONS,
     REJECT_REASONS,
     Verdict,
@@ -54,6 +55,7 @@ def test_reasons_are_those_of_the_machines() -> None:
     """Replay has lists of its own, as a judge should; they must be the same."""
     assert sorted(CLOSE_REASONS) == sorted(reason.value for reason in CloseReason)
     assert sorted(REJECT_REASONS) == sorted(reason.value for reason in RejectReason)
+    assert sorted(FREED_REASONS) == sorted(reason.value for reason in FreedReason)
     assert sorted(HOLD_REASONS) == sorted(reason.value for reason in HoldReason)
 
 

@@ -123,7 +123,7 @@ def test_only_ends_behind_a_position_may_tell_that_it_was_forgotten() -> None:
 def test_a_start_that_finds_a_stream_tells_of_the_starts_before() -> None:
     """Beta hands out a packet behind the position that it found: no end of a log explains that."""
     world = retired()
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         log.drop("stream_ended")
         log.drop("stream_forgotten")
     started = world.beta.all("start_before")[1]

@@ -66,7 +66,7 @@ def test_nobody_is_accused_when_several_starts_are_missing() -> None:
 @pytest.mark.parametrize(("start", "named"), [(1, "start 1"), (2, "a start after start 1")])
 def test_what_a_missing_start_may_explain_is_no_fault(node: str, start: int, named: str) -> None:
     world = restarted()
-    for log in (world.alpha, world.beta):
+    for log in world.logs:
         if log.node == node:
             log.records = [record for record in log.records if record["incarnation"] != start]
     verdict = verdict_of(world)

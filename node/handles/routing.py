@@ -1,0 +1,72 @@
+"""The verbs of a node about its routes, and about what waits here for other nodes."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+from triack.node.shell.engine_handle import EngineHandle
+from triack.queues.routes import Route
+
+__all__ = ["Routing"]
+
+
+class Routing(ABC):
+    """The verbs of a ``Node`` about its routes."""
+
+    @property
+    @abstractmethod
+    def _port(self) -> EngineHandle:
+        """The node's port. Raises NodeClosed before the start."""
+
+    def routes(self) -> list[Route]:
+        """The routes of this node, in the order in which they are tried.
+
+        Raises:
+            NodeClosed: the node was not started.
+        """
+        return list(self._port.routes)
+
+    async def set_routes(self, routes: Iterable[Route]) -> None:
+        """Have these routes from now on, and no others. They last until the node is closed.
+
+        What has not arrived yet goes by them, too: messages of this node, and of others that wait here.
+
+        Args:
+            routes: in the order in which they are tried.
+
+        Raises:
+            UsageError: one of them is no Route.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        await self._port.set_routes(routes)
+
+    async def explain_route(self, name: str) -> list[str]:
+        """Say where messages for a node go.
+
+        Args:
+            name: of the node, as in a destination.
+
+        Returns:
+            Every rule that has something to say about it, in words. The first one counts; none: it has no way.
+
+        Raises:
+            AddressError: no node has such a name.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return self._port.explain_route(name)
+
+    async def purge_transit(self, name: str) -> int:
+        """Remove the messages of other nodes that wait here for a node.
+
+        Recoverable messages become dead letters here. Transactional ones become dead letters where they were sent.
+        Express ones are lost.
+
+        Args:
+            name: of the node for which they wait, as its senders call it (``transit`` of ``stats``).
+
+        Returns:
+            The number of messages removed.
+
+        Raises:
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return await self._port.purge_transit(name)

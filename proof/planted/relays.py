@@ -1,0 +1,79 @@
+"""Mistakes of relays: ``ordering/transit.py`` and ``queues/transit/``."""
+
+from typing import Any
+
+from proof.planted.bug import Bugs, Patch
+from proof.planted.stories import Story
+from proof.search.relay import RELAY_SCOPES, RelayScope, search_relay
+from triack.base.delivery import FREED_BY, Ack, Delivery, Role
+from triack.base.names import StreamId
+from triack.ordering.transit import Taken, TransitPacket, TransitSequence
+from triack.ordering.wire import RelayedPacket
+from triack.queues.peers.link import Conversation
+from triack.queues.streams.transit_stream import TransitContext, TransitStream
+from triack.queues.transit import transits
+from triack.queues.transit.transit_words import TransitWords
+from triack.tools.chaos.topologies import RELAYED_FROM
+
+__all__ = ["ALL", "BUGS"]
+
+BUGS = Bugs(first=RELAYED_FROM)
+
+STATES = 4_000
+"""Each of these bugs shows within a thousand states; from a third of the others all is tried to end well."""
+
+
+def _search(scope: RelayScope) -> Story:
+    """Every course of events at a relay, as far as its bugs need."""
+    return Story(scope.name, lambda: search_relay(scope, STATES, fair_runs=STATES // 3).violation or "")
+
+
+_RECOVERABLE = _search(next(scope for scope in RELAY_SCOPES if scope.delivery is Delivery.RECOVERABLE))
+ALL = (_RECOVERABLE,)
+
+
+@BUGS.by_search("a relay says of unordered packets that nothing before them is wanted", _RECOVERABLE, "packet 1")
+def _previous_passed_through(patch: Patch) -> None:
+    """As an origin would that has freed all of these; the relay's copies of them are still on their way."""
+    patch.setattr(
+        TransitSequence, "previous_of", lambda self, entry: entry.previous if self.ordered else entry.number - 1
+    )
+
+
+@BUGS.by_seeds("a relay acknowledges duplicates by their number alone")
+def _by_number(patch: Patch) -> None:
+    judge = TransitSequence.judge
+
+    def lax(self: TransitSequence, sequence: int, number: int, hops: int) -> Taken:
+        here = sequence == self.sequence and number in self.entries
+        return Taken.DUPLICATE if here else judge(self, sequence, number, hops)
+
+    patch.setattr(TransitSequence, "judge", lax)
+
+
+@BUGS.by_seeds("a relay forgets durable packets by the session ack")
+def _session_ack(patch: Patch) -> None:
+    for delivery in (Delivery.RECOVERABLE, Delivery.TRANSACTIONAL):
+        patch.setitem(FREED_BY, (delivery, Role.TRANSIT), Ack.SESSION)
+
+
+@BUGS.by_seeds("a relay does not raise the hop count")
+def _hops(patch: Patch) -> None:
+    def packet(number: int, previous: int, hops: int, *more: Any) -> RelayedPacket:
+        return RelayedPacket(number, previous, hops - 1, *more)
+
+    def context(stream: TransitStream, entry: TransitPacket, previous: int, hops: int) -> TransitContext:
+        return TransitContext(stream, entry, previous, hops - 1)
+
+    patch.setattr(transits, "RelayedPacket", packet)
+    patch.setattr(transits, "TransitContext", context)
+
+
+@BUGS.by_seeds("order acks and rejections go on to the next hop")
+def _wrong_neighbour(patch: Patch) -> None:
+    def downstream(self: TransitWords, stream: StreamId, but: Conversation | None) -> Conversation | None:
+        del but
+        back = self.ways.of(stream)
+        return next(filter(None, map(self._open_with, () if back is None else back.downstreams)), None)
+
+    patch.setattr(TransitWords, "_upstream", downstream)

@@ -1,0 +1,146 @@
+"""Routes: by which neighbour messages for a node go, when this node holds no session with that node itself.
+
+Static, as of MSMQ without a directory: a route names destinations by a pattern, and one neighbour. Each relay on the
+way decides with routes of its own.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from triack.base.checks import check_kind
+from triack.base.errors import UsageError
+from triack.base.names import check_name
+from triack.base.peers import Directory
+
+__all__ = ["BY_HAND", "Route", "Routes", "Way", "check_routes"]
+
+BY_HAND = "@"
+"""In a destination ``plant-b@hub``: to plant-b by way of hub, whatever the routes say. No name has it."""
+PATTERN_LETTERS_MAX = 256
+"""Twice as many as in a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route.
+
+    Attributes:
+        to: the destinations that it is for: a name, or a pattern as of ``fnmatch``. ``*`` is for all of them, and makes
+            a default route when it comes last.
+        via: the neighbour that takes the messages, a peer of this node.
+        rename: how that neighbour calls the destination; empty when it uses the same name. Only for a ``to`` that is a
+            name.
+
+    Raises:
+        UsageError, AddressError: a name or a pattern is not valid.
+    """
+
+    to: str
+    via: str
+    rename: str = ""
+
+    def __post_init__(self) -> None:
+        check_kind("Route: to", self.to, str)
+        if not 0 < len(self.to) <= PATTERN_LETTERS_MAX or not self.to.isprintable():
+            raise UsageError(f"Route: to is {self.to!r}, no name of a node and no pattern of names, such as plant-*")
+        if BY_HAND in self.to or "/" in self.to:
+            raise UsageError(f"Route: to is {self.to!r}: a route is for nodes, without queues and without {BY_HAND}")
+        check_name(self.via)
+        if self.rename:
+            check_name(self.rename)
+            if self.is_pattern:
+                raise UsageError(
+                    f"Route: rename is {self.rename!r}, and to is a pattern: many nodes cannot have one name"
+                )
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it is for more than one name."""
+        return any(char in self.to for char in "*?[")
+
+
+def check_routes(operation: str, routes: object) -> tuple[Route, ...]:
+    """The routes of a caller. Raises UsageError when these are no routes."""
+    if not isinstance(routes, Iterable) or isinstance(routes, str | bytes):
+        raise UsageError(f"{operation}: routes must be a list of Route, not {routes!r}")
+    found = tuple(routes)
+    for route in found:
+        check_kind(f"{operation}: a route", route, Route)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The way to a destination.
+
+    Attributes:
+        via: the neighbour that takes the messages, by name or address.
+        final: how that neighbour is to resolve the destination; empty when it is the destination itself.
+        why: the rule that says so, for people.
+    """
+
+    via: str
+    final: str
+    why: str
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether no relay is on the way."""
+        return not self.final
+
+
+class Routes:
+    """The routes of a node; one object for all readers, changed in place.
+
+    Args:
+        directory: its peers.
+        routes: in the order in which they are tried.
+    """
+
+    __slots__ = ("_directory", "_exact", "_patterns", "all")
+
+    def __init__(self, directory: Directory, routes: Iterable[Route] = ()) -> None:
+        self._directory = directory
+        self.replace(routes)
+
+    def replace(self, routes: Iterable[Route]) -> None:
+        """Have these, and no others."""
+        self.all = tuple(routes)
+        self._exact = {route.to: route for route in reversed(self.all) if not route.is_pattern}
+        self._patterns = [route for route in self.all if route.is_pattern]
+
+    def way(self, final: str) -> Way | None:
+        """The way to a destination by its name, or None when nothing says where it is.
+
+        The first of these that applies: the way in the name itself (``plant-b@hub``); a route for exactly that name; a
+        peer of that name; the first route whose pattern matches.
+        """
+        return next(self._decisions(final), None)
+
+    def explain(self, final: str) -> list[str]:
+        """Every rule that has something to say about a destination, the one that counts first."""
+        return [way.why for way in self._decisions(final)]
+
+    def way_of(self, final: str) -> Way:
+        """The same for senders: what nothing names waits for a peer of that name."""
+        return self.way(final) or Way(final, "", f"nothing says where {final} is: no peer has that name, and no route")
+
+    def _decisions(self, final: str) -> Iterator[Way]:
+        name, by_hand, via = final.rpartition(BY_HAND)
+        if by_hand:
+            yield Way(via, name, f"{final} names {via} by hand")
+        elif "://" in final:
+            yield Way(final, "", f"{final} is an address")
+        if final in self._exact:
+            yield self._by(self._exact[final], final)
+        if self._directory.named(final) is not None:
+            yield Way(final, "", f"{final} is a peer")
+        yield from (self._by(route, final) for route in self._patterns if fnmatchcase(final, route.to))
+
+    @staticmethod
+    def _by(route: Route, final: str) -> Way:
+        if route.via == final and not route.rename:
+            return Way(final, "", f"the route for {route.to} leads to it directly")
+        called = f", which calls it {route.rename}" if route.rename else ""
+        return Way(route.via, route.rename or final, f"the route for {route.to} leads by {route.via}{called}")

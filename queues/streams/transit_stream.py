@@ -1,0 +1,171 @@
+"""One stream of another node that passes through this one: where it comes from and goes, and what of it is here."""
+
+from triack.base.commit import TransitIndex, TransitStreamRow
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.names import StreamId
+from triack.ordering.transit import TransitPacket, TransitSequence
+from triack.queues.deadlines import Deadlines
+from triack.queues.peers.link import Conversation
+from triack.queues.routes import Way
+
+__all__ = ["TransitContext", "TransitStream"]
+
+
+class TransitStream:
+    """One stream in transit.
+
+    Args:
+        number: this node's own number for it.
+        id: which stream it is.
+        delivery: class of its packets.
+        sequence: id of its sequence.
+        queue: name of the destination queue.
+        final: its destination, as its neighbour has named it.
+        from_name: the name of its origin where it was relayed first.
+        via: the neighbour that it comes by, by name.
+
+    Attributes:
+        sequence: the packets that are here.
+        way: the way to its destination; None when nothing says where it is, so that its packets wait.
+        ordered: everything up to this number has an order ack of the destination.
+        expiries: when packets run out of time, by this node's wall clock.
+        judged_by: the conversation that may send it here, as of the last check; None before the next one.
+        noted: the neighbour and the hops that are known as its way back.
+        turn: number of holds sent for it.
+        held: why the next hop lets it wait; empty if it does not.
+        messages: number of messages that are here.
+        size_bytes: of the packets that hold them.
+        has_share: whether it has all that it may have of the room.
+        stopped: the conversations that were asked to wait with it.
+        word: turn of the last word about whether its packets wait here, see ``ordering.wire`` ONWARD.
+    """
+
+    __slots__ = (
+        "delivery",
+        "durable",
+        "expiries",
+        "final",
+        "from_name",
+        "has_share",
+        "held",
+        "id",
+        "judged_by",
+        "messages",
+        "noted",
+        "number",
+        "ordered",
+        "queue",
+        "sequence",
+        "size_bytes",
+        "stopped",
+        "turn",
+        "via",
+        "way",
+        "word",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        id: StreamId,  # noqa: A002 - as in IncomingStream
+        delivery: Delivery,
+        sequence: int,
+        *,
+        queue: str,
+        final: str,
+        from_name: str,
+        via: str,
+    ) -> None:
+        self.number = number
+        self.id = id
+        self.delivery = delivery
+        self.durable = delivery in DURABLE
+        self.sequence = TransitSequence(delivery, sequence)
+        self.queue = queue
+        self.final = final
+        self.from_name = from_name
+        self.via = via
+        self.way: Way | None = None
+        self.ordered = 0
+        self.expiries = Deadlines[int]()
+        self.judged_by: Conversation | None = None
+        self.noted = ("", 0)
+        self.turn = 0
+        self.held = ""
+        self.messages = 0
+        self.size_bytes = 0
+        self.has_share = False
+        self.stopped: dict[Conversation, str] = {}
+        self.word = 0
+
+    @classmethod
+    def restore(cls, row: TransitStreamRow) -> "TransitStream":
+        """Restore a stream from its row in the store."""
+        stream = cls(
+            row.id,
+            StreamId(row.origin, row.stream),
+            Delivery(row.delivery),
+            row.sequence,
+            queue=row.queue,
+            final=row.final,
+            from_name=row.from_name,
+            via=row.via,
+        )
+        stream.sequence.highest, stream.ordered = row.highest, row.ordered
+        return stream
+
+    def restore_packet(self, index: TransitIndex, place: int, now_ns: int) -> TransitPacket:
+        """Restore a packet from its row in the store, without its body."""
+        entry = TransitPacket(
+            index.number,
+            None,
+            index.size_bytes,
+            index.messages,
+            index.previous,
+            index.hops,
+            index.left_by_ms,
+            self.via,
+            now_ns,
+        )
+        self.sequence.restore(entry, place)
+        if entry.left_by_ms:
+            self.expiries.set(entry.number, entry.left_by_ms)
+        return entry
+
+    def row(self) -> TransitStreamRow:
+        """It as the store keeps it."""
+        return TransitStreamRow(
+            self.number,
+            self.id.origin,
+            self.id.number,
+            int(self.delivery),
+            self.sequence.sequence,
+            self.queue,
+            self.final,
+            self.from_name,
+            self.via,
+            self.sequence.highest,
+            self.ordered,
+        )
+
+    @property
+    def destination(self) -> str:
+        """Its destination as one text."""
+        return f"{self.final}/{self.queue}"
+
+    @property
+    def awaits_order_ack(self) -> bool:
+        """Whether its origin waits for an order ack of something that has been here."""
+        return self.sequence.ordered and self.ordered < self.sequence.highest
+
+
+class TransitContext:
+    """What a session carries along with a packet in transit. ``previous`` and ``hops`` are as in its header."""
+
+    __slots__ = ("entry", "hops", "previous", "stream")
+
+    def __init__(self, stream: TransitStream, entry: TransitPacket, previous: int, hops: int) -> None:
+        self.stream = stream
+        self.entry = entry
+        self.previous = previous
+        self.hops = hops

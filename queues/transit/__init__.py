@@ -1,0 +1,1 @@
+"""Streams of other nodes that pass through this one: relays."""

@@ -1,0 +1,76 @@
+"""What a packet of another node is here: for a queue of this node, to be passed on, or refused."""
+
+from collections.abc import Callable
+
+from triack.base.peers import Directory
+from triack.base.reasons import RejectReason
+from triack.ordering.wire import HOPS_MAX, RelayedHeader
+from triack.queues.peers.link import Conversation
+from triack.queues.routes import Routes, Way
+from triack.queues.streams.admission import Admission
+
+__all__ = ["TransitDoor"]
+
+
+class TransitDoor:
+    """Decides where relayed packets go.
+
+    Args:
+        node_id: this node.
+        name: its name, which others may know it by.
+        directory: the peers, and what each may do.
+        routes: the way to each destination.
+        admission: says which neighbours speak for which origins.
+        owner_of: the peer that has proved to be a node; empty when none has.
+    """
+
+    __slots__ = ("_admission", "_directory", "_name", "_node_id", "_owner_of", "_routes")
+
+    def __init__(
+        self,
+        node_id: bytes,
+        name: str,
+        *,
+        directory: Directory,
+        routes: Routes,
+        admission: Admission,
+        owner_of: Callable[[bytes], str],
+    ) -> None:
+        self._node_id = node_id
+        self._name = name
+        self._directory = directory
+        self._routes = routes
+        self._admission = admission
+        self._owner_of = owner_of
+
+    def is_here(self, header: RelayedHeader) -> bool:
+        """Whether a packet is for a queue of this node."""
+        return header.final in ("", self._name)
+
+    def judge(self, conversation: Conversation, header: RelayedHeader) -> Way | RejectReason:
+        """The way of a packet to its destination, or why it is refused.
+
+        Nothing is passed on for a neighbour that may not send to that destination; such a one does not learn, either,
+        which destinations there are.
+
+        Raises:
+            ProtocolError: ``foreign-origin``: its origin is a peer of this node for which the neighbour does not speak.
+        """
+        peer = self._directory.named(conversation.peer_name)
+        if peer is None or not peer.may_relay_to(header.final):
+            return RejectReason.ACCESS_DENIED
+        if header.origin == self._node_id:
+            return RejectReason.ROUTE_LOOP
+        owner = self._owner_of(header.origin)
+        if header.origin != conversation.peer_id and owner not in ("", conversation.peer_name):
+            self._admission.check_brought(conversation, header)
+        if header.hops >= HOPS_MAX:
+            return RejectReason.HOP_COUNT_EXCEEDED
+        way = None if "://" in header.final else self._routes.way(header.final)
+        if way is None:
+            return RejectReason.NO_ROUTE
+        return RejectReason.ROUTE_LOOP if way.via == conversation.link_name else way
+
+    def way_of(self, final: str) -> Way | None:
+        """The way to the destination of packets that are here already."""
+        return self._routes.way(final)

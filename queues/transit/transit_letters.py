@@ -1,0 +1,121 @@
+"""Recoverable messages that ended here on their way, until their dead letters exist.
+
+Their origins have let go of them, as this node has acknowledged that they are on its disk. So this node answers for
+them. Transactional messages become dead letters at their origins, which have them still.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from triack.base.commit import HEAD_BYTES
+from triack.base.reasons import DropReason
+from triack.ordering.transit import TransitPacket, TransitState
+from triack.queues.mailboxes.expiry import LETTERS_MAX
+from triack.queues.packing import NO_DEAD_LETTER, Outgoing, Properties, fragment_range, unpack_pieces
+from triack.queues.streams.group_commit import Turn
+from triack.queues.streams.transit_stream import TransitStream
+
+__all__ = ["TransitLetters"]
+
+
+@dataclass(slots=True)
+class _Dead:
+    """A packet that has ended here, and why; ``certain``: it was not delivered."""
+
+    stream: TransitStream
+    entry: TransitPacket
+    reason: str
+    certain: bool
+
+    @property
+    def properties(self) -> Properties:
+        """What its dead letters say."""
+        sends = self.entry.sends
+        return {
+            "dead_reason": self.reason,
+            "dead_destination": self.stream.destination,
+            "dead_attempts": sends,
+            "dead_maybe_delivered": sends > 0 and not self.certain,
+        }
+
+
+class TransitLetters:
+    """The packets in transit that were given up.
+
+    Args:
+        put_dead_letter: keeps a letter with the next commit: message, origin, ordinal, turn.
+        drops: counts dropped packets, by reason.
+    """
+
+    __slots__ = ("_drops", "_pieces", "_put_dead_letter", "_waiting")
+
+    def __init__(
+        self, put_dead_letter: Callable[[Outgoing, bytes, int, Turn], None], drops: Counter[DropReason]
+    ) -> None:
+        self._put_dead_letter = put_dead_letter
+        self._drops = drops
+        self._waiting: deque[_Dead] = deque()
+        # Fragments of large messages, by stream and ordinal, until all are here.
+        self._pieces: dict[tuple[TransitStream, int], dict[int, _Dead]] = {}
+
+    def add(self, stream: TransitStream, entry: TransitPacket, reason: str, *, certain: bool) -> None:
+        """A packet has ended here."""
+        self._waiting.append(_Dead(stream, entry, reason, certain))
+
+    @property
+    def waits(self) -> bool:
+        """Whether packets wait for their bodies or their commit."""
+        return bool(self._waiting)
+
+    def missing(self) -> Iterator[tuple[TransitStream, TransitPacket]]:
+        """The next packets whose bodies are only on the disk."""
+        for dead in islice(self._waiting, LETTERS_MAX):
+            if dead.entry.body is None and dead.entry.state is TransitState.DEAD:
+                yield dead.stream, dead.entry
+
+    def write(self, turn: Turn) -> list[tuple[TransitStream, list[TransitPacket]]]:
+        """Put messages into the dead-letter queue with the next commit, up to the first without its body.
+
+        Returns:
+            The packets that leave with this commit.
+        """
+        gone: list[tuple[TransitStream, list[TransitPacket]]] = []
+        letters = 0
+        while self._waiting and letters < LETTERS_MAX and self._waiting[0].entry.body is not None:
+            dead = self._waiting.popleft()
+            pieces = self._whole(dead)
+            if pieces:
+                letters += self._write(pieces, turn)
+                gone.append((dead.stream, [piece.entry for piece in pieces]))
+        return gone
+
+    def _whole(self, dead: _Dead) -> list[_Dead]:
+        """The packets of the message that a packet completes; none while others of it are missing."""
+        body = dead.entry.body or b""
+        fragment = fragment_range(body[:HEAD_BYTES], len(body))
+        if fragment is None:
+            return [dead]
+        ordinal, offset, _, total_bytes = fragment
+        key = dead.stream, ordinal
+        pieces = self._pieces.setdefault(key, {})
+        pieces[offset] = dead
+        lengths = [fragment_range((it.entry.body or b"")[:HEAD_BYTES], it.entry.size_bytes) for it in pieces.values()]
+        if sum(it[2] for it in lengths if it is not None) < total_bytes:
+            return []
+        del self._pieces[key]
+        return [pieces[at] for at in sorted(pieces)]
+
+    def _write(self, pieces: list[_Dead], turn: Turn) -> int:
+        """Write the letters of a packet, or of a large message. Returns how many there are."""
+        first = pieces[0]
+        content = unpack_pieces([piece.entry.body or b"" for piece in pieces])
+        for index, body in enumerate(content.bodies):
+            own = content.properties[index] if content.properties else {}
+            if NO_DEAD_LETTER in own:
+                self._drops[DropReason.REQUEST_ENDED] += 1
+                continue
+            letter = Outgoing(body, {**own, **first.properties})
+            self._put_dead_letter(letter, first.stream.id.origin, content.first_ordinal + index, turn)
+        return len(content.bodies)

@@ -1,0 +1,106 @@
+"""Session log records of streams in transit (docs/session-log.md). Formatting only."""
+
+from triack.base.ranges import as_ranges
+from triack.base.reasons import RejectReason
+from triack.base.reasons import FreedReason
+from triack.ordering.transit import TransitPacket
+from triack.ordering.wire import RelayedHeader
+from triack.queues.streams.arrival_records import Record
+from triack.queues.streams.transit_stream import TransitStream
+
+__all__ = ["TransitRecords"]
+
+
+class TransitRecords:
+    """Writes the records of one relay.
+
+    Args:
+        record: to the session log.
+    """
+
+    __slots__ = ("_record",)
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+
+    def committed(
+        self, stream: TransitStream, entries: list[TransitPacket], now_ns: int, *, recovered: bool = False
+    ) -> None:
+        """Packets are on the disk, or in memory if express; ``recovered``: they were found on the disk."""
+        more: dict[str, object] = {"queue": stream.queue, "final": stream.final}
+        if recovered:
+            more["recovered"] = True
+        for via in dict.fromkeys(entry.via for entry in entries):
+            numbers = [entry.number for entry in entries if entry.via == via]
+            for first, last in as_ranges(sorted(numbers)):
+                self._write("transit_committed", stream, now_ns, first=first, last=last, peer_name=via, **more)
+
+    def freed(
+        self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, now_ns: int, session: str = ""
+    ) -> None:
+        """This node answers for packets no longer; ``session`` has carried them to the next hop."""
+        more = {"session": session} if session else {}
+        for first, last in as_ranges(sorted(entry.number for entry in entries)):
+            self._write("transit_freed", stream, now_ns, first=first, last=last, reason=reason, **more)
+
+    def relayed(self, kind: str, stream: tuple[bytes, int, int, int], peer_id: bytes, now_ns: int) -> None:
+        """An order ack or a rejection was handed on to a session; ``stream`` ends with sequence and number."""
+        origin, number, sequence, packet = stream
+        self._record(
+            "control_relayed",
+            now_ns,
+            kind=kind,
+            origin=origin.hex(),
+            stream=number,
+            sequence=sequence,
+            number=packet,
+            peer=peer_id.hex(),
+        )
+
+    def refused(self, header: RelayedHeader, label: str, reason: str, now_ns: int) -> None:
+        """A packet came that may not be passed on."""
+        self._record(
+            "route_refused",
+            now_ns,
+            origin=header.origin.hex(),
+            stream=header.stream,
+            sequence=header.sequence,
+            first=header.number,
+            last=header.number,
+            final=header.final,
+            reason=reason,
+            **{"class": label},
+        )
+
+    def held_back(self, header: RelayedHeader, label: str, now_ns: int) -> None:
+        """A packet came for which there is no room now."""
+        self._record(
+            "rejected",
+            now_ns,
+            origin=header.origin.hex(),
+            stream=header.stream,
+            sequence=header.sequence,
+            number=header.number,
+            reason=RejectReason.HELD_BACK,
+            **{"class": label},
+        )
+
+    def held(self, stream: TransitStream, now_ns: int, reason: str | None) -> None:
+        """The next hop has no room for a stream, for this reason; None: it has room again."""
+        why = {} if reason is None else {"reason": reason}
+        self._write("hold_received", stream, now_ns, stop=reason is not None, **why)
+
+    def waits(self, stream: TransitStream, here: int, peer_id: bytes, now_ns: int, *, waits: bool) -> None:
+        """A neighbour was told how far a stream is here, and whether it waits."""
+        self._write("onward_sent", stream, now_ns, here=here, waits=waits, peer=peer_id.hex())
+
+    def _write(self, event: str, stream: TransitStream, now_ns: int, **more: object) -> None:
+        self._record(
+            event,
+            now_ns,
+            origin=stream.id.origin.hex(),
+            stream=stream.id.number,
+            sequence=stream.sequence.sequence,
+            **more,
+            **{"class": stream.delivery.label},
+        )

@@ -1,0 +1,230 @@
+"""What a relay says to its neighbours about streams in transit: order acks and rejections on their way to the origin.
+
+Promise: a word is passed on as it is; the relay adds nothing and believes nothing of it but that a packet was refused.
+It goes to the neighbour upstream that is nearest to the origin and has an open session, never back where it came from,
+and over ``wire.HOPS_MAX`` hops at most.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from triack.base.errors import ProtocolError
+from triack.base.names import StreamId
+from triack.base.reasons import DropReason
+from triack.base.units import SECOND
+from triack.ordering.transit import TransitState
+from triack.ordering.wire import (
+    HOPS_MAX,
+    OnwardPacket,
+    RelayedHeader,
+    RelayedOrderAck,
+    RelayedReject,
+    encode_onward,
+    encode_relayed_order_ack,
+    encode_relayed_reject,
+)
+from triack.queues.peers.control import Control
+from triack.queues.peers.link import Conversation
+from triack.queues.streams.transit_stream import TransitStream
+from triack.queues.transit.transit_records import TransitRecords
+from triack.queues.transit.ways_back import WaysBack
+
+__all__ = ["TransitWords"]
+
+WAIT_KEY = -3
+"""Key of a word that packets wait, in place of a number, among the control packets of a stream."""
+WAITS_AFTER_NS = 10 * SECOND
+"""A packet that has been here for this long waits: a third of the first resend tier of its origin."""
+WAITS_EVERY_NS = 5 * SECOND
+"""The time between two words about one stream whose backlog grows."""
+
+
+class TransitWords:
+    """The words of a relay.
+
+    Args:
+        node_id: this node.
+        open_with: an open conversation with a neighbour, by its name among links; None when there is none.
+        records: writes to the session log.
+        drops: counts dropped packets, by reason.
+    """
+
+    __slots__ = ("_drops", "_node_id", "_open_with", "_records", "_told", "_waits_at_ns", "ways")
+
+    def __init__(
+        self,
+        node_id: bytes,
+        *,
+        open_with: Callable[[str], Conversation | None],
+        records: TransitRecords,
+        drops: Counter[DropReason],
+    ) -> None:
+        self._node_id = node_id
+        self._open_with = open_with
+        self._records = records
+        self._drops = drops
+        self.ways = WaysBack()
+        # The streams whose origins were told that packets wait: the conversation, and how far.
+        self._told: dict[TransitStream, tuple[Conversation, int]] = {}
+        self._waits_at_ns: int | None = None
+
+    # ---- the way back
+
+    def note(self, stream: TransitStream, via: str, hops: int) -> None:
+        """A packet of a stream came by a neighbour, after that many hops; perhaps another one than its others."""
+        back = self.ways.of(stream.id)
+        downstream = "" if stream.way is None else stream.way.via
+        if back is not None and stream.noted == (via, hops) and downstream in back.downstreams:
+            return
+        self.ways.note(stream.id, via, hops, downstream)
+        stream.noted = via, hops
+
+    def check(self, stream: StreamId, conversation: Conversation) -> None:
+        """Make sure that a neighbour may speak about a stream.
+
+        Raises:
+            ProtocolError: ``not-our-packet``: nothing of it has gone there.
+        """
+        back = self.ways.of(stream)
+        if back is None or conversation.link_name not in back.downstreams:
+            raise ProtocolError(DropReason.NOT_OUR_PACKET)
+
+    def _upstream(self, stream: StreamId, but: Conversation | None) -> Conversation | None:
+        back = self.ways.of(stream)
+        for name in () if back is None else back.nearest:
+            conversation = self._open_with(name)
+            if conversation is not None and (but is None or conversation.link_name != but.link_name):
+                return conversation
+        return None
+
+    # ---- order acks
+
+    def pass_order_ack(self, conversation: Conversation, packet: RelayedOrderAck, now_ns: int) -> None:
+        """Pass an order ack on. Without an open session upstream it is kept for the next one."""
+        back = self.ways.of(StreamId(packet.origin, packet.stream))
+        if back is None or packet.hops + 1 >= HOPS_MAX:
+            return
+        before = back.acked
+        if before is not None and (before.sequence, before.number) > (packet.sequence, packet.number):
+            return
+        packet.hops += 1
+        back.acked = packet
+        upstream = self._upstream(StreamId(packet.origin, packet.stream), conversation)
+        if upstream is not None:
+            self._send_ack(upstream, packet, now_ns)
+
+    def _send_ack(self, upstream: Conversation, packet: RelayedOrderAck, now_ns: int) -> None:
+        stream = StreamId(packet.origin, packet.stream)
+        if upstream.put_control((_key(upstream, stream), 0), Control(encode_relayed_order_ack(packet))):
+            named = packet.origin, packet.stream, packet.sequence, packet.number
+            self._records.relayed("order-ack", named, upstream.peer_id, now_ns)
+        else:
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+
+    def handle_session_opened(self, conversation: Conversation, now_ns: int) -> None:
+        """A neighbour is back: tell it again what may have been lost with its last session."""
+        for back in self.ways.brought_by(conversation.link_name):
+            if conversation.link_name not in back.nearest:
+                continue
+            if back.acked is not None:
+                self._send_ack(conversation, back.acked, now_ns)
+            waiting = list(back.rejected.values())
+            back.rejected.clear()
+            for packet in waiting:
+                self._send_reject(packet, None, now_ns)
+
+    # ---- rejections
+
+    def refuse(self, conversation: Conversation, packet: int, header: RelayedHeader, reason: str) -> bool:
+        """Refuse a packet that a neighbour has sent. Returns False when too many other answers wait."""
+        named = header.origin, header.stream, header.sequence, header.number
+        content = encode_relayed_reject(RelayedReject(*named, reason, 0, self._node_id))
+        key = _key(conversation, StreamId(header.origin, header.stream))
+        return conversation.put_control((key, header.number), Control(content, (packet,)))
+
+    def reject(self, stream: TransitStream, number: int, reason: str, now_ns: int) -> None:
+        """A transactional packet has ended here, and its origin has it still."""
+        packet = RelayedReject(*stream.id, stream.sequence.sequence, number, reason, 0, self._node_id)
+        self._send_reject(packet, None, now_ns)
+
+    def pass_reject(self, conversation: Conversation, packet: RelayedReject, now_ns: int) -> None:
+        """Pass a rejection on. Without an open session upstream it is kept for the next one."""
+        packet.hops += 1
+        if packet.hops < HOPS_MAX:
+            self._send_reject(packet, conversation, now_ns)
+
+    def _send_reject(self, packet: RelayedReject, but: Conversation | None, now_ns: int) -> None:
+        stream = StreamId(packet.origin, packet.stream)
+        upstream = self._upstream(stream, but)
+        if upstream is None:
+            back = self.ways.of(stream)
+            if back is None:
+                self._drops[DropReason.NO_WAY_BACK] += 1
+            else:
+                back.keep(packet)
+            return
+        control = Control(encode_relayed_reject(packet))
+        if upstream.put_control((_key(upstream, stream), packet.number), control):
+            named = packet.origin, packet.stream, packet.sequence, packet.number
+            self._records.relayed("reject", named, upstream.peer_id, now_ns)
+        else:
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+
+    # ---- packets that wait here
+
+    def tell_waits(self, streams: Iterable[TransitStream], now_ns: int) -> None:
+        """Tell the origins of transactional packets that wait here for long that they need not send them again."""
+        if self._waits_at_ns is not None and now_ns < self._waits_at_ns:
+            return
+        self._waits_at_ns = None
+        for stream in streams:
+            if not stream.sequence.ordered or not stream.sequence.entries:
+                continue
+            self._waits_at_ns = now_ns + WAITS_EVERY_NS
+            oldest = next(iter(stream.sequence.entries.values()))
+            if oldest.state is not TransitState.ARRIVED and now_ns - oldest.came_ns >= WAITS_AFTER_NS:
+                self._tell_waits(stream, now_ns)
+
+    def tell_waits_at_once(self, stream: TransitStream, now_ns: int) -> None:
+        """A session with the neighbour that has brought packets is new: it would send all of them again."""
+        if stream.sequence.ordered and stream.sequence.entries:
+            self._tell_waits(stream, now_ns)
+
+    def holds_open(self, conversation: Conversation) -> bool:
+        """Whether a word stands that would end with a session."""
+        return any(told[0] is conversation for told in self._told.values())
+
+    def _tell_waits(self, stream: TransitStream, now_ns: int) -> None:
+        upstream, here = self._open_with(stream.via), stream.sequence.here
+        if upstream is None or not here or self._told.get(stream) == (upstream, here):
+            return
+        if self._say(stream, upstream, here, now_ns, waits=True):
+            self._told[stream] = upstream, here
+
+    def _say(self, stream: TransitStream, upstream: Conversation, here: int, now_ns: int, *, waits: bool) -> bool:
+        turn = stream.word = stream.word + 1
+        packet = OnwardPacket(*stream.id, stream.sequence.sequence, turn, here, waits)
+        said = upstream.put_control((_key(upstream, stream.id), WAIT_KEY), Control(encode_onward(packet)))
+        if said:
+            self._records.waits(stream, here, upstream.peer_id, now_ns, waits=waits)
+        return said
+
+    def handle_let_go(self, stream: TransitStream, now_ns: int) -> None:
+        """Packets of a stream left without having reached the next hop, or none is here: its origin may send again."""
+        told = self._told.pop(stream, None)
+        if told is not None and told[0].is_open:
+            self._say(stream, told[0], 0, now_ns, waits=False)
+
+    def handle_session_closed(self, conversation: Conversation) -> None:
+        """A word ends with its session."""
+        for stream in [stream for stream, told in self._told.items() if told[0] is conversation]:
+            del self._told[stream]
+
+    def next_deadline(self) -> int | None:
+        """When ``tell_waits`` must be called, or None."""
+        return self._waits_at_ns
+
+
+def _key(conversation: Conversation, stream: StreamId) -> int | StreamId:
+    """The name of a stream in control packets; see ``ControlKey``."""
+    return stream.number if stream.origin == conversation.peer_id else stream

@@ -1,0 +1,874 @@
+"""All streams of other nodes that pass through this one: their rows in the group commit, their links, their limits.
+
+Promise: a packet of a durable class is store-acknowledged to the neighbour that it came by only after the commit that
+holds it has returned, and it leaves the store only after the acknowledgement of the next hop that frees its class
+(``base.delivery.FREED_BY``), or together with its arrival in the dead-letter queue, or when its origin is told that it
+was refused and still has it. A packet for which there is no room is not taken, and its stream is held, as for a full
+queue.
+"""
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
+
+from triack.base.clock import WallClock
+from triack.base.commit import Read, StoreContent, TransitRow, key_of, split_key
+from triack.base.delivery import Ack, Delivery
+from triack.base.errors import AddressError, ProtocolError
+from triack.base.names import StreamId, check_name
+from triack.base.ranges import as_ranges
+from triack.base.reasons import DeadReason, DropReason, FreedReason, HoldReason, RejectReason
+from triack.base.units import MS, SECOND
+from triack.ordering.hold import HoldState
+from triack.ordering.transit import Taken, TransitPacket, TransitState
+from triack.ordering.wire import (
+    HoldPacket,
+    RelayedHeader,
+    RelayedOrderAck,
+    RelayedPacket,
+    RelayedReject,
+    SequenceHeader,
+    encode_relayed_run,
+)
+from triack.queues.deadlines import Deadlines
+from triack.queues.mailboxes.expiry import LETTERS_MAX
+from triack.queues.mailboxes.incoming_run import IncomingRun
+from triack.queues.mailboxes.quotas import Account, Level
+from triack.queues.node_settings import STREAM_BYTES, NodeSettings
+from triack.queues.packing import messages_in
+from triack.queues.peers.link import Conversation, Link, Links
+from triack.queues.routes import Way
+from triack.queues.streams.admission import Admission
+from triack.queues.streams.group_commit import GroupCommit, Turn
+from triack.queues.streams.transit_stream import TransitContext, TransitStream
+from triack.queues.transit.transit_door import TransitDoor
+from triack.queues.transit.transit_holds import TransitHolds
+from triack.queues.transit.transit_letters import TransitLetters
+from triack.queues.transit.transit_records import TransitRecords
+from triack.queues.transit.transit_words import TransitWords
+
+__all__ = ["Transits"]
+
+FETCH_AHEAD_PACKETS = 2_048
+"""Bodies fetched from the disk at once, as for outgoing queues."""
+FETCH_AHEAD_BYTES = 8 * 1024 * 1024
+"""The same for large packets."""
+EXPRESS_OVERHEAD_BYTES = 512
+"""Memory of an express packet without its body, measured."""
+IDLE_NS = 60 * SECOND
+"""How long a stream is kept when nothing of it is here: streams pause, and a row costs little."""
+NOT_STORED_NS = 100 * MS
+"""When to look again at a packet whose time ran out before its commit has returned."""
+
+_STREAM_OF = attrgetter("stream")
+_LIVE = (TransitState.WAITING, TransitState.SENT)
+
+
+class Transits:
+    """All streams in transit.
+
+    Args:
+        settings: limits.
+        door: decides what may pass.
+        admission: limits of memory and disk that arrivals share.
+        links: by peer.
+        words: what goes back to origins.
+        letters: dead letters of packets in transit.
+        records: writes to the session log.
+        wall: the time of day.
+        drops: counts dropped packets, by reason.
+
+    Attributes:
+        cached_bytes: bodies of durable packets that are in memory and on the disk.
+        disk: bytes in transit on the disk, by the neighbour that they came by.
+        memory: the same of express packets.
+        messages: number of messages in transit.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        *,
+        door: TransitDoor,
+        admission: Admission,
+        links: Links,
+        words: TransitWords,
+        letters: TransitLetters,
+        records: TransitRecords,
+        wall: WallClock,
+        drops: Counter[DropReason],
+    ) -> None:
+        limits = settings.limits
+        self._settings = settings
+        self._door = door
+        self._admission = admission
+        self._links = links
+        self._words = words
+        self._letters = letters
+        self._records = records
+        self._wall = wall
+        self._drops = drops
+        self._streams: dict[StreamId, TransitStream] = {}
+        self._by_number: dict[int, TransitStream] = {}
+        self._by_link: dict[str, dict[TransitStream, None]] = {}
+        self._next_number = 1
+        self._free_numbers: deque[int] = deque()
+        self._idle: OrderedDict[TransitStream, int] = OrderedDict()
+        self._wanting: dict[TransitStream, None] = {}
+        self._fetching: dict[int, tuple[TransitStream, TransitPacket]] = {}
+        # The numbers of forgotten streams whose rows are still there.
+        self._gone: list[int] = []
+        self._deadlines = Deadlines[TransitStream]()
+        self.cached_bytes = 0
+        self.disk = Account(limits.peer_transit_bytes, limits.transit_quota.size_bytes)
+        self.memory = Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4)
+        self.messages = Level(limits.transit_quota.messages)
+        self.holds = TransitHolds(self._lacks_room)
+
+    # ---- starting
+
+    def restore(self, content: StoreContent, now_ns: int) -> None:
+        """Restore the streams from the store. Bodies stay on the disk until they are needed."""
+        for row in content.transit_streams:
+            stream = TransitStream.restore(row)
+            self._add(stream, self._door.way_of(stream.final))
+            self._next_number = max(self._next_number, stream.number + 1)
+        used = set(self._by_number)
+        self._free_numbers.extend(number for number in range(1, self._next_number) if number not in used)
+        restored: dict[TransitStream, list[TransitPacket]] = {stream: [] for stream in self._streams.values()}
+        for index in content.transit:
+            number, place = split_key(index.key)
+            stream = self._by_number[number]
+            entry = stream.restore_packet(index, place, now_ns)
+            self._count(stream, [entry])
+            restored[stream].append(entry)
+        for stream, entries in restored.items():
+            self._words.note(stream, stream.via, min((entry.hops for entry in entries), default=0))
+            if entries:
+                self._records.committed(stream, entries, now_ns, recovered=True)
+            stream.sequence.handle_stored(entries)
+            self._look_at(stream)
+            self._rest(stream, now_ns)
+
+    def _add(self, stream: TransitStream, way: Way | None) -> None:
+        self._streams[stream.id] = self._by_number[stream.number] = stream
+        self._admission.streams.add(stream.via.encode(), STREAM_BYTES)
+        self._lead(stream, way)
+
+    def _lead(self, stream: TransitStream, way: Way | None) -> None:
+        """A stream goes by a way from now on."""
+        before, stream.way = stream.way, way
+        if before is not None:
+            self._by_link.get(before.via, {}).pop(stream, None)
+        if way is not None:
+            self._by_link.setdefault(way.via, {})[stream] = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no streams in transit, as at all nodes that are no relays."""
+        return not self._streams
+
+    # ---- packets that arrive
+
+    def is_here(self, header: RelayedHeader) -> bool:
+        """Whether a packet is for a queue of this node."""
+        return self._door.is_here(header)
+
+    def handle_packet(
+        self, conversation: Conversation, packet: int, header: RelayedHeader, delivery: Delivery, turn: Turn
+    ) -> None:
+        """Take a packet that is to be passed on.
+
+        Raises:
+            ProtocolError: it contradicts what is known of its stream, or comes in another peer's name.
+        """
+        way = self._door.judge(conversation, header)
+        if isinstance(way, RejectReason):
+            self._refuse(conversation, packet, header, delivery, way, turn)
+            return
+        stream = self._stream_of(conversation, header, delivery, way)
+        if stream is None:
+            self._records.held_back(header, delivery.label, turn.now_ns)
+            conversation.withhold(delivery, packet)
+            if not self._admission.keep_out(conversation, header, packet):
+                self._drops[DropReason.CONTROL_OVERFLOW] += 1
+            return
+        self._words.note(stream, conversation.link_name, header.hops)
+        taken = stream.sequence.judge(header.sequence, header.number, header.hops)
+        if taken is Taken.STALE:
+            self._refuse(conversation, packet, header, delivery, RejectReason.STALE_SEQUENCE, turn)
+        elif taken is Taken.DUPLICATE:
+            self._handle_duplicate(stream, conversation, packet, header, turn)
+        elif taken is Taken.OTHER_WAY:
+            self._hold_back(stream, conversation, packet, header, HoldReason.OTHER_WAY, turn)
+        else:
+            self._handle_fresh(stream, conversation, packet, header, turn)
+
+    def handle_run(self, conversation: Conversation, run: IncomingRun, delivery: Delivery, turn: Turn) -> bool:
+        """Take all packets of a run that is to be passed on, as ``handle_packet`` would one by one.
+
+        Returns:
+            False when the packets must come one by one because their fates may differ; nothing has changed then.
+        """
+        header = run.header
+        assert isinstance(header, RelayedHeader)
+        stream = self._streams.get(StreamId(header.origin, header.stream))
+        if stream is None or stream.judged_by is not conversation or not self._is_of(stream, header, delivery):
+            return False
+        sequence = stream.sequence
+        if header.sequence != sequence.sequence or header.number <= sequence.highest or stream.stopped:
+            return False
+        if (stream.via, header.hops) != stream.noted or not self._takes(stream, conversation, run):
+            return False
+        left_by_ms = self._left_by(run.lefts_ms, turn.now_ms)
+        step, count = run.previous_step, len(run.bodies)
+        entries = [
+            TransitPacket(
+                number,
+                body,
+                len(body),
+                messages,
+                previous,
+                header.hops,
+                by_ms,
+                stream.via,
+                turn.now_ns,
+            )
+            for number, body, messages, previous, by_ms in zip(
+                range(header.number, header.number + count),
+                run.bodies,
+                run.counts,
+                range(header.previous, header.previous + count) if step else [header.previous] * count,
+                left_by_ms,
+                strict=True,
+            )
+        ]
+        entries[-1].ack_requested = run.ack_requested
+        self._take(stream, conversation, entries, range(run.packet, run.packet + count), turn)
+        return True
+
+    @staticmethod
+    def _is_of(stream: TransitStream, header: RelayedHeader, delivery: Delivery) -> bool:
+        return (stream.queue, stream.delivery, stream.final) == (header.queue, delivery, header.final)
+
+    def _stream_of(
+        self, conversation: Conversation, header: RelayedHeader, delivery: Delivery, way: Way
+    ) -> TransitStream | None:
+        """The stream of a packet, made when it is new; None when there is no place for one more.
+
+        Raises:
+            ProtocolError: ``bad-packet``: it has another queue or class than its stream.
+        """
+        stream_id = StreamId(header.origin, header.stream)
+        stream = self._streams.get(stream_id)
+        if stream is not None and not self._is_of(stream, header, delivery):
+            if (stream.queue, stream.delivery) != (header.queue, delivery):
+                if stream.sequence.entries or header.sequence <= stream.sequence.sequence:
+                    raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue or class")
+                # Its number belongs to another stream of its origin now.
+                stream.queue, stream.delivery = header.queue, delivery
+                self._forget(stream)
+                stream = None
+            else:
+                stream.final = header.final
+        if stream is None:
+            key = conversation.link_name.encode()
+            if self._admission.has_streams_enough(key):
+                return None
+            number = self._free_numbers.popleft() if self._free_numbers else self._next_number
+            self._next_number = max(self._next_number, number + 1)
+            stream = TransitStream(
+                number,
+                stream_id,
+                delivery,
+                header.sequence,
+                queue=header.queue,
+                final=header.final,
+                from_name=self._from(conversation, header),
+                via=conversation.link_name,
+            )
+            self._add(stream, way)
+            self._admission.let_in(conversation, stream)
+        elif stream.way != way:
+            self._go_by(stream, way)
+        if stream.via != conversation.link_name and not stream.sequence.entries:
+            self._admission.streams.add(stream.via.encode(), -STREAM_BYTES)
+            stream.via, stream.from_name = conversation.link_name, self._from(conversation, header)
+            self._admission.streams.add(stream.via.encode(), STREAM_BYTES)
+        stream.judged_by = conversation if stream.via == conversation.link_name else None
+        return stream
+
+    @staticmethod
+    def _from(conversation: Conversation, header: RelayedHeader) -> str:
+        """The name of the origin: as the first relay has it, or, if that is this node, as this node has it."""
+        if header.origin != conversation.peer_id:
+            return header.from_name
+        try:
+            return check_name(conversation.peer_label)
+        except AddressError:
+            return header.origin.hex()
+
+    @staticmethod
+    def _left_by(lefts_ms: Iterable[int], now_ms: int) -> list[int]:
+        return [now_ms + left_ms if left_ms else 0 for left_ms in lefts_ms]
+
+    def _handle_fresh(
+        self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
+    ) -> None:
+        if stream.via != conversation.link_name:
+            # Its packets by another neighbour have not left yet.
+            self._hold_back(stream, conversation, packet, header, HoldReason.OTHER_WAY, turn)
+            return
+        reason = self._lacks_room(stream, conversation)
+        if reason is not None and stream.durable:
+            self._hold_back(stream, conversation, packet, header, reason, turn)
+            return
+        if not stream.durable and self.memory.is_over(stream.via.encode()):
+            self._refuse(conversation, packet, header, stream.delivery, RejectReason.QUEUE_FULL, turn)
+            return
+        body = header.body
+        entry = TransitPacket(
+            header.number,
+            body,
+            len(body),
+            messages_in(body),
+            header.previous,
+            header.hops,
+            self._left_by([header.left_ms], turn.now_ms)[0],
+            stream.via,
+            turn.now_ns,
+            header.ack_requested,
+        )
+        if dropped := stream.sequence.begin(header.sequence):
+            self._let_go(stream, dropped, FreedReason.STALE_SEQUENCE, turn)
+        self._take(stream, conversation, [entry], (packet,), turn)
+        if reason is not None and not stream.stopped:
+            self.holds.stop(stream, conversation, reason)
+
+    def _take(
+        self,
+        stream: TransitStream,
+        conversation: Conversation,
+        entries: list[TransitPacket],
+        packets: Iterable[int],
+        turn: Turn,
+    ) -> None:
+        """Take fresh packets: the durable ones with the next commit, the others at once."""
+        self._idle.pop(stream, None)
+        stream.sequence.add(entries)
+        self._count(stream, entries)
+        for entry in entries:
+            if entry.left_by_ms:
+                stream.expiries.set(entry.number, entry.left_by_ms)
+        if not stream.durable:
+            self._records.committed(stream, entries, turn.now_ns)
+            stream.sequence.handle_stored(entries)
+            self._look_at(stream)
+            return
+        turn.commit.transit += [
+            TransitRow(
+                key_of(stream.number, it.place),
+                it.number,
+                it.messages,
+                it.previous,
+                it.hops,
+                it.left_by_ms,
+                it.body or b"",
+            )
+            for it in entries
+        ]
+        turn.commit.transit_streams[stream.number] = stream.row()
+        self._admission.waiting.add(conversation.peer_id, sum([entry.size_bytes for entry in entries]))
+        turn.passing.started.append((stream, entries, conversation.peer_id))
+        turn.arrivals.stored.setdefault(conversation, []).extend(packets)
+
+    def _handle_duplicate(
+        self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
+    ) -> None:
+        again = stream.sequence.handle_duplicate(header.number, header.previous, ack_requested=header.ack_requested)
+        if stream.durable:
+            # It is on disk, or will be with the next commit.
+            turn.arrivals.store_ack(conversation, packet)
+        if again:
+            self._look_at(stream)
+
+    def _refuse(
+        self,
+        conversation: Conversation,
+        packet: int,
+        header: RelayedHeader,
+        delivery: Delivery,
+        reason: RejectReason,
+        turn: Turn,
+    ) -> None:
+        """Refuse a packet at the door: its origin still has it. Nothing is remembered, as routes change."""
+        self._records.refused(header, delivery.label, reason, turn.now_ns)
+        conversation.withhold(delivery, packet)
+        if not self._words.refuse(conversation, packet, header, reason):
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+
+    # ---- room
+
+    def _lacks_room(self, stream: TransitStream, conversation: Conversation) -> HoldReason | None:
+        """Why a packet of a stream cannot be taken now, or None."""
+        if not stream.durable:
+            return HoldReason.PEER_MEMORY if self.memory.is_full(stream.via.encode()) else None
+        if self._admission.store_low:
+            return HoldReason.STORE_LOW
+        if self.disk.is_full(stream.via.encode()) or self.messages.is_full or self._has_share(stream):
+            return HoldReason.TRANSIT_FULL
+        return HoldReason.STORE_BUSY if self._admission.waiting.is_full(conversation.peer_id) else None
+
+    def _left(self, stream: TransitStream) -> tuple[int, int]:
+        """How many messages and bytes its neighbour may still have here."""
+        limits = self._settings.limits
+        of_all = limits.transit_quota.size_bytes - self.disk.total_bytes
+        of_neighbour = limits.peer_transit_bytes - self.disk.of(stream.via.encode())
+        return self.messages.limit - self.messages.value, min(of_all, of_neighbour)
+
+    def _has_share(self, stream: TransitStream) -> bool:
+        """Whether a stream has as much here as is left for all others: a full queue must not stop other queues.
+
+        It may have more again when it has less than half of that.
+        """
+        messages, size_bytes = self._left(stream)
+        factor = 2 if stream.has_share else 1
+        stream.has_share = factor * stream.messages >= messages or factor * stream.size_bytes >= size_bytes
+        return stream.has_share
+
+    def _takes(self, stream: TransitStream, conversation: Conversation, run: IncomingRun) -> bool:
+        """Whether there is room for all of a run."""
+        size_bytes, key, messages = run.body_bytes, stream.via.encode(), sum(run.counts)
+        if not self.messages.takes(messages):
+            return False
+        if not stream.durable:
+            return self.memory.takes(key, size_bytes + EXPRESS_OVERHEAD_BYTES * len(run.bodies))
+        if self._admission.store_low or not self._admission.waiting.takes(conversation.peer_id, size_bytes):
+            return False
+        free_messages, free_bytes = self._left(stream)
+        has_share = (
+            stream.has_share
+            or stream.messages + 2 * messages >= free_messages
+            or stream.size_bytes + 2 * size_bytes >= free_bytes
+        )
+        return not has_share and self.disk.takes(key, size_bytes)
+
+    def _hold_back(
+        self,
+        stream: TransitStream,
+        conversation: Conversation,
+        packet: int,
+        header: RelayedHeader,
+        reason: HoldReason,
+        turn: Turn,
+    ) -> None:
+        self._records.held_back(header, stream.delivery.label, turn.now_ns)
+        conversation.withhold(stream.delivery, packet)
+        if not self.holds.stop(stream, conversation, reason, (packet,)):
+            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+
+    def _count(self, stream: TransitStream, entries: list[TransitPacket], sign: int = 1) -> None:
+        messages = sign * sum([entry.messages for entry in entries])
+        self.messages.add(messages)
+        stream.messages += messages
+        stream.size_bytes += sign * sum([entry.size_bytes for entry in entries])
+        account = self.disk if stream.durable else self.memory
+        overhead_bytes = 0 if stream.durable else EXPRESS_OVERHEAD_BYTES
+        for via, some in groupby(entries, key=attrgetter("via")):
+            account.add(via.encode(), sign * sum([entry.size_bytes + overhead_bytes for entry in some]))
+
+    def go(self, now_ns: int) -> None:
+        """Let streams go on when there is room for them again, and say what waits."""
+        if self.is_empty and self._words.next_deadline() is None:
+            return
+        self.holds.go()
+        self._words.tell_waits(self._streams.values(), now_ns)
+
+    # ---- commits
+
+    def complete(self, turn: Turn) -> None:
+        """Complete the commit before it goes to the disk: dead letters, and streams that have been idle for long."""
+        if self._gone:
+            turn.commit.transit_stream_deletes += self._gone
+            for number in self._gone:
+                turn.commit.transit_streams.pop(number, None)
+            self._gone = []
+        for stream, entries in self._letters.write(turn) if self._letters.waits else ():
+            turn.commit.transit_deletes += self._spans(stream, entries)
+            turn.passing.dead.append((stream, entries))
+
+    def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
+        """The commit has returned: its packets may be sent, and those that it has moved are gone."""
+        for stream, entries, peer_id in group.passing.started:
+            self._admission.waiting.add(peer_id, -sum([entry.size_bytes for entry in entries]))
+            self._records.committed(stream, entries, now_ns)
+            stream.sequence.handle_stored(entries)
+            for entry in entries:
+                self.cached_bytes += entry.size_bytes
+                if self.cached_bytes > self._settings.body_cache_bytes:
+                    self._release_body(entry)
+            self._look_at(stream)
+        for stream, entries in group.passing.dead:
+            left = [entry for entry in entries if stream.sequence.entries.get(entry.number) is entry]
+            self._forget_entries(stream, left, now_ns)
+        self._free_numbers.extend(group.commit.transit_stream_deletes)
+        if group.passing.started:
+            self.holds.relieved = True
+
+    @staticmethod
+    def _spans(stream: TransitStream, entries: list[TransitPacket]) -> list[tuple[int, int]]:
+        ranges = as_ranges(sorted([entry.place for entry in entries]))
+        return [(key_of(stream.number, first), key_of(stream.number, last)) for first, last in ranges]
+
+    # ---- sending
+
+    def _look_at(self, stream: TransitStream) -> None:
+        """A stream has changed: it may have something to send, or another deadline."""
+        at_ns, expiry_ms = stream.sequence.hold.deadline_ns, stream.expiries.earliest()
+        if expiry_ms is not None:
+            expiry_ns = self._wall.ns(expiry_ms)
+            at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
+        self._deadlines.set(stream, at_ns)
+        if stream.way is not None and stream not in self._wanting and stream.sequence.peek() is not None:
+            self._links[stream.way.via].offer(stream)
+
+    def contents_of(
+        self, stream: TransitStream, run: list[TransitPacket], now_ns: int
+    ) -> tuple[list[bytes], list[TransitContext], list[int]]:
+        """Contents, contexts and ``Ask`` of each of a run of packets that leave now."""
+        assert stream.way is not None
+        previous, now_ms = [stream.sequence.previous_of(entry) for entry in run], self._wall.ms(now_ns)
+        packets = [
+            RelayedPacket(
+                entry.number,
+                before,
+                entry.hops + 1,
+                max(1, entry.left_by_ms - now_ms) if entry.left_by_ms else 0,
+                entry.ack_requested or entry.sends > 0,
+                entry.body or b"",
+            )
+            for entry, before in zip(run, previous, strict=True)
+        ]
+        origin, number = stream.id
+        first = SequenceHeader(origin, number, stream.sequence.sequence, run[0].number, 0, stream.queue, False, b"")
+        contents = encode_relayed_run(first, stream.way.final, stream.from_name, packets)
+        each = zip(run, previous, strict=True)
+        contexts = [TransitContext(stream, entry, before, entry.hops + 1) for entry, before in each]
+        return contents, contexts, [int(entry.ack_requested) for entry in run]
+
+    def handle_handed_over(self, stream: TransitStream) -> None:
+        """A session has taken packets of a stream."""
+        self._look_at(stream)
+
+    def want_bodies(self, stream: TransitStream) -> None:
+        """The bodies of the next packets are only on the disk."""
+        self._wanting[stream] = None
+
+    def _release_body(self, entry: TransitPacket) -> None:
+        if entry.body is not None:
+            self.cached_bytes -= entry.size_bytes
+            entry.body = None
+
+    # ---- acknowledgements of the next hop
+
+    def handle_acks(self, contexts: Iterable[TransitContext], ack: Ack, conversation: Conversation, turn: Turn) -> None:
+        """A session or store ack of the next hop covers packets."""
+        for stream, some in groupby(contexts, key=_STREAM_OF):
+            sequence = stream.sequence
+            freed = sequence.handle_ack([context.entry for context in some], ack)
+            if freed:
+                reason = FreedReason.STORE_ACK if ack is Ack.STORE else FreedReason.SESSION_ACK
+                self._free(stream, freed, reason, turn, conversation.label)
+                if stream.durable:
+                    self._links.resuming.handle_freed(conversation.link_name, conversation.peer_id)
+            if sequence.hold.handle_progress() or sequence.start.credit is not None:
+                self._look_at(stream)
+
+    def _free(
+        self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, turn: Turn, session: str = ""
+    ) -> None:
+        """Packets are not here any more, from the next commit on."""
+        self._records.freed(stream, entries, reason, turn.now_ns, session)
+        if stream.durable:
+            turn.commit.transit_deletes += self._spans(stream, entries)
+        self._forget_entries(stream, entries, turn.now_ns)
+
+    def _let_go(self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, turn: Turn) -> None:
+        """Remove packets that no ack has freed."""
+        self._forget_sent(stream, entries)
+        stream.sequence.remove(entries)
+        self._free(stream, entries, reason, turn)
+        self._words.handle_let_go(stream, turn.now_ns)
+
+    def _forget_entries(self, stream: TransitStream, entries: list[TransitPacket], now_ns: int) -> None:
+        self._count(stream, entries, -1)
+        stream.sequence.remove(entries)
+        for entry in entries:
+            if stream.durable:
+                self._release_body(entry)
+            entry.body = None
+            if entry.left_by_ms:
+                stream.expiries.set(entry.number, None)
+        self.holds.relieved = True
+        self._rest(stream, now_ns)
+
+    def _forget_sent(self, stream: TransitStream, entries: list[TransitPacket]) -> None:
+        """Tell the session to stop waiting for store acks of these packets."""
+        conversation = None if stream.way is None else self._links[stream.way.via].conversation
+        if conversation is not None and entries:
+            conversation.session.handle_freed([entry.packet for entry in entries if entry.packet])
+            conversation.wake()
+
+    def _rest(self, stream: TransitStream, now_ns: int) -> None:
+        """If nothing of a stream is here, forget it after a while."""
+        if not stream.sequence.entries:
+            self._words.handle_let_go(stream, now_ns)
+            self._idle[stream] = now_ns
+            self._idle.move_to_end(stream)
+
+    def _forget(self, stream: TransitStream) -> None:
+        """Forget a stream of which nothing is here; its row goes with the next commit."""
+        self._idle.pop(stream, None)
+        self._wanting.pop(stream, None)
+        self._deadlines.set(stream, None)
+        self.holds.forget(stream)
+        self._lead(stream, None)
+        del self._streams[stream.id], self._by_number[stream.number]
+        self._admission.handle_place(stream.via.encode())
+        if stream.durable:
+            self._gone.append(stream.number)
+        else:
+            self._free_numbers.append(stream.number)
+
+    # ---- words of the next hop
+
+    def _sent_to(self, stream_id: StreamId, conversation: Conversation) -> TransitStream | None:
+        """The stream that a neighbour speaks about, if it is here.
+
+        Raises:
+            ProtocolError: ``not-our-packet``: it has gone to that neighbour never.
+        """
+        self._words.check(stream_id, conversation)
+        return self._streams.get(stream_id)
+
+    def handle_order_ack(self, conversation: Conversation, packet: RelayedOrderAck, turn: Turn) -> None:
+        """A destination has a stream up to a number: pass that on to its origin."""
+        stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
+        if stream is not None and packet.sequence == stream.sequence.sequence:
+            stream.ordered = max(stream.ordered, packet.number)
+        self._words.pass_order_ack(conversation, packet, turn.now_ns)
+
+    def handle_reject(self, conversation: Conversation, packet: RelayedReject, turn: Turn) -> None:
+        """A packet was refused for good downstream."""
+        stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
+        if stream is not None and packet.sequence == stream.sequence.sequence:
+            entry = stream.sequence.entries.get(packet.number)
+            # If it was not sent, the word is about an earlier copy; what comes of this one is not known yet.
+            is_sent = entry is not None and entry.state is TransitState.SENT
+            if entry is not None and is_sent and packet.reason == FreedReason.LET_GO:
+                self._let_go(stream, [entry], FreedReason.LET_GO, turn)
+            elif entry is not None and is_sent:
+                self._give_up(stream, [entry], packet.reason, turn, certain=True)
+        if packet.reason == FreedReason.LET_GO:
+            # It is between neighbours: the origin has the packet, and sends it again.
+            return
+        self._words.pass_reject(conversation, packet, turn.now_ns)
+
+    def handle_hold(self, conversation: Conversation, packet: HoldPacket, now_ns: int) -> None:
+        """The next hop has no room for a stream, or has some again."""
+        stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
+        if stream is None or stream.way is None or stream.way.via != conversation.link_name:
+            return
+        self._records.held(stream, now_ns, packet.reason if packet.stop else None)
+        crowded = packet.stop and packet.reason == HoldReason.TOO_MANY_STREAMS
+        sendings = stream.sequence.handle_flow_control(packet.turn, now_ns, stop=packet.stop, crowded=crowded)
+        stream.held = "" if stream.sequence.hold.state is HoldState.GOING else packet.reason or stream.held
+        conversation.session.handle_freed(sendings)
+        conversation.wake()
+        self._look_at(stream)
+
+    def ask_for_room(self, link: Link) -> bool:
+        """Let one of the held streams send a packet now. Returns whether there is one that will."""
+        for stream in self._by_link.get(link.peer, ()):
+            if stream.sequence.hold.state is not HoldState.GOING and stream.sequence.ask_for_room():
+                self._look_at(stream)
+                return True
+        return False
+
+    def _give_up(
+        self, stream: TransitStream, entries: list[TransitPacket], reason: str, turn: Turn, *, certain: bool = False
+    ) -> None:
+        """Packets will not be passed on. Who answers for them decides what becomes of them.
+
+        Recoverable ones are dead letters here, as their origin has let go of them. The origin of transactional ones has
+        them still. Express ones are lost, and counted. ``certain``: they were not delivered.
+        """
+        if stream.delivery is Delivery.RECOVERABLE:
+            self._forget_sent(stream, entries)
+            stream.sequence.give_up(entries)
+            for entry in entries:
+                self._letters.add(stream, entry, reason, certain=certain)
+            self._records.freed(stream, entries, _said(reason), turn.now_ns)
+            self._words.handle_let_go(stream, turn.now_ns)
+            return
+        if stream.delivery is Delivery.EXPRESS:
+            self._drops[DropReason.TRANSIT_LOST] += len(entries)
+        self._let_go(stream, entries, _said(reason), turn)
+
+    # ---- sessions, routes, time
+
+    def handle_session_opened(self, conversation: Conversation, now_ns: int) -> None:
+        """A session is open: tell the neighbour again what may have been lost, and offer it what waits for it."""
+        self._words.handle_session_opened(conversation, now_ns)
+        for stream in self._streams.values():
+            if stream.via == conversation.link_name:
+                self._words.tell_waits_at_once(stream, now_ns)
+        link = conversation.link
+        if link is not None and link.conversation is conversation:
+            for stream in self._by_link.get(link.peer, ()):
+                self._look_at(stream)
+
+    def handle_session_closed(self, conversation: Conversation) -> None:
+        """A session is over, and with it what was said in it."""
+        self.holds.handle_session_closed(conversation)
+        self._words.handle_session_closed(conversation)
+
+    def handle_link_closed(self, link: Link, *, not_stored: bool) -> None:
+        """The session that served a link is over: packets that are not freed go out again."""
+        for stream in self._by_link.get(link.peer, ()):
+            stream.held = ""
+            stream.sequence.handle_session_closed(not_stored=not_stored)
+            self._look_at(stream)
+
+    def holds_open(self, conversation: Conversation) -> bool:
+        """Whether a session must not end as idle: its neighbour relies on what was said in it."""
+        return self._words.holds_open(conversation)
+
+    def handle_routes_changed(self) -> None:
+        """Routes, peers or their permissions have changed."""
+        for stream in self._streams.values():
+            stream.judged_by = None
+            way = self._door.way_of(stream.final)
+            if way != stream.way:
+                self._go_by(stream, way)
+
+    def _go_by(self, stream: TransitStream, way: Way | None) -> None:
+        """The packets of a stream that are not freed go by another way from now on."""
+        self._forget_sent(stream, list(stream.sequence.entries.values()))
+        if stream.way is not None:
+            self._links[stream.way.via].withdraw(stream)
+        self._lead(stream, way)
+        stream.held = ""
+        stream.sequence.handle_session_closed()
+        self._words.note(stream, *stream.noted)
+        self._look_at(stream)
+
+    def handle_timer(self, turn: Turn) -> None:
+        """Probes of held streams, packets whose time has run out, and streams that are idle."""
+        for stream in self._deadlines.poll_due(turn.now_ns):
+            stream.sequence.hold.handle_timer(turn.now_ns)
+            self._expire(stream, turn)
+            self._look_at(stream)
+        while self._idle and next(iter(self._idle.values())) + IDLE_NS <= turn.now_ns:
+            stream, _ = self._idle.popitem(last=False)
+            if not stream.sequence.entries:
+                self._forget(stream)
+
+    def _expire(self, stream: TransitStream, turn: Turn) -> None:
+        expired: list[TransitPacket] = []
+        for number in stream.expiries.poll_due(turn.now_ms, LETTERS_MAX):
+            entry = stream.sequence.entries.get(number)
+            if entry is None:
+                continue
+            if entry.state is TransitState.ARRIVED:
+                stream.expiries.set(number, turn.now_ms + NOT_STORED_NS // MS)
+            elif entry.state is not TransitState.DEAD:
+                expired.append(entry)
+        if expired and stream.sequence.ordered:
+            for entry in expired:
+                self._words.reject(stream, entry.number, DeadReason.REACH_QUEUE_TIMEOUT, turn.now_ns)
+        if expired:
+            self._give_up(stream, expired, DeadReason.REACH_QUEUE_TIMEOUT, turn)
+
+    def purge(self, final: str, turn: Turn) -> int:
+        """Remove what waits here for a destination. Returns the number of messages.
+
+        Recoverable ones are dead letters here; the origins of transactional ones are told, and keep theirs.
+        """
+        purged = 0
+        for stream in [stream for stream in self._streams.values() if stream.final == final]:
+            entries = [entry for entry in stream.sequence.entries.values() if entry.state in _LIVE]
+            purged += sum(entry.messages for entry in entries)
+            if entries and stream.sequence.ordered:
+                for entry in entries:
+                    self._words.reject(stream, entry.number, DeadReason.PURGED, turn.now_ns)
+            if entries:
+                self._give_up(stream, entries, DeadReason.PURGED, turn)
+        return purged
+
+    def next_deadline(self) -> int | None:
+        """When ``handle_timer`` must be called, or None."""
+        at_ns = self._deadlines.earliest()
+        if self._idle:
+            idle_ns = next(iter(self._idle.values())) + IDLE_NS
+            at_ns = idle_ns if at_ns is None else min(at_ns, idle_ns)
+        waits_ns = self._words.next_deadline()
+        return at_ns if waits_ns is None else waits_ns if at_ns is None else min(at_ns, waits_ns)
+
+    # ---- bodies on the disk
+
+    def poll_fetch(self) -> Read | None:
+        """Which bodies to fetch next, or None."""
+        if not self._wanting and not self._letters.waits:
+            return None
+        keys: dict[int, tuple[TransitStream, TransitPacket]] = {}
+        size_bytes = 0
+        for stream, entry in self._missing():
+            keys[key_of(stream.number, entry.place)] = stream, entry
+            size_bytes += entry.size_bytes
+            if len(keys) == FETCH_AHEAD_PACKETS or size_bytes >= FETCH_AHEAD_BYTES:
+                break
+        self._fetching = keys
+        return Read("transit", list(keys)) if keys else None
+
+    def _missing(self) -> Iterator[tuple[TransitStream, TransitPacket]]:
+        """Packets whose bodies are needed next: for dead letters, then of the streams that want some."""
+        yield from self._letters.missing()
+        for stream in list(self._wanting):
+            missing = [entry for entry in stream.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
+            yield from ((stream, entry) for entry in missing)
+            if not missing:
+                del self._wanting[stream]
+                self._look_at(stream)
+
+    def handle_fetched(self, read: Read) -> None:
+        """Bodies have come from the disk."""
+        fetching, self._fetching = self._fetching, {}
+        for key, (_, entry) in fetching.items():
+            body = read.bodies.get(key)
+            if body is not None and entry.body is None and entry.state is not TransitState.DONE:
+                entry.body = body
+                self.cached_bytes += entry.size_bytes
+        for stream in dict.fromkeys(stream for stream, _ in fetching.values()):
+            self._wanting.pop(stream, None)
+            self._look_at(stream)
+
+    # ---- queries
+
+    @property
+    def streams(self) -> list[TransitStream]:
+        """Every stream in transit."""
+        return list(self._streams.values())
+
+
+_FREED_FOR: dict[str, FreedReason] = {
+    DeadReason.REACH_QUEUE_TIMEOUT: FreedReason.EXPIRED,
+    DeadReason.PURGED: FreedReason.PURGED,
+}
+"""Why this node answers for packets no longer that were given up, other than as they were refused."""
+
+
+def _said(reason: str) -> FreedReason:
+    """A reason as the session log has it."""
+    return _FREED_FOR.get(reason, FreedReason.REJECTED)

@@ -1,0 +1,206 @@
+"""One stream that passes through: what is taken, what leaves and in which order, and what frees it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triack.base.delivery import DURABLE, Ack, Delivery
+from triack.base.transitions import IllegalTransition, next_state
+from triack.ordering.transit import TRANSITIONS, Taken, TransitEvent, TransitPacket, TransitSequence, TransitState
+
+FREES = {Delivery.EXPRESS: Ack.SESSION, Delivery.RECOVERABLE: Ack.STORE, Delivery.TRANSACTIONAL: Ack.STORE}
+
+
+def packet(number: int, previous: int | None = None, hops: int = 0) -> TransitPacket:
+    before = number - 1 if previous is None else previous
+    return TransitPacket(number, b"body", 4, 1, before, hops, 0, "up", 0)
+
+
+def passing(*numbers: int, delivery: Delivery = Delivery.TRANSACTIONAL) -> TransitSequence:
+    """A stream of which these are here, stored in this order."""
+    sequence = TransitSequence(delivery, 1)
+    for number in numbers:
+        entry = packet(number)
+        sequence.add([entry])
+        sequence.handle_stored([entry])
+    return sequence
+
+
+def send(sequence: TransitSequence, limit: int = 100) -> list[int]:
+    """Hand everything that may leave to a session. Returns the numbers."""
+    run = sequence.peek_run(limit)
+    sequence.handle_sent(run, 0, packet=1)
+    return [entry.number for entry in run]
+
+
+@pytest.mark.parametrize("delivery", Delivery)
+@pytest.mark.parametrize("ack", Ack)
+def test_only_the_ack_of_its_class_frees_a_packet(delivery: Delivery, ack: Ack) -> None:
+    """A relay waits for no order ack."""
+    sequence = passing(1, 2, delivery=delivery)
+    send(sequence)
+    freed = sequence.handle_ack([sequence.entries[1]], ack)
+    assert [entry.number for entry in freed] == ([1] if ack is FREES[delivery] else [])
+    assert list(sequence.entries) == ([2] if freed else [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("delivery", "order"), [(Delivery.TRANSACTIONAL, [1, 2, 3]), (Delivery.RECOVERABLE, [2, 1, 3])]
+)
+def test_transactional_packets_leave_in_order_and_others_as_they_came(delivery: Delivery, order: list[int]) -> None:
+    assert send(passing(2, 1, 3, delivery=delivery)) == order
+
+
+def test_nothing_leaves_before_it_is_stored() -> None:
+    sequence = TransitSequence(Delivery.RECOVERABLE, 1)
+    entry = packet(1)
+    sequence.add([entry])
+    assert sequence.peek() is None
+    sequence.handle_stored([entry])
+    assert sequence.peek() is entry
+
+
+def test_a_lost_session_sends_everything_again_in_order() -> None:
+    """Also what was given to it before packets that came later."""
+    sequence = passing(1, 2)
+    assert send(sequence) == [1, 2]
+    sequence.handle_session_closed()
+    late = packet(3)
+    sequence.add([late])
+    sequence.handle_stored([late])
+    assert send(sequence) == [1, 2, 3]
+    assert [entry.sends for entry in sequence.entries.values()] == [2, 2, 1]
+
+
+def test_a_copy_is_a_duplicate_only_of_one_that_has_passed_as_many_relays() -> None:
+    """In a circle, each of two copies would be freed by the acknowledgement of the other one."""
+    sequence = passing(1)
+    sequence.entries[1].hops = 3
+    judged = {hops: sequence.judge(1, 1, hops) for hops in (2, 3, 4)}
+    assert judged == {2: Taken.DUPLICATE, 3: Taken.DUPLICATE, 4: Taken.OTHER_WAY}
+    assert sequence.judge(1, 2, 0) is Taken.FRESH
+
+
+def test_what_has_left_is_taken_again() -> None:
+    """A relay remembers nothing of it; its destination does."""
+    sequence = passing(1)
+    send(sequence)
+    sequence.handle_ack([sequence.entries[1]], Ack.STORE)
+    assert sequence.judge(1, 1, 0) is Taken.FRESH
+
+
+def test_the_smallest_previous_counts() -> None:
+    """The origin has given up the packet before it meanwhile: it goes out again, unless it has not left yet."""
+    sequence = passing(5, 6)
+    assert not sequence.handle_duplicate(6, 4, ack_requested=False)
+    assert sequence.previous_of(sequence.entries[6]) == 4
+    assert send(sequence) == [5, 6]
+    assert not sequence.handle_duplicate(6, 5, ack_requested=True)
+    assert sequence.handle_duplicate(6, 3, ack_requested=False)
+    assert (send(sequence), sequence.previous_of(sequence.entries[6])) == ([6], 3)
+    assert sequence.entries[6].ack_requested
+
+
+@pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
+def test_of_unordered_streams_nothing_is_said_of_other_packets(delivery: Delivery) -> None:
+    """Those that the origin has freed may be on another way."""
+    sequence = passing(7, delivery=delivery)
+    assert sequence.previous_of(sequence.entries[7]) == 0
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_a_hold_takes_back_what_is_not_acknowledged(delivery: Delivery) -> None:
+    """The next hop has not kept it; probes go one by one."""
+    sequence = passing(1, 2, delivery=delivery)
+    assert send(sequence) == [1, 2]
+    assert sequence.handle_flow_control(1, 0, stop=True) == [1, 2]
+    assert sequence.peek() is None
+    assert sequence.ask_for_room()
+    assert send(sequence) == [1]
+    sequence.handle_flow_control(2, 0, stop=False)
+    assert send(sequence) == [1]
+    assert send(sequence) == []
+    sequence.handle_ack([sequence.entries[1]], Ack.STORE)
+    assert send(sequence) == [2]
+
+
+def test_a_newer_sequence_of_express_takes_the_place_of_the_older() -> None:
+    """Durable streams have one sequence, and what is left of it goes first."""
+    express, durable = passing(1, delivery=Delivery.EXPRESS), passing(1)
+    assert (express.judge(2, 1, 0), durable.judge(2, 1, 0)) == (Taken.FRESH, Taken.OTHER_WAY)
+    assert [entry.number for entry in express.begin(2)] == [1]
+    assert (express.judge(1, 5, 0), express.sequence, express.entries) == (Taken.STALE, 2, {})
+
+
+def test_what_is_given_up_is_not_sent_and_not_freed() -> None:
+    """It stays until its dead letter is on the disk."""
+    sequence = passing(1, 2)
+    send(sequence)
+    entry = sequence.entries[1]
+    sequence.give_up([entry])
+    sequence.handle_session_closed()
+    assert send(sequence) == [2]
+    assert sequence.handle_ack([entry], Ack.STORE) == []
+    sequence.remove([entry])
+    assert (list(sequence.entries), entry.state) == ([2], TransitState.DONE)
+
+
+def test_how_far_everything_is_here() -> None:
+    """Up to the first packet that is missing; given up ones do not count, nor do those that are not stored."""
+    sequence = passing(4, 5, 7)
+    assert sequence.here == 5
+    sequence.entries[7].previous = 5
+    assert sequence.here == 7
+    sequence.add([packet(8)])
+    assert sequence.here == 7
+    assert passing().here == 0
+
+
+def test_places_only_grow() -> None:
+    """A number that comes twice has two places, so that their rows are two."""
+    sequence = passing(1)
+    first = sequence.entries[1]
+    sequence.remove([first])
+    second = packet(1)
+    sequence.add([second])
+    assert second.place > first.place
+    restored = packet(9)
+    sequence.restore(restored, 40)
+    assert restored.place == 40
+    sequence.add([packet(10)])
+    assert sequence.entries[10].place == 41
+
+
+def test_nothing_leaves_a_final_state_and_no_event_is_forgotten() -> None:
+    """The table is whole, but for what cannot happen."""
+    assert {next_state(TRANSITIONS, TransitState.DONE, event) for event in TransitEvent} == {TransitState.DONE}
+    with pytest.raises(IllegalTransition):
+        next_state(TRANSITIONS, TransitState.ARRIVED, TransitEvent.SENT)
+
+
+@pytest.mark.slow
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 6)), max_size=60), st.sampled_from(list(Delivery)))
+def test_whatever_happens_each_packet_is_offered_until_it_is_freed(
+    events: list[tuple[int, int]], delivery: Delivery
+) -> None:
+    """No order of events loses one: what is here and not dead leaves in the end, once."""
+    sequence, taken = TransitSequence(delivery, 1), set[int]()
+    for event, number in events:
+        entry = sequence.entries.get(number)
+        if event == 0 and entry is None:
+            sequence.add([packet(number)])
+        elif event == 1 and entry is not None:
+            sequence.handle_stored([entry])
+        elif event == 2:
+            send(sequence, number)
+        elif event == 3 and entry is not None and entry.state is TransitState.SENT:
+            taken |= {freed.number for freed in sequence.handle_ack([entry], FREES[delivery])}
+        elif event == 4:
+            sequence.handle_session_closed()
+        elif event == 5 and entry is not None and entry.state is not TransitState.ARRIVED:
+            sequence.handle_flow_control(number, 0, stop=False)
+    sequence.handle_session_closed()
+    sequence.handle_stored(list(sequence.entries.values()))
+    left = send(sequence)
+    assert sorted(left) == sorted(sequence.entries)
+    assert delivery is not Delivery.TRANSACTIONAL or left == sorted(left)

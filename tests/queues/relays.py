@@ -1,0 +1,114 @@
+"""Networks of nodes of which some pass messages on: each node knows its neighbours alone."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+from tests.queues.world import SimNode, World
+from triack.base.delivery import Delivery
+from triack.base.peers import Peer
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.node_settings import NodeSettings
+from triack.queues.packing import Outgoing
+from triack.queues.routes import Route
+from triack.tools.sim.faults import Faults
+
+ALL = ("*",)
+
+
+class Relays:
+    """Nodes, each named by a letter.
+
+    Args:
+        edges: the neighbours, as pairs of letters: ``ar rb`` is a line of three.
+        routes: by the letter of a node: pairs of a destination and the neighbour that leads to it.
+        seed: of the world.
+        faults: of its network.
+        settings: of some nodes, by name.
+    """
+
+    def __init__(
+        self,
+        edges: str,
+        routes: dict[str, list[tuple[str, str]]],
+        seed: int = 1,
+        faults: Faults | None = None,
+        settings: dict[str, NodeSettings] | None = None,
+    ) -> None:
+        self.world = World(seed, faults)
+        names = dict.fromkeys(edges.replace(" ", ""))
+        self.nodes = {name: SimNode(self.world, name, (settings or {}).get(name)) for name in names}
+        self.pairs = edges.split()
+        for name, node in self.nodes.items():
+            node.identity.resides = False
+            node.routes = tuple(Route(to, via) for to, via in routes.get(name, []))
+            node.directory.replace(self.peer(other) for other in self.neighbours(name))
+        for node in self.nodes.values():
+            self.world.nodes[node.address] = node
+            node.start()
+
+    def neighbours(self, name: str) -> list[str]:
+        """The letters of a node's neighbours."""
+        return [pair.replace(name, "") for pair in self.pairs if name in pair]
+
+    def peer(self, name: str) -> Peer:
+        """A node as a neighbour knows it: it may do everything."""
+        return replace(self.nodes[name].peer, may_relay=ALL, relays_for=ALL)
+
+    def allow(
+        self, name: str, other: str, *, may_relay: tuple[str, ...] = ALL, relays_for: tuple[str, ...] = ALL
+    ) -> None:
+        """Change what a neighbour may do at a node."""
+        self.nodes[name].know(replace(self.nodes[other].peer, may_relay=may_relay, relays_for=relays_for))
+
+    def reroute(self, name: str, *routes: tuple[str, str]) -> None:
+        """Change the routes of a node, now and from its next start on."""
+        node = self.nodes[name]
+        node.routes = tuple(Route(to, via) for to, via in routes)
+        node.act(lambda: node.live.set_routes(node.routes, self.world.now_ns))
+
+    def waiting(self, *names: str) -> int:
+        """How many packets wait at nodes, all of them by default, for others."""
+        engines = [self.nodes[name].engine for name in names or self.nodes]
+        streams = [stream for engine in engines if engine is not None for stream in engine.transits.streams]
+        return sum(len(stream.sequence.entries) for stream in streams)
+
+    def is_done(self, *origins: str) -> bool:
+        """Whether nothing of these origins is on its way."""
+        return not self.waiting() and not any(self.nodes[name].busy for name in origins)
+
+    def __getitem__(self, name: str) -> SimNode:
+        return self.nodes[name]
+
+
+def line(
+    names: str, seed: int = 1, faults: Faults | None = None, settings: dict[str, NodeSettings] | None = None
+) -> Relays:
+    """Nodes in a line, each of which has a route to all others."""
+    edges = " ".join(one + other for one, other in pairwise(names))
+    routes = {
+        name: [(far, names[at + 1]) for far in names[at + 2 :]]
+        + [(far, names[at - 1]) for far in names[: max(0, at - 1)]]
+        for at, name in enumerate(names)
+    }
+    return Relays(edges, routes, seed, faults, settings)
+
+
+def post(
+    node: SimNode,
+    name: str,
+    *bodies: bytes,
+    queue: str = "q",
+    delivery: Delivery = Delivery.TRANSACTIONAL,
+    life_ms: int = 0,
+) -> None:
+    """Send to a node by name; with a life, each message need not arrive after that."""
+    outgoing = node.live.outgoing_stream(name, queue, delivery)
+    for body in bodies:
+        message = Outgoing(body, reach_by_ms=node.world.now_ms + life_ms) if life_ms else body
+        node.live.submit(outgoing, message, len(body))
+    node.drain()
+
+
+def dead(node: SimNode) -> tuple[list[bytes], dict[str, int]]:
+    """The dead letters of a node: their bodies, and how many there are for each reason."""
+    return node.read_all(DEAD_LETTER_QUEUE), dict(node.live.queues.dead_letters)

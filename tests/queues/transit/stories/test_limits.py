@@ -1,0 +1,130 @@
+"""Limits of relays: their quota, the time that messages have, and next hops that are away or full."""
+
+import pytest
+
+from tests.queues.relays import dead, line, post
+from tests.queues.world import numbered
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.reasons import DropReason
+from triack.base.units import SECOND
+from triack.queues.node_settings import Limits, NodeSettings, Quota
+
+HOUR, DAY = 3_600 * SECOND, 86_400 * SECOND
+
+
+def limited(**limits: object) -> NodeSettings:
+    return NodeSettings(limits=Limits(**limits))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_a_relay_with_a_tiny_quota_holds_its_streams(delivery: Delivery) -> None:
+    """It takes no more than fits, and everything arrives when there is room; others are not held up."""
+    net = line("arb", settings={"r": limited(transit_quota=Quota(size_bytes=16 * 1024))})
+    a, r, b = (net[name] for name in "arb")
+    b.crash()
+    post(a, "b", *numbered(0, 1_000, 200), delivery=delivery)
+    post(a, "r", b"for the relay itself")
+    assert net.world.run(30 * SECOND, lambda: r.length("q") == 1)
+    assert r.live.transits.disk.total_bytes < 40 * 1024
+    assert {it.reason.value for it in r.live.transits.holds.waiting.streams} == {"transit-full"}
+    b.start()
+    assert net.world.run(600 * SECOND, lambda: net.is_done("a"))
+    got = b.read_all("q")
+    assert (got if delivery is Delivery.TRANSACTIONAL else sorted(got)) == numbered(0, 1_000, 200)
+
+
+def test_a_full_queue_at_the_end_holds_its_stream_alone() -> None:
+    """The hold goes from hop to hop: the relay fills, then the origin waits; another queue goes on."""
+    settings = {"b": limited(quota=Quota(messages=10)), "r": limited(transit_quota=Quota(messages=50))}
+    net = line("arb", settings=settings)
+    a, b = net["a"], net["b"]
+    for at in range(20):
+        post(a, "b", *numbered(10 * at, 10 * at + 10), queue="full")
+        net.world.run(2 * SECOND)
+    post(a, "b", b"1", queue="other")
+    assert net.world.run(60 * SECOND, lambda: b.length("other") == 1)
+    assert a.busy
+    read: list[bytes] = []
+    for _ in range(1_000):
+        read = b.read_all("full")
+        if len(read) == 200:
+            break
+        net.world.run(SECOND)
+    assert read == numbered(0, 200)
+
+
+def test_time_runs_out_at_a_relay() -> None:
+    """What becomes of a message depends on who answers for it; no clocks are compared."""
+    net = line("arb")
+    a, r, b = (net[name] for name in "arb")
+    r.crash()
+    r.wall_offset_ns += DAY
+    r.start()
+    b.crash()
+    post(a, "b", b"1", delivery=Delivery.TRANSACTIONAL, life_ms=10_000)
+    post(a, "b", b"2", delivery=Delivery.RECOVERABLE, life_ms=10_000)
+    post(a, "b", b"3", delivery=Delivery.EXPRESS, life_ms=10_000)
+    assert net.world.run(5 * SECOND, lambda: net.waiting("r") == 3)
+    net.world.run(20 * SECOND)
+    assert dead(a) == ([b"1"], {"reach-queue-timeout": 1})
+    assert dead(r) == ([b"2"], {"reach-queue-timeout": 1})
+    assert r.live.drops[DropReason.TRANSIT_LOST] == 1
+    post(a, "b", b"4")
+    b.start()
+    assert net.world.run(60 * SECOND, lambda: net.is_done("a"))
+    assert b.read_all("q") == [b"4"]
+
+
+def test_a_hop_that_is_away_for_days_gets_each_message_once() -> None:
+    """The backlog crosses the first hop once, although no order ack comes for three days."""
+    net = line("arb")
+    a, r, b = (net[name] for name in "arb")
+    b.crash()
+    for at in range(20):
+        post(a, "b", *numbered(20 * at, 20 * at + 20))
+        net.world.run(HOUR)
+    net.world.run(3 * DAY)
+    first = sum(record["packets"] for record in r.log("packet_received") if record.get("hops") == 0)
+    assert first < 2 * 20
+    assert a.log("onward_received")
+    b.start()
+    assert net.world.run(HOUR, lambda: net.is_done("a"))
+    assert b.read_all("q") == numbered(0, 400)
+
+
+def test_a_large_message_passes_a_relay_in_its_packets() -> None:
+    """The relay never puts it together; the datagrams of the second hop are smaller."""
+    net = line("arb")
+    body = bytes(range(256)) * 4_096
+    for delivery in Delivery:
+        post(net["a"], "b", body, queue=delivery.label, delivery=delivery)
+    assert net.world.run(120 * SECOND, lambda: all(net["b"].length(it.label) == 1 for it in Delivery))
+    assert net["b"].read_all("transactional") == [body]
+
+
+def test_a_large_message_that_is_refused_is_one_dead_letter() -> None:
+    """The relay puts its fragments together again for its dead-letter queue."""
+    net = line("arb", settings={"b": limited(quota=Quota(size_bytes=10_000))})
+    body = bytes(range(256)) * 100
+    post(net["a"], "b", body, delivery=Delivery.RECOVERABLE)
+    assert net.world.run(60 * SECOND, lambda: net["r"].length("dead-letter") == 1 and net.is_done("a"))
+    assert dead(net["r"]) == ([body], {"too-large": 1})
+
+
+def test_a_gap_that_lasts_ends_no_session() -> None:
+    """What the destination holds for a packet that is missing, it gives back; the origin sends it again."""
+    net = line("arb")
+    a, r, b = (net[name] for name in "arb")
+    net.world.cut(r, b)
+    post(a, "b", b"1")
+    assert net.world.run(10 * SECOND, lambda: net.waiting("r") == 1)
+    net.world.run(SECOND)
+    (stream,) = r.live.transits.streams
+    stream.sequence.remove(list(stream.sequence.entries.values()))
+    post(a, "b", *numbered(2, 4))
+    net.world.heal()
+    net.world.run(25 * SECOND)
+    assert [record["reason"] for record in r.log("transit_freed")] == ["let-go"]
+    assert net.world.run(400 * SECOND, lambda: net.is_done("a"))
+    assert b.read_all("q") == [b"1", *numbered(2, 4)]
+    assert r.live.closes.get("store-ack-timeout", 0) == 0

@@ -1,0 +1,139 @@
+"""Routes that change, lead round in circles or nowhere, and nodes that may not use them."""
+
+import pytest
+
+from tests.queues.relays import Relays, dead, line, post
+from tests.queues.world import numbered
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.reasons import DropReason
+from triack.base.units import MS, SECOND
+from triack.queues.routes import Route
+
+BY_R, BY_S = [("b", "r")], [("b", "s")]
+
+
+def diamond(seed: int = 1) -> Relays:
+    """Two relays between a and b."""
+    return Relays("ar as rb sb", {"a": BY_R}, seed)
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+@pytest.mark.parametrize("seed", range(4))
+def test_a_route_that_changes_loses_nothing(delivery: Delivery, seed: int) -> None:
+    """Packets wait at the old relay, which is cut off, while others take the new one: each arrives once."""
+    net = diamond(seed)
+    a, b, r = net["a"], net["b"], net["r"]
+    net.world.cut(r, b)
+    post(a, "b", *numbered(0, 100), delivery=delivery)
+    assert net.world.run(10 * SECOND, lambda: net.waiting("r") > 0)
+    net.reroute("a", *BY_S)
+    post(a, "b", *numbered(100, 200), delivery=delivery)
+    net.world.run(5 * SECOND)
+    net.world.heal()
+    assert net.world.run(400 * SECOND, lambda: net.is_done("a"))
+    got = b.read_all("q")
+    assert (got if delivery is Delivery.TRANSACTIONAL else sorted(got)) == numbered(0, 200)
+
+
+def test_a_relay_whose_route_changes_loses_nothing() -> None:
+    """The same one hop further: the origin has let go of what waits at the relay that is cut off."""
+    net = Relays("af fr fs rb sb", {"a": [("b", "f")], "f": BY_R})
+    b, r = net["b"], net["r"]
+    net.world.cut(r, b)
+    post(net["a"], "b", *numbered(0, 50), delivery=Delivery.RECOVERABLE)
+    assert net.world.run(10 * SECOND, lambda: net.waiting("r") > 0 and not net.waiting("f"))
+    net.reroute("f", *BY_S)
+    post(net["a"], "b", *numbered(50, 100), delivery=Delivery.RECOVERABLE)
+    assert net.world.run(10 * SECOND, lambda: b.length("q") >= 50)
+    net.world.heal()
+    assert net.world.run(100 * SECOND, lambda: net.is_done("a"))
+    assert sorted(b.read_all("q")) == numbered(0, 100)
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_the_origin_hears_of_a_route_that_leads_back(delivery: Delivery) -> None:
+    """The relay refuses at its door, so that the origin has the message still, whatever its class."""
+    net = Relays("ar", {"a": [("x", "r")], "r": [("x", "a")]})
+    post(net["a"], "x", b"1", delivery=delivery)
+    assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
+    assert dead(net["a"]) == ([b"1"], {"route-loop": 1})
+    assert dead(net["r"]) == ([], {})
+
+
+def test_the_origin_hears_of_a_destination_that_no_relay_knows() -> None:
+    """Two hops away, a transactional message goes back to its origin; others end where nobody knows the way."""
+    net = Relays("ar rs", {"a": [("x", "r")], "r": [("x", "s")]})
+    post(net["a"], "x", b"1")
+    post(net["a"], "x", b"2", delivery=Delivery.RECOVERABLE)
+    post(net["a"], "x", b"3", delivery=Delivery.EXPRESS)
+    assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
+    assert dead(net["a"]) == ([b"1"], {"no-route": 1})
+    assert dead(net["r"]) == ([b"2"], {"no-route": 1})
+    assert net["r"].live.drops[DropReason.TRANSIT_LOST] == 1
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_a_circle_of_relays_keeps_no_copy(delivery: Delivery) -> None:
+    """Nobody owns the name: after 29 hops the message is a dead letter, once."""
+    net = Relays("ar rs st tr", {"a": [("x", "r")], "r": [("x", "s")], "s": [("x", "t")], "t": [("x", "r")]})
+    post(net["a"], "x", b"1", delivery=delivery)
+    assert net.world.run(200 * SECOND, lambda: net.is_done("a"))
+    found = {name: dead(node) for name, node in net.nodes.items()}
+    bodies = [name for name, (some, _) in found.items() for _ in some]
+    assert len(bodies) == 1
+    if delivery is Delivery.TRANSACTIONAL:
+        assert found["a"] == ([b"1"], {"hop-count-exceeded": 1})
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_nothing_is_passed_on_for_those_who_may_not(delivery: Delivery) -> None:
+    """Neither for a neighbour without the right to relay, nor by one that may bring nothing of others."""
+    net = line("arb")
+    net.allow("r", "a", may_relay=("other",))
+    post(net["a"], "b", b"1", delivery=delivery)
+    assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
+    assert dead(net["a"]) == ([b"1"], {"access-denied": 1})
+    net.allow("r", "a")
+    net.allow("b", "r", relays_for=("x*",))
+    post(net["a"], "b", b"2", delivery=delivery)
+    assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
+    owner = "a" if delivery is Delivery.TRANSACTIONAL else "r"
+    assert b"2" in dead(net[owner])[0]
+    assert net["b"].length("q") == 0
+
+
+def test_a_way_by_hand_needs_no_route() -> None:
+    """``b@r`` is b by way of r; the answer to its sender goes back in the same manner."""
+    net = Relays("ar rb", {})
+    post(net["a"], "b@r", b"1")
+    assert net.world.run(5 * SECOND, lambda: net["b"].length("q") == 1)
+    post(net["b"], net["b"].live.name_of(net["a"].live.node_id), b"2", queue="answers")
+    assert net.world.run(5 * SECOND, lambda: net["a"].length("answers") == 1)
+    assert net["a"].live.name_of(net["b"].live.node_id) == "b@r"
+
+
+def test_the_rights_of_a_way_by_hand_are_those_of_all_its_nodes() -> None:
+    """A pattern for one node does not allow to go on from there."""
+    net = line("arsb")
+    net.allow("r", "a", may_relay=("b*",))
+    post(net["a"], "b@s@r", b"1")
+    assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
+    assert dead(net["a"]) == ([b"1"], {"access-denied": 1})
+
+
+def test_a_name_changes_at_a_border() -> None:
+    """The next hop calls it otherwise."""
+    net = line("arb")
+    a = net["a"]
+    a.act(lambda: a.live.set_routes([Route("far", "r", rename="b")], net.world.now_ns))
+    post(a, "far", b"1")
+    assert net.world.run(5 * SECOND, lambda: net["b"].length("q") == 1)
+
+
+def test_a_message_waits_for_its_route() -> None:
+    """Until there is one, it waits as for a peer without a key; then it goes."""
+    net = Relays("ar rb", {})
+    post(net["a"], "b", b"1")
+    net.world.run(500 * MS)
+    net.reroute("a", *BY_R)
+    assert net.world.run(5 * SECOND, lambda: net["b"].length("q") == 1)

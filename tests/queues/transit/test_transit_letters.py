@@ -1,0 +1,101 @@
+"""Dead letters of recoverable messages that ended on their way."""
+
+from collections import Counter
+
+from tests.queues.relays import line, post
+from triack.base.delivery import Delivery
+from triack.base.names import StreamId
+from triack.base.reasons import DropReason
+from triack.base.units import SECOND
+from triack.ordering.transit import TransitPacket, TransitState
+from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.packing import NO_DEAD_LETTER, Outgoing, pack
+from triack.queues.streams.group_commit import GroupCommit, Turn
+from triack.queues.streams.transit_stream import TransitStream
+from triack.queues.transit.transit_letters import TransitLetters
+
+
+class Desk:
+    """Letters alone, and what they wrote."""
+
+    def __init__(self) -> None:
+        self.drops: Counter[DropReason] = Counter()
+        self.written: list[tuple[Outgoing, int]] = []
+        self.letters = TransitLetters(
+            lambda letter, _o, ordinal, _t: self.written.append((letter, ordinal)), self.drops
+        )
+        self.stream = TransitStream(
+            1, StreamId(b"o" * 16, 1), Delivery.RECOVERABLE, 1, queue="q", final="b", from_name="a", via="up"
+        )
+        self.turn = Turn.of(GroupCommit(), 0, 0)
+
+    def die(self, *bodies: bytes, sends: int = 1) -> list[TransitPacket]:
+        """Packets with these bodies end."""
+        entries = [TransitPacket(at, body, len(body), 1, 0, 0, 0, "up", 0) for at, body in enumerate(bodies, 1)]
+        for entry in entries:
+            entry.state, entry.sends = TransitState.DEAD, sends
+            self.letters.add(self.stream, entry, "no-route", certain=False)
+        return entries
+
+    def write(self) -> list[TransitPacket]:
+        return [entry for _, entries in self.letters.write(self.turn) for entry in entries]
+
+
+def bodies_of(*messages: bytes | Outgoing, size: int = 1_000) -> list[bytes]:
+    return [it.body for it in pack(list(messages), size, 7, 0, None)[0]]
+
+
+def test_each_message_of_a_packet_is_a_letter_with_its_id() -> None:
+    """It says where it was to go, why it ended, and whether it may have arrived."""
+    desk = Desk()
+    entries = desk.die(*bodies_of(b"1", b"2"))
+    assert desk.write() == entries
+    assert [(letter.body, ordinal) for letter, ordinal in desk.written] == [(b"1", 7), (b"2", 8)]
+    assert desk.written[0][0].properties == {
+        "dead_reason": "no-route",
+        "dead_destination": "b/q",
+        "dead_attempts": 1,
+        "dead_maybe_delivered": True,
+    }
+
+
+def test_a_large_message_is_one_letter_when_all_of_it_has_ended() -> None:
+    """Whatever the order of its fragments; until then they stay."""
+    desk = Desk()
+    last, *others = reversed(bodies_of(bytes(3_000)))
+    desk.die(last)
+    assert desk.write() == []
+    desk.die(*others)
+    assert len(desk.write()) == 1 + len(others)
+    assert [letter.body for letter, _ in desk.written] == [bytes(3_000)]
+
+
+def test_a_body_that_is_on_the_disk_alone_is_asked_for() -> None:
+    """Nothing overtakes it."""
+    desk = Desk()
+    (entry,) = desk.die(*bodies_of(b"1"))
+    entry.body, body = None, entry.body
+    assert desk.write() == []
+    assert list(desk.letters.missing()) == [(desk.stream, entry)]
+    entry.body = body
+    assert desk.write() == [entry]
+    assert not desk.letters.waits
+
+
+def test_a_request_leaves_no_letter() -> None:
+    """Its caller has waited for it, and gets an error."""
+    desk = Desk()
+    desk.die(*bodies_of(Outgoing(b"?", {NO_DEAD_LETTER: True})))
+    assert len(desk.write()) == 1
+    assert (desk.written, desk.drops[DropReason.REQUEST_ENDED]) == ([], 1)
+
+
+def test_letters_outlive_a_crash_before_their_commit() -> None:
+    """The packet is found again, sent, refused, and becomes one letter."""
+    net = line("arb")
+    net.allow("b", "r", relays_for=())
+    post(net["a"], "b", b"1", delivery=Delivery.RECOVERABLE)
+    assert net.world.run(5 * SECOND, lambda: bool(net["r"].log("transit_freed")))
+    net["r"].restart()
+    assert net.world.run(20 * SECOND, lambda: net["r"].length(DEAD_LETTER_QUEUE) == 1)
+    assert not net.waiting()

@@ -1,0 +1,81 @@
+"""Order acks and rejections on their way back."""
+
+from collections import Counter
+
+from tests.queues.relays import Relays, line, post
+from tests.queues.world import SimNode, numbered
+from triack.base.delivery import Delivery
+from triack.base.reasons import DropReason
+from triack.base.units import MS, SECOND
+from triack.ordering.wire import RelayedOrderAck, RelayedReject, encode_relayed_order_ack, encode_relayed_reject
+from triack.queues.peers.control import Control
+
+
+def say(node: SimNode, content: bytes) -> None:
+    """Let a node say something to the neighbour with which it has a session."""
+    conversation = next(iter(node.live.handshakes.conversations.values()))
+    node.act(lambda: conversation.put_control((1, -9), Control(content)))
+
+
+def test_an_order_ack_that_is_lost_comes_again_with_the_next_session() -> None:
+    """And not only after the resend tier of the origin, half a minute later."""
+    net = line("arb")
+    a, r = net["a"], net["r"]
+    post(a, "b", b"1")
+    assert net.world.run(5 * SECOND, lambda: bool(r.log("transit_committed")))
+    net.world.cut(a, r)
+    assert net.world.run(8 * SECOND, lambda: bool(r.log("control_relayed")))
+    net.world.run(4 * SECOND)
+    assert a.busy
+    net.world.heal()
+    before = net.world.now_ns
+    assert net.world.run(20 * SECOND, lambda: not a.busy)
+    assert net.world.now_ns - before < 15 * SECOND
+
+
+def test_nobody_but_the_next_hop_speaks_about_a_stream() -> None:
+    """A neighbour to which nothing of it has gone is not believed."""
+    net = Relays("ar rb rc", {"a": [("b", "r")]})
+    a, r, c = (net[name] for name in "arc")
+    net.world.cut(r, net["b"])
+    post(a, "b", *numbered(0, 5))
+    c.send(r, "q", b"1")
+    assert net.world.run(5 * SECOND, lambda: net.waiting("r") > 0 and not c.busy)
+    origin = a.live.node_id
+    say(c, encode_relayed_order_ack(RelayedOrderAck(origin, 1, 1, 1, 0, c.live.node_id)))
+    say(c, encode_relayed_reject(RelayedReject(origin, 1, 1, 1, "no-route", 0, c.live.node_id)))
+    net.world.run(2 * SECOND)
+    assert r.live.drops[DropReason.NOT_OUR_PACKET] > 0
+    assert a.busy
+    assert net.waiting("r") > 0
+
+
+def test_a_rejection_without_a_way_back_is_counted() -> None:
+    """The origin sends the packet again when its tier runs out, and hears of it then."""
+    net = line("arb")
+    a, r = net["a"], net["r"]
+    post(a, "b", b"1", life_ms=5_000)
+    net["b"].crash()
+    assert net.world.run(2 * SECOND, lambda: net.waiting("r") == 1)
+    net.world.cut(a, r)
+    for conversation in list(r.live.handshakes.with_peer(a.live.node_id)):
+        r.live.handle_path_lost(conversation.path, net.world.now_ns)
+    net.world.run(10 * SECOND)
+    assert (net.waiting("r"), r.live.drops[DropReason.NO_WAY_BACK]) == (0, 1)
+
+
+def test_a_newer_order_ack_takes_the_place_of_an_older() -> None:
+    """An older one that comes late is not passed on."""
+    net = line("arb")
+    post(net["a"], "b", *numbered(0, 3))
+    assert net.world.run(20 * SECOND, lambda: not net["a"].busy)
+    passed = [record["number"] for record in net["r"].log("control_relayed")]
+    assert passed == sorted(passed)
+
+
+def test_express_and_recoverable_streams_have_no_order_acks() -> None:
+    net = line("arb")
+    for delivery in (Delivery.EXPRESS, Delivery.RECOVERABLE):
+        post(net["a"], "b", *numbered(0, 3), delivery=delivery)
+    net.world.run(20 * SECOND + MS)
+    assert Counter(record["event"] for record in net["r"].log("control_relayed")) == {}

@@ -1,0 +1,145 @@
+"""All streams in transit: what a restart finds, what is counted, and what is forgotten."""
+
+from functools import partial
+from itertools import count
+
+import pytest
+
+from tests.queues.relays import Relays, line, post
+from tests.queues.world import numbered
+from triack.base.commit import Commit
+from triack.base.delivery import DURABLE, Delivery
+from triack.base.errors import StoreFailed
+from triack.base.reasons import DropReason
+from triack.base.units import MS, SECOND
+from triack.queues.node_settings import NodeSettings
+from triack.queues.transit import transits
+from triack.tools.sim.faults import Faults
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_a_restart_finds_all_that_waited(delivery: Delivery) -> None:
+    """With its quota, its bodies still on the disk, and its time."""
+    net = line("arb")
+    a, r, b = (net[name] for name in "arb")
+    b.crash()
+    post(a, "b", *numbered(0, 200), delivery=delivery)
+    assert net.world.run(20 * SECOND, lambda: net.waiting("r") > 5)
+    net.world.run(SECOND)
+    before = r.live.transits.disk.total_bytes, r.live.transits.messages.value, net.waiting("r")
+    r.restart()
+    after = r.live.transits.disk.total_bytes, r.live.transits.messages.value, net.waiting("r")
+    assert (before, r.live.transits.cached_bytes) == (after, 0)
+    b.start()
+    assert net.world.run(100 * SECOND, lambda: net.is_done("a"))
+    assert sorted(b.read_all("q")) == numbered(0, 200)
+    assert (r.live.transits.disk.total_bytes, r.live.transits.messages.value, r.live.transits.cached_bytes) == (0, 0, 0)
+
+
+def die_at(net: Relays, name: str, fatal: int, *, is_done: bool) -> None:
+    """Let a node's process end with that commit of it, after or before it is on the disk; another one follows."""
+    node = net[name]
+    applied, commits = node.apply, count()
+
+    def apply(commit: Commit) -> None:
+        if next(commits) != fatal:
+            applied(commit)
+            return
+        if is_done:
+            applied(commit)
+        node.end()
+        net.world.at(50 * MS, node.revive)
+        if not is_done:
+            raise StoreFailed("the process has ended")
+
+    node.apply = apply  # type: ignore[method-assign]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_done", [False, True])
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_a_relay_may_die_at_each_of_its_commits(delivery: Delivery, is_done: bool) -> None:
+    """With the commit or without it: each message arrives once."""
+    for fatal in range(12):
+        net = line("arb", seed=fatal, faults=Faults(loss=0.05))
+        die_at(net, "r", fatal, is_done=is_done)
+        for step in range(4):
+            post(net["a"], "b", *numbered(10 * step, 10 * step + 10), delivery=delivery)
+            net.world.run(300 * MS)
+        assert net.world.run(200 * SECOND, partial(_is_quiet, net))
+        assert sorted(net["b"].read_all("q")) == numbered(0, 40)
+
+
+def _is_quiet(net: Relays) -> bool:
+    return all(node.engine is not None for node in net.nodes.values()) and net.is_done("a")
+
+
+def test_bodies_beyond_the_cache_are_read_from_the_disk() -> None:
+    """The memory of a relay does not grow with what waits there."""
+    net = line("arb", settings={"r": NodeSettings(body_cache_bytes=4_000)})
+    a, r, b = (net[name] for name in "arb")
+    b.crash()
+    post(a, "b", *numbered(0, 300))
+    assert net.world.run(20 * SECOND, lambda: net.waiting("r") > 5)
+    net.world.run(SECOND)
+    assert r.live.transits.cached_bytes <= 6_000
+    b.start()
+    assert net.world.run(100 * SECOND, lambda: net.is_done("a"))
+    assert (b.read_all("q"), r.reads > 0) == (numbered(0, 300), True)
+
+
+def test_a_stream_of_which_nothing_is_here_is_forgotten_with_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number is free for another one; what comes later begins it again."""
+    monkeypatch.setattr(transits, "IDLE_NS", SECOND)
+    net = line("arb")
+    a, r, b = (net[name] for name in "arb")
+    for at in range(3):
+        post(a, "b", *numbered(at, at + 1))
+        net.world.run(10 * SECOND)
+        assert r.live.transits.streams == []
+    r.restart()
+    assert (r.live.transits.streams, b.read_all("q")) == ([], numbered(0, 3))
+
+
+def test_express_through_a_relay_that_dies_is_lost() -> None:
+    """It is in memory alone; what comes later arrives."""
+    net = line("arb")
+    a, r, b = (net[name] for name in "arb")
+    b.crash()
+    post(a, "b", b"1", delivery=Delivery.EXPRESS)
+    assert net.world.run(5 * SECOND, lambda: net.waiting("r") == 1 and not a.busy)
+    r.restart()
+    b.start()
+    post(a, "b", b"2", delivery=Delivery.EXPRESS)
+    assert net.world.run(20 * SECOND, lambda: b.length("q") == 1)
+    assert b.read_all("q") == [b"2"]
+
+
+def test_what_arrives_by_two_neighbours_arrives_once() -> None:
+    """The second copy waits until the first one has left."""
+    net = Relays("ar as rt st tb", {"a": [("b", "r")], "r": [("b", "t")], "s": [("b", "t")]})
+    a, t, b = (net[name] for name in "atb")
+    net.world.cut(t, b)
+    post(a, "b", *numbered(0, 5))
+    assert net.world.run(5 * SECOND, lambda: net.waiting("t") > 0)
+    net.reroute("a", ("b", "s"))
+    net.world.run(5 * SECOND)
+    net.world.heal()
+    assert net.world.run(200 * SECOND, lambda: net.is_done("a"))
+    assert b.read_all("q") == numbered(0, 5)
+    assert not t.live.drops[DropReason.BAD_PACKET]
+
+
+def test_a_purge_removes_what_waits_for_one_node_alone() -> None:
+    net = Relays("ar rb rc", {"a": [("b", "r"), ("c", "r")]})
+    a, r = net["a"], net["r"]
+    net["b"].crash()
+    net["c"].crash()
+    for name in "bc":
+        post(a, name, b"1", delivery=Delivery.RECOVERABLE)
+    assert net.world.run(5 * SECOND, lambda: net.waiting("r") == 2)
+    net.world.run(SECOND)
+    r.act(lambda: r.live.purge_transit("b", net.world.now_ns))
+    net.world.run(SECOND)
+    assert [(stream.final, len(stream.sequence.entries)) for stream in r.live.transits.streams] == [("b", 0), ("c", 1)]
+    assert r.live.queues.dead_letters == {"purged": 1}

@@ -1,0 +1,85 @@
+"""Relays: each promise of theirs has lies that break it, honest relays break none, and a missing log accuses nobody."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.tools.replay.builder import ALPHA, BETA
+from tests.tools.replay.judging import assert_found, verdict_of
+from tests.tools.replay.relays import HONEST, KEPT, RELAY_FAULTS, RHO, TX, Relayed, through_relay
+from triack.tools.replay.run import replay
+
+
+@pytest.mark.parametrize("name", RELAY_FAULTS)
+def test_a_lie_of_a_relay_is_found(name: str) -> None:
+    assert_found(name)
+
+
+@pytest.mark.parametrize("check", ["transit_forgotten", "freed_too_early", "transit_unsent", "hop_limit", "hops_step",
+                                   "order_ack_made_up", "word_astray", "previous_raised"])  # fmt: skip
+def test_each_promise_of_a_relay_has_two_lies(check: str) -> None:
+    told = [name for name, tell in RELAY_FAULTS.items() if any(found[0] == check for found in tell(Relayed()))]
+    assert len(told) >= 2
+
+
+@pytest.mark.parametrize("node", [ALPHA, BETA, RHO])
+@pytest.mark.parametrize("name", HONEST)
+def test_a_missing_log_accuses_nobody(name: str, node: str) -> None:
+    """Of whichever node it is: what the others say is believed as far as it goes."""
+    world = HONEST[name]()
+    assert isinstance(world, Relayed)
+    for log in world.logs:
+        if log.node == node:
+            log.records.clear()
+            log.incarnation = 0
+    verdict = verdict_of(world)
+    assert (verdict.verdict, verdict.missing, verdict.violations) == ("incomplete", [f"node {node}"], {})
+
+
+def test_a_message_counts_once_however_many_nodes_it_passes() -> None:
+    verdict = verdict_of(through_relay())
+    assert (verdict.sent, verdict.delivered, verdict.pending) == (120, 120, 0)
+    assert verdict.resends == 0
+
+
+def test_what_is_in_transit_is_pending() -> None:
+    """Alpha has forgotten the recoverable packet, and rho has it."""
+    world = Relayed()
+    world.bring(KEPT, 3)
+    world.close_all()
+    for log in world.logs:
+        log.write("node_stopped")
+    verdict = verdict_of(world)
+    assert (verdict.verdict, verdict.sent, verdict.delivered, verdict.pending) == ("pass", 30, 0, 30)
+
+
+def test_the_way_of_a_stream_is_known_and_how_long_packets_stayed(tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    through_relay().save(tmp_path / "logs")
+    page = tmp_path / "page.html"
+    verdict = replay(tmp_path / "logs", engine="local", report=page)
+    timeline = verdict.timeline
+    assert timeline is not None
+    assert timeline.ways[ALPHA, 1] == [(ALPHA, RHO), (RHO, BETA)]
+    assert {node for _, _, node in timeline.dwell} == {RHO}
+    assert sum(timeline.dwell[ALPHA, 1, RHO].values()) == 6
+    text = page.read_text()
+    names = [text.index(f">{name}</span>", text.index("<h2>Ways</h2>")) for name in ("alpha", "rho", "beta")]
+    assert names == sorted(names)
+
+
+def test_a_word_that_packets_wait_ends_with_its_session() -> None:
+    """Then the origin's tier runs again, and is missed when it does not."""
+    world = Relayed()
+    world.alpha.records[0].update(seq_resend_13_ns=1_000_000_000)
+    world.bring(TX, 2)
+    where = {"cls": TX, "origin": ALPHA, "stream": 1, "sequence": 5, "here": 2}
+    world.alpha.write("onward_received", **where, waits=True, session=world.first.session)
+    world.alpha.write("onward_received", **where, waits=False, session=world.first.session)
+    arrived = world.first.send(TX, world.queue(TX, 1), 0)
+    world.take(TX, range(3, 4))
+    world.first.ack(arrived)
+    world.clock.tick(30_000_000_000)
+    world.order_ack(2)
+    world.end()
+    assert "resend_tiers" in verdict_of(world).violations

@@ -1,0 +1,203 @@
+"""Plans of machines with relays between them: lines of three and of five, a diamond, and a ring.
+
+Neighbours know each other; nobody else does. What hits relays is among the faults: kills at any effect, a store that is
+taken back to an older copy, an absence of three days, a tiny quota for what is in transit, a route that is switched.
+"""
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from triack.base.units import MS, SECOND
+from triack.queues.node_settings import Limits, Quota
+from triack.tools.chaos.machines import draw_host, draw_stream
+from triack.tools.chaos.plan import Fault, HostPlan, Plan, RoutePlan, StreamPlan
+from triack.tools.sim.faults import Faults
+
+__all__ = ["RELAYED_FROM", "TOPOLOGIES", "draw_relayed"]
+
+RELAYED_FROM: Final = 1_000_000
+"""Seeds from here on draw relays; those below keep the plans that they have always had."""
+DAY_NS: Final = 86_400 * SECOND
+AWAY_NS: Final = 3 * DAY_NS
+AWAY_SHARE: Final = 1 / 12
+"""Few: a run of three virtual days takes as long as ten others."""
+OLD_COPY_SHARE: Final = 1 / 10
+QUOTA_SHARE: Final = 1 / 4
+QUOTA_BYTES: Final = 4_096
+"""Some dozens of messages: less than what most streams have on their way when a hop is away. Not where routes lead in a
+circle: relays that are all full wait for each other there."""
+COUNT_MAX: Final = 40
+"""Messages of a stream: each passes several disks."""
+_ENDS_S = (2, 4, 4, 8)
+_CRASHES = ("kill", "kill", "power-loss")
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Machines and their neighbours.
+
+    Attributes:
+        hosts: how many.
+        links: pairs of neighbours.
+        routes: of all hosts.
+        ends: pairs of hosts that may exchange messages: sender and receiver.
+        relays: hosts that pass messages on.
+        switches: routes that replace others of the same host and destination, while messages are on their way.
+        lost: senders to a host that no way leads to, and that host.
+    """
+
+    hosts: int
+    links: tuple[tuple[int, int], ...]
+    routes: tuple[RoutePlan, ...]
+    ends: tuple[tuple[int, int], ...]
+    relays: tuple[int, ...]
+    switches: tuple[RoutePlan, ...] = ()
+    lost: tuple[tuple[int, int], ...] = ()
+
+
+def _line(hosts: int) -> Topology:
+    last = hosts - 1
+    routes = [RoutePlan(host, last, host + 1) for host in range(last - 1)]
+    routes += [RoutePlan(host, 0, host - 1) for host in range(2, hosts)]
+    return Topology(
+        hosts, tuple((host, host + 1) for host in range(last)), tuple(routes), ((0, last), (last, 0)),
+        tuple(range(1, last)),
+    )  # fmt: skip
+
+
+def _diamond() -> Topology:
+    """0 reaches 3 by 1, and by 2 after the switch; answers go the other way."""
+    return Topology(
+        4, ((0, 1), (0, 2), (1, 3), (2, 3)), (RoutePlan(0, 3, 1), RoutePlan(3, 0, 2)), ((0, 3), (3, 0)), (1, 2),
+        switches=(RoutePlan(0, 3, 2), RoutePlan(0, 3, 1), RoutePlan(3, 0, 1)),
+    )  # fmt: skip
+
+
+def _ring() -> Topology:
+    """0 sends by 1, and the default routes of 1, 2 and 3 lead in a circle; nobody knows 4."""
+    routes = (
+        RoutePlan(0, 2, 1), RoutePlan(0, -1, 1), RoutePlan(1, -1, 2), RoutePlan(2, 0, 1), RoutePlan(2, -1, 3),
+        RoutePlan(3, -1, 1),
+    )  # fmt: skip
+    links = ((0, 1), (1, 2), (2, 3), (1, 3))
+    return Topology(5, links, routes, ((0, 2), (2, 0)), (1, 2, 3), lost=((0, 4),))
+
+
+TOPOLOGIES: Final[dict[str, Topology]] = {
+    "line of 3": _line(3),
+    "line of 5": _line(5),
+    "diamond": _diamond(),
+    "ring": _ring(),
+}
+
+
+def draw_relayed(seed: int, random: Random) -> Plan:
+    """The plan of a seed, which never changes: one of the topologies in turn, with faults at its relays."""
+    name = list(TOPOLOGIES)[seed % len(TOPOLOGIES)]
+    topology = TOPOLOGIES[name]
+    hosts = [draw_host(random, "abcde"[index], "udp") for index in range(topology.hosts)]
+    end_ns = random.choice(_ENDS_S) * SECOND
+    faults: list[Fault] = []
+    for kind in (_crash, _break_paths, _fill_disks, _switch):
+        if random.random() < 0.5:
+            kind(topology, end_ns, faults, random)
+    if random.random() < AWAY_SHARE:
+        end_ns = _stay_away(topology, faults, random)
+    if random.random() < OLD_COPY_SHARE:
+        at_ns = random.randrange(end_ns // 2)
+        faults.append(Fault(at_ns, "old-copy", random.choice(topology.relays), for_ns=random.randrange(MS, 2 * SECOND)))
+    if random.random() < QUOTA_SHARE and not topology.lost:
+        hosts = [_with_quota(host) if index in topology.relays else host for index, host in enumerate(hosts)]
+    return Plan(
+        seed, tuple(hosts), _draw_streams(topology, random), _draw_network(random),
+        tuple(sorted(faults, key=lambda fault: fault.at_ns)), end_ns, routes=topology.routes, links=topology.links,
+    )  # fmt: skip
+
+
+def _draw_streams(topology: Topology, random: Random) -> tuple[StreamPlan, ...]:
+    streams = []
+    for delivery in ("transactional", "recoverable", "express"):
+        if delivery == "transactional" or random.random() < 0.5:
+            streams.append(draw_stream(random, *random.choice(topology.ends), delivery))
+    for sender, receiver in topology.lost:
+        delivery = random.choice(["transactional", "recoverable"])
+        lost = draw_stream(random, sender, receiver, delivery)
+        streams.append(replace(lost, astray=True, count=3, size_bytes=100, large_bytes=0, live_ms=0))
+    return tuple(
+        replace(stream, queue=f"q{index}", count=min(stream.count, COUNT_MAX), gap_ns=min(stream.gap_ns, 300 * MS))
+        for index, stream in enumerate(streams)
+    )
+
+
+def _draw_network(random: Random) -> Faults:
+    return Faults(
+        loss=random.choice([0.0, 0.0, 0.02, 0.1, 0.3]),
+        duplicate=random.choice([0.0, 0.0, 0.1]),
+        late_duplicate=random.choice([0.0, 0.0, 0.03]),
+        late_ns=random.choice([SECOND, 10 * SECOND]),
+        reorder=random.choice([0.0, 0.1]),
+        delay_ns=random.choice([MS // 10, 5 * MS, 20 * MS]),
+        jitter_ns=random.choice([0, MS]),
+    )
+
+
+def _moments(end_ns: int, random: Random, most: int) -> list[int]:
+    return [random.randrange(end_ns) for _ in range(random.randint(1, most))]
+
+
+def _crash(topology: Topology, end_ns: int, faults: list[Fault], random: Random) -> None:
+    """Relays mostly, before any effect: that is at each step of a commit, too."""
+    for at_ns in _moments(end_ns, random, 6):
+        host = random.choice([*topology.relays, *topology.relays, random.randrange(topology.hosts)])
+        faults.append(
+            Fault(
+                at_ns,
+                random.choice(_CRASHES),
+                host,
+                after=random.choice([0, random.randrange(60)]),
+                for_ns=random.randrange(1, random.choice([50 * MS, SECOND])),
+                again=random.choice([-1, -1, random.randrange(30)]),
+            )  # fmt: skip
+        )
+
+
+def _break_paths(topology: Topology, end_ns: int, faults: list[Fault], random: Random) -> None:
+    for at_ns in _moments(end_ns, random, 3):
+        one, other = random.choice(topology.links)
+        kind = random.choice(["cut", "cut-one-way", "clog", "rebind"])
+        faults.append(Fault(at_ns, kind, one, other, for_ns=random.randrange(1, 2 * SECOND)))
+
+
+def _fill_disks(topology: Topology, end_ns: int, faults: list[Fault], random: Random) -> None:
+    for at_ns in _moments(end_ns, random, 2):
+        kind = random.choice(["disk-error", "disk-full"])
+        faults.append(
+            Fault(
+                at_ns,
+                kind,
+                random.choice(topology.relays),
+                after=random.randrange(20),
+                for_ns=random.randrange(1, SECOND),
+                call=random.choice(["eio", "full", "short", "drop"]),
+            )  # fmt: skip
+        )
+
+
+def _switch(topology: Topology, end_ns: int, faults: list[Fault], random: Random) -> None:
+    """Another relay becomes the way of a destination; ``after`` is that."""
+    for at_ns in _moments(end_ns, random, 3) if topology.switches else ():
+        route = random.choice(topology.switches)
+        faults.append(Fault(at_ns, "reroute", route.host, route.via, after=route.to))
+
+
+def _stay_away(topology: Topology, faults: list[Fault], random: Random) -> int:
+    """A hop is away for three days, and comes back; returns when the faults end then."""
+    host = random.randrange(1, topology.hosts)
+    faults.append(Fault(random.randrange(SECOND), "kill", host, for_ns=AWAY_NS))
+    return AWAY_NS + 5 * SECOND
+
+
+def _with_quota(host: HostPlan) -> HostPlan:
+    limits = Limits(transit_quota=Quota(size_bytes=QUOTA_BYTES), peer_transit_bytes=QUOTA_BYTES)
+    return replace(host, settings=replace(host.settings, limits=limits))

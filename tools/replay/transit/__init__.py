@@ -1,0 +1,1 @@
+"""What relays promise about the packets that they pass on."""

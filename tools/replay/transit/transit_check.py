@@ -1,0 +1,318 @@
+"""What a relay promises about the packets of a stream that it passes on: kept until the next hop has them, unchanged.
+
+``Passing`` is a relay's side of one stream, fed with its records in their order.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from triack.tools.replay.checks.findings import Due, Output, Record, settled
+from triack.tools.replay.checks.side import Side
+from triack.tools.replay.log.ranges import RangeSet, size
+from triack.tools.replay.log.schema import EXPRESS, FREED_REASONS, RECOVERABLE, TRANSACTIONAL
+from triack.tools.replay.log.series import latency_bucket
+from triack.tools.replay.transit.brought import Brought
+
+__all__ = ["HOPS_MAX", "Passing"]
+
+HOPS_MAX: Final = 29
+"""The most relays that a packet passes (MSMQ's UserHeader.RC has five bits). Written down here and not taken from the
+relay, because a judge that uses the code it judges proves nothing."""
+GIVEN_UP: Final = ("rejected", "expired", "purged", "stale-sequence")
+"""Reasons for which a packet goes no further: it is a dead letter at the relay, or at its origin."""
+ACKED: Final = ("store-ack", "session-ack")
+
+
+class Passed:
+    """One sequence as a relay knows it.
+
+    Attributes:
+        brought: what has arrived.
+        taken: what was here at any time in this start.
+        held: what is here.
+        given_up: what goes no further from here.
+    """
+
+    __slots__ = ("acked", "again", "beyond", "brought", "cls", "given_up", "held", "sent", "since", "taken")
+
+    def __init__(self) -> None:
+        self.cls = EXPRESS
+        self.brought = Brought()
+        self.taken = RangeSet()
+        self.held = RangeSet()
+        self.given_up = RangeSet()
+        # By session: what it carried to the next hop, and of which the ack has come that frees.
+        self.sent: defaultdict[str, RangeSet] = defaultdict(RangeSet)
+        self.acked: defaultdict[str, RangeSet] = defaultdict(RangeSet)
+        # How many relays copies had passed that came of packets that were here.
+        self.again: dict[int, int] = {}
+        # Those of them that had passed more relays than all copies before.
+        self.beyond = RangeSet()
+        # Since when what is here has been here: first, last, wall time.
+        self.since: list[tuple[int, int, int]] = []
+
+    def restart(self) -> None:
+        """The process is gone: what it had in memory, too."""
+        self.taken = RangeSet()
+        self.sent.clear()
+        self.acked.clear()
+        self.again.clear()
+        self.beyond = RangeSet()
+        if self.cls == EXPRESS:
+            self.held, self.since = RangeSet(), []
+
+    def drop(self, first: int, last: int) -> list[tuple[int, int, int]]:
+        """Packets are here no longer; return how many of them had been here since when, as first, last, wall time."""
+        self.held.take(first, last)
+        left, gone = [], []
+        for begin, end, since_ns in self.since:
+            low, high = max(begin, first), min(end, last)
+            if low > high:
+                left.append((begin, end, since_ns))
+                continue
+            gone.append((low, high, since_ns))
+            left += [(begin, low - 1, since_ns)] if begin < low else []
+            left += [(high + 1, end, since_ns)] if end > high else []
+        self.since = left
+        return gone
+
+
+class Passing(Side[Passed]):
+    """A relay's side of one stream."""
+
+    def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
+        super().__init__(node, origin, stream, out)
+        # The last start before this one whose log mentions the stream, and what this one has found on its disk.
+        self._before = 0
+        self._found: dict[int, RangeSet] | None = None
+
+    def _begin(self) -> Passed:
+        return Passed()
+
+    def held(self, sequence: int) -> RangeSet:
+        """What is here of a sequence."""
+        known = self.sequences.get(sequence)
+        return known.held if known is not None else RangeSet()
+
+    def given_up(self, sequence: int) -> RangeSet:
+        """What goes no further from here."""
+        known = self.sequences.get(sequence)
+        return known.given_up if known is not None else RangeSet()
+
+    @property
+    def relays(self) -> bool:
+        """Whether anything was ever in transit here."""
+        return any(known.taken or known.held or known.given_up for known in self.sequences.values())
+
+    # ---- starts of the node
+
+    def handle_life(self, record: Record) -> None:
+        """The node's settings, at the begin of each start and of each segment."""
+        self._life = record
+
+    def handle_started(self, record: Record) -> None:
+        """A new start: what was on disk must be there again; express is gone."""
+        self._end_recovery(record)
+        self._before = int(self._life["incarnation"] if self._life else record["incarnation"])
+        self._found = {}
+        for known in self.sequences.values():
+            known.restart()
+
+    def _end_recovery(self, record: Record) -> None:
+        found, self._found = self._found, None
+        if found is not None:
+            # In a start that is missing it may have been freed.
+            self._judge_forgotten(record, found, settled(self.node, self._before, record["incarnation"]), final=True)
+
+    def _judge_forgotten(self, record: Record, found: dict[int, RangeSet], *dues: Due, final: bool = False) -> None:
+        """Report what was in transit on the disk before a start and was not found; forget it if the start is over."""
+        for sequence, known in self.sequences.items():
+            if known.cls == EXPRESS:
+                continue
+            there = found.get(sequence, RangeSet())
+            for first, last in list(known.held):
+                for low, high in there.missing(first, last):
+                    evidence = "in transit before the restart, not freed, and not found again"
+                    self._at(record, "transit_forgotten", evidence, sequence, *dues, number=low, last=high)
+                    if final:
+                        known.drop(low, high)
+
+    def finish_start(self, later: Due) -> None:
+        """A later start, if there is one, did not find any of this."""
+        self._found = None
+        due = settled(self.node, self._life["incarnation"], later.end_ns)
+        self._judge_forgotten(self._life, {}, later, due, final=True)
+
+    # ---- what comes
+
+    def handle_received(self, record: Record) -> None:
+        """Packets arrived."""
+        known = self._sequence(record)
+        known.cls = record["class"]
+        first, last = record["number"], record["number"] + record["packets"] - 1
+        for low, high in known.held.overlap(first, last):
+            for number in range(low, high + 1):
+                known.again[number] = record["hops"]
+                if known.brought.furthest(number) < record["hops"]:
+                    known.beyond.add(number, number)
+                else:
+                    known.beyond.take(number, number)
+        known.brought.take(record)
+
+    def handle_rejected(self, record: Record) -> None:
+        """A packet was not taken: a copy that has passed more relays than the one that is here is no duplicate.
+
+        In a circle of relays the one that is here might be freed by the acknowledgement of that copy.
+        """
+        known, number = self._sequence(record), record["number"]
+        if record["reason"] == "duplicate" and number in known.beyond:
+            evidence = f"a duplicate after {known.again[number]} relays, of a copy that has passed fewer"
+            self._at(record, "rejected", evidence, record["sequence"], number=number)
+        known.again.pop(number, None)
+        known.beyond.take(number, number)
+
+    def handle_committed(self, record: Record) -> None:
+        """Packets are in transit here, on the disk (express: in memory)."""
+        known, first, last = self._sequence(record), record["first"], record["last"]
+        known.cls = record["class"]
+        if record.get("recovered"):
+            self._recover(record, known)
+        else:
+            for low, high in known.brought.numbers.missing(first, last):
+                evidence = "taken into transit, and had not arrived"
+                self._at(record, "queue", evidence, record["sequence"], number=low, last=high)
+            for low, high in known.held.overlap(first, last):
+                evidence = "taken into transit, and was there"
+                self._at(record, "claims", evidence, record["sequence"], number=low, last=high)
+        known.since += [(low, high, record["wall_ns"]) for low, high in known.held.missing(first, last)]
+        known.taken.add(first, last)
+        known.held.add(first, last)
+
+    def _recover(self, record: Record, known: Passed) -> None:
+        sequence = record["sequence"]
+        if self._found is None:
+            self._at(record, "node_life", "in transit and recovered, but not at a start", sequence)
+            return
+        found = self._found.setdefault(sequence, RangeSet())
+        for low, high in found.overlap(record["first"], record["last"]):
+            self._at(record, "claims", "recovered twice in one start", sequence, number=low, last=high)
+        found.add(record["first"], record["last"])
+        due = settled(self.node, last=record["incarnation"])
+        for low, high in known.brought.numbers.missing(record["first"], record["last"]):
+            evidence = "found in transit at a start, and had not arrived before"
+            self._at(record, "recovered_from_nowhere", evidence, sequence, due, number=low, last=high)
+
+    # ---- what leaves
+
+    def handle_sent(self, record: Record) -> None:
+        """Packets left for the next hop."""
+        known, sequence = self._sequence(record), record["sequence"]
+        first, last = record["number"], record["number"] + record["packets"] - 1
+        for low, high in known.taken.missing(first, last):
+            evidence = "sent by another node than its origin, and was not in transit there"
+            self._at(record, "queue", evidence, sequence, number=low, last=high)
+        known.sent[record["session"]].add(first, last)
+        self._judge_hops(record, known, first, last)
+        if not record["resend"]:
+            self._judge_previous(record, known, first, last)
+
+    def _judge_hops(self, record: Record, known: Passed, first: int, last: int) -> None:
+        sequence, hops = record["sequence"], record.get("hops", 0)
+        if hops > HOPS_MAX:
+            evidence = f"passed on by relay {hops}, {HOPS_MAX} are allowed"
+            self._at(record, "hop_limit", evidence, sequence, number=first, last=last)
+        due = settled(self.node, last=record["incarnation"])
+        for low, high in known.brought.came_by(hops - 1, first, last):
+            evidence = f"passed on with hop count {hops}, and did not come with {hops - 1}"
+            self._at(record, "hops_step", evidence, sequence, due, number=low, last=high)
+
+    def _judge_previous(self, record: Record, known: Passed, first: int, last: int) -> None:
+        sequence, previous, due = record["sequence"], record["previous"], settled(self.node, last=record["incarnation"])
+        if known.cls == TRANSACTIONAL:
+            for low, high in known.brought.named(first, last, previous):
+                evidence = "passed on with a previous packet that it did not name when it came"
+                self._at(record, "previous_raised", evidence, sequence, due, number=low, last=high)
+            return
+        if previous > known.brought.unwanted:
+            evidence = f"says that nothing up to {previous} is wanted, its origin said up to {known.brought.unwanted}"
+            self._at(record, "previous_raised", evidence, sequence, due, number=first, last=last)
+        elif known.held and known.held.lowest <= previous:
+            evidence = f"says that nothing up to {previous} is wanted, and {known.held.lowest} was in transit here"
+            self._at(record, "previous_raised", evidence, sequence, number=first, last=last)
+
+    # ---- what frees
+
+    def handle_acked(self, record: Record) -> None:
+        """A session ack of express packets, or a store ack, came from the next hop."""
+        known = self._sequence(record)
+        if (record["event"] == "~acked") == (record["class"] == EXPRESS):
+            known.acked[record["session"]].add(record["first"], record["last"])
+
+    def handle_freed(self, record: Record) -> None:
+        """The relay answers for packets no longer."""
+        known, first, last = self._sequence(record), record["first"], record["last"]
+        reason, sequence = record["reason"], record["sequence"]
+        if reason not in FREED_REASONS:
+            self._at(record, "claims", f"unknown reason {reason!r}", sequence, number=first, last=last)
+        for low, high in known.held.missing(first, last):
+            self._at(record, "claims", "freed, and was not in transit", sequence, number=low, last=high)
+        if said := self._fault_of(known.cls, reason):
+            self._at(record, "freed_too_early", said, sequence, number=first, last=last)
+        elif reason in ACKED:
+            self._judge_ack(record, known)
+        if reason in GIVEN_UP:
+            known.given_up.add(first, last)
+        for low, high, since_ns in known.drop(first, last):
+            if reason in ACKED:
+                self._note_dwell(record, size([(low, high)]), since_ns)
+
+    @staticmethod
+    def _fault_of(delivery: str, reason: str) -> str:
+        """Why a class is not freed for a reason, or an empty string."""
+        if reason == "session-ack" and delivery != EXPRESS:
+            return f"{delivery}, and freed by a session ack"
+        if reason == "store-ack" and delivery == EXPRESS:
+            return f"{delivery}, and freed by a store ack"
+        if reason == "let-go" and delivery == RECOVERABLE:
+            return f"{delivery}, and let go though its origin need not have it any more"
+        return (
+            f"{delivery}, and dropped for a newer sequence"
+            if reason == "stale-sequence" and delivery != EXPRESS
+            else ""
+        )
+
+    def _judge_ack(self, record: Record, known: Passed) -> None:
+        session, sequence, reason = record.get("session", ""), record["sequence"], record["reason"]
+        carried, acked = known.sent[session], known.acked[session]
+        for first, last in known.held.overlap(record["first"], record["last"]):
+            for low, high in carried.missing(first, last):
+                evidence = f"freed by a {reason.replace('-', ' ')} of a session that did not carry it"
+                where = {"session": session, "number": low, "last": high}
+                self._at(record, "transit_unsent", evidence, sequence, **where)
+            for begin, end in carried.overlap(first, last):
+                for low, high in acked.missing(begin, end):
+                    evidence = f"freed by a {reason.replace('-', ' ')} that had not come"
+                    where = {"session": session, "number": low, "last": high}
+                    self._at(record, "freed_too_early", evidence, sequence, **where)
+
+    def _note_dwell(self, record: Record, packets: int, since_ns: int) -> None:
+        bucket = latency_bucket(record["wall_ns"] - since_ns)
+        self._out.count(f"dwell\t{self._origin}\t{self._stream}\t{self.node}\t{bucket}", packets)
+
+    # ---- the end
+
+    def finish(self, later: Due) -> None:
+        """Judge what only the whole record of this node shows; more of it may follow.
+
+        Args:
+            later: holds if the node has started again after the last record seen here.
+        """
+        if not self._life:
+            return
+        start = self._life["incarnation"]
+        if self._found is not None:
+            self._judge_forgotten(self._life, self._found, later, settled(self.node, self._before, start))
+        later = later._replace(incarnation=later.incarnation + 1)
+        self._judge_forgotten(self._life, {}, later, settled(self.node, start))
