@@ -266,6 +266,11 @@ class TransitSequence:
         self._send_again(again)
         return numbers
 
+    def handle_given_back(self, entry: TransitPacket) -> None:
+        """The next hop has not kept a packet: it goes out again."""
+        entry.packet = 0
+        self._send_again([entry])
+
     def ask_for_room(self) -> bool:
         """Whether the stream is held back and has a packet to ask with, which may leave now."""
         return self.hold.hasten() and self.peek() is not None
@@ -357,7 +362,7 @@ class TransitSequence:
             _move(entry, TransitEvent.SEND_AGAIN)
         before = self._to_send
         self._to_send = deque([*entries, *before])
-        if self.ordered and entries and before:
+        if self.ordered and entries:
             self._sort()
 
     def _sort(self) -> None:

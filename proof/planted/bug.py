@@ -61,6 +61,7 @@ class Bug:
         seeds: whether a campaign of ``triack chaos`` must find it.
         scope: the small world in which the exhaustive search must find it, or the story that does; or None.
         says: words of the sentence that they report.
+        first: the seed with which the campaign begins.
     """
 
     name: str
@@ -68,10 +69,19 @@ class Bug:
     seeds: bool = True
     scope: Scope | Story | None = None
     says: str = ""
+    first: int = 0
 
 
 class Bugs(list[Bug]):
-    """The bugs of one room. Each function that plants one states above it where it must be found."""
+    """The bugs of one room. Each function that plants one states above it where it must be found.
+
+    Args:
+        first: the seed with which campaigns begin that look for them.
+    """
+
+    def __init__(self, first: int = 0) -> None:
+        super().__init__()
+        self._first = first
 
     def by_seeds(self, name: str) -> Callable[[Plant], Plant]:
         """List a bug that a campaign finds."""
@@ -89,7 +99,7 @@ class Bugs(list[Bug]):
         self, name: str, *, seeds: bool, scope: Scope | Story | None = None, says: str = ""
     ) -> Callable[[Plant], Plant]:
         def add(plant: Plant) -> Plant:
-            self.append(Bug(name, plant, seeds, scope, says))
+            self.append(Bug(name, plant, seeds, scope, says, self._first))
             return plant
 
         return add

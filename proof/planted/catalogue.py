@@ -4,12 +4,14 @@ A proof that finds nothing proves nothing; one that finds all of these has at le
 belongs into the list as soon as it was made once.
 """
 
-from proof.planted import ordering, queues, session, store, transport
+from proof.planted import ordering, queues, relays, session, store, transport
 from proof.planted.bug import Bug
 
 __all__ = ["BUGS", "bug_named"]
 
-BUGS: tuple[Bug, ...] = (*session.BUGS, *ordering.BUGS, *queues.BUGS, *transport.BUGS, *store.BUGS)
+BUGS: tuple[Bug, ...] = (
+    *session.BUGS, *ordering.BUGS, *queues.BUGS, *relays.BUGS, *transport.BUGS, *store.BUGS,
+)  # fmt: skip
 
 
 def bug_named(name: str) -> Bug:

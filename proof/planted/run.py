@@ -124,7 +124,7 @@ def hunt(bug: Bug, seeds_max: int = SEEDS_MAX) -> Found:
         said = bug.scope.run() if isinstance(bug.scope, Story) else search_for(bug.scope).violation or ""
         found = found._replace(said=said)
     if bug.seeds:
-        campaign = run_campaign(0, seeds_max, jobs=1, fail_fast=True)
+        campaign = run_campaign(bug.first, seeds_max, jobs=1, fail_fast=True)
         for failure in campaign.failures:
             rule, sentence = failure.violations[0]
             if rule == "crash" and sentence.startswith(MISFITS):

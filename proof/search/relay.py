@@ -10,12 +10,12 @@ nothing is accepted twice; transactional packets are accepted in order and witho
 the faults stop, everything arrives.
 """
 
-import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Final
 
+from proof.search.identity import freeze, thaw
 from proof.search.search import SearchResult
 from triack.base.delivery import Ack, Delivery
 from triack.ordering.duplicates import DuplicateFilter
@@ -86,6 +86,7 @@ class World:
         added, deleted: what its next commit adds and deletes.
         up, down: packets to the relay, and from it; ``stored``, ``freeing``: store acks from the relay, and to it;
             ``passing_over``: session acks to it of packets that the destination did not take, and never will.
+        held: what came to the destination before those that it follows.
         accepted: what the destination has, in the order in which it came.
     """
 
@@ -106,6 +107,7 @@ class World:
     stored: set[int] = field(default_factory=set)
     freeing: set[int] = field(default_factory=set)
     passing_over: set[int] = field(default_factory=set)
+    held: set[int] = field(default_factory=set)
     accepted: list[int] = field(default_factory=list)
 
     @classmethod
@@ -234,7 +236,9 @@ class World:
             self.ordered.handle_committed(self.ordered.position)
             if self.ordered.has_accepted(header):
                 self.freeing.update({number, *(each.number for each, _ in accepted)})
-            elif outcome is not Outcome.OUT_OF_ORDER:
+            elif outcome is Outcome.OUT_OF_ORDER:
+                self.held.add(number)
+            else:
                 self.passing_over.add(number)
         elif self.seen.handle_packet(header):
             self._accept(number)
@@ -249,6 +253,7 @@ class World:
         if self.is_ordered and (missing or any(other > number for other in self.accepted)):
             raise BrokenError(f"packet {number} was accepted, and the destination had {self.accepted}")
         self.accepted.append(number)
+        self.held.discard(number)
 
     def _free(self, number: int, *, let_go: bool) -> None:
         """The relay hears that a packet has arrived; it is stored, too, unless the destination passed it over."""
@@ -330,7 +335,7 @@ class World:
         origin = tuple((number, int(entry.state)) for number, entry in self.origin.entries.items())
         relay = tuple((number, int(it.state), it.previous) for number, it in self.relay.entries.items())
         sending = tuple(entry.number for entry in self.relay.upcoming(self.scope.packets))
-        held = tuple(sorted(self.ordered._held)), self.ordered.position, tuple(self.seen.ranges)
+        held = tuple(sorted(self.held)), self.ordered.position, tuple(self.seen.ranges)
         ways = [tuple(sorted(way)) for way in (self.up, self.down)]
         acks = [
             tuple(sorted(way)) for way in (self.stored, self.freeing, self.passing_over, self.removed, self.deleted)
@@ -352,7 +357,7 @@ def search_relay(scope: RelayScope, limit: int, *, fair_runs: int = 0) -> Search
         key = world.key()
         if key not in known:
             known[key] = len(frozen)
-            frozen.append(pickle.dumps(world))
+            frozen.append(freeze(world))
             parents.append((parent, event))
 
     def path(index: int) -> list[Event]:
@@ -366,8 +371,8 @@ def search_relay(scope: RelayScope, limit: int, *, fair_runs: int = 0) -> Search
     while first < len(frozen) < limit and not violation:
         end = len(frozen)
         for index in range(first, end):
-            for event in list(pickle.loads(frozen[index]).events()):
-                world: World = pickle.loads(frozen[index])
+            for event in list(thaw(frozen[index]).events()):
+                world: World = thaw(frozen[index])
                 transitions += 1
                 try:
                     world.act(event)
@@ -383,7 +388,7 @@ def search_relay(scope: RelayScope, limit: int, *, fair_runs: int = 0) -> Search
     for index in range(0, len(frozen), max(1, len(frozen) // max(1, fair_runs))) if fair_runs and not violation else ():
         tried += 1
         try:
-            violation = pickle.loads(frozen[index]).end_well()
+            violation = thaw(frozen[index]).end_well()
         except BrokenError as error:
             violation = str(error)
         if violation:

@@ -232,7 +232,6 @@ class Engine:
                 directory=self._directory,
                 routes=self.routes,
                 admission=admission,
-                owner_of=self._owner_of,
             ),
             admission=admission,
             links=self.outbox.links,

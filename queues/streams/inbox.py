@@ -234,7 +234,9 @@ class Inbox:
         stream = self._find(header.origin, header.stream)
         if stream is not None and stream.via is conversation and stream.may_send is not None:
             return False
-        reason = self.admission.check_brought(conversation, header)
+        # A message of this node that comes back has gone round in a circle.
+        is_own = header.origin == self._node_id
+        reason = RejectReason.ROUTE_LOOP if is_own else self.admission.check_brought(conversation, header)
         if reason is None:
             return False
         record_rejected(self._record, header, delivery, reason, turn.now_ns)

@@ -1,7 +1,5 @@
 """What a packet of another node is here: for a queue of this node, to be passed on, or refused."""
 
-from collections.abc import Callable
-
 from triack.base.peers import Directory
 from triack.base.reasons import RejectReason
 from triack.ordering.wire import HOPS_MAX, RelayedHeader
@@ -21,10 +19,9 @@ class TransitDoor:
         directory: the peers, and what each may do.
         routes: the way to each destination.
         admission: says which neighbours speak for which origins.
-        owner_of: the peer that has proved to be a node; empty when none has.
     """
 
-    __slots__ = ("_admission", "_directory", "_name", "_node_id", "_owner_of", "_routes")
+    __slots__ = ("_admission", "_directory", "_name", "_node_id", "_routes")
 
     def __init__(
         self,
@@ -34,14 +31,12 @@ class TransitDoor:
         directory: Directory,
         routes: Routes,
         admission: Admission,
-        owner_of: Callable[[bytes], str],
     ) -> None:
         self._node_id = node_id
         self._name = name
         self._directory = directory
         self._routes = routes
         self._admission = admission
-        self._owner_of = owner_of
 
     def is_here(self, header: RelayedHeader) -> bool:
         """Whether a packet is for a queue of this node."""
@@ -51,7 +46,8 @@ class TransitDoor:
         """The way of a packet to its destination, or why it is refused.
 
         Nothing is passed on for a neighbour that may not send to that destination; such a one does not learn, either,
-        which destinations there are.
+        which destinations there are. A neighbour that brings packets of another node needs the right to speak for that,
+        as the next hops go by the name that it gives.
 
         Raises:
             ProtocolError: ``foreign-origin``: its origin is a peer of this node for which the neighbour does not speak.
@@ -61,9 +57,9 @@ class TransitDoor:
             return RejectReason.ACCESS_DENIED
         if header.origin == self._node_id:
             return RejectReason.ROUTE_LOOP
-        owner = self._owner_of(header.origin)
-        if header.origin != conversation.peer_id and owner not in ("", conversation.peer_name):
-            self._admission.check_brought(conversation, header)
+        brought = header.origin != conversation.peer_id
+        if brought and (reason := self._admission.check_brought(conversation, header)) is not None:
+            return reason
         if header.hops >= HOPS_MAX:
             return RejectReason.HOP_COUNT_EXCEEDED
         way = None if "://" in header.final else self._routes.way(header.final)

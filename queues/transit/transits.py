@@ -187,7 +187,7 @@ class Transits:
         if isinstance(way, RejectReason):
             self._refuse(conversation, packet, header, delivery, way, turn)
             return
-        stream = self._stream_of(conversation, header, delivery, way)
+        stream = self._stream_of(conversation, header, delivery, way, turn.now_ns)
         if stream is None:
             self._records.held_back(header, delivery.label, turn.now_ns)
             conversation.withhold(delivery, packet)
@@ -253,7 +253,7 @@ class Transits:
         return (stream.queue, stream.delivery, stream.final) == (header.queue, delivery, header.final)
 
     def _stream_of(
-        self, conversation: Conversation, header: RelayedHeader, delivery: Delivery, way: Way
+        self, conversation: Conversation, header: RelayedHeader, delivery: Delivery, way: Way, now_ns: int
     ) -> TransitStream | None:
         """The stream of a packet, made when it is new; None when there is no place for one more.
 
@@ -289,6 +289,8 @@ class Transits:
                 via=conversation.link_name,
             )
             self._add(stream, way)
+            # Perhaps nothing of it is ever taken.
+            self._idle[stream] = now_ns
             self._admission.let_in(conversation, stream)
         elif stream.way != way:
             self._go_by(stream, way)
@@ -340,6 +342,8 @@ class Transits:
             turn.now_ns,
             header.ack_requested,
         )
+        if header.sequence > stream.sequence.sequence:
+            stream.ordered = 0
         if dropped := stream.sequence.begin(header.sequence):
             self._let_go(stream, dropped, FreedReason.STALE_SEQUENCE, turn)
         self._take(stream, conversation, [entry], (packet,), turn)
@@ -667,13 +671,25 @@ class Transits:
             # If it was not sent, the word is about an earlier copy; what comes of this one is not known yet.
             is_sent = entry is not None and entry.state is TransitState.SENT
             if entry is not None and is_sent and packet.reason == FreedReason.LET_GO:
-                self._let_go(stream, [entry], FreedReason.LET_GO, turn)
+                self._handle_given_back(stream, entry, turn)
             elif entry is not None and is_sent:
                 self._give_up(stream, [entry], packet.reason, turn, certain=True)
         if packet.reason == FreedReason.LET_GO:
             # It is between neighbours: the origin has the packet, and sends it again.
             return
         self._words.pass_reject(conversation, packet, turn.now_ns)
+
+    def _handle_given_back(self, stream: TransitStream, entry: TransitPacket, turn: Turn) -> None:
+        """The destination has held a packet for long, as one before it is missing.
+
+        If such a one is here, both go again. If not, only the origin can close the gap, and sends this packet, too.
+        """
+        if min(stream.sequence.entries) == entry.number:
+            self._let_go(stream, [entry], FreedReason.LET_GO, turn)
+            return
+        self._forget_sent(stream, [entry])
+        stream.sequence.handle_given_back(entry)
+        self._look_at(stream)
 
     def handle_hold(self, conversation: Conversation, packet: HoldPacket, now_ns: int) -> None:
         """The next hop has no room for a stream, or has some again."""

@@ -72,6 +72,19 @@ def test_a_lost_session_sends_everything_again_in_order() -> None:
     assert [entry.sends for entry in sequence.entries.values()] == [2, 2, 1]
 
 
+def test_what_came_out_of_order_goes_again_in_order() -> None:
+    """A lost session had it as it came."""
+    sequence = passing(3)
+    assert send(sequence) == [3]
+    for number in (1, 2):
+        entry = packet(number)
+        sequence.add([entry])
+        sequence.handle_stored([entry])
+        assert send(sequence) == [number]
+    sequence.handle_session_closed()
+    assert send(sequence) == [1, 2, 3]
+
+
 def test_a_copy_is_a_duplicate_only_of_one_that_has_passed_as_many_relays() -> None:
     """In a circle, each of two copies would be freed by the acknowledgement of the other one."""
     sequence = passing(1)
@@ -204,3 +217,11 @@ def test_whatever_happens_each_packet_is_offered_until_it_is_freed(
     left = send(sequence)
     assert sorted(left) == sorted(sequence.entries)
     assert delivery is not Delivery.TRANSACTIONAL or left == sorted(left)
+
+
+def test_what_the_next_hop_gives_back_goes_out_again() -> None:
+    """In its place among those that wait."""
+    sequence = passing(1, 2, 3)
+    assert send(sequence, 2) == [1, 2]
+    sequence.handle_given_back(sequence.entries[2])
+    assert (sequence.entries[2].packet, send(sequence)) == (0, [2, 3])

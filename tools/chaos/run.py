@@ -231,6 +231,9 @@ class _Scene:
             engine = host.engine
             if engine is None or engine.failure is not None or engine.busy_storing:
                 return False
+            # With a relay that is halted nobody knows what can still move.
+            if self.plan.links and self.tainted:
+                continue
             if any(stream.durable and stream.sequence.entries for stream in engine.transits.streams):
                 return False
             if any(

@@ -180,7 +180,7 @@ def _fill_disks(topology: Topology, end_ns: int, faults: list[Fault], random: Ra
                 after=random.randrange(20),
                 for_ns=random.randrange(1, SECOND),
                 call=random.choice(["eio", "full", "short", "drop"]),
-            )  # fmt: skip
+            )
         )
 
 

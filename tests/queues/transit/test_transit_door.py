@@ -92,3 +92,16 @@ def test_routes_apply_as_they_are_now() -> None:
     assert gate.judge("down") is RejectReason.NO_ROUTE
     assert Peer("x", may_relay=("plant-*",)).may_relay_to("plant-b@plant-c")
     assert not Peer("x", may_relay=("plant-*",)).may_relay_to("plant-b@hub")
+
+
+def test_nobody_gives_others_a_name_without_the_right_to() -> None:
+    """The next hops go by the name that the first relay gives: a neighbour must not invent one."""
+    gate = Gate()
+    invented = header(b"x" * 16, "down", 1)
+    invented.from_name = "boss"
+    gate.net.allow("r", "a", relays_for=("sensor-*",))
+    assert gate.door.judge(gate.conversation, invented) is RejectReason.ACCESS_DENIED
+    invented.from_name = "sensor-1"
+    assert isinstance(gate.door.judge(gate.conversation, invented), Way)
+    invented.from_name = ""
+    assert gate.door.judge(gate.conversation, invented) is RejectReason.ACCESS_DENIED

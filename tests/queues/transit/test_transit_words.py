@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tests.queues.relays import Relays, line, post
+from tests.queues.relays import Relays, dead, line, post
 from tests.queues.world import SimNode, numbered
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
@@ -50,18 +50,23 @@ def test_nobody_but_the_next_hop_speaks_about_a_stream() -> None:
     assert net.waiting("r") > 0
 
 
-def test_a_rejection_without_a_way_back_is_counted() -> None:
-    """The origin sends the packet again when its tier runs out, and hears of it then."""
+def test_a_rejection_without_a_session_waits_for_one() -> None:
+    """The origin hears of it as soon as it is back, and not only when its tier runs out."""
     net = line("arb")
     a, r = net["a"], net["r"]
-    post(a, "b", b"1", life_ms=5_000)
-    net["b"].crash()
-    assert net.world.run(2 * SECOND, lambda: net.waiting("r") == 1)
+    net.allow("b", "r", relays_for=())
+    net.world.cut(r, net["b"])
+    post(a, "b", b"1")
+    assert net.world.run(5 * SECOND, lambda: net.waiting("r") == 1)
     net.world.cut(a, r)
     for conversation in list(r.live.handshakes.with_peer(a.live.node_id)):
         r.live.handle_path_lost(conversation.path, net.world.now_ns)
-    net.world.run(10 * SECOND)
-    assert (net.waiting("r"), r.live.drops[DropReason.NO_WAY_BACK]) == (0, 1)
+    net.world.heal()
+    net.world.cut(a, r)
+    assert net.world.run(20 * SECOND, lambda: net.waiting("r") == 0)
+    net.world.heal()
+    assert net.world.run(20 * SECOND, lambda: not a.busy)
+    assert dead(a) == ([b"1"], {"access-denied": 1})
 
 
 def test_a_newer_order_ack_takes_the_place_of_an_older() -> None:

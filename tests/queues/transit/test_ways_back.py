@@ -3,14 +3,14 @@
 import pytest
 
 from triack.base.names import StreamId
-from triack.ordering.wire import RelayedOrderAck
+from triack.ordering.wire import RelayedOrderAck, RelayedReject
 from triack.queues.transit import ways_back
 from triack.queues.transit.ways_back import WaysBack
 
 ID = StreamId(b"o" * 16, 1)
 
 
-def test_the_way_with_the_fewest_hops_is_the_first() -> None:
+def test_words_go_back_by_the_way_with_the_fewest_hops() -> None:
     """In a circle the packet comes again, by another neighbour and with more hops."""
     ways = WaysBack()
     ways.note(ID, "circle", 3, "down")
@@ -18,7 +18,7 @@ def test_the_way_with_the_fewest_hops_is_the_first() -> None:
     ways.note(ID, "circle", 6, "down-2")
     back = ways.of(ID)
     assert back is not None
-    assert (back.by_hops(), list(back.downstreams)) == (["origin", "circle"], ["down", "down-2"])
+    assert (back.nearest, list(back.downstreams)) == (["origin"], ["down", "down-2"])
 
 
 def test_a_neighbour_that_is_back_hears_the_last_order_acks() -> None:
@@ -29,8 +29,20 @@ def test_a_neighbour_that_is_back_hears_the_last_order_acks() -> None:
     back = ways.of(ID)
     assert back is not None
     back.acked = RelayedOrderAck(*ID, 1, 9, 1, b"d" * 16)
-    assert ways.acked_by("up") == [back.acked]
-    assert ways.acked_by("down") == []
+    assert [it.acked for it in ways.brought_by("up")] == [back.acked, None]
+    assert ways.brought_by("down") == []
+
+
+def test_rejections_wait_for_a_session() -> None:
+    """The last ones of a stream, each number once."""
+    ways = WaysBack()
+    ways.note(ID, "up", 0, "down")
+    back = ways.of(ID)
+    assert back is not None
+    for number in [*range(1, ways_back.REJECTIONS_MAX + 2), 5]:
+        back.keep(RelayedReject(*ID, 1, number, "no-route", 0, b"d" * 16))
+    assert len(back.rejected) == ways_back.REJECTIONS_MAX
+    assert 1 not in back.rejected
 
 
 def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,3 +137,13 @@ def test_a_message_waits_for_its_route() -> None:
     net.world.run(500 * MS)
     net.reroute("a", *BY_R)
     assert net.world.run(5 * SECOND, lambda: net["b"].length("q") == 1)
+
+
+def test_a_message_that_comes_back_to_its_origin_is_refused() -> None:
+    """It would look like one of the node's own; its sender hears that the routes are a circle."""
+    net = Relays("ar rs sa", {"a": [("x", "r")], "r": [("x", "s")]})
+    s = net["s"]
+    s.act(lambda: s.live.set_routes([Route("x", "a", rename="a")], net.world.now_ns))
+    post(net["a"], "x", b"1")
+    assert net.world.run(20 * SECOND, lambda: net.is_done("a"))
+    assert dead(net["a"]) == ([b"1"], {"route-loop": 1})
