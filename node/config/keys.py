@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from functools import cache
 from inspect import getdoc
+from itertools import takewhile
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -185,7 +186,7 @@ def _descriptions(kind: Any) -> dict[str, str]:
     section = (getdoc(kind) or "").partition("Attributes:\n")[2]
     found: dict[str, str] = {}
     names: list[str] = []
-    for line in section.splitlines():
+    for line in takewhile(lambda line: not line[:1].strip(), section.splitlines()):
         if line.startswith("    ") and not line.startswith("     "):
             before, _, text = line.strip().partition(": ")
             names = before.split(", ")

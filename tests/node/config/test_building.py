@@ -111,7 +111,7 @@ def test_routes_are_in_their_order_and_each_mistake_has_its_line(tmp_path: Path)
     found = read(tmp_path, ROUTES.partition('[[routes]]\nto = "a/b"')[0].replace("rename =", 'via = "hub"\nrename ='))
     assert found.routes == (Route("plant-*", "hub"), Route("press", "hub", "press-7"))
     assert [problem.removeprefix("triack.toml:") for problem in problems_of(tmp_path, ROUTES)] == [
-        "4: routes.1: via is missing",
+        "5: routes.1: via is missing",
         "8: routes.2.to: is 'a/b': a route is for nodes, without queues and without @",
         "12: routes.3.via: name 'h b': ' ' is not a letter, a digit or one of . _ - $",
         "13: routes.3.by: there is no such key; there is rename, to, via",

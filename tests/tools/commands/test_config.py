@@ -41,7 +41,7 @@ def test_a_new_file_has_every_key_and_no_mistake(folder: Path) -> None:
 
 def test_a_new_file_without_its_comment_signs_says_what_is_in_force_without_it(folder: Path) -> None:
     """So each default value in it is one, and a line whose sign is removed changes nothing."""
-    keys = re.compile(r"(?:# )?(\[[a-z].*|\w+ = .*)")
+    keys = re.compile(r"(?:# )?(\[+[a-z].*|\w+ = .*)")
     lines = [found[1] for found in map(keys.fullmatch, template("plant").splitlines()) if found is not None]
     file = folder / "all.toml"
     file.write_text("\n".join(line for line in lines if "idle_ack_delay_s" not in line))
