@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from triack.node.handles.message import Message
     from triack.node.handles.receipt import Receipt
     from triack.node.handles.receipts import Receipts
+    from triack.node.handles.reloading import Reloaded
     from triack.node.handles.transaction import Transaction
     from triack.node.node import Node
     from triack.node.node import open_node as open
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from triack.queues.manager.browse import BrowsedMessage
     from triack.queues.node_settings import DeadLetters, KeySettings, Limits, NodeSettings, Quota, Reconnect, Redelivery
     from triack.queues.routes import Route
-    from triack.queues.stages import Stage
+    from triack.queues.stages import Stage, StageName
     from triack.queues.streams.ack_events import AckEvent, AckKind
     from triack.session.protocol.settings import SessionSettings
     from triack.transport.endpoint import Tls
@@ -115,10 +116,12 @@ __all__ = [
     "Receipts",
     "Reconnect",
     "Redelivery",
+    "Reloaded",
     "Route",
     "SessionSettings",
     "SessionStats",
     "Stage",
+    "StageName",
     "StoreLow",
     "StreamHeld",
     "StreamsNearLimit",
@@ -173,10 +176,12 @@ _HOMES = {
     "Receipts": "triack.node.handles.receipts:Receipts",
     "Reconnect": "triack.queues.node_settings:Reconnect",
     "Redelivery": "triack.queues.node_settings:Redelivery",
+    "Reloaded": "triack.node.handles.reloading:Reloaded",
     "Route": "triack.queues.routes:Route",
     "SessionSettings": "triack.session.protocol.settings:SessionSettings",
     "SessionStats": "triack.node.shell.stats:SessionStats",
     "Stage": "triack.queues.stages:Stage",
+    "StageName": "triack.queues.stages:StageName",
     "StoreLow": "triack.base.news:StoreLow",
     "StreamHeld": "triack.base.news:StreamHeld",
     "StreamsNearLimit": "triack.base.news:StreamsNearLimit",

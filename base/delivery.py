@@ -2,7 +2,9 @@
 
 from enum import IntEnum
 
-__all__ = ["DURABLE", "FREED_BY", "LABELS", "Ack", "Delivery", "Role"]
+from triack.base.errors import UsageError
+
+__all__ = ["DURABLE", "FREED_BY", "LABELS", "Ack", "Delivery", "Role", "check_sent"]
 
 
 class Delivery(IntEnum):
@@ -60,3 +62,22 @@ DURABLE: frozenset[Delivery] = frozenset({Delivery.RECOVERABLE, Delivery.TRANSAC
 
 LABELS: dict[int, str] = {member: member.name.lower() for member in Delivery}
 """The names of the classes, also by their codes."""
+
+
+def check_sent(what: str, destination: object, delivery: object) -> None:
+    """Check the types of a destination and of a class.
+
+    Args:
+        what: the operation, such as ``send to``.
+        destination: the text of a destination.
+        delivery: a class.
+
+    Raises:
+        UsageError: one of the two is of a wrong type.
+    """
+    if not isinstance(destination, str):
+        raise UsageError(f"{what} {destination!r}: a destination is text")
+    if not isinstance(delivery, Delivery):
+        raise UsageError(
+            f"{what} {destination} as {delivery!r}: a class is a triack.Delivery, such as triack.TRANSACTIONAL"
+        )

@@ -6,7 +6,8 @@ TriackError
 │   ├── MessageTooLarge       a body over 4 MiB
 │   ├── QueueNotFound         a queue this node (or the remote one) does not have
 │   ├── NotLoopback           insecure=True beyond the loopback interface
-│   └── KeyUnreadable         a text that is no key, or was mistyped
+│   ├── KeyUnreadable         a text that is no key, or was mistyped
+│   └── ConfigError           settings of a file, the environment or a command line that cannot be used
 ├── NodeClosed                a call on a node, consumer or transaction that has ended
 ├── HandOverEnded             a message was taken back from its reader before it was acknowledged
 ├── StateChanged              a remembered value is not what a transaction expected
@@ -39,6 +40,7 @@ from triack.base.reasons import DropReason
 __all__ = [
     "AddressError",
     "ChaosError",
+    "ConfigError",
     "DeliveryFailed",
     "EnrolmentFailed",
     "GapDetected",
@@ -99,6 +101,15 @@ class KeyUnreadable(UsageError):
     """A text that is no key, or was mistyped; no message of this error repeats the text, which may be a secret."""
 
 
+class ConfigError(UsageError):
+    """Settings that cannot be used, of a file, the environment or arguments. The text has one line for each mistake."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Each mistake: the place (file and line, variable or option), the key, the cause, and a name that is near."""
+        return tuple(str(self).split("\n"))
+
+
 class NodeClosed(TriackError):
     """A call on a node, consumer or transaction that has already ended."""
 
@@ -137,7 +148,15 @@ class NoRoom(TriackError):
 
 
 class WaitTimeout(TriackError, TimeoutError):
-    """The time given to a wait ran out; the awaited event may still happen."""
+    """The time given to a wait ran out; the awaited event may still happen.
+
+    Attributes:
+        cause: why it has not happened yet, as far as is known; empty when nothing is known. The text ends with it.
+    """
+
+    def __init__(self, message: str, *, cause: str = "") -> None:
+        super().__init__(f"{message}: {cause}" if cause else message)
+        self.cause = cause
 
 
 class RequestTimeout(WaitTimeout):
@@ -149,11 +168,13 @@ class DeliveryFailed(TriackError):
 
     Attributes:
         reason: the named reason, such as ``queue-not-found`` or ``reach-queue-timeout``.
+        cause: of a message that could not leave in time: what was missing, as far as is known. The text ends with it.
     """
 
-    def __init__(self, message: str, *, reason: str) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, reason: str, cause: str = "") -> None:
+        super().__init__(f"{message}: {cause}" if cause else message)
         self.reason = reason
+        self.cause = cause
 
 
 class ProtocolError(TriackError):

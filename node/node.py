@@ -1,14 +1,18 @@
 """A queue manager for asyncio: the public face of Triack."""
 
 import asyncio
+import atexit
+import os
 import random
 import time
-from collections.abc import Sequence
+import weakref
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from triack.base.checks import check_kind, check_texts
 from triack.base.clock import ClockJump, ClockReading, find_jump, in_words
@@ -24,12 +28,13 @@ from triack.node.files.access import DEFAULT_SUITE, Access, Keyless, Secured
 from triack.node.files.keys import IDENTITY_FILE
 from triack.node.files.tls_files import TlsFiles
 from triack.node.handles.queue_admin import QueueAdmin
+from triack.node.handles.reloading import Reloaded
 from triack.node.handles.requesting import Requests
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.life import Life, LifeEvent, LifeState
-from triack.node.shell.platform import PLATFORM, Log
+from triack.node.shell.platform import PLATFORM, Log, Platform
 from triack.node.shell.worker import Worker
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings
@@ -39,25 +44,39 @@ from triack.store.store import Store
 from triack.transport.address import Address
 from triack.transport.endpoint import Endpoint, Tls
 
-__all__ = ["Node", "open_node", "port_of"]
+if TYPE_CHECKING:
+    from triack.node.config.config import Config, Sources
+    from triack.node.config.reload import Reload
+
+__all__ = ["Node", "open_configured", "open_node", "port_of"]
+
+
+class _Unsaid(Enum):
+    """Stands for an argument that was not given, where None has a meaning."""
+
+    UNSAID = "not given"
 
 
 def open_node(
-    name: str,
+    name: str | None = None,
     *,
-    data: str | Path | None,
+    data: str | Path | Literal[_Unsaid.UNSAID] | None = _Unsaid.UNSAID,
     listen: str | None = None,
     log: str | Path | None = None,
-    insecure: bool = False,
+    insecure: bool | None = None,
     queues: Sequence[str] | None = None,
     peers: dict[str, str] | None = None,
     routes: Sequence[Route] = (),
     announce: str | None = None,
-    suite: str = DEFAULT_SUITE,
+    suite: str | None = None,
     tls: Tls | None = None,
     settings: NodeSettings | None = None,
+    config: str | Path | None = None,
+    overrides: Mapping[str, object] | None = None,
 ) -> "Node":
     """A node, to be started by ``async with`` or ``await node.start()``.
+
+    ``name`` and ``data`` must be given, here or by ``config``.
 
     Args:
         name: a label for people, 1-124 letters, digits, ``.``, ``_``, ``-`` or ``$``.
@@ -73,40 +92,120 @@ def open_node(
         routes: by which peers messages for other nodes go (``Route``), in the order in which they are tried.
         announce: the address at which peers that it has connected to may find it, if it is not the one at which it
             listens; empty for none. Without it, a node that listens on all addresses of its machine announces none.
-        suite: cipher and hash: ``25519_AESGCM_SHA256`` or ``25519_ChaChaPoly_BLAKE2s``; the same at all peers.
+        suite: cipher and hash: ``25519_AESGCM_SHA256``, the default, or ``25519_ChaChaPoly_BLAKE2s``; the same at all
+            peers.
         tls: TLS around ``tcp``, for networks that let nothing else through.
         settings: limits and timeouts.
+        config: a file ``triack.toml`` with all of that. Arguments beat the environment variables ``TRIACK_*``, which
+            beat the file. A node that was opened without ``config`` reads no variables.
+        overrides: with ``config``, other keys of that file by their paths: ``{"session.max_unacked_packet": 128}``.
 
     Raises:
         AddressError: a name or address cannot be read.
+        ConfigError: the file, or a variable, cannot be used; with every mistake, by line and key.
         NotLoopback: an insecure node would listen beyond loopback, or know a peer there.
-        UsageError: there is no such suite, an argument is of a wrong type, or ``tls.server`` is set without listening
-            on ``tcp``.
+        UsageError: there is no such suite, an argument is missing or of a wrong type, ``settings`` is given with
+            ``config``, or ``tls.server`` is set without listening on ``tcp``.
     """
+    given = _Arguments(name, data, listen, log, insecure, queues, peers, routes, announce, suite, tls, settings)
+    if config is not None:
+        return _open_by_file(config, given, overrides or {})
+    if overrides is not None:
+        raise UsageError("open: overrides are keys of a file, and config= names none")
+    return _make(given)
+
+
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """Arguments of ``open_node``, as they were given."""
+
+    name: str | None
+    data: str | Path | Literal[_Unsaid.UNSAID] | None
+    listen: str | None
+    log: str | Path | None
+    insecure: bool | None
+    queues: Sequence[str] | None
+    peers: Mapping[str, str] | None
+    routes: Sequence[Route]
+    announce: str | None
+    suite: str | None
+    tls: Tls | None
+    settings: NodeSettings | None
+
+
+def _make(given: _Arguments) -> "Node":
+    """Check the arguments, and make the node; see ``open_node``."""
+    name, data, tls = given.name, given.data, given.tls
+    if name is None or data is _Unsaid.UNSAID:
+        raise UsageError(f"open: {'a name' if name is None else 'data, a directory or None,'} is missing")
     check_name(name)
-    check_kind(f"open {name}: peers", peers, dict | None)
+    check_kind(f"open {name}: peers", given.peers, dict | None)
     check_kind(f"open {name}: tls", tls, Tls | None)
-    check_kind(f"open {name}: settings", settings, NodeSettings | None)
-    known = {check_name(peer): str(Address.parse(address)) for peer, address in (peers or {}).items()}
-    access = Keyless(name, known) if insecure else Secured(known, suite)
-    listening = None if listen is None else Address.parse(listen, listening=True)
+    check_kind(f"open {name}: settings", given.settings, NodeSettings | None)
+    known = {check_name(peer): str(Address.parse(address)) for peer, address in (given.peers or {}).items()}
+    access = Keyless(name, known) if given.insecure else Secured(known, given.suite or DEFAULT_SUITE)
+    listening = None if given.listen is None else Address.parse(given.listen, listening=True)
     if listening is not None:
         access.check_listening(listening)
     if tls is not None and tls.server is not None and (listening is None or listening.scheme != "tcp"):
         where = "does not listen" if listening is None else f"listens on {listening}"
         raise UsageError(f"open {name}: tls.server is for who listens on tcp, and the node {where}")
+    queues, announce = given.queues, given.announce
     return Node(
         name,
         access,
         data=None if data is None else as_folder(f"open {name}: data", data),
         listen=listening,
-        routes=check_routes(f"open {name}", routes),
+        routes=check_routes(f"open {name}", given.routes),
         announce=str(Address.parse(announce)) if announce else announce,
         tls=tls,
-        log=None if log is None else as_folder(f"open {name}: log", log),
+        log=None if given.log is None else as_folder(f"open {name}: log", given.log),
         queues=None if queues is None else [*map(check_name, check_texts(f"open {name}: queues", queues))],
-        settings=settings or NodeSettings(),
+        settings=given.settings or NodeSettings(),
     )
+
+
+def _open_by_file(config: str | Path, given: _Arguments, overrides: Mapping[str, object]) -> "Node":
+    from triack.node.config.config import sources_of  # noqa: PLC0415 - it costs as much as a third of Triack
+
+    if given.settings is not None:
+        raise UsageError("open: settings and config exclude each other; overrides= changes single keys of the file")
+    said: dict[str, object] = {
+        name: getattr(given, name) for name in ("name", "listen", "log", "insecure", "queues", "announce", "suite")
+    }
+    if given.data is not _Unsaid.UNSAID:
+        said["data"] = "none" if given.data is None else as_folder("open: data", given.data).absolute()
+    sources = sources_of(
+        as_folder("open: config", config), said, given.peers or {}, check_routes("open", given.routes), overrides
+    )
+    return open_configured(sources, sources.read(), tls=given.tls)
+
+
+def open_configured(sources: "Sources", config: "Config", *, tls: Tls | None = None) -> "Node":
+    """A node by its configuration, which its ``reload`` reads again from the same sources. Raises as ``open_node``."""
+    from triack.node.config.reload import Reload  # noqa: PLC0415 - as above
+
+    it, peers, routes = config.node, dict(config.peers), config.routes
+    if it.name is None or ("node", "data") not in config.said:
+        missing = "node.name" if it.name is None else "node.data"
+        raise UsageError(f"open: {missing} is missing: {sources.file or 'the configuration'} has none, nor an argument")
+    if tls is None and any((it.tls_cert, it.tls_key, it.tls_ca)):
+        tls = TlsFiles(*(None if file is None else Path(file) for file in (it.tls_cert, it.tls_key, it.tls_ca)))
+    settings = config.settings
+    given = (it.name, it.data, it.listen, it.log, it.insecure, it.queues, peers, routes, it.announce, it.suite)
+    node = _make(_Arguments(*given, tls, settings))
+    node._reload = Reload(sources, config)  # noqa: SLF001 - this makes it
+    return node
+
+
+_OPEN: "weakref.WeakSet[Node]" = weakref.WeakSet()
+"""The nodes of this process that were started on the real machine."""
+
+
+@atexit.register
+def _tell_unclosed() -> None:
+    for node in list(_OPEN):
+        node._handle_exit()  # noqa: SLF001 - no verb
 
 
 class Node(Verbs):
@@ -145,6 +244,8 @@ class Node(Verbs):
         self._asking: Requests | None = None
         self._control: ControlServer | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._reload: Reload | None = None
+        self._process = os.getpid()
 
     def __repr__(self) -> str:
         at = f" at {self.address}" if self._life.state is LifeState.OPEN and self.address else ""
@@ -173,6 +274,8 @@ class Node(Verbs):
             self._life.handle(LifeEvent.GIVEN_UP)
             raise
         self._life.handle(LifeEvent.STARTED)
+        if type(self._platform) is Platform and not self._at_rest:
+            _OPEN.add(self)
         if not self._at_rest:
             self._requests.resume()
         return self
@@ -260,7 +363,7 @@ class Node(Verbs):
             data = None
 
         def open_and_load() -> StoreContent:
-            stores.append(platform.open_store(data))
+            stores.append(platform.open_store(data, self.settings.limits.store_log_bytes))
             if survives == "process crash":
                 stores[0].survive_crashes_only()
             return stores[0].load(platform.entropy(16), int.from_bytes(platform.entropy(8)) >> 1)
@@ -377,6 +480,11 @@ class Node(Verbs):
             port.tell_everyone()
         await port.finish_handlers(in_ns(self.settings.close_timeout_s))
 
+    def _handle_exit(self) -> None:
+        """The program ends: a node that was not closed says on standard error, or in the log, what has not arrived."""
+        if self._life.is_alive and self._running is not None and self._process == os.getpid():
+            self._running.handle_exit()
+
     async def __aenter__(self) -> Self:
         return await self.start()
 
@@ -386,6 +494,14 @@ class Node(Verbs):
         if self._life.is_alive and kind is not None and issubclass(kind, Exception):
             self._port.fail_dropped()
         await self.close()
+
+    async def _read_settings_again(self) -> Reloaded:
+        port, reload = self._port, self._reload
+        if reload is None or reload.sources.file is None:
+            raise UsageError(f"reload node {self.name}: it was opened without a file of settings")
+        reloaded = await reload.take_up(port)
+        self.settings = reload.running.settings
+        return reloaded
 
     @property
     def _port(self) -> EngineHandle:

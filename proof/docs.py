@@ -1,7 +1,7 @@
 """Writes the parts of docs/ that say what the code says: ``make docs``. A test compares them with the code.
 
 docs/reasons.md and docs/checks.md are written as a whole; of docs/session-log.md the tables that begin with one of the
-headings below.
+headings below. docs/settings.md is written as a whole, too.
 """
 
 from collections.abc import Iterable
@@ -11,10 +11,28 @@ from proof.lies.harmless import HARMLESS
 from proof.rules import RULES, Watch
 from triack.base.reasons import DeadReason, DropReason, FreedReason, HoldReason, Reason, RejectReason
 from triack.base.session_log import COMMON, EVENTS, FIELDS, Event, Field
+from triack.node.config.keys import KEYS, SECTIONS, Key
+from triack.node.config.reload import may_change
+from triack.node.config.values import write_value
 from triack.session.protocol.states import FAILURES, CloseReason
+from triack.tools.commands.config import header_of
 from triack.tools.replay.checks.catalogue import CHECKS, MACHINES
 
 __all__ = ["pages"]
+
+SETTINGS = """\
+# Settings
+
+Every key of [`triack.toml`](configuration.md), with its default value. Each is a field of `triack.NodeSettings` or of
+one of its parts, or an argument of `triack.open`, by the same name. `make docs` writes this page from the code.
+
+A key whose name ends in `_s` is a duration: seconds, or a text such as `"500 ms"`, `"5 min"` or `"1 h"`. One whose name
+ends in `_bytes` is a size: bytes, or a text such as `"64 KiB"` or `"8 GiB"`. `"none"` stands for no value. The variable
+of a key is `TRIACK_` and its path in capital letters, with two underscores for each dot:
+`TRIACK_SESSION__MAX_UNACKED_PACKET`. *Now* marks the keys that a running node takes up with `triack reload`.
+
+{tables}
+"""
 
 ROOT = Path(__file__).parents[1]
 REASONS = """\
@@ -109,8 +127,25 @@ def pages() -> dict[Path, str]:
     return {
         ROOT / "docs" / "reasons.md": _reasons(),
         ROOT / "docs" / "checks.md": _checks(),
+        ROOT / "docs" / "settings.md": SETTINGS.format(tables=_settings()),
         log: _with_tables(log.read_text()),
     }
+
+
+def _settings() -> str:
+    """Return a table for each table of the file."""
+    tables = []
+    for section, about in SECTIONS.items():
+        keys = [key for key in KEYS.values() if key.path[:-1] == section]
+        rows = [(f"`{it.name}`", _default(it), "now" if may_change(it.path) else "", it.description) for it in keys]
+        table = _table(("key", "default", "reload", "meaning"), rows)
+        tables.append(f"## {header_of(section, 'NAME', 'NAME')}\n\n{about}\n\n{table}")
+    return "\n\n".join(tables)
+
+
+def _default(key: Key) -> str:
+    others = [f'`"{one}"`' for one in key.choices if one != key.default]
+    return f"`{write_value(key, key.default)}`" + (f"; {', '.join(others)}" if others else "")
 
 
 def _checks() -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import UsageError
-from triack.queues.stages import STAGES, Stage, as_stage
+from triack.queues.stages import STAGES, Stage, StageName, as_stage
 
 __all__ = ["Blocking"]
 
@@ -22,8 +22,8 @@ class Blocking:
             before it hands out the next message. After a crash only the last message may then come again.
     """
 
-    durable: Stage | str | None = None
-    express: Stage | str | None = None
+    durable: Stage | StageName | None = None
+    express: Stage | StageName | None = None
     acknowledge: bool = False
 
     def __post_init__(self) -> None:
@@ -32,6 +32,6 @@ class Blocking:
             if stage is not None and as_stage(stage) > STAGES[lowest]:
                 raise UsageError(f"Blocking: {name} messages do not all have the stage {as_stage(stage).name.lower()}")
 
-    def stage_of(self, delivery: Delivery) -> Stage | str | None:
+    def stage_of(self, delivery: Delivery) -> Stage | StageName | None:
         """The stage for which a message of that class waits."""
         return self.durable if delivery in DURABLE else self.express

@@ -122,6 +122,10 @@ class Reconnect:
 
 STREAM_BYTES = 2_048
 """Memory of a stream without its out-of-order packets, measured: state machines, names, entries in tables."""
+STORE_LOG_MIN_BYTES = 256 * 1024
+"""Sixteen pages of a store: with fewer, every few commits would be written twice at once."""
+STORE_LOG_MAX_BYTES = 1024**3
+"""A log is read and written again as a whole after an unclean end: that takes seconds for a GiB."""
 WhenFull = Literal["hold", "reject"]
 """What happens to messages for a full queue: they wait at their sender, or are rejected as ``queue-full``."""
 
@@ -188,6 +192,9 @@ class Limits:
             packets and with packets that wait for the disk.
         memory_bytes: memory that all peers can fill.
         disk_reserve_bytes: with less free room on the disk nothing new is accepted for it; 0 never checks.
+        store_log_bytes: of a new data directory: the size at which the log of its store is brought into the database.
+            The file of the log has room for a quarter more, and the file ``ballast`` is as large as that. A small one
+            saves room on a small disk, a large one writes to the disk less often.
         max_peer_queues: existing queues that one peer has created since the start.
         transit_quota: limits of all messages that wait here for other nodes.
         peer_transit_bytes: limit of what came by one neighbour of them.
@@ -201,12 +208,14 @@ class Limits:
     peer_memory_bytes: int = 16 * 1024 * 1024
     memory_bytes: int = 256 * 1024 * 1024
     disk_reserve_bytes: int = 64 * 1024 * 1024
+    store_log_bytes: int = 32 * 1024 * 1024
     max_peer_queues: int = 4_096
     transit_quota: Quota = Quota(size_bytes=4 * 1024**3)
     peer_transit_bytes: int = 1024**3
 
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("disk_reserve_bytes",))
+        check_between("Limits: store_log_bytes", self.store_log_bytes, STORE_LOG_MIN_BYTES, STORE_LOG_MAX_BYTES)
         check_kind("Limits: dead_letters", self.dead_letters, DeadLetters)
         check_kind("Limits: transit_quota", self.transit_quota, Quota)
         if self.transit_quota.when_full != "hold":

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
+from typing import Literal
 
 from triack.base.delivery import Delivery
 from triack.base.errors import RollbackDetected, UsageError
 from triack.ordering.outgoing import StreamPacket, StreamPacketState
 from triack.session.protocol.frames import Ask
 
-__all__ = ["STAGES", "Stage", "StageTracker", "Waiter", "as_stage"]
+__all__ = ["STAGES", "Stage", "StageName", "StageTracker", "Waiter", "as_stage"]
 
 
 class Stage(IntEnum):
@@ -29,6 +30,9 @@ class Stage(IntEnum):
     STORED = 2
     ORDERED = 3
 
+
+StageName = Literal["queued", "received", "stored", "ordered"]
+"""A stage by its name in small letters: type checkers find one that is mistyped."""
 
 STAGES: dict[Delivery, Stage] = {
     Delivery.EXPRESS: Stage.RECEIVED,

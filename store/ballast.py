@@ -31,19 +31,22 @@ class Ballast:
     Args:
         folder: where it lies; None for a store that is on no disk of this system, and has none.
         size_bytes: how large it is.
+
+    Attributes:
+        size_bytes: the same; a store that exists knows it only when it is open.
     """
 
-    __slots__ = ("_folder", "_path", "_size_bytes")
+    __slots__ = ("_folder", "_path", "size_bytes")
 
     def __init__(self, folder: Path | None, size_bytes: int) -> None:
         self._folder = folder or Path()
         self._path = None if folder is None else folder / BALLAST_FILE
-        self._size_bytes = size_bytes
+        self.size_bytes = size_bytes
 
     def release(self) -> None:
         """Remove it if the disk has less room than its size. Never raises: the store may open all the same."""
         with suppress(OSError):
-            if self._path is not None and free_bytes(self._folder) < self._size_bytes:
+            if self._path is not None and free_bytes(self._folder) < self._path.stat().st_size:
                 self._path.unlink(missing_ok=True)
 
     def lay(self) -> None:
@@ -51,11 +54,11 @@ class Ballast:
         if self._path is None or not self.missing_bytes or not hasattr(os, "posix_fallocate"):
             return
         with suppress(OSError, StoreError):
-            if free_bytes(self._folder) < PLENTY * self._size_bytes:
+            if free_bytes(self._folder) < PLENTY * self.size_bytes:
                 return
             opened = open_private(self._path, os.O_WRONLY | os.O_CREAT)
             try:
-                os.posix_fallocate(opened, 0, self._size_bytes)
+                os.posix_fallocate(opened, 0, self.size_bytes)
             finally:
                 os.close(opened)
 
@@ -65,6 +68,6 @@ class Ballast:
         if self._path is None:
             return 0
         try:
-            return max(0, self._size_bytes - self._path.stat().st_size)
+            return max(0, self.size_bytes - self._path.stat().st_size)
         except OSError:
-            return self._size_bytes
+            return self.size_bytes

@@ -60,9 +60,9 @@ from triack.store.runs import (
     outgoing_indices,
     transit_indices,
 )
-from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, read_page, sync_directory
+from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, pages_in, read_page, sync_directory
 
-__all__ = ["Store"]
+__all__ = ["PAGE_BYTES", "Store"]
 
 SCHEMA_VERSION = 10
 """Since version 8 a row holds packets of a commit that follow each other; since version 7 the head of each packet says
@@ -70,8 +70,8 @@ until when it is to be read, since version 6 the store keeps where peers say tha
 the names of peers (docs/decisions/0002)."""
 PAGE_BYTES = 16_384
 """Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains."""
-CHECKPOINT_PAGES = 2_000
-"""A log of this many pages, 31 MiB, is brought into the database: seldom enough to write a page once for many
+CHECKPOINT_PAGES = 2_048
+"""A log of this many pages, 32 MiB, is brought into the database: seldom enough to write a page once for many
 commits, and early enough to read and write the log again quickly after an unclean end."""
 LOG_SPARE = 4
 """The log's file has room for a quarter more pages than that from the start, as its last commit may be a large one: on
@@ -96,7 +96,7 @@ class _Meta(NamedTuple):
         incarnation: how many starts there were.
         start: the id of the last one.
         serial: the number of the last commit that had one.
-        log_bytes: the least size of the log, 0 when there need not be one.
+        log_bytes: the least size of the log; below 0, when there need not be one, its size when there is one again.
         clock: the node's clocks at the last commit that recorded them.
         records: how many records the session log of this start had when the last commit was begun.
     """
@@ -117,7 +117,8 @@ class Store:
         folder: the data directory; made, readable to its owner alone, when it does not exist. None keeps all in memory.
         vfs: a file system that SQLite knows by this name, in place of the system's; no directory is made then.
         page_bytes: the size of the pages of a new store, a power of two from 512 to 65,536.
-        checkpoint_pages: a log of this many pages is brought into the database.
+        checkpoint_pages: a log of this many pages is brought into the database; of a new store. One that exists keeps
+            the number with which it was made, as its log never becomes shorter.
         free: how much more the disk below the folder takes; by default, as the system reports it.
         hands: where the messages that applications have in hand are noted; by default, a file in the folder.
 
@@ -262,13 +263,15 @@ class Store:
         db.set_wal_hook(note_pages)
         db.execute("SELECT count(*) FROM sqlite_schema").get  # noqa: B018 - opens the log
         page_bytes = db.pragma("page_size")
-        size_bytes = self._least_log_bytes(page_bytes)
         frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
         with WriteAheadLog(self._vfs, f"{self.path}-wal", page_bytes) as log:
             log.verify(frames, lambda page: read_page(self._vfs, self.path, page_bytes, page))
             if not new:
                 self._check(log)
-            self._log_bytes = max(size_bytes, self._meta.log_bytes)
+            if self._meta.log_bytes:
+                self._checkpoint_pages = _checkpoint_pages(page_bytes, abs(self._meta.log_bytes))
+            self._log_bytes = max(self._least_log_bytes(page_bytes), self._meta.log_bytes)
+            self._ballast.size_bytes = self._log_bytes
             db.pragma("journal_size_limit", self._log_bytes)
             log.persist(frames, self._log_bytes)
         sync_directory(self._vfs, self.path)
@@ -647,7 +650,7 @@ class Store:
     def _end(self) -> None:
         """Record that no log is needed any more, and let SQLite bring it into the database and remove it."""
         self._sound = False
-        self._meta = self._meta._replace(log_bytes=0)
+        self._meta = self._meta._replace(log_bytes=-self._log_bytes)
         with self._transaction():
             self._write_meta()
         self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
@@ -679,6 +682,11 @@ class Store:
 def _size_of(path: Path) -> int | None:
     """How large a file is, or None. Raises OSError."""
     return path.stat().st_size if path.exists() else None
+
+
+def _checkpoint_pages(page_bytes: int, log_bytes: int) -> int:
+    """The number of pages for which a log has the least size ``log_bytes``: the inverse of ``_least_log_bytes``."""
+    return max(1, -(-pages_in(page_bytes, log_bytes) * LOG_SPARE // (LOG_SPARE + 1)))
 
 
 def _what_is_lost(database: Path, size_bytes: int | None, node_id: str, log_bytes: int | None) -> str:

@@ -25,7 +25,7 @@ import apsw
 
 from triack.base.errors import StoreDamaged
 
-__all__ = ["WriteAheadLog", "is_orphan", "log_size_bytes", "read_page", "sync_directory"]
+__all__ = ["WriteAheadLog", "is_orphan", "log_size_bytes", "pages_in", "read_page", "sync_directory"]
 
 _HEADER = Struct(">8I")
 _FRAME = Struct(">6I")
@@ -217,6 +217,11 @@ class WriteAheadLog:
 def log_size_bytes(page_bytes: int, pages: int) -> int:
     """The size of a log with that many pages."""
     return HEADER_BYTES + pages * (FRAME_BYTES + page_bytes)
+
+
+def pages_in(page_bytes: int, size_bytes: int) -> int:
+    """The number of whole pages in a log of that size."""
+    return (size_bytes - HEADER_BYTES) // (FRAME_BYTES + page_bytes)
 
 
 def read_page(vfs: str, path: str, page_bytes: int, page: int) -> bytes:

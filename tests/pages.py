@@ -1,7 +1,7 @@
 """Pages of the documentation, typed as a reader would: programs are saved, commands run in one shell, output compared.
 
 In a page, a block ``console`` has commands after ``$ `` and what they printed; ``...`` stands for what differs.
-A block ``python`` whose first line is ``# name.py`` is a file of that name.
+A block ``python`` or ``toml`` whose first line is ``# name.py`` or ``# name.toml`` is a file of that name.
 """
 
 import os
@@ -17,7 +17,7 @@ from tests.machine import PATIENCE_S
 from triack.tools.ports import free_port
 
 ROOT = Path(__file__).parent.parent
-_BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^```(python|toml|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _PORT = re.compile(r"\b78\d\d\b")
 _MARK = "-- done --"
 
@@ -48,8 +48,8 @@ def type_page(page: Path, folder: Path, path: str, environment: Mapping[str, str
     ) as shell:
         for kind, text in read_blocks(page):
             block = _PORT.sub(lambda found: ports.setdefault(found[0], str(free_port())), text)
-            if kind == "python":
-                name = re.match(r"# (\w+\.py)\n", block)
+            if kind in ("python", "toml"):
+                name = re.match(rf"# (\w+\.{'py' if kind == 'python' else kind})\n", block)
                 if name is not None:
                     (folder / name[1]).write_text(block)
                 continue

@@ -10,7 +10,7 @@ import sys
 import click
 
 import triack
-from triack.base.errors import TriackError, UsageError
+from triack.base.errors import ConfigError, TriackError, UsageError
 from triack.base.names import nearest
 from triack.base.printable import printable
 from triack.tools.compiled import is_compiled
@@ -28,6 +28,8 @@ COMMANDS = {
     "send": ("triack.tools.commands.send:send", "Send each line of standard input as a message."),
     "receive": ("triack.tools.commands.receive:receive", "Write each message of a queue as a line."),
     "status": ("triack.tools.commands.status:status", "Show how a node is: its links, its disk, what is unread."),
+    "reload": ("triack.tools.commands.config:reload", "Let a running node read its file of settings again."),
+    "config": ("triack.tools.commands.config:config", "Check, show and begin files of settings, triack.toml."),
     "queue": ("triack.tools.commands.queue:queue", "Look into queues, and steer what waits in them."),
     "route": ("triack.tools.commands.route:route", "Show by which neighbours messages go, and why."),
     "keygen": ("triack.tools.commands.keygen:keygen", "Print the public keys of a node; made when it has none."),
@@ -97,7 +99,9 @@ def _run(arguments: list[str] | None) -> int:
     except click.ClickException as error:
         return _fail(error.format_message(), error.exit_code)
     except (TriackError, OSError) as error:
-        return _fail(_told(error), EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED)
+        code = EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
+        for line in error.problems if isinstance(error, ConfigError) else [_told(error)]:
+            _fail(line, code)
     return code if isinstance(code, int) else 0
 
 

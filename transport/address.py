@@ -59,7 +59,7 @@ class Address:
         scheme, separator, rest = text.partition("://")
         scheme = scheme.lower()
         if not separator or scheme not in SCHEMES:
-            raise _unreadable(text, f"it must start with one of {', '.join(f'{name}://' for name in SCHEMES)}")
+            raise _unreadable(text, _no_scheme(scheme if separator else ""))
         try:
             if scheme == "memory":
                 return cls(scheme, check_name(rest))
@@ -120,6 +120,9 @@ class Destination:
             AddressError: with the text and what is wrong with it.
         """
         node, separator, queue = text.rpartition("/")
+        scheme, marks, _ = text.partition("://")
+        if marks and scheme.lower() not in SCHEMES:
+            raise _unreadable(text, _no_scheme(scheme))
         if "://" in text and (not separator or node.endswith("/")):
             raise _unreadable(text, "the queue is missing: address/queue")
         address = Address.parse(node) if "://" in node else None
@@ -141,6 +144,11 @@ def check_loopback(operation: str, address: Address) -> None:
     """
     if not address.is_loopback:
         raise NotLoopback(f"{operation} {address}: without keys (insecure) a node uses loopback addresses only")
+
+
+def _no_scheme(scheme: str) -> str:
+    known = f"it must start with one of {', '.join(f'{name}://' for name in SCHEMES)}"
+    return f"there is no scheme {scheme}; {known}" if scheme else known
 
 
 def _unreadable(text: str, why: str) -> AddressError:

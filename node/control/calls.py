@@ -223,9 +223,8 @@ class Calls:
             try:
                 await self._work(number, header, body)
             except TriackError as error:
-                told = {
-                    name: getattr(error, name) for name in ("reason", "peer", "rolled_back") if hasattr(error, name)
-                }
+                more = ("reason", "cause", "peer", "rolled_back")
+                told = {name: getattr(error, name) for name in more if hasattr(error, name)}
                 async with self._in_turn():
                     self._link.post("failed", n=number, error=type(error).__name__, message=words_of(error), **told)
         except OSError:

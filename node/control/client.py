@@ -287,6 +287,7 @@ class Client(Asking):
     key = asked(Verbs.key)
     trust = asked(Verbs.trust)
     revoke = asked(Verbs.revoke)
+    reload = asked(Verbs.reload)
     invite = asked(Verbs.invite, lambda self, header, _: ClientInvitation(self, header))
     queue_lengths = asked(Verbs.queue_lengths)
     stats = asked(Verbs.stats)
@@ -424,10 +425,14 @@ def _refuse(link: Link, header: Header) -> None:
 def _error_of(header: Header) -> TriackError:
     """The error that a call raised at the node, as the same error here."""
     name, message = str(header.get("error")), str(header.get("message"))
-    more = {key: str(header[key]) for key in ("reason", "peer", "rolled_back") if key in header}
+    more: dict[str, str] = {key: str(header[key]) for key in ("reason", "peer", "rolled_back") if key in header}
+    cause = str(header.get("cause", ""))
     if name == "ProtocolError":
         return ProtocolError(_REASONS.get(more["reason"], DropReason.BAD_FRAME), message.partition(": ")[2])
     kind = getattr(errors, name) if name in errors.__all__ else TriackError
+    if cause:
+        more["cause"] = cause
+        message = message.removesuffix(f": {cause}")
     error = kind(message, **more)
     assert isinstance(error, TriackError)
     return error

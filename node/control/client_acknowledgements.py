@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_kind
-from triack.base.delivery import Delivery
+from triack.base.delivery import check_sent
 from triack.base.errors import NodeClosed, UsageError
 from triack.node.control.client_events import Feed
 from triack.node.control.control_frames import Header
@@ -38,10 +38,7 @@ class ClientAcknowledgements(Feed[AckEvent]):
 def check_acknowledgements(said: Said) -> None:
     """Raises UsageError for arguments of ``Node.acknowledgements`` that are of a wrong type."""
     destination, delivery, every = said["destination"], said["delivery"], said["every"]
-    if not isinstance(destination, str) or not isinstance(delivery, Delivery):
-        raise UsageError(
-            f"acknowledgements of {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
-        )
+    check_sent("acknowledgements of", destination, delivery)
     if not isinstance(every, AckTrigger | None) and every != "message":
         raise UsageError(f"acknowledgements of {destination}: every must be an AckTrigger or 'message', not {every!r}")
     check_kind(f"acknowledgements of {destination}: handler", said["handler"], Callable | None)

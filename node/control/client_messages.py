@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from triack.base.checks import check_kind
-from triack.base.delivery import Delivery
-from triack.base.errors import HandOverEnded, UsageError
+from triack.base.delivery import Delivery, check_sent
+from triack.base.errors import HandOverEnded
 from triack.node.control.control_frames import Answer, Caller, Header
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.message import Holder, Keeper, Message
@@ -55,12 +55,9 @@ class ClientHolder:
         self._number = self._keeper = None
 
 
-def name_of(destination: object, delivery: object) -> str:
+def name_of(destination: object, delivery: Delivery) -> str:
     """The name of a delivery class on the way. Raises UsageError when one of the two is of a wrong type."""
-    if not isinstance(destination, str) or not isinstance(delivery, Delivery):
-        raise UsageError(
-            f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
-        )
+    check_sent("send to", destination, delivery)
     return delivery.name
 
 

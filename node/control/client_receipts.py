@@ -10,7 +10,7 @@ from triack.base.printable import counted
 from triack.node.control.control_frames import Caller, Header
 from triack.node.handles.receipt import MessageWaits, Waits, check_bounded, check_stage
 from triack.node.handles.receipts import Listed
-from triack.queues.stages import Stage
+from triack.queues.stages import Stage, StageName
 
 __all__ = ["ClientReceipt", "ClientReceipts", "check_until", "when_reached"]
 
@@ -42,7 +42,7 @@ class ClientReceipt(MessageWaits):
         """The message's permanent name, which ``Message.id`` has where it arrives."""
         return str(self._id)
 
-    async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
+    async def reached(self, stage: Stage | StageName, timeout: float | None = None) -> None:
         """Wait for a stage given as a value; see ``Receipt``."""
         await _wait(self._client, self._number, self._at, stage, timeout)
 
@@ -63,38 +63,38 @@ class ClientReceipts(Waits, Listed[ClientReceipt]):
     def _receipt_of(self, index: int) -> ClientReceipt:
         return ClientReceipt(self._client, *self._places[index])
 
-    async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
+    async def reached(self, stage: Stage | StageName, timeout: float | None = None) -> None:
         """Wait until every message has reached a stage given as a value; see ``Receipts``."""
-        check_timeout(f"wait for {stage}", timeout)
+        check_timeout(f"wait for {_name_of(stage)}", timeout)
         loop = asyncio.get_running_loop()
         end = None if timeout is None else loop.time() + timeout
         try:
             for header in self._headers:
                 left = None if end is None else max(0.0, end - loop.time())
                 await _wait(self._client, header["receipt"], None, stage, left)
-        except WaitTimeout:
-            name = _name_of(stage)
-            raise WaitTimeout(f"{counted(len(self), 'message')} not all {name} after {timeout} s") from None
+        except WaitTimeout as error:
+            late = f"{counted(len(self), 'message')} not all {_name_of(stage)} after {timeout} s"
+            raise WaitTimeout(late, cause=error.cause) from None
 
 
-def check_until(until: Stage | str | None, delivery: Delivery, timeout: float | None) -> None:
+def check_until(until: Stage | StageName | None, delivery: Delivery, timeout: float | None) -> None:
     """Check the stage for which a call that sends waits. Raises UsageError when its messages have no such stage."""
     check_bounded(until, timeout)
     if until is not None:
         check_stage(until, delivery, timeout)
 
 
-async def when_reached(receipt: _R, until: Stage | str | None, timeout: float | None) -> _R:
+async def when_reached(receipt: _R, until: Stage | StageName | None, timeout: float | None) -> _R:
     """The same receipt, as soon as its messages have reached the stage; None: at once."""
     if until is not None:
         await receipt.reached(until, timeout)
     return receipt
 
 
-async def _wait(client: Caller, number: int, at: int | None, stage: Stage | str, timeout: float | None) -> None:
-    check_timeout(f"wait for {stage}", timeout)
+async def _wait(client: Caller, number: int, at: int | None, stage: Stage | StageName, timeout: float | None) -> None:
+    check_timeout(f"wait for {_name_of(stage)}", timeout)
     await client.call("wait", receipt=number, at=at, stage=_name_of(stage), timeout=timeout)
 
 
-def _name_of(stage: Stage | str) -> str:
+def _name_of(stage: Stage | StageName) -> str:
     return stage.name.lower() if isinstance(stage, Stage) else stage

@@ -13,7 +13,7 @@ import os
 import socket
 import stat
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from struct import Struct
@@ -61,7 +61,7 @@ def make_socket_path() -> Path:
     import tempfile  # noqa: PLC0415 - it loads three compressors
 
     why = ""
-    for base in _bases(tempfile.gettempdir()):
+    for base in _bases(tempfile.gettempdir):
         try:
             check_private_folder(base, base.stat(), trusted_users())
             folder = Path(tempfile.mkdtemp(prefix=SOCKET_FOLDER_PREFIX, dir=base))
@@ -76,14 +76,16 @@ def make_socket_path() -> Path:
     raise TriackError(f"control socket {base}/{SOCKET_FOLDER_PREFIX}...: {why}; set XDG_RUNTIME_DIR or TMPDIR")
 
 
-def _bases(temporary: str) -> Iterator[Path]:
+def _bases(temporary: Callable[[], str]) -> Iterator[Path]:
     of_service, _, _ = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")
     for named in (of_service, os.environ.get("XDG_RUNTIME_DIR", "")):
         if named:
             yield Path(named).absolute()
     user = os.geteuid()
     yield Path("/run") if user == 0 else Path(f"/run/user/{user}")
-    yield Path(temporary).absolute()
+    # Last: it writes a file to try each directory, and finds none where the root file system is read-only.
+    with suppress(FileNotFoundError):
+        yield Path(temporary()).absolute()
 
 
 def is_there(path: Path) -> bool:

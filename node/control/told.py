@@ -12,6 +12,7 @@ from triack.node.control.client_messages import content_of, contents_of
 from triack.node.control.control_frames import Answer, Header
 from triack.node.handles.acknowledgements import Every
 from triack.node.handles.receipt import MessageWaits
+from triack.node.handles.reloading import Reloaded
 from triack.node.shell.enrolling import EnrolledPeer
 from triack.node.shell.stats import describe_stats, read_stats
 from triack.queues.routes import Route
@@ -29,6 +30,7 @@ __all__ = [
     "PROGRESS",
     "RECEIPT",
     "RECEIPTS",
+    "RELOADED",
     "REMEMBERED",
     "STATS",
     "WAITS_FOR",
@@ -152,11 +154,17 @@ def read_peer(header: Header, _content: bytes) -> EnrolledPeer:
     return EnrolledPeer(peer["name"], peer["key"], tuple(peer["addresses"]))
 
 
+def read_reloaded(header: Header, _content: bytes) -> Reloaded:
+    """What a file that was read again has changed, from an answer."""
+    return Reloaded(**{name: tuple(keys) for name, keys in header["reloaded"].items()})
+
+
 NOTHING = Result(lambda _it, _keep: ({}, b""), lambda _header, _content: None)
 COUNT = Result(lambda count, _keep: ({"count": count}, b""), lambda header, _content: int(header["count"]))
 WAS_PAUSED = Result(lambda it, _keep: ({"was_paused": it}, b""), lambda header, _content: bool(header["was_paused"]))
 KEY = Result(lambda key, _keep: ({"key": key}, b""), lambda header, _content: str(header["key"]))
 PEER = Result(lambda peer, _keep: ({"peer": asdict(peer)}, b""), read_peer)
+RELOADED = Result(lambda it, _keep: ({"reloaded": asdict(it)}, b""), read_reloaded)
 REMEMBERED = Result(
     lambda value, _keep: ({"known": value is not None}, value or b""),
     lambda header, content: content if header["known"] else None,

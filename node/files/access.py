@@ -89,6 +89,9 @@ class Access(Protocol):
     async def reread(self, work: Work) -> None:
         """Read the files of keys and peers again, and use them. Raises IdentityError."""
 
+    async def change_addresses(self, addresses: dict[str, str], work: Work) -> None:
+        """Know peers by other addresses than those given before. Raises IdentityError, NotLoopback."""
+
 
 class Keyless:
     """A node without keys: it cannot authenticate peers, and so keeps to its machine.
@@ -104,9 +107,7 @@ class Keyless:
     loopback_only = True
 
     def __init__(self, name: str, peers: dict[str, str]) -> None:
-        for peer, address in peers.items():
-            check_loopback(f"know {peer} at", Address.parse(address))
-        self.directory = Directory(Peer(peer, addresses=(address,)) for peer, address in peers.items())
+        self.directory = Directory(_on_loopback(peers))
         self._name = name
 
     def knows(self, peer: str) -> bool:
@@ -156,9 +157,20 @@ class Keyless:
     async def reread(self, work: Work) -> None:
         """There is nothing to read."""
 
+    async def change_addresses(self, addresses: dict[str, str], work: Work) -> None:  # noqa: ARG002 - there is no file
+        """Know peers by other addresses. Raises NotLoopback."""
+        self.directory.replace(_on_loopback(addresses))
+
     @property
     def _has_none(self) -> UsageError:
         return UsageError(f"node {self._name} runs without keys (insecure), and so knows nobody by a key")
+
+
+def _on_loopback(addresses: dict[str, str]) -> list[Peer]:
+    """Peers by their addresses. Raises NotLoopback."""
+    for peer, address in addresses.items():
+        check_loopback(f"know {peer} at", Address.parse(address))
+    return [Peer(peer, addresses=(address,)) for peer, address in addresses.items()]
 
 
 class Secured:
@@ -234,6 +246,10 @@ class Secured:
         await self._files.keys_file.load(work, lambda: None)
         await self._files.peers_file.load(work, lambda: None)
 
+    async def change_addresses(self, addresses: dict[str, str], work: Work) -> None:
+        """Know peers by other addresses, besides those of the file. Raises IdentityError, and nothing has changed."""
+        await self._files.change_addresses(addresses, work)
+
     def watch(self, start: Start, work: Work, handle_changed: Callable[[], None]) -> None:
         """Follow both files; ``handle_changed`` is called when the peers have changed."""
         opened = self._files
@@ -281,6 +297,14 @@ class _Opened:
             peer = peers.get(name, Peer(name))
             peers[name] = replace(peer, addresses=tuple(dict.fromkeys((address, *peer.addresses))))
         return list(peers.values())
+
+    async def change_addresses(self, addresses: dict[str, str], work: Work) -> None:
+        before, self._addresses = self._addresses, addresses
+        try:
+            await self.peers_file.load(work, lambda: None)
+        except IdentityError:
+            self._addresses = before
+            raise
 
     def _use_peers(self, peers: list[Peer]) -> None:
         self._directory.replace(peers)

@@ -9,12 +9,13 @@ may be left out, and the next one after that how many were.
 """
 
 import logging
+import sys
 import time
 from contextlib import suppress
 
 from triack.base.printable import printable
 
-__all__ = ["NAME", "debug", "error", "info", "warning"]
+__all__ = ["NAME", "debug", "error", "info", "notice", "warning"]
 
 NAME = "triack"
 """The root of our loggers: an application configures it to see, or not to see, the lines of Triack."""
@@ -71,6 +72,28 @@ def info(event: str, **fields: object) -> None:
 def warning(event: str, **fields: object) -> None:
     """Something that an operator may want to look at."""
     _write(logging.WARNING, event, fields)
+
+
+def notice(event: str, **fields: object) -> None:
+    """A warning about the last moment of a node, which a script without any logging would never see.
+
+    Where the application has set up no logging at all, the line goes to standard error, as Python does it with warnings
+    of programs (``logging.lastResort``).
+    """
+    _write(logging.WARNING, event, fields)
+    if _is_unheard() and sys.stderr is not None:
+        with suppress(*_CANNOT_WRITE):
+            sys.stderr.write(f"triack: {printable(event)}\n")
+
+
+def _is_unheard() -> bool:
+    """Whether no handler of the application gets our warnings, though it has not switched them off."""
+    at: logging.Logger | None = _log
+    while at is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in at.handlers):
+            return False
+        at = at.parent if at.propagate else None
+    return _log.isEnabledFor(logging.WARNING) and _log.propagate
 
 
 def error(event: str, **fields: object) -> None:

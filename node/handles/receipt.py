@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from triack.base.checks import check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import DeliveryFailed, UsageError, WaitTimeout
+from triack.base.reasons import DeadReason
 from triack.node.shell.engine_handle import EngineHandle, Prepared
 from triack.queues.packing import Outgoing
-from triack.queues.stages import STAGES, Stage, as_stage
+from triack.queues.stages import STAGES, Stage, StageName, as_stage
 from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
@@ -41,7 +42,7 @@ class Waits(ABC):
         await self.reached(Stage.ORDERED, timeout)
 
     @abstractmethod
-    async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
+    async def reached(self, stage: Stage | StageName, timeout: float | None = None) -> None:
         """Wait for a stage given as a value; see ``Receipt``."""
 
 
@@ -106,7 +107,7 @@ class Receipt(MessageWaits):
         """
         return None if self._ticket is None else self._ticket + 1
 
-    async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
+    async def reached(self, stage: Stage | StageName, timeout: float | None = None) -> None:
         """Wait for a stage given as a value.
 
         Args:
@@ -139,7 +140,8 @@ class Receipt(MessageWaits):
             async with asyncio.timeout(timeout):
                 return await future
         except TimeoutError:
-            raise WaitTimeout(f"message to {outgoing.destination} not {stage.name.lower()} after {timeout} s") from None
+            late = f"message to {outgoing.destination} not {stage.name.lower()} after {timeout} s"
+            raise WaitTimeout(late, cause=port.cause_of(outgoing)) from None
         finally:
             port.forget_stage(outgoing, ticket, waiter)
 
@@ -153,7 +155,8 @@ class Receipt(MessageWaits):
                 peer=error.peer,
                 rolled_back=error.rolled_back,
             )
-        raise DeliveryFailed(f"message to {outgoing.destination} not delivered: {reason}", reason=reason)
+        cause = self._port.cause_of(outgoing) if reason == DeadReason.REACH_QUEUE_TIMEOUT else ""
+        raise DeliveryFailed(f"message to {outgoing.destination} not delivered: {reason}", reason=reason, cause=cause)
 
 
 def accept(port: EngineHandle, prepared: Prepared) -> Receipt:
@@ -168,7 +171,7 @@ def accept(port: EngineHandle, prepared: Prepared) -> Receipt:
 
 
 def stage_to_wait_for(
-    port: EngineHandle, until: Stage | str | None, delivery: Delivery, timeout: float | None
+    port: EngineHandle, until: Stage | StageName | None, delivery: Delivery, timeout: float | None
 ) -> Stage | None:
     """The stage for which a call that sends waits. Raises UsageError for a stage that its messages never reach."""
     wanted = port.blocking.stage_of(delivery) if until is None else until
@@ -176,7 +179,7 @@ def stage_to_wait_for(
     return None if wanted is None else check_stage(wanted, delivery, timeout)
 
 
-def check_bounded(until: Stage | str | None, timeout: object) -> None:
+def check_bounded(until: Stage | StageName | None, timeout: object) -> None:
     """Raises UsageError for a timeout without a stage: its caller believes that the call ends by then."""
     if until is None and timeout is not None:
         raise UsageError(f"timeout={timeout!r} is how long to wait for a stage, and until= names none")

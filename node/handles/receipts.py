@@ -10,7 +10,7 @@ from triack.base.errors import DeliveryFailed, WaitTimeout
 from triack.base.printable import counted
 from triack.node.handles.receipt import Receipt, Waits, check_stage
 from triack.node.shell.engine_handle import EngineHandle
-from triack.queues.stages import Stage
+from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 
 __all__ = ["Listed", "Receipts"]
@@ -68,7 +68,7 @@ class Receipts(Waits, Listed[Receipt]):
     def _of(self, row: Row, index: int) -> Receipt:
         return Receipt(self._port, self._outgoing, row.ticket + index, row.ordinal + index)
 
-    async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
+    async def reached(self, stage: Stage | StageName, timeout: float | None = None) -> None:
         """Wait until every message has reached a stage given as a value; see ``Receipt``.
 
         If some never will, DeliveryFailed is about the first of them; ``receipts[i]`` has the outcome of each.
@@ -84,7 +84,8 @@ class Receipts(Waits, Listed[Receipt]):
                 await self._all_reached(stage)
         except TimeoutError:
             what = f"{counted(self._count, 'message')} to {outgoing.destination}"
-            raise WaitTimeout(f"{what} not all {stage.name.lower()} after {timeout} s") from None
+            late = f"{what} not all {stage.name.lower()} after {timeout} s"
+            raise WaitTimeout(late, cause=self._port.cause_of(outgoing)) from None
 
     async def _all_reached(self, stage: Stage) -> None:
         for row in self._rows:

@@ -118,11 +118,13 @@ class Requests:
                     await self._port.wait_room(prepared)
                 return await _answer(waiting, accept(self._port, prepared), delivery)
         except TimeoutError:
-            raise RequestTimeout(f"no answer to a request to {destination} after {timeout} s") from None
+            late = f"no answer to a request to {destination} after {timeout} s"
+            raise RequestTimeout(late, cause=self._port.cause_of(outgoing)) from None
         except DeliveryFailed as error:
             if error.reason != DeadReason.REACH_QUEUE_TIMEOUT:
                 raise
-            raise RequestTimeout(f"a request did not reach {destination} in {timeout} s") from None
+            late = f"a request did not reach {destination} in {timeout} s"
+            raise RequestTimeout(late, cause=self._port.cause_of(outgoing)) from None
         finally:
             del self._open[number]
 

@@ -11,7 +11,7 @@ from triack.node.handles.receipt import stage_to_wait_for
 from triack.node.handles.receipts import Receipts
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.outgoing_message import MessageProperties
-from triack.queues.stages import Stage
+from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outgoing_stream import Row
 
 __all__ = ["Sending"]
@@ -31,7 +31,7 @@ class Sending(ABC):
         bodies: Iterable[bytes],
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
-        until: Stage | str | None = None,
+        until: Stage | StageName | None = None,
         timeout: float | None = None,
         **properties: Unpack[MessageProperties],
     ) -> Receipts:

@@ -23,7 +23,7 @@ from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import bits_of
 from triack.queues.mailboxes.redelivery import Return
-from triack.queues.stages import Stage, as_stage
+from triack.queues.stages import Stage, StageName, as_stage
 
 __all__ = [
     "DONE",
@@ -276,7 +276,7 @@ class Transaction:
         self._expected[key] = value
         return DONE
 
-    async def commit(self, *, until: Stage | str | None = None, timeout: float | None = None) -> list[Receipt]:
+    async def commit(self, *, until: Stage | StageName | None = None, timeout: float | None = None) -> list[Receipt]:
         """Make it all durable.
 
         Args:
@@ -392,15 +392,17 @@ DONE = Done()
 """Returned by calls that a node does at once, so that the same code awaits them on a node and over a client."""
 
 
-async def all_reached(receipts: Sequence[Waits], stage: Stage | str, timeout: float | None) -> None:
+async def all_reached(receipts: Sequence[Waits], stage: Stage | StageName, timeout: float | None) -> None:
     """Wait until all messages of a transaction have reached a stage. Raises as the waits of ``Receipt`` do."""
+    loop = asyncio.get_running_loop()
+    end = None if timeout is None else loop.time() + timeout
     try:
-        async with asyncio.timeout(timeout):
-            for receipt in receipts:
-                await receipt.reached(stage)
-    except TimeoutError:
+        for receipt in receipts:
+            await receipt.reached(stage, None if end is None else max(0.0, end - loop.time()))
+    except WaitTimeout as error:
         what = f"{counted(len(receipts), 'message')} of a transaction"
-        raise WaitTimeout(f"{what} not all {as_stage(stage).name.lower()} after {timeout} s") from None
+        late = f"{what} not all {as_stage(stage).name.lower()} after {timeout} s"
+        raise WaitTimeout(late, cause=error.cause) from None
 
 
 class _Refusing:

@@ -13,6 +13,7 @@ from triack.node.handles.acknowledgements import Acknowledging
 from triack.node.handles.consumer import AckMode, Consumer
 from triack.node.handles.queue_admin import QueueAdmin, as_ids
 from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
+from triack.node.handles.reloading import Reloading
 from triack.node.handles.requesting import Requesting
 from triack.node.handles.routing import Routing
 from triack.node.handles.send_many import Sending
@@ -26,12 +27,12 @@ from triack.node.shell.outgoing_message import MessageProperties
 from triack.node.shell.stats import NodeStats
 from triack.queues.manager.browse import BrowsedMessage
 from triack.queues.node_settings import Redelivery
-from triack.queues.stages import Stage
+from triack.queues.stages import Stage, StageName
 
 __all__ = ["Verbs"]
 
 
-class Verbs(Sending, Acknowledging, Trusting, Requesting, Routing):
+class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing):
     """The public methods of a node.
 
     Attributes:
@@ -85,7 +86,7 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Routing):
         body: bytes,
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
-        until: Stage | str | None = None,
+        until: Stage | StageName | None = None,
         timeout: float | None = None,
         **properties: Unpack[MessageProperties],
     ) -> Receipt:

@@ -466,7 +466,7 @@ class Driver:
             await self._close_all()
         if not rested:
             # Only now it is known which messages the last commit has stored.
-            self._tell_left_behind()
+            self.tell_left_behind("closes before all has arrived")
 
     async def _let_go(self, end_ns: int, *, rested: bool) -> None:
         engine = self.engine
@@ -509,8 +509,8 @@ class Driver:
             if now != before:
                 before, since_ns = now, self._now_ns()
 
-    def _tell_left_behind(self) -> None:
-        """Log the messages that have not arrived: those on disk, and those lost."""
+    def tell_left_behind(self, when: str) -> None:
+        """Log the messages that have not arrived: those on disk, and those lost; ``when`` says what the node did."""
         stored, lost = (left_behind(self.engine, stored=there) for there in (True, False))
         if self._store.in_memory:
             stored, lost = Counter(), stored + lost
@@ -518,8 +518,8 @@ class Driver:
             return
         told = [f"stored until it is opened again: {count_by(stored)}"] if stored else []
         told += [f"lost, as no disk has them: {count_by(lost)}"] if lost else []
-        why = f"node {self._name} closes before all has arrived; {'; '.join(told)}"
-        operator_log.warning(why, node=self._name, stored=dict(stored), lost=dict(lost))
+        why = f"node {self._name} {when}; {'; '.join(told)}"
+        operator_log.notice(why, node=self._name, stored=dict(stored), lost=dict(lost))
 
     def _volatile(self) -> bool:
         """Whether closing now would lose messages that only memory holds."""

@@ -7,13 +7,14 @@ each call that may wait ends when the node does.
 import asyncio
 import weakref
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, assert_never
 
 from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.checks import check_kind, check_timeout
 from triack.base.commit import OWN_STATE
-from triack.base.delivery import Delivery
+from triack.base.delivery import Delivery, check_sent
 from triack.base.errors import (
     AddressError,
     NodeClosed,
@@ -45,8 +46,9 @@ from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.manager.engine import Engine
-from triack.queues.node_settings import Redelivery
+from triack.queues.node_settings import NodeSettings, Redelivery
 from triack.queues.packing import Outgoing
+from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.routes import Route, check_routes
 from triack.queues.stages import Stage, Waiter
@@ -64,6 +66,8 @@ DESTINATIONS_MAX = 1_024
 """Destinations that are found without being parsed again; a program that uses more of them parses some again."""
 TURN_MESSAGES = 256
 """After this many messages, at first twice as many, a sender that finds room lets others run: a few milliseconds."""
+EXIT_LOOKS = 5
+"""Looks at a node that another thread runs: a table that grows meanwhile ends a look, and hardly ever five."""
 MESSAGE_OVERHEAD_BYTES = 64
 """Bytes that a message counts in limits on memory beside its body: about what Python needs to keep it."""
 
@@ -183,12 +187,9 @@ class EngineHandle:
         self._outgoing[(destination, delivery)] = found
         return found
 
-    def check_way(self, destination: object, delivery: object) -> Target:
+    def check_way(self, destination: str, delivery: object) -> Target:
         """The target of a destination. Makes nothing; raises as ``outgoing_stream``."""
-        if not isinstance(destination, str) or not isinstance(delivery, Delivery):
-            raise UsageError(
-                f"send to {destination!r} as {delivery!r}: a destination is text, a class is a triack.Delivery"
-            )
+        check_sent("send to", destination, delivery)
         parsed = Destination.parse(destination)
         way = None if parsed.peer is None else self._engine.routes.way_of(parsed.peer)
         if way is not None and not self._access.knows(way.via):
@@ -219,6 +220,18 @@ class EngineHandle:
         """The node's peers have changed."""
         self._outgoing.clear()
         self._engine.handle_directory_changed(self.clock())
+        self.wake()
+
+    async def change_addresses(self, addresses: dict[str, str]) -> None:
+        """Know peers by other addresses besides those of the trust file. Raises IdentityError, NotLoopback."""
+        self.check_alive()
+        await self._access.change_addresses(addresses, self._work)
+        self.handle_directory_changed()
+
+    def change_settings(self, settings: NodeSettings) -> None:
+        """Take up settings; see ``Engine.handle_settings``."""
+        self.check_alive()
+        self._engine.handle_settings(replace(settings, survives=self._engine.settings.survives))
         self.wake()
 
     # ---- routes
@@ -259,6 +272,10 @@ class EngineHandle:
         """Read the files of keys and peers again, and act by them. Raises IdentityError."""
         self.check_alive()
         await self._access.reread(self._work)
+
+    async def work(self, job: Callable[[], T]) -> T:
+        """Run a blocking job in a thread of the node. Returns and raises as the job does, and NodeClosed."""
+        return await self._work(job)
 
     async def _work(self, job: Callable[[], T]) -> T:
         self.check_alive()  # the node may have ended while this waited for the file
@@ -436,6 +453,24 @@ class EngineHandle:
         missing = None if link is None else self._engine.handshakes.waits_for(link)
         return missing or self._engine.outbox.holds.of(outgoing) or ""
 
+    def cause_of(self, outgoing: OutgoingStream) -> str:
+        """The same as a sentence, with the address and what the system said last; empty when no reason is known."""
+        link = self._engine.outbox.links.get(outgoing.via)
+        if link is None:
+            return ""
+        match self._engine.handshakes.waits_for(link):
+            case WaitsFor.KEY:
+                return f"this node trusts no {link.peer}, or has no key of it"
+            case WaitsFor.ADDRESS:
+                return f"no address of {link.peer} is known, and it has not called"
+            case WaitsFor.ANSWER:
+                unheard = not link.silent or link.silent == f"no answer from {link.peer}"
+                return f"nobody answers at {link.dialer.address or link.peer}" if unheard else link.silent
+            case WaitsFor.RESTART:
+                return str(link.suspended)
+        hold = self._engine.outbox.holds.of(outgoing)
+        return "" if hold is None else f"{link.peer} has no room: {hold}"
+
     def watch(self, outgoing: OutgoingStream, trigger: AckTrigger | None, wake: Callable[[], None]) -> AckEvents:
         """Make the events of a new reader of an outgoing queue; ``wake`` is called when there are some."""
         self.check_alive()
@@ -484,10 +519,16 @@ class EngineHandle:
                     await self._driver.next_round()
                     self.check_alive()
         except TimeoutError:
-            raise WaitTimeout(f"{self._left()} on the way from node {self.name} after {timeout} s") from None
+            late = f"{self._left()} on the way from node {self.name} after {timeout} s"
+            raise WaitTimeout(late, cause=self._causes()) from None
         suspended = next((outgoing.stages.suspended for outgoing in self._engine.outbox.streams if outgoing.busy), None)
         if suspended is not None:
             raise type(suspended)(str(suspended), peer=suspended.peer, rolled_back=suspended.rolled_back)
+
+    def _causes(self) -> str:
+        """What keeps messages from their destinations, each cause once."""
+        found = (self.cause_of(outgoing) for outgoing in self._engine.outbox.streams if outgoing.busy)
+        return "; ".join(dict.fromkeys(cause for cause in found if cause))
 
     def _left(self) -> str:
         return f"still {count_by(left_behind(self._engine, stored=True) + left_behind(self._engine, stored=False))}"
@@ -654,6 +695,14 @@ class EngineHandle:
     async def close(self, timeout_ns: int) -> None:
         """Let sessions finish for at most ``timeout_ns``, and close everything."""
         await self._driver.close(timeout_ns)
+
+    def handle_exit(self) -> None:
+        """The process ends, and nobody has closed the node: say what has not arrived."""
+        for _ in range(EXIT_LOOKS):
+            # The node may still run, in the thread of its loop.
+            with suppress(RuntimeError):
+                self._driver.tell_left_behind("was not closed before the program ended")
+                return
 
     def tell_everyone(self) -> None:
         """Tell every waiting call that the node has ended."""

@@ -19,7 +19,7 @@ from triack.node.files.private_files import Files, MemoryFiles, PrivateFiles
 from triack.node.shell.stats import NodeStats
 from triack.node.shell.worker import ThreadWorker, Worker
 from triack.store.boot import boot_id
-from triack.store.store import Store
+from triack.store.store import PAGE_BYTES, Store
 from triack.transport.endpoint import Endpoint, Tls, open_endpoint
 
 __all__ = ["PLATFORM", "Log", "Platform"]
@@ -79,9 +79,16 @@ class Platform:
     def introduce(self, files: Files, name: str, address: str) -> None:
         """A node with keys opens, and listens at that address, if any: a simulation tells others of it."""
 
-    def open_store(self, data: Path | None) -> Store:
-        """Open the store in a data directory, or one in memory. Blocks; raises what ``Store`` raises."""
-        return Store(data)
+    def open_store(self, data: Path | None, log_bytes: int | None = None) -> Store:
+        """Open the store in a data directory, or one in memory. Blocks; raises what ``Store`` raises.
+
+        Args:
+            data: the directory.
+            log_bytes: of a new store: ``Limits.store_log_bytes``; None for the default.
+        """
+        if log_bytes is None:
+            return Store(data)
+        return Store(data, checkpoint_pages=log_bytes // PAGE_BYTES)
 
     def open_log(self, folder: Path | None, name: str, incarnation: int, note_in: Path | None) -> Log | None:
         """Open the session log of a node, or None if it has none, and note its place in a data directory.

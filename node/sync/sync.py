@@ -171,6 +171,7 @@ class _Face(Generic[N]):
     transaction = waited(Verbs.transaction, SyncTransaction)
     trust = waited(Verbs.trust)
     revoke = waited(Verbs.revoke)
+    reload = waited(Verbs.reload)
     invite = waited(Verbs.invite, SyncInvitation)
     enrol = waited(Verbs.enrol)
     stats = waited(Verbs.stats)

@@ -192,6 +192,16 @@ class LocalQueues:
         mailbox.interrupt()
         self.notices.relieved = True
 
+    def handle_settings(self, settings: NodeSettings) -> None:
+        """Other quotas and other waits of failed messages are in force; what is in the queues stays there."""
+        self._settings = settings
+        limits = settings.limits
+        self.notices.disk.set_limits(limits.peer_quota_bytes, limits.node_quota_bytes)
+        for mailbox in self.mailboxes.values():
+            system = system_queue(mailbox.name)
+            mailbox.fill.set_quota(limits.quota_of(mailbox.name) if system is None else system.quota(limits))
+        self.notices.relieved = True
+
     def make_room(self) -> None:
         """Remove the empty queues that have no listeners."""
         kept = (*STANDING_QUEUES, *self._declared)

@@ -41,6 +41,12 @@ class Level:
         elif self.value <= self.limit - self.limit // 4:
             self.is_full = False
 
+    def set_limit(self, limit: int) -> None:
+        """Set another limit, as if it had been in force from the start."""
+        self.limit = limit
+        self.is_full = False
+        self.add(0)
+
     def takes(self, amount: int) -> bool:
         """Whether it is not full, and would not become full by this amount."""
         return not self.is_full and self.value + amount < self.limit
@@ -61,6 +67,11 @@ class Fill:
         self.messages = Level(quota.messages)
         self.bytes = Level(quota.size_bytes)
         self.is_told = False
+
+    def set_quota(self, quota: Quota) -> None:
+        """Set another quota; what is in the queue stays there."""
+        self.messages.set_limit(quota.messages)
+        self.bytes.set_limit(quota.size_bytes)
 
     @property
     def is_full(self) -> bool:
@@ -142,11 +153,20 @@ class Account:
     def _charge(self, payer: Payer, size_bytes: int) -> None:
         level = self._levels.get(payer)
         if level is None:
-            limit = self._all_bytes // 2 if payer == self.own else self._peer_bytes
-            level = self._levels[payer] = Level(max(1, limit))
+            level = self._levels[payer] = Level(self._limit_of(payer))
         level.add(size_bytes)
         if not level.value:
             del self._levels[payer]
+
+    def _limit_of(self, payer: Payer) -> int:
+        return max(1, self._all_bytes // 2 if payer == self.own else self._peer_bytes)
+
+    def set_limits(self, peer_bytes: int, all_bytes: int) -> None:
+        """Set other limits; everything charged stays charged."""
+        self._peer_bytes = min(peer_bytes, all_bytes)
+        self._all_bytes = all_bytes
+        for payer, level in self._levels.items():
+            level.set_limit(self._limit_of(payer))
 
     def handle_proved(self, node_id: bytes) -> None:
         """A peer has proved to be a node: move the node's charges to it."""

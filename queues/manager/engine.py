@@ -559,6 +559,12 @@ class Engine:
         self._handle_routes_changed()
         self.handshakes.handle_directory_changed(now_ns)
 
+    def handle_settings(self, settings: NodeSettings) -> None:
+        """Take up settings of which only quotas, the reserve of the disk and the waits of failed messages differ."""
+        self.settings = settings
+        self.queues.handle_settings(settings)
+        self.inbox.handle_settings(settings)
+
     def _report(self, conversation: Conversation, now_ns: int) -> None:
         self._router.take(conversation, now_ns)
 

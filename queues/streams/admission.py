@@ -355,6 +355,11 @@ class Admission:
         begun = mailbox.partials
         return mailbox.fill.messages.value == len(begun) and not any(self._goes_on(*one) for one in begun.streams)
 
+    def handle_settings(self, settings: NodeSettings) -> None:
+        """Other quotas, and another reserve of the disk, are in force."""
+        self._settings = settings
+        self.handle_room(self.room_bytes)
+
     def handle_room(self, room_bytes: int | None) -> None:
         """The disk was checked for room. Once low, it stays low until a quarter more than the reserve is free."""
         self.room_bytes = room_bytes

@@ -115,6 +115,11 @@ class Inbox:
         # Before the store ack timeout of the relay, which would end its session.
         self._hold_ns = in_ns(settings.session.store_ack_timeout_min_s) // 2
 
+    def handle_settings(self, settings: NodeSettings) -> None:
+        """Other quotas are in force."""
+        self._settings = settings
+        self.admission.handle_settings(settings)
+
     # ---- starting
 
     def restore(self, content: StoreContent, now_ns: int) -> None:

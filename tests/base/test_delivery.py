@@ -1,6 +1,9 @@
 """Classes and acknowledgements: the tables that everything else follows."""
 
-from triack.base.delivery import DURABLE, FREED_BY, Ack, Delivery, Role
+import pytest
+
+from triack.base.delivery import DURABLE, FREED_BY, Ack, Delivery, Role, check_sent
+from triack.base.errors import UsageError
 
 
 def test_each_class_is_freed_by_the_ack_that_proves_as_much() -> None:
@@ -30,3 +33,17 @@ def test_codes_and_labels_stay() -> None:
         1: "recoverable",
         2: "transactional",
     }
+
+
+@pytest.mark.parametrize(
+    ("destination", "delivery", "told"),
+    [
+        (7, Delivery.EXPRESS, "send to 7: a destination is text"),
+        ("q", "express", "send to q as 'express': a class is a triack.Delivery, such as triack.TRANSACTIONAL"),
+    ],
+)
+def test_the_argument_of_a_wrong_type_is_named_and_no_other(destination: object, delivery: object, told: str) -> None:
+    """A user has no use for the code of a class, as in <Delivery.EXPRESS: 0>."""
+    with pytest.raises(UsageError) as caught:
+        check_sent("send to", destination, delivery)
+    assert str(caught.value) == told

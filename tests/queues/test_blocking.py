@@ -21,4 +21,4 @@ def test_a_stage_that_a_class_lacks_is_refused() -> None:
     with pytest.raises(UsageError, match="express messages do not all have the stage stored"):
         Blocking(express="stored")
     with pytest.raises(UsageError, match="wait for 'arrived': stages are queued, received, stored, ordered"):
-        Blocking(durable="arrived")
+        Blocking(durable="arrived")  # type: ignore[arg-type]

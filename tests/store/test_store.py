@@ -34,7 +34,7 @@ from triack.store.ballast import BALLAST_FILE
 from triack.store.folder import STORE_FILE
 from triack.store.hands_file import HANDS_FILE
 from triack.store.owner import OWNER_FILE
-from triack.store.store import SCHEMA_VERSION, Store
+from triack.store.store import SCHEMA_VERSION, Store, _checkpoint_pages
 
 LOG_FILE = f"{STORE_FILE}-wal"
 ORIGIN = b"o" * 16
@@ -213,7 +213,7 @@ def run_python(script: str, *args: object) -> "subprocess.CompletedProcess[str]"
 OPEN_SCRIPT = """
 import sys
 from pathlib import Path
-from triack.store.store import SCHEMA_VERSION, Store
+from triack.store.store import SCHEMA_VERSION, Store, _checkpoint_pages
 try:
     Store(Path(sys.argv[1]))
 except Exception as error:
@@ -492,7 +492,7 @@ from pathlib import Path
 import apsw
 from triack.base.errors import StoreFailed
 from triack.base.commit import Commit, MessageRow, Read
-from triack.store.store import SCHEMA_VERSION, Store
+from triack.store.store import SCHEMA_VERSION, Store, _checkpoint_pages
 
 apsw.connection_hooks.append(lambda database: database.pragma("max_page_count", 40))
 store = Store(Path(sys.argv[1]))
@@ -552,7 +552,7 @@ KILL_SCRIPT = """
 import sys
 from pathlib import Path
 from triack.base.commit import Commit, OutgoingStreamRow, MessageRow
-from triack.store.store import SCHEMA_VERSION, Store
+from triack.store.store import SCHEMA_VERSION, Store, _checkpoint_pages
 
 store = Store(Path(sys.argv[1]))
 number = max((row.number for row in store.load(b"n" * 16, 1).messages), default=0)
@@ -704,3 +704,23 @@ def test_a_process_that_died_while_it_made_a_store_leaves_none(tmp_path: Path) -
     store.load(ORIGIN, 1)
     store.close()
     assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, BALLAST_FILE, OWNER_FILE}
+
+
+def test_a_store_keeps_the_size_of_its_log(tmp_path: Path) -> None:
+    """The one that it was made with: a command that opens a small store with the default makes no large one of it."""
+    small = Store(tmp_path, checkpoint_pages=64)
+    small.load(b"n" * 16, 1)
+    took = sum(file.stat().st_size for file in tmp_path.iterdir())
+    small.close()
+    assert took < 4 * 1024 * 1024
+    again = Store(tmp_path)
+    again.load(b"n" * 16, 2)
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= took
+    again.close()
+
+
+@pytest.mark.parametrize("pages", [1, 3, 4, 12, 64, 70, 2_048])
+def test_the_number_of_pages_is_found_in_the_size_of_a_log(pages: int, tmp_path: Path) -> None:
+    store = Store(tmp_path, checkpoint_pages=pages)
+    assert _checkpoint_pages(4_096, store._least_log_bytes(4_096)) == pages  # noqa: SLF001 - its inverse
+    store.close()

@@ -223,7 +223,7 @@ def test_a_queue_that_does_not_exist_is_reported(tmp_path: Path, through: str) -
         (["serve", "--name", "x", "--listen", "pigeon://home", "--insecure"], 2, "it must start with one of"),
         (["serve", "--name", "x", "--listen", "udp://0.0.0.0:0", "--insecure"], 2, "loopback addresses only"),
         (["serve", "--name", "not a name", "--listen", "udp://127.0.0.1:0", "--insecure"], 2, "' ' is not a letter"),
-        (["serve", "--name", "x"], 2, "Missing option '--listen'"),
+        (["serve", "--name", "x", "--window", "0"], 2, "--window: session.max_unacked_packet: must be 1 to 65535"),
         (["receive", "a queue", "--insecure"], 2, "' ' is not a letter"),
         (["receive", "q", "--count", "0"], 2, "0 is not in the range"),
         (["dance"], 2, "no such command dance; see triack --help"),

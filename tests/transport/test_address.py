@@ -141,3 +141,12 @@ def test_bad_destination_says_what_is_wrong(text: str, why: str) -> None:
     with pytest.raises(AddressError, match=r"cannot read address") as caught:
         Destination.parse(text)
     assert why in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["topic://games", "topic://games/chess", "http://a:1/q"])
+def test_a_destination_with_an_unknown_scheme_is_told_the_schemes(text: str) -> None:
+    """And nothing of a queue that is missing: a queue would not help."""
+    with pytest.raises(
+        AddressError, match=r"there is no scheme \w+; it must start with one of udp://, tcp://, memory://"
+    ):
+        Destination.parse(text)

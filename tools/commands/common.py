@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "Directory",
     "FloatRange",
     "PublicKey",
     "console_on",
@@ -38,8 +39,10 @@ __all__ = [
     "existing_data_option",
     "existing_file",
     "given_options",
+    "insecure_option",
     "json_line",
     "json_option",
+    "log_option",
     "log_to_stderr",
     "name_for",
     "node_options",
@@ -139,7 +142,7 @@ def _set_level(_context: click.Context, _parameter: click.Parameter, count: int)
     log_to_stderr(count)
 
 
-class _Directory(click.Path):
+class Directory(click.Path):
     """The directory of a node. An empty name, of a variable that is not set, is not the working directory."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -153,14 +156,14 @@ data_option = click.option(
     "--data",
     required=True,
     metavar="DIR",
-    type=_Directory(file_okay=False, path_type=Path),
+    type=Directory(file_okay=False, path_type=Path),
     help="Data directory of the node; made when it does not exist.",
 )
 existing_data_option = click.option(
     "--data",
     required=True,
     metavar="DIR",
-    type=_Directory(file_okay=False, exists=True, path_type=Path),
+    type=Directory(file_okay=False, exists=True, path_type=Path),
     help="Data directory of the node.",
 )
 verbose_option = click.option(
@@ -179,15 +182,15 @@ tls_ca_option = click.option(
     type=existing_file,
     help="Open TCP with TLS, to servers with certificates of this authority.",
 )
-_log_option = click.option(
+log_option = click.option(
     "--log", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Record a session log for `replay`."
 )
-_insecure_option = click.option("--insecure", is_flag=True, help="Run without keys: loopback only.")
+insecure_option = click.option("--insecure", is_flag=True, help="Run without keys: loopback only.")
 
 
 def node_options(command: F) -> F:
     """Add the options of every command that opens a node."""
-    for option in (verbose_option, _insecure_option, _log_option, data_option):
+    for option in (verbose_option, insecure_option, log_option, data_option):
         command = option(command)
     return command
 

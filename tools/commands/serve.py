@@ -2,40 +2,60 @@
 
 import asyncio
 import json
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
 import triack
 from triack.base.errors import AddressError, TriackError, UsageError
-from triack.base.names import check_name
+from triack.base.survival import SURVIVES
+from triack.node.config.config import Config, Sources, said_routes
+from triack.node.config.keys import KeyPath
+from triack.node.config.layers import CONFIG_VARIABLE
+from triack.node.files.access import SUITES
+from triack.node.node import open_configured
 from triack.node.shell import event_loop
 from triack.tools.commands.common import (
+    Directory,
     existing_file,
+    insecure_option,
     json_option,
+    log_option,
     name_for,
-    node_options,
     on_hangup,
     on_signals,
     peer_option,
     read_peers,
     read_tls,
-    suite_option,
     tls_ca_option,
+    verbose_option,
 )
 from triack.tools.commands.route import read_routes
 from triack.transport.address import Address
 
 __all__ = ["serve"]
 
+_OPTIONS = {"queues": "--queue"}
+"""The options that are called otherwise than their keys."""
+_APART = ("window",)
+"""The options whose keys are not in the table ``node``."""
+
 
 @click.command()
+@click.option(
+    "--config", "file", metavar="FILE", type=existing_file, envvar=CONFIG_VARIABLE, help="Settings: triack.toml."
+)
 @click.option("--name", help="Name of the node, for people; without it, that of the data directory.")
 @click.option(
-    "--listen", required=True, metavar="URL", help="udp://host:port or tcp://host:port; port 0 takes a free one."
+    "--listen",
+    metavar="URL",
+    help="udp://host:port or tcp://host:port; port 0 takes a free one. Without it, the node only connects.",
 )
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="The only queues it has; may be repeated.")
 @click.option("--announce", metavar="URL", help="Where others find it, if not where it listens.")
@@ -43,65 +63,112 @@ __all__ = ["serve"]
 @click.option(
     "--route", "routes", multiple=True, metavar="TO=VIA", help="Messages for TO go by the peer VIA; in order."
 )
-@suite_option
+@click.option("--policy", metavar="POLICY", help="Acknowledge as `triack policy list` has it.")
+@click.option("--window", metavar="PACKETS", help='Packets of a session without acknowledgement; or "auto".')
+@click.option("--survives", type=click.Choice(SURVIVES), help="What the store survives.")
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any key of triack.toml.")
+@click.option("--suite", type=click.Choice(sorted(SUITES)), help="Cipher and hash; the same at all peers.")
 @click.option("--tls-cert", metavar="FILE", type=existing_file, help="Accept TCP with TLS, with this certificate.")
 @click.option("--tls-key", metavar="FILE", type=existing_file, help="Its private key, if that is in another file.")
 @tls_ca_option
 @click.option("--metrics", metavar="HOST:PORT", help="Serve metrics there for Prometheus, without authentication.")
 @json_option
-@node_options
+@verbose_option
+@insecure_option
+@log_option
+@click.option(
+    "--data",
+    metavar="DIR",
+    type=Directory(file_okay=False, path_type=Path),
+    help="Data directory of the node; made when it does not exist.",
+)
 def serve(
     *,
-    name: str | None,
-    listen: str,
-    queues: tuple[str, ...],
-    announce: str | None,
+    file: Path | None,
     peers: tuple[str, ...],
     routes: tuple[str, ...],
-    suite: str,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    tls_ca: Path | None,
-    metrics: str | None,
+    assignments: tuple[str, ...],
     as_json: bool,
-    data: Path,
-    log: Path | None,
-    insecure: bool,
+    **given: Any,
 ) -> int:
     """Run a node until SIGTERM or SIGINT.
 
-    Files of TLS are read again when they have changed, or with SIGHUP; connections that are open stay as they are.
+    Options beat variables such as TRIACK_NODE__LISTEN, which beat the file of --config; `triack config init` writes
+    one with every key. With SIGHUP, or `triack reload`, the file is read again, and so are files of TLS.
+
     Prints "listening URL" when it is ready. While it runs, `triack send` and `triack receive` with the same --data work
     through it. Without --queue, a queue is made when the first message for it arrives. With --metrics it prints
     "metrics URL" next. With --json it prints an object with "listening", "name", "node_id" and, if asked for, "metrics"
     instead.
     """
     import_module("structlog.stdlib")  # its first log line may report that there are no descriptors left
-    if Address.parse(listen, listening=True).scheme == "memory":
-        raise AddressError(f"listen on {listen}: other processes cannot reach memory")
-    tls = read_tls(tls_cert, tls_key, tls_ca)
-    node = triack.open(
-        name_for(name, data),
-        data=data,
-        listen=listen,
-        log=log,
-        insecure=insecure,
-        queues=[check_name(queue) for queue in queues] or None,
-        peers=read_peers(peers),
-        routes=read_routes(routes),
-        announce=announce,
-        suite=suite,
-        tls=tls,
-    )
-    return event_loop.run(_serve(node, metrics, None if tls is None else tls.read_now, as_json=as_json))
+    arguments = _arguments(given, peers) | said_routes(read_routes(routes), "--route")
+    sources, config = _read(Sources(file, dict(os.environ), arguments, _assigned(assignments)))
+    it = config.node
+    if it.listen is not None and Address.parse(it.listen, listening=True).scheme == "memory":
+        raise AddressError(f"listen on {it.listen}: other processes cannot reach memory")
+    tls = read_tls(*(None if path is None else Path(path) for path in (it.tls_cert, it.tls_key, it.tls_ca)))
+    node = open_configured(sources, config, tls=tls)
+    return event_loop.run(_serve(node, it.metrics, _hangup(node, file, tls), as_json=as_json))
 
 
-async def _serve(
-    node: triack.Node, metrics: str | None, read_again: Callable[[], None] | None, *, as_json: bool
-) -> int:
+def _arguments(given: Mapping[str, Any], peers: tuple[str, ...]) -> dict[KeyPath, tuple[object, str]]:
+    """The options as values of keys; those that were not given are none."""
+    found: dict[KeyPath, tuple[object, str]] = {
+        ("peers", name, "address"): (address, "--peer") for name, address in read_peers(peers).items()
+    }
+    for name, value in given.items():
+        if name not in _APART and value not in (None, (), False):
+            plain = (
+                list(value) if isinstance(value, tuple) else str(value.absolute()) if isinstance(value, Path) else value
+            )
+            found["node", name] = plain, _OPTIONS.get(name, f"--{name.replace('_', '-')}")
+    window = given["window"]
+    if window is not None:
+        found["session", "max_unacked_packet"] = int(window) if window.isdecimal() else window, "--window"
+    return found
+
+
+def _assigned(assignments: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((text, "--set") for text in assignments)
+
+
+def _read(sources: Sources) -> tuple[Sources, Config]:
+    """The configuration; a node without a name gets that of its data directory. Raises as the command does."""
+    config = sources.read()
+    if ("node", "data") not in config.said:
+        why = "the data directory is missing: --data DIR, or data in [node] of the file of --config"
+        raise click.UsageError(why, click.get_current_context(silent=True))
+    if config.node.name is None:
+        name = name_for(None, Path(config.node.data or ""))
+        sources = replace(sources, arguments={**sources.arguments, ("node", "name"): (name, "--data")})
+        config = sources.read()
+    return sources, config
+
+
+def _hangup(node: triack.Node, file: Path | None, tls: Any) -> Callable[[], None]:
+    """What SIGHUP does: everything that may have changed is read again, and the log has the result."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def reload() -> None:
+        with suppress(TriackError):  # the node has logged it
+            await node.reload()
+
+    def read_again() -> None:
+        if tls is not None:
+            tls.read_now()
+        if file is not None:
+            task = asyncio.create_task(reload(), name="triack-reload")
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    return read_again
+
+
+async def _serve(node: triack.Node, metrics: str | None, read_again: Callable[[], None], *, as_json: bool) -> int:
     stopping = asyncio.Event()
     on_signals(lambda _number: stopping.set())
-    on_hangup(read_again or (lambda: None))
+    on_hangup(read_again)
     async with node, AsyncExitStack() as stack:
         ready = {"listening": node.address}
         if metrics is not None:
@@ -109,7 +176,7 @@ async def _serve(
         if as_json:
             click.echo(json.dumps(ready | {"name": node.name, "node_id": node.node_id}))
         else:
-            click.echo("\n".join(f"{what} {where}" for what, where in ready.items()))
+            click.echo("\n".join(f"{what} {where or 'nowhere'}" for what, where in ready.items()))
         error = await _until(stopping, node)
     if error is not None:
         raise error

@@ -226,7 +226,7 @@ class SimProcess(Process, real.Platform):
         """The id of this boot: session logs survive every loss of power, so that it is always the same."""
         return "simulated"
 
-    def open_store(self, data: Path | None) -> Store:
+    def open_store(self, data: Path | None, log_bytes: int | None = None) -> Store:  # noqa: ARG002 - a small one
         """Open a store on the machine's disk."""
         store = SimStore(
             data,

@@ -61,6 +61,7 @@ def test_the_fate_of_a_message_is_sent_once() -> None:
 
 def test_wrong_types_are_refused_before_anything_is_sent() -> None:
     assert name_of("q", triack.EXPRESS) == "EXPRESS"
-    for destination, delivery in ((5, triack.EXPRESS), ("q", "EXPRESS")):
-        with pytest.raises(triack.UsageError, match="a destination is text, a class is"):
-            name_of(destination, delivery)
+    wrong = ((5, triack.EXPRESS, "a destination is text"), ("q", "EXPRESS", "a class is a triack.Delivery"))
+    for destination, delivery, told in wrong:
+        with pytest.raises(triack.UsageError, match=told):
+            name_of(destination, delivery)  # type: ignore[arg-type]

@@ -84,6 +84,21 @@ def test_a_runtime_directory_is_preferred(places: Path, monkeypatch: pytest.Monk
     assert (path.name, path.parent.parent, path.parent.stat().st_mode & 0o777) == ("control", places / "run", 0o700)
 
 
+def test_a_runtime_directory_is_enough(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a read-only root file system there may be no directory for temporary files."""
+
+    def none() -> str:
+        raise FileNotFoundError("no usable temporary directory")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    (places / "run").mkdir(0o700)
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(places / "run"))
+    assert make_socket_path().parent.parent == places / "run"
+    monkeypatch.delenv("RUNTIME_DIRECTORY")
+    with pytest.raises(TriackError, match="set XDG_RUNTIME_DIR or TMPDIR"):
+        make_socket_path()
+
+
 def test_a_runtime_directory_that_others_may_write_to_is_passed_over(
     places: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from triack.node.control.told import (
 )
 from triack.node.handles.acknowledgements import Every
 from triack.node.handles.receipt import MessageWaits
-from triack.queues.stages import Stage
+from triack.queues.stages import Stage, StageName
 from triack.queues.streams.ack_events import AckEvent, AckKind
 
 
@@ -96,7 +96,7 @@ class Given(MessageWaits):
     def number(self) -> int | None:
         return self._number
 
-    async def reached(self, stage: Stage | str, timeout: float | None = None) -> None:
+    async def reached(self, stage: Stage | StageName, timeout: float | None = None) -> None:
         raise AssertionError((stage, timeout))
 
 

@@ -5,6 +5,7 @@ import logging
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -88,13 +89,41 @@ SEEN = "import logging; logging.basicConfig(format='%(levelname)s %(name)s %(nod
 
 @pytest.mark.slow
 def test_a_library_is_silent_until_the_application_wants_to_hear() -> None:
-    """Neither stream has a word that the program did not print; then the standard ``logging`` has all of it."""
+    """Standard error has only what the node has left behind at its end; the standard ``logging`` has all of it."""
     event = "PeerSilent(address='tcp://127.0.0.1:9', cause='nobody listens at tcp://127.0.0.1:9')\n"
-    for program, said in ((QUIET, ""), (SEEN + QUIET, "WARNING triack a nobody listens at tcp://127.0.0.1:9")):
+    heard = "WARNING triack a nobody listens at tcp://127.0.0.1:9"
+    for program, said in ((QUIET, "triack: node a closes before all has arrived"), (SEEN + QUIET, heard)):
         done = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
         )
         assert (done.stdout, done.stderr.partition(";")[0]) == (event, said)
+
+
+SYNC = """
+import triack
+shop = triack.sync.open("shop", data={data!r}, insecure=True){start}
+with shop if {closes} else __import__("contextlib").nullcontext():
+    shop.send("udp://127.0.0.1:9/q", b"x", until="queued")
+"""
+MUTED = "import logging; logging.getLogger('triack').setLevel(logging.ERROR)\n"
+LEFT = "stored until it is opened again: 1 message for udp://127.0.0.1:9/q\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "closes", "said"),
+    [
+        (SYNC, True, f"triack: node shop closes before all has arrived; {LEFT}"),
+        (SYNC, False, f"triack: node shop was not closed before the program ended; {LEFT}"),
+        (MUTED + SYNC, True, ""),
+        (MUTED + SYNC, False, ""),
+    ],
+)
+def test_a_script_that_ends_says_what_it_leaves_behind(program: str, closes: bool, said: str, tmp_path: Path) -> None:
+    """Whether it closes its node or not; unless it wants to hear no warnings."""
+    text = program.format(data=str(tmp_path / "shop"), closes=closes, start="" if closes else ".start()")
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    assert (done.stdout, done.stderr) == ("", said)
 
 
 # Whatever others say.

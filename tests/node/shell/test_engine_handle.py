@@ -15,7 +15,7 @@ from triack.node.shell.engine_handle import TURN_MESSAGES
 NOWHERE = "udp://127.0.0.1:9/q"
 VERBS = {
     *("start", "close", "failed", "address", "node_id"),
-    *("key", "trust", "revoke", "invite", "enrol"),
+    *("key", "trust", "revoke", "invite", "enrol", "reload"),
     *("send", "send_many", "send_nowait", "transaction", "flush", "drain", "recall", "reply", "request"),
     *("receive", "queue_lengths", "stats", "events", "acknowledgements"),
     *("browse", "requeue", "move", "purge", "release"),

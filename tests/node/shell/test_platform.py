@@ -54,9 +54,9 @@ async def test_a_node_runs_on_the_machine_of_its_context() -> None:
     used: list[str] = []
 
     class Other(Platform):
-        def open_store(self, data: Path | None) -> Store:
+        def open_store(self, data: Path | None, log_bytes: int | None = None) -> Store:
             used.append("store")
-            return super().open_store(data)
+            return super().open_store(data, log_bytes)
 
         def worker(self) -> ThreadWorker:
             used.append("worker")

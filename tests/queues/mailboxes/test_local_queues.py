@@ -8,7 +8,7 @@ from triack.base.commit import Commit
 from triack.base.units import SECOND
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
-from triack.queues.node_settings import NodeSettings
+from triack.queues.node_settings import Limits, NodeSettings, Quota, Redelivery
 
 
 @pytest.mark.plain
@@ -58,3 +58,27 @@ def test_the_node_s_own_queue_is_there_from_the_start_and_makes_no_room() -> Non
     queues = node.live.queues
     queues.make_queue("orders", Commit())
     assert set(queues.mailboxes) == {DEAD_LETTER_QUEUE, "orders"}
+
+
+def test_another_quota_holds_at_once_for_queues_that_exist() -> None:
+    """A sender that waits for room goes on when there is more; nothing is lost when there is less."""
+    world = PlainWorld(1)
+    a = world.node("a", NodeSettings(messages_per_packet=1))
+    b = world.node("b", NodeSettings(limits=Limits(quota=Quota(messages=2))))
+    for number in range(5):
+        a.send(b, "q", b"%d" % number)
+    world.run(60 * SECOND)
+    assert b.live.queues.mailboxes["q"].length < 5
+    b.live.handle_settings(NodeSettings(limits=Limits(queue_quota={"q": Quota(messages=50)})))
+    world.run(60 * SECOND)
+    assert b.live.queues.mailboxes["q"].length == 5
+    b.live.handle_settings(NodeSettings(limits=Limits(quota=Quota(messages=1))))
+    assert b.live.queues.mailboxes["q"].fill.is_full
+    assert b.read_all("q") == [b"%d" % number for number in range(5)]
+
+
+def test_another_wait_of_failed_messages_holds_for_the_next_failure() -> None:
+    world = PlainWorld(1)
+    node = world.node("a")
+    node.live.handle_settings(NodeSettings(redelivery=Redelivery(first_wait_s=7)))
+    assert node.live.queues._settings.redelivery_of("q").first_wait_s == 7  # noqa: SLF001 - what a failure asks

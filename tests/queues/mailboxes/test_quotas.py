@@ -142,3 +142,23 @@ def test_who_proves_to_be_a_node_pays_for_it() -> None:
     account.add(b"a", -49)
     account.add(b"b", -50)
     assert (account.of(b"a"), account.of(b"b"), account.total_bytes) == (0, 0, 0)
+
+
+def test_another_limit_counts_as_if_it_had_always_been_there() -> None:
+    """Lower than what is there, it is full; higher, there is room at once."""
+    fill = Fill(Quota(messages=10, size_bytes=100))
+    fill.messages.add(5)
+    fill.set_quota(Quota(messages=5, size_bytes=100))
+    assert fill.is_full
+    fill.set_quota(Quota(messages=6, size_bytes=100))
+    assert not fill.is_full
+
+
+def test_other_limits_of_an_account_hold_for_those_that_have_something() -> None:
+    """And for those that come later."""
+    account = Account(100, 1_000)
+    account.add(b"a", 50)
+    account.set_limits(50, 1_000)
+    assert (account.is_full(b"a"), account.takes(b"b", 60)) == (True, False)
+    account.set_limits(200, 1_000)
+    assert (account.is_full(b"a"), account.takes(b"b", 60)) == (False, True)

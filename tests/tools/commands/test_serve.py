@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from tests.certificates import make_certificate
 from tests.tools.processes import SECONDS, Server, message_of, start, triack
-from triack.base.errors import AddressError
+from triack.base.errors import AddressError, ConfigError
 from triack.node.control.handover import Served
 from triack.node.files.notes import read_note
 from triack.tools.commands.serve import serve
@@ -29,7 +29,7 @@ def test_an_address_that_other_processes_cannot_reach_is_refused(tmp_path: Path)
 
 def test_a_queue_that_can_have_no_such_name_is_refused(tmp_path: Path) -> None:
     """Before anything is made."""
-    with pytest.raises(AddressError, match="'/' is not a letter"):
+    with pytest.raises(ConfigError, match=r"^--queue: node\.queues: name 'a/b': '/' is not a letter"):
         run("--name", "a", *HERE, "--queue", "a/b", "--data", tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 

@@ -1,0 +1,200 @@
+"""Settings of a node from what was said, over those of a policy; every mistake is noted, with its place."""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any, TypeVar, get_type_hints
+
+from triack.base.errors import TriackError, UsageError
+from triack.base.names import check_name, nearest
+from triack.node.config.keys import KeyPath, NodeTable, part_of
+from triack.node.config.layers import Layers
+from triack.node.files.access import SUITES
+from triack.node.handles.policies import PRESETS
+from triack.queues.node_settings import NodeSettings
+from triack.queues.routes import Route
+from triack.transport.address import Address
+
+__all__ = ["build_node_table", "build_peers", "build_routes", "build_settings", "find_policy"]
+
+T = TypeVar("T")
+
+_NODE = ("node",)
+_PATHS = ("data", "log", "tls_cert", "tls_key", "tls_ca")
+"""The keys that are relative to the file which names them."""
+
+
+def find_policy(layers: Layers) -> str:
+    """The name of the policy that was asked for, in capital letters; empty for none."""
+    said = layers.said.get((*_NODE, "policy"))
+    if said is None or said.value is None:
+        return ""
+    name = said.value.upper()
+    if name in PRESETS:
+        return str(name)
+    known = [preset.lower() for preset in PRESETS]
+    meant = nearest(said.value.lower(), known)
+    hint = f"there is {', '.join(known)}" if meant is None else f"did you mean {meant}?"
+    layers.problem(said.where, (*_NODE, "policy"), f'there is no policy "{said.value}"; {hint}')
+    return ""
+
+
+def build_settings(layers: Layers, policy: str) -> NodeSettings:
+    """The settings that are in force."""
+    settings = _build(layers, PRESETS.get(policy, NodeSettings()), _NODE)
+    quotas = {name: _build(layers, settings.limits.quota, path) for name, path in _of_queues(layers, "quota")}
+    waits = {name: _build(layers, settings.redelivery, path) for name, path in _of_queues(layers, "redelivery")}
+    _check_idle_delay(layers, settings)
+    return replace(settings, queue_redelivery=waits, limits=replace(settings.limits, queue_quota=quotas))
+
+
+def _of_queues(layers: Layers, table: str) -> list[tuple[str, KeyPath]]:
+    """The queues of which a table says something, by name."""
+    paths = {path[:-1] for path in layers.said if path[0] == "queues" and path[2] == table}
+    return [(path[1], path) for path in sorted(paths) if _is_name(layers, path)]
+
+
+def _is_name(layers: Layers, table: KeyPath) -> bool:
+    where = next(said.where for path, said in layers.said.items() if path[: len(table)] == table)
+    return _checked(layers, table[:2], where, lambda: check_name(table[1])) is not None
+
+
+def _build(layers: Layers, base: T, prefix: KeyPath) -> T:
+    """An object of settings with what was said of it and of its parts.
+
+    The class itself checks its values. What it refuses is noted, and left out, until it takes the others.
+    """
+    kind: Any = type(base)
+    hints = get_type_hints(kind)
+    changes: dict[str, Any] = {}
+    for one in fields(kind):
+        part, path = part_of(hints[one.name]), (*prefix, one.name)
+        if part is not None:
+            within = (one.name,) if prefix == _NODE else path
+            if any(said[: len(within)] == within for said in layers.said):
+                changes[one.name] = _build(layers, getattr(base, one.name) or part(), within)
+        elif path in layers.said:
+            changes[one.name] = layers.said[path].value
+    while True:
+        try:
+            return replace(base, **changes)  # type: ignore[type-var]
+        except UsageError as error:
+            name, why = _refused(kind.__name__, str(error))
+            if name not in changes:
+                # Two keys contradict each other, and the one that the class names first has its default.
+                why = f"{name} {why}"
+                name = next((one for one in changes if one in why), name)
+            path = (*prefix, name)
+            if path not in layers.said:
+                table = path if any(said[: len(path)] == path for said in layers.said) else prefix
+                layers.problem(_first_place(layers, table), table, why)
+                return base
+            layers.problem(layers.said[path].where, path, why)
+            del changes[name]
+
+
+def _refused(kind: str, text: str) -> tuple[str, str]:
+    """The field that a class refuses, and the cause: its errors begin with the names of both."""
+    name, _, why = text.removeprefix(f"{kind}: ").partition(" ")
+    return name.removesuffix(":"), why
+
+
+def _first_place(layers: Layers, prefix: KeyPath) -> str:
+    return next(said.where for path, said in layers.said.items() if path[: len(prefix)] == prefix)
+
+
+def _check_idle_delay(layers: Layers, settings: NodeSettings) -> None:
+    """A delay that nothing reads is a mistake, not a setting."""
+    path = ("session", "idle_ack_delay_s")
+    if path in layers.said and settings.session.ack_trigger is not None:
+        why = "it has no effect, as session.ack_trigger is set: use session.ack_trigger.delay_s"
+        layers.problem(layers.said[path].where, path, why)
+
+
+def build_node_table(layers: Layers) -> NodeTable:
+    """The arguments of ``triack.open`` that are in force; paths are absolute, or relative to the working directory."""
+    checks: dict[str, Callable[[Any], object]] = {
+        "name": check_name,
+        "listen": lambda text: str(Address.parse(text, listening=True)),
+        "announce": lambda text: str(Address.parse(text)) if text else text,
+        "suite": _check_suite,
+        "queues": lambda names: [check_name(name) for name in names],
+    }
+    found: dict[str, Any] = {}
+    for one in fields(NodeTable):
+        path = (*_NODE, one.name)
+        said = layers.said.get(path)
+        if said is None:
+            continue
+        value = said.value
+        if value is not None and one.name in checks:
+            value = _checked(layers, path, said.where, lambda name=one.name, it=value: checks[name](it))  # type: ignore[misc]
+        elif value is not None and one.name in _PATHS:
+            if not value:
+                layers.problem(said.where, path, "it is empty")
+            value = str(said.base / value)
+        found[one.name] = value
+    table = NodeTable(**{name: value for name, value in found.items() if value is not None or name == "data"})
+    _check_queues(layers, table)
+    if table.tls_key is not None and table.tls_cert is None:
+        path = (*_NODE, "tls_key")
+        layers.problem(layers.said[path].where, path, "it needs node.tls_cert, the certificate of that key")
+    return table
+
+
+def _check_suite(text: str) -> str:
+    if text not in SUITES:
+        raise UsageError(f'there is no suite "{text}"; there is {", ".join(SUITES)}')
+    return text
+
+
+def _check_queues(layers: Layers, table: NodeTable) -> None:
+    """A queue with settings must be one that the node may have."""
+    if table.queues is None:
+        return
+    for name in sorted({path[1] for path in layers.said if path[0] == "queues"} - set(table.queues)):
+        meant = nearest(name, table.queues)
+        hint = f"; did you mean {meant}?" if meant else ""
+        layers.problem(_first_place(layers, ("queues", name)), ("queues", name), f"it is not in node.queues{hint}")
+
+
+def build_peers(layers: Layers) -> dict[str, str]:
+    """The addresses of peers, by name."""
+    found: dict[str, str] = {}
+    for path, said in layers.said.items():
+        if path[0] == "peers" and said.value is not None:
+            address = _checked(layers, path, said.where, lambda it=said.value: str(Address.parse(it)))  # type: ignore[misc]
+            owner = next((name for name, other in found.items() if other == address), None)
+            if owner is not None:
+                layers.problem(said.where, path, f"it is the address of {owner}, too")
+            elif address is not None and _is_name(layers, path[:2]):
+                found[path[1]] = address
+    return found
+
+
+def build_routes(layers: Layers) -> tuple[Route, ...]:
+    """The routes, in their order."""
+    found: list[Route] = []
+    for number in sorted({int(path[1]) for path in layers.said if path[0] == "routes"}):
+        table = ("routes", str(number))
+        fields_ = {path[2]: said.value for path, said in layers.said.items() if path[:2] == table}
+        missing = [name for name in ("to", "via") if name not in fields_]
+        try:
+            if not missing:
+                found.append(Route(**fields_))
+        except UsageError as error:
+            name, why = _refused("Route", str(error))
+            if name not in fields_:
+                name, why = "via", str(error)
+            layers.problem(layers.said[*table, name].where, (*table, name), why)
+        for name in missing:
+            layers.problem(_first_place(layers, table), table, f"{name} is missing")
+    return tuple(found)
+
+
+def _checked(layers: Layers, path: KeyPath, where: str, check: Callable[[], T]) -> T | None:
+    """The result of a check, or None, and the mistake is noted."""
+    try:
+        return check()
+    except TriackError as error:
+        layers.problem(where, path, str(error))
+        return None

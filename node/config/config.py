@@ -1,0 +1,185 @@
+"""The configuration of a node: read from its sources, and read again from the same ones.
+
+Arguments beat the environment, which beats the file, which beats the policy, which beats the defaults. A configuration
+with any mistake is refused as a whole, with all of its mistakes at once.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from operator import attrgetter
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
+
+from triack.base.errors import ConfigError
+from triack.node.config.building import build_node_table, build_peers, build_routes, build_settings, find_policy
+from triack.node.config.keys import KEYS, NAMED, Key, KeyPath, NodeTable, written_path
+from triack.node.config.layers import Layers, Said
+from triack.queues.node_settings import NodeSettings
+from triack.queues.routes import Route
+
+__all__ = ["Config", "Row", "Sources", "said_routes", "sources_of"]
+
+
+class Row(NamedTuple):
+    """One setting in force: its key, its path with the names of queues and peers, its value, and who said it."""
+
+    key: Key
+    path: KeyPath
+    value: Any
+    source: str
+
+    @property
+    def name(self) -> str:
+        """The path, as a dotted key."""
+        return written_path(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What is in force.
+
+    Attributes:
+        node: the arguments of ``triack.open``.
+        peers: addresses of peers, by name.
+        routes: the routes, in their order.
+        settings: all other settings.
+        policy: the name of the policy below them, in capital letters; empty for none.
+        said: each value that was given.
+    """
+
+    node: NodeTable
+    peers: Mapping[str, str]
+    routes: tuple[Route, ...]
+    settings: NodeSettings
+    policy: str
+    said: Mapping[KeyPath, Said]
+
+    def rows(self) -> Iterator[Row]:
+        """Every setting in force; of optional parts that are not in use, nothing."""
+        names = {path[:2] for path in self.said if path[0] in NAMED}
+        for key in KEYS.values():
+            owners = sorted((name for name in names if name[0] == key.path[0]), key=_place) if "*" in key.path else [()]
+            for owner in owners:
+                path = (*owner, *key.path[2:]) if owner else key.path
+                if self._has(path):
+                    yield Row(key, path, self.value(path), self._source(key, path))
+
+    def _has(self, path: KeyPath) -> bool:
+        if path[0] == "queues":
+            return any(said[:3] == path[:3] for said in self.said)
+        part = self.settings
+        for name in path[:-1] if path[0] not in ("node", "peers", "routes") else ():
+            part = getattr(part, name)
+            if part is None:
+                return False
+        return True
+
+    def value(self, path: KeyPath) -> Any:
+        """The value in force of a key."""
+        if path[0] == "peers":
+            return self.peers.get(path[1])
+        if path[0] == "routes":
+            return getattr(self.routes[int(path[1])], path[2])
+        if path[0] == "queues":
+            limits, name = self.settings.limits, path[1]
+            of = limits.quota_of(name) if path[2] == "quota" else self.settings.redelivery_of(name)
+            return getattr(of, path[3])
+        if path[0] == "node":
+            return getattr(self.node if hasattr(self.node, path[1]) else self.settings, path[1])
+        return attrgetter(".".join(path))(self.settings)
+
+    def _source(self, key: Key, path: KeyPath) -> str:
+        said = self.said.get(path)
+        if said is not None:
+            return said.where
+        if path[0] == "queues":
+            return "limits.quota" if path[2] == "quota" else "redelivery"
+        if self.policy and path[0] not in NAMED and self.value(path) != key.default:
+            return f"policy {self.policy.lower()}"
+        return "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the settings of a node come from, in the order in which the later ones beat the earlier ones.
+
+    Attributes:
+        file: the file ``triack.toml``, or None.
+        environment: the variables.
+        arguments: values with the words for their place, by key.
+        assignments: options ``KEY=VALUE``, and the words for their place.
+    """
+
+    file: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[KeyPath, tuple[object, str]] = field(default_factory=dict)
+    assignments: Sequence[tuple[str, str]] = ()
+
+    def read(self) -> Config:
+        """Read all of them. Blocks.
+
+        Raises:
+            ConfigError: something cannot be used; with every mistake, one a line.
+        """
+        layers = Layers()
+        if self.file is not None:
+            layers.add_file(self.file)
+        layers.add_environment(self.environment)
+        for text, where in self.assignments:
+            layers.add_assignment(text, where)
+        layers.add_arguments(self.arguments)
+        policy = find_policy(layers)
+        node, peers, routes = build_node_table(layers), build_peers(layers), build_routes(layers)
+        config = Config(node, peers, routes, build_settings(layers, policy), policy, layers.said)
+        if layers.problems:
+            raise ConfigError("\n".join(layers.problems))
+        return config
+
+
+def sources_of(
+    file: Path,
+    given: Mapping[str, object],
+    peers: Mapping[str, str],
+    routes: Sequence[Route],
+    overrides: Mapping[str, object],
+) -> Sources:
+    """The sources of ``triack.open(config=)``: the file, the environment of this process, and the arguments.
+
+    Args:
+        file: the file.
+        given: arguments by name; None for one that was not given.
+        peers: addresses of peers.
+        routes: the routes; none for those of the file.
+        overrides: values by dotted key.
+    """
+    arguments: dict[KeyPath, tuple[object, str]] = {
+        tuple(name.split(".")): (value, f"overrides of {name}") for name, value in overrides.items()
+    }
+    arguments |= {
+        ("node", name): (_plain(value), f"argument {name}") for name, value in given.items() if value is not None
+    }
+    arguments |= {("peers", name, "address"): (address, "argument peers") for name, address in peers.items()}
+    arguments |= said_routes(routes, "argument routes")
+    return Sources(file, dict(os.environ), arguments)
+
+
+def said_routes(routes: Sequence[Route], where: str) -> dict[KeyPath, tuple[object, str]]:
+    """Routes as values of keys, with the words for their place."""
+    return {
+        ("routes", str(index), name): (value, where)
+        for index, route in enumerate(routes)
+        for name, value in asdict(route).items()
+    }
+
+
+def _place(name: KeyPath) -> tuple[int, str]:
+    """Where a table of its kind comes: by its number, if it has one."""
+    return (int(name[1]) if name[1].isdecimal() else 0), name[1]
+
+
+def _plain(value: object) -> object:
+    """A value as TOML has it."""
+    if isinstance(value, PurePath):
+        return str(value)
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

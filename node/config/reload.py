@@ -1,0 +1,127 @@
+"""Which settings a running node takes up when its file is read again, and which ones need a restart.
+
+As PostgreSQL does it: a file with a mistake changes nothing; of a good file, everything that can change in a running
+node is in force at once, and the rest is named.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+
+from triack.base.errors import ConfigError, IdentityError, NotLoopback
+from triack.node.config.config import Config, Sources
+from triack.node.config.keys import KeyPath, written_path
+from triack.node.files import operator_log
+from triack.node.handles.reloading import Reloaded
+from triack.node.shell.engine_handle import EngineHandle
+
+__all__ = ["Change", "Reload", "may_change"]
+
+_TABLES = (("queues",), ("peers",), ("routes",), ("redelivery",), ("limits", "quota"), ("limits", "dead_letters"))
+_KEYS = (
+    ("limits", "node_quota_bytes"),
+    ("limits", "peer_quota_bytes"),
+    ("limits", "disk_reserve_bytes"),
+    ("node", "max_redeliveries"),
+    ("node", "close_timeout_s"),
+)
+"""What else is looked at anew for each message, or once at the end."""
+
+
+class Change:
+    """What a file that was read again has changed.
+
+    Attributes:
+        config: what is to be in force: of the running configuration all that needs a restart, of the file the rest.
+        in_force: the keys that have changed in it.
+        needs_restart: the keys of the file that a running node cannot take up.
+    """
+
+    def __init__(self, running: Config, fresh: Config) -> None:
+        changed = _changed(running, fresh)
+        self.in_force = _named(path for path in changed if may_change(path))
+        self.needs_restart = _named(path for path in changed if not may_change(path))
+        self.config = _mixed(running, fresh)
+
+
+class Reload:
+    """Reads the settings of a running node again.
+
+    Args:
+        sources: where they come from.
+        running: what is in force.
+
+    Attributes:
+        sources: as given.
+        running: what is in force now.
+    """
+
+    def __init__(self, sources: Sources, running: Config) -> None:
+        self.sources = sources
+        self.running = running
+        self._turn = asyncio.Lock()
+
+    async def take_up(self, port: EngineHandle) -> Reloaded:
+        """Read the settings again, and put in force what can change: all of it, or nothing.
+
+        Raises:
+            ConfigError, IdentityError, NotLoopback: something cannot be used; nothing has changed.
+            NodeClosed: the node has ended.
+        """
+        file = self.sources.file
+        async with self._turn:
+            try:
+                change = Change(self.running, await port.work(self.sources.read))
+                # The only step that may fail comes first.
+                await port.change_addresses(dict(change.config.peers))
+            except (ConfigError, IdentityError, NotLoopback) as error:
+                operator_log.error(f"{file} not used, the settings before are still in force: {error}", node=port.name)
+                raise
+            await port.set_routes(change.config.routes)
+            port.change_settings(change.config.settings)
+            self.running = change.config
+        operator_log.info(f"{file} read again, in force: {', '.join(change.in_force) or 'no change'}", node=port.name)
+        if change.needs_restart:
+            left = ", ".join(change.needs_restart)
+            operator_log.warning(f"{file} has changes that need a restart: {left}", node=port.name)
+        return Reloaded(change.in_force, change.needs_restart)
+
+
+def may_change(path: KeyPath) -> bool:
+    """Whether a running node takes up another value of a key."""
+    return path in _KEYS or any(path[: len(table)] == table for table in _TABLES)
+
+
+def _changed(running: Config, fresh: Config) -> list[KeyPath]:
+    before, after = ({row.path: row.value for row in config.rows()} for config in (running, fresh))
+    missing = object()
+    return [path for path in {**before, **after} if before.get(path, missing) != after.get(path, missing)]
+
+
+def _named(paths: Iterable[KeyPath]) -> tuple[str, ...]:
+    return tuple(written_path(path) for path in paths)
+
+
+def _mixed(running: Config, fresh: Config) -> Config:
+    """The running configuration with all of the other one that may change."""
+    old, new = running.settings, fresh.settings
+    limits = replace(
+        old.limits,
+        quota=new.limits.quota,
+        queue_quota=new.limits.queue_quota,
+        dead_letters=new.limits.dead_letters,
+        node_quota_bytes=new.limits.node_quota_bytes,
+        peer_quota_bytes=new.limits.peer_quota_bytes,
+        disk_reserve_bytes=new.limits.disk_reserve_bytes,
+    )
+    settings = replace(
+        old,
+        limits=limits,
+        redelivery=new.redelivery,
+        queue_redelivery=new.queue_redelivery,
+        max_redeliveries=new.max_redeliveries,
+        close_timeout_s=new.close_timeout_s,
+    )
+    said = {path: it for path, it in running.said.items() if not may_change(path)}
+    said |= {path: it for path, it in fresh.said.items() if may_change(path)}
+    return Config(running.node, fresh.peers, fresh.routes, settings, running.policy, said)

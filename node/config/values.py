@@ -1,0 +1,97 @@
+"""Reads one value of a key: of a file or an argument with its type, of the environment as a text."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+
+from triack.node.config.keys import Key
+from triack.node.config.quantities import SECONDS, SIZES, read_quantity, write_quantity
+
+__all__ = ["read_value", "write_value"]
+
+NONE = "none"
+"""TOML has no null: this text stands for no value, where that has a meaning."""
+_WORDS: Mapping[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    list[str]: "a list of texts",
+}
+_EXAMPLES = {id(SIZES): 'bytes, such as 65536 or "64 KiB"', id(SECONDS): 'seconds, such as 1.5 or "500 ms"'}
+
+
+def read_value(key: Key, raw: object, *, from_text: bool = False) -> Any:
+    """The value that a key has with what was written.
+
+    Args:
+        key: the key.
+        raw: what was written: a value of TOML, or a text.
+        from_text: whether every value is written as a text, as in the environment.
+
+    Raises:
+        ValueError: it is no value of the key; the text says what is wanted.
+    """
+    if raw == NONE and key.may_be_none:
+        return None
+    read = raw
+    if isinstance(raw, str):
+        if key.units is not None:
+            quantity = read_quantity(raw, key.units)
+            read = raw if quantity is None else quantity
+        elif key.name.endswith("_share"):
+            read = _as_share(raw)
+        elif from_text and list[str] in (key.type, *get_args(key.type)):
+            read = [one.strip() for one in raw.split(",") if one.strip()]
+    try:
+        return msgspec.convert(read, key.type, strict=not from_text)
+    except msgspec.ValidationError:
+        raise ValueError(f"must be {_wanted(key)}, not {_shown(raw)}") from None
+
+
+def _as_share(text: str) -> object:
+    """A fraction, such as 1/3; the text itself when it is none."""
+    try:
+        return float(Fraction(text))
+    except (ValueError, ZeroDivisionError):
+        return text
+
+
+def _wanted(key: Key) -> str:
+    """What a value must be, in words."""
+    literal = get_origin(key.type) is Literal
+    kinds = [] if literal else [one for one in (get_args(key.type) or (key.type,)) if one in _WORDS]
+    if get_origin(key.type) is list:
+        kinds = [key.type]
+    words = [_WORDS[kind] for kind in kinds]
+    if key.units is not None:
+        words = [f"{_EXAMPLES[id(key.units)]},"] if key.may_be_none else [_EXAMPLES[id(key.units)]]
+    words += [f'"{one}"' for one in key.choices]
+    if key.may_be_none:
+        words.append(f'"{NONE}"')
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _shown(raw: object) -> str:
+    if isinstance(raw, bool):
+        return str(raw).lower()
+    return f'"{raw}"' if isinstance(raw, str) else "a table" if isinstance(raw, dict) else str(raw)
+
+
+def write_value(key: Key, value: object) -> str:
+    """A value as TOML has it: what ``read_value`` reads."""
+    if value is None:
+        return f'"{NONE}"'
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(write_value(key, one) for one in value)}]"
+    quantity = write_quantity(value, SIZES) if isinstance(value, int) and key.units is SIZES else None
+    if isinstance(value, Fraction) and value != float(value):
+        quantity = str(value)
+    if quantity is None and isinstance(value, int | float | Fraction):
+        return repr(value if isinstance(value, int) else float(value)).removesuffix(".0")
+    # A text in quotes is the same in JSON and in TOML.
+    return msgspec.json.encode(quantity or value).decode()

@@ -1,0 +1,1 @@
+"""Settings of a node from files, the environment and arguments."""

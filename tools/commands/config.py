@@ -1,0 +1,178 @@
+"""``triack config`` and ``triack reload``: files of settings are checked, shown, begun, and read again."""
+
+import json
+import os
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+import triack
+from triack.base.errors import ConfigError, UsageError
+from triack.base.names import check_name
+from triack.node.config.config import Config, Row, Sources
+from triack.node.config.keys import KEYS, SECTIONS, Key, KeyPath, written_path
+from triack.node.config.layers import CONFIG_VARIABLE
+from triack.node.config.values import write_value
+from triack.node.node import open_configured
+from triack.tools.commands.common import Directory, json_option, run, verbose_option, write_table
+from triack.transport.address import Address
+
+__all__ = ["config", "header_of", "reload", "template"]
+
+FILE = "triack.toml"
+"""Where the commands look when nothing else is said."""
+LINE_LETTERS = 100
+"""The width of comments in a new file."""
+_file_argument = click.argument(
+    "file", metavar="[FILE]", envvar=CONFIG_VARIABLE, default=FILE, type=click.Path(dir_okay=False, path_type=Path)
+)
+
+
+@click.group(no_args_is_help=False)
+def config() -> None:
+    """Check, show and begin files of settings. FILE is that of TRIACK_CONFIG, or triack.toml, if left out."""
+
+
+@config.command()
+@_file_argument
+def check(*, file: Path) -> int:
+    """Say whether a node can be opened with a file and the variables of the environment.
+
+    Each mistake is a line on standard error with its place, and the exit code is 1.
+    """
+    try:
+        _try_open(_read(file))
+    except UsageError as error:
+        problems = error.problems if isinstance(error, ConfigError) else (f"{file}: {error}",)
+        for problem in problems:
+            click.echo(f"triack: {problem}", err=True)
+        return 1
+    click.echo(f"{file}: no mistake found")
+    return 0
+
+
+def _read(file: Path) -> tuple[Sources, Config]:
+    sources = Sources(file, dict(os.environ))
+    return sources, sources.read()
+
+
+def _try_open(read: tuple[Sources, Config]) -> None:
+    """Make the node, without starting it: some keys only contradict each other there."""
+    sources, found = read
+    if found.node.name is not None and ("node", "data") in found.said:
+        open_configured(sources, found)
+
+
+@config.command()
+@_file_argument
+@click.option("--given", is_flag=True, help="Only what has no default value.")
+@json_option
+def show(*, file: Path, given: bool, as_json: bool) -> None:
+    """Show each setting with a file and the variables of the environment: its value, and where that is from."""
+    _, found = _read(file)
+    rows = [row for row in found.rows() if not given or row.source != "default"]
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps({"setting": row.name, "value": row.value, "source": row.source}, default=float))
+        return
+    write_table(("SETTING", "VALUE", "FROM"), [_cells(row) for row in rows])
+
+
+def _cells(row: Row) -> list[str]:
+    return [row.name, write_value(row.key, row.value), row.source]
+
+
+@config.command()
+@click.argument("file", metavar="[FILE]", default=FILE, type=click.Path(path_type=Path))
+@click.option("--name", default="node", help="Name of the node, and of its data directory beside the file.")
+@click.option("--listen", metavar="URL", help="Where it listens.")
+def init(*, file: Path, name: str, listen: str | None) -> int:
+    """Write a file with every key: what it does, and its default value. `-` writes to standard output."""
+    check_name(name)
+    text = template(name, None if listen is None else str(Address.parse(listen, listening=True)))
+    if str(file) == "-":
+        click.echo(text, nl=False)
+        return 0
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(text)
+    except FileExistsError:
+        raise UsageError(f"write {file}: it exists already") from None
+    click.echo(f"{file}: written; triack serve --config {file} runs the node {name}")
+    return 0
+
+
+def template(name: str, listen: str | None = None) -> str:
+    """A file with every key, of which only the name, the data directory and perhaps the address are in force."""
+    given = {"name": name, "data": name, "listen": listen}
+    return "\n".join(_template_lines({("node", key): value for key, value in given.items() if value is not None}))
+
+
+def _template_lines(given: dict[KeyPath, str]) -> Iterator[str]:
+    yield "# Settings of a Triack node. A line that begins with # has the value that is in force without it."
+    yield '# Sizes may be "64 KiB", durations "500 ms"; "none" stands for no value.'
+    for section, about in SECTIONS.items():
+        yield ""
+        yield f"# {about}"
+        yield f"{'' if section == ('node',) else '# '}{header_of(section, 'orders', 'plant-b')}"
+        for key in KEYS.values():
+            if key.path[:-1] == section:
+                yield from _key_lines(key, given.get(key.path))
+    yield ""
+
+
+def _key_lines(key: Key, given: str | None) -> Iterator[str]:
+    about = key.description + (f" One of {', '.join(key.choices)}." if len(key.choices) > 1 else "")
+    yield from textwrap.wrap(about, LINE_LETTERS, initial_indent="#   ", subsequent_indent="#   ")
+    if given is not None:
+        yield f"{key.name} = {write_value(key, given)}"
+    else:
+        yield f"# {key.name} = {write_value(key, key.default)}"
+
+
+def header_of(section: KeyPath, queue: str, peer: str) -> str:
+    """The line that begins a table, with these names for a queue and a peer."""
+    if section[0] == "routes":
+        return "[[routes]]"
+    names = {"queues": queue, "peers": peer}
+    return f"[{written_path(tuple(names[section[0]] if part == '*' else part for part in section))}]"
+
+
+@click.command()
+@json_option
+@verbose_option
+@click.option(
+    "--data", metavar="DIR", type=Directory(file_okay=False, exists=True, path_type=Path), help="Of the node."
+)
+@click.option(
+    "--config", "file", metavar="FILE", envvar=CONFIG_VARIABLE, type=click.Path(path_type=Path), help="Its file."
+)
+def reload(*, data: Path | None, file: Path | None, as_json: bool) -> int:
+    """Let the node that runs on a directory read its file of settings again.
+
+    A file with a mistake changes nothing. Quotas, the reserve of the disk, the waits of failed messages, addresses of
+    peers and routes take effect at once; every other key that has changed is named, and takes effect with a restart.
+    """
+    if data is None and file is not None:
+        found = _read(file)[1].node.data
+        data = None if found is None else Path(found)
+    if data is None:
+        raise click.UsageError("the node is missing: --data DIR, or --config FILE", click.get_current_context())
+    return run(_reload(data, as_json=as_json))
+
+
+async def _reload(data: Path, *, as_json: bool) -> int:
+    async with triack.connect(data) as node:
+        result = await node.reload()
+    if as_json:
+        click.echo(json.dumps({"in_force": result.in_force, "needs_restart": result.needs_restart}))
+        return 0
+    for key in result.in_force:
+        click.echo(f"in force: {key}")
+    for key in result.needs_restart:
+        click.echo(f"needs a restart: {key}")
+    if not result.in_force and not result.needs_restart:
+        click.echo("nothing has changed")
+    return 0
