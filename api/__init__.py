@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from triack import policies, sync
     from triack.base.ack_trigger import AckTrigger
     from triack.base.news import (
+        CallRefused,
         GapFound,
         LinkDown,
         LinkUp,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         QueueStats,
         SessionStats,
     )
+    from triack.node.shell.troubles import TroubleStats
     from triack.ordering.order_settings import OrderSettings
     from triack.queues.blocking import Blocking
     from triack.queues.manager.browse import BrowsedMessage
@@ -80,6 +82,7 @@ __all__ = [
     "Acknowledgements",
     "Blocking",
     "BrowsedMessage",
+    "CallRefused",
     "Client",
     "Consumer",
     "DeadLetters",
@@ -121,6 +124,7 @@ __all__ = [
     "StreamsNearLimit",
     "Tls",
     "Transaction",
+    "TroubleStats",
     "connect",
     "open",
     "policies",
@@ -137,6 +141,7 @@ _HOMES = {
     "Acknowledgements": "triack.node.handles.acknowledgements:Acknowledgements",
     "Blocking": "triack.queues.blocking:Blocking",
     "BrowsedMessage": "triack.queues.manager.browse:BrowsedMessage",
+    "CallRefused": "triack.base.news:CallRefused",
     "Client": "triack.node.control.client:Client",
     "Consumer": "triack.node.handles.consumer:Consumer",
     "DeadLetters": "triack.queues.node_settings:DeadLetters",
@@ -177,6 +182,7 @@ _HOMES = {
     "StreamsNearLimit": "triack.base.news:StreamsNearLimit",
     "Tls": "triack.transport.endpoint:Tls",
     "Transaction": "triack.node.handles.transaction:Transaction",
+    "TroubleStats": "triack.node.shell.troubles:TroubleStats",
     "connect": "triack.node.control.client:connect_to",
     "open": "triack.node.node:open_node",
     "policies": "triack.policies",

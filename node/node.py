@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,7 +22,7 @@ from triack.node.control import handover
 from triack.node.control.server import ControlServer
 from triack.node.files import operator_log
 from triack.node.files.access import DEFAULT_SUITE, Access, Keyless, Secured
-from triack.node.files.keys import IDENTITY_FILE
+from triack.node.files.keys import IDENTITY_FILE, KeyKind, encode_key
 from triack.node.files.tls_files import TlsFiles
 from triack.node.handles.queue_admin import QueueAdmin
 from triack.node.handles.requesting import Requests
@@ -321,6 +322,7 @@ class Node(Verbs):
             boot=platform.boot(),
         )
         engine.draining = self._at_rest
+        engine.callers.describe_key = partial(encode_key, KeyKind.PUBLIC)
         return engine
 
     def _tell_clock(self, reading: ClockReading, jump: ClockJump | None) -> None:

@@ -59,7 +59,7 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
 
         Returns:
             An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerUnknown``, ``PeerHalted``,
-            ``GapFound``, ``QueueOverQuota``, ``StoreLow`` and ``StreamsNearLimit``.
+            ``GapFound``, ``CallRefused``, ``QueueOverQuota``, ``StoreLow``, ``StreamHeld`` and ``StreamsNearLimit``.
 
         Raises:
             NodeClosed: the node was not started.

@@ -15,6 +15,7 @@ from triack.base.reasons import HoldReason
 from triack.base.survival import Survives
 from triack.base.units import SECOND
 from triack.node.shell.holding import HeldPacket, Holding, Reader
+from triack.node.shell.troubles import TroubleStats, find_troubles
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.manager.engine import Engine
 from triack.queues.peers.dialer import WaitsFor
@@ -219,6 +220,7 @@ class NodeStats:
         survives: the kind of failure that the node's store survives: ``power loss``, unless a setting or the lack of a
             data directory makes it less.
         holds: messages that wait at peers for room at this node.
+        troubles: all that stops messages now and that an operator can mend, with what to do.
     """
 
     queues: dict[str, QueueStats]
@@ -233,6 +235,7 @@ class NodeStats:
     room_bytes: int | None
     survives: Survives
     holds: list[HoldStats] = field(default_factory=list)
+    troubles: list[TroubleStats] = field(default_factory=list)
 
 
 def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: int) -> NodeStats:
@@ -278,6 +281,7 @@ def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: i
         store_low=engine.inbox.admission.store_low,
         room_bytes=engine.inbox.admission.room_bytes,
         survives=engine.settings.survives,
+        troubles=find_troubles(engine, now_ns),
     )
 
 
@@ -295,6 +299,7 @@ def describe_stats(stats: NodeStats) -> dict[str, Any]:
     }
     found["holds"] = [_fields(hold) for hold in stats.holds]
     found["sessions"] = [_describe_session(session) for session in stats.sessions]
+    found["troubles"] = [_fields(trouble) for trouble in stats.troubles]
     return found
 
 
@@ -332,6 +337,7 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         store_low=found["store_low"],
         room_bytes=found["room_bytes"],
         survives=found["survives"],
+        troubles=[TroubleStats(**it) for it in found["troubles"]],
     )
 
 

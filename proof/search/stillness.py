@@ -266,7 +266,7 @@ def forget_waits(link: Link, retry_at_ns: int) -> None:
     patience = link.patience
     patience._attempts = patience._untaken = 0
     patience._opened_at_ns = None
-    link.silent = False
+    link.silent = ""
     if not link.is_connecting:
         forget_calls(link.dialer)
     link.retry_at_ns = retry_at_ns if link.retry_at_ns and link.conversation is None else 0

@@ -23,6 +23,7 @@ from triack.queues.mailboxes.quotas import Payer
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Resolver, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
+from triack.queues.manager.callers import Callers
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs, Look
 from triack.queues.manager.link_news import News
@@ -101,6 +102,7 @@ class Engine:
         drops: counts of drops, by reason.
         failure: the error that ended the store, or None.
         news: events of its links.
+        callers: those that call this node and get no answer.
         draining: whether the node is closing, or at rest, and takes nothing new.
         watching: readers of acknowledgement events.
         jobs: the store's current job, and the next commit.
@@ -168,6 +170,7 @@ class Engine:
             report=self._report,
         )
         self.news = News(self.handshakes.at)
+        self.callers = Callers(directory)
         self.jobs = Jobs(self.queues, self.inbox, self.outbox, self.wall, self.handshakes.number)
         self._router = self._make_router()
         self._transmitter = Transmitter(
@@ -383,6 +386,7 @@ class Engine:
                     taken = self._open_run(run, burst, header, now_ns)
             except ProtocolError as error:
                 self.drops[error.reason] += 1
+                self.callers.handle_dropped(burst[0], error, sender, now_ns)
             burst = burst[taken:]
         self._end_burst(run, sender, now_ns)
 
@@ -458,6 +462,7 @@ class Engine:
         """The directory has changed: sessions of peers that are no longer trusted end with the next ``poll``."""
         self._look(now_ns)
         self.inbox.handle_directory_changed()
+        self.callers.handle_directory_changed()
         self.handshakes.handle_directory_changed(now_ns)
 
     def _report(self, conversation: Conversation, now_ns: int) -> None:
@@ -571,6 +576,7 @@ class Engine:
             *outbox.links.resuming.take_news(),
             *outbox.holds.take_news(),
             *outbox.retirement.take_news(),
+            *self.callers.take_news(),
         ):
             effects += [Tell(event) for event in news]
         if detected := self.handshakes.suspended.take_detected():

@@ -11,6 +11,10 @@ from triack.session.protocol.states import CloseReason
 
 __all__ = ["News"]
 
+_UNKNOWN = {
+    WaitsFor.KEY: "this node trusts no {}, or has no key of it",
+    WaitsFor.ADDRESS: "this node knows no address of {}, which does not call",
+}
 _UNANSWERED = (CloseReason.CONNECT_TIMEOUT, CloseReason.PATH_LOST)
 
 
@@ -49,10 +53,10 @@ class News:
 
     def handle_called(self, link: Link, missing: WaitsFor | None) -> None:
         """A link needed a session; ``missing`` says why it has none, or none yet."""
-        is_unknown = missing is WaitsFor.KEY
-        if is_unknown and not link.unknown:
-            self._events.append(PeerUnknown(link.peer, f"this node trusts no {link.peer}, or has no key of it"))
-        link.unknown = is_unknown
+        unknown = missing if missing in _UNKNOWN else None
+        if unknown is not None and link.missing is not unknown:
+            self._events.append(PeerUnknown(link.peer, _UNKNOWN[unknown].format(link.peer)))
+        link.missing = unknown
 
     def handle_trouble(self, address: str, cause: str) -> None:
         """An address is unreachable: report it once until a peer answers there, and only if a link uses it."""
@@ -63,8 +67,8 @@ class News:
     def _be_silent(self, link: Link, cause: str = "") -> None:
         """A peer does not answer at its last address: report it once it was called at all of its addresses."""
         if not link.silent and link.dialer.is_last:
-            link.silent = True
-            self._events.append(PeerSilent(link.dialer.address, cause or f"no answer from {link.peer}"))
+            link.silent = cause or f"no answer from {link.peer}"
+            self._events.append(PeerSilent(link.dialer.address, link.silent))
 
     def take(self) -> list[Tell]:
         """Everything since the last call."""

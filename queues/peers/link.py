@@ -12,7 +12,7 @@ from triack.base.peers import Peer
 from triack.base.reasons import DropReason
 from triack.queues.node_settings import Reconnect
 from triack.queues.peers.control import Control
-from triack.queues.peers.dialer import ANSWER_NS, Dialer
+from triack.queues.peers.dialer import ANSWER_NS, Dialer, WaitsFor
 from triack.queues.peers.history import KnownPeer
 from triack.queues.peers.introduction import NO_NODE, Introduction
 from triack.queues.peers.path import Paths
@@ -266,8 +266,8 @@ class Link:
         peer_id: the node that was found there last, so that the next connect can name what is remembered of it.
         suspended: why nothing may be sent to that node any more, or None.
         retry_at_ns: when the next attempt to connect may be made.
-        silent: whether the operator was notified that the peer does not answer.
-        unknown: whether the operator was notified that no key of the peer is known.
+        silent: why the peer does not answer, once the operator was notified of that; empty before.
+        missing: the key or the address, once the operator was notified that this node does not know it; None before.
         idle: whether the last open session ended because there was nothing to send, and none has opened since.
         sessions: number of sessions opened.
         resends: number of packets that were resent in ended sessions.
@@ -283,6 +283,7 @@ class Link:
         "dialer",
         "idle",
         "keeps_touch",
+        "missing",
         "patience",
         "peer",
         "peer_id",
@@ -292,7 +293,6 @@ class Link:
         "silent",
         "streams",
         "suspended",
-        "unknown",
     )
 
     def __init__(
@@ -311,8 +311,8 @@ class Link:
         self.peer_id = NO_NODE
         self.suspended: RollbackDetected | None = None
         self.retry_at_ns = 0
-        self.silent = False
-        self.unknown = False
+        self.silent = ""
+        self.missing: WaitsFor | None = None
         self.idle = False
         self.sessions = 0
         self.resends = 0
@@ -432,7 +432,7 @@ class Link:
         """A session is open."""
         self.patience.handle_opened(now_ns)
         self.dialer.handle_opened()
-        self.silent = False
+        self.silent = ""
         self.idle = False
         self.sessions += 1
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +13,7 @@ from prometheus_client.registry import Collector
 import triack
 import triack.sync
 from triack.base.errors import NodeClosed, UsageError
+from triack.base.reasons import Trouble
 from triack.node.shell.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
 
 __all__ = ["FAMILIES", "LOOK_S", "NodeCollector"]
@@ -101,6 +103,12 @@ def _waits(stats: NodeStats) -> Iterator[Sample]:
     return (((peer, it.waits_for), 1) for peer, it in stats.links.items() if it.waits_for is not None)
 
 
+def _troubles(stats: NodeStats) -> Iterator[Sample]:
+    """All names, so that an alert on one of them has a value before there is any."""
+    counts = Counter(it.trouble for it in stats.troubles)
+    return (((trouble.value,), counts[trouble.value]) for trouble in Trouble)
+
+
 def _held(stats: NodeStats) -> Iterator[Sample]:
     return (((it.peer, it.queue, it.delivery.label, it.held), 1) for it in stats.outgoing if it.held is not None)
 
@@ -131,6 +139,7 @@ FAMILIES: Final = (
     _link("gaps", "Times that another node answered than had acknowledged.", lambda it: it.gaps, counter=True),
     _link("suspended", "1 when nothing is sent there any more.", lambda it: it.suspended is not None),
     Family("link_waits", "1 with what is missing for what there is for the peer.", ("peer", "waits_for"), _waits),
+    Family("troubles", "What stops messages now, by name.", ("trouble",), _troubles),
     _session("round_trip_seconds", "Smoothed; nothing before the first sample.", lambda it: it.round_trip_s),
     _session("window", "Packets that may be unacknowledged.", lambda it: it.window),
     _session("unacknowledged", "Packets that are.", lambda it: it.unacknowledged),
