@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from triack.node.shell.outgoing_message import MessageProperties
     from triack.node.shell.stats import (
         AckStats,
+        HistogramStats,
         HolderStats,
         HoldStats,
         LinkStats,
@@ -90,6 +91,7 @@ __all__ = [
     "EnrolledPeer",
     "Events",
     "GapFound",
+    "HistogramStats",
     "HoldStats",
     "HolderStats",
     "KeySettings",
@@ -148,6 +150,7 @@ _HOMES = {
     "EnrolledPeer": "triack.node.shell.enrolling:EnrolledPeer",
     "Events": "triack.node.shell.link_events:Events",
     "GapFound": "triack.base.news:GapFound",
+    "HistogramStats": "triack.node.shell.stats:HistogramStats",
     "HoldStats": "triack.node.shell.stats:HoldStats",
     "HolderStats": "triack.node.shell.stats:HolderStats",
     "KeySettings": "triack.queues.node_settings:KeySettings",

@@ -35,7 +35,7 @@ from triack.node.files import operator_log
 from triack.node.shell.enrolling import Enrolling
 from triack.node.shell.link_events import EventFeed
 from triack.node.shell.platform import Log, Platform
-from triack.node.shell.worker import Worker
+from triack.node.shell.worker import DiskFigures, Worker
 from triack.queues.mailboxes.system_queues import system_queue
 from triack.queues.manager.closing import Departure, count_by, left_behind, way_made
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
@@ -117,6 +117,7 @@ class Driver:
         self._closed = False
         self._looked_ns = platform.monotonic_ns()
         self._looking: asyncio.TimerHandle | None = None
+        self.disk = DiskFigures()
         self.events = EventFeed()
         self.on_failure: Callable[[TriackError], None] | None = None
         self.enrolling: Enrolling | None = None
@@ -389,6 +390,7 @@ class Driver:
     # ---- the disk
 
     def _start_job(self, job: Job) -> None:
+        self.disk.began_ns = self._now_ns()
         self._worker.run(
             lambda: self._work(job),
             lambda room_bytes, error: self._finish_job(job, room_bytes, error),
@@ -441,6 +443,9 @@ class Driver:
                     self.wake()
 
     def _finish_job(self, job: Job, room_bytes: int | None, error: BaseException | None) -> None:
+        began_ns, self.disk.began_ns = self.disk.began_ns, None
+        if isinstance(job, GroupCommit) and began_ns is not None and error is None:
+            self.disk.commits.observe(self._now_ns() - began_ns)
         if error is None:
             try:
                 self._handle_room(room_bytes)

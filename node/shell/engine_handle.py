@@ -613,7 +613,7 @@ class EngineHandle:
 
     def stats(self) -> NodeStats:
         """See ``Node.stats``."""
-        return gather(self._engine, self._driver.drops, self.holding, self.clock())
+        return gather(self._engine, self._driver.drops, self._driver.disk, self.holding, self.clock())
 
     async def close(self, timeout_ns: int) -> None:
         """Let sessions finish for at most ``timeout_ns``, and close everything."""

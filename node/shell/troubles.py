@@ -41,12 +41,14 @@ class TroubleStats:
 
 
 def find_troubles(engine: Engine, now_ns: int) -> list[TroubleStats]:
-    """All that stops messages now.
+    """All that stops messages now; of a node that closes or is at rest, what its disk and its queues have.
 
     Args:
         engine: the node's.
         now_ns: the monotonic clock.
     """
+    if engine.draining:
+        return list(_room(engine))
     return [*_callers(engine, now_ns), *_links(engine, now_ns), *_rollbacks(engine), *_room(engine), *_holds(engine)]
 
 

@@ -15,6 +15,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
+from triack.base.units import MS
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.local_queues import LocalQueues
@@ -295,6 +296,8 @@ class Engine:
                 continue
             reason = self._why_dead(mailbox, run)
             if reason is None:
+                if not run.first and not run.redelivered:
+                    self.queues.waits.observe((now_ms - run.packet.sent_at_ms) * MS, run.packet.count)
                 return run
             self.queues.dead_letter(mailbox, run.lease(run.draw()), reason, self.jobs.turn(now_ns))
         return None
@@ -650,6 +653,12 @@ class Engine:
         self.watching.end()
         for mailbox in self.queues.mailboxes.values():
             mailbox.interrupt()
+
+    @property
+    def acks(self) -> Counter[tuple[str, str]]:
+        """Acks that left: session, store and order acks, by trigger."""
+        order = {("order", trigger): count for trigger, count in self.inbox.order_acks.sent.items()}
+        return self._transmitter.acks + Counter(order)
 
     @property
     def closes(self) -> Counter[str]:

@@ -7,6 +7,7 @@ Datagrams to one address leave together, and the system may carry them as one, a
 leaves by itself, so that the cause that lost a run of packets does not lose their retransmission as well.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 
@@ -57,9 +58,10 @@ class Transmitter:
 
     Attributes:
         deadlines: when conversations must be served again.
+        acks: session and store acks that left, by name and trigger.
     """
 
-    __slots__ = ("_handshakes", "_lone", "_news", "_outbox", "_recorder", "_report", "deadlines")
+    __slots__ = ("_handshakes", "_lone", "_news", "_outbox", "_recorder", "_report", "acks", "deadlines")
 
     def __init__(
         self,
@@ -71,6 +73,7 @@ class Transmitter:
         recorder: Recorder | None,
     ) -> None:
         self.deadlines = Deadlines[Conversation]()
+        self.acks: Counter[tuple[str, str]] = Counter()
         self._handshakes = handshakes
         self._outbox = outbox
         self._news = news
@@ -179,6 +182,10 @@ class Transmitter:
                 self._lone.append((conversation.path, [data]))
             else:
                 batches.setdefault(conversation.path, []).append(data)
+            if transmit.ack is not None:
+                self.acks["session", transmit.ack.trigger] += 1
+            if transmit.store_ack is not None:
+                self.acks["store", transmit.store_ack.trigger] += 1
             if self._recorder is not None:
                 self._recorder.add_transmit(conversation.label, transmit, now_ns)
             self._transmit_runs(conversation, batches, now_ns)

@@ -24,13 +24,17 @@ class OwedAcks:
     Args:
         drops: counts dropped packets, by reason.
         record: writes to the session log.
+
+    Attributes:
+        sent: order acks that left, by trigger.
     """
 
-    __slots__ = ("_deadlines", "_drops", "_due", "_owing", "_record", "_unasked")
+    __slots__ = ("_deadlines", "_drops", "_due", "_owing", "_record", "_unasked", "sent")
 
     def __init__(self, drops: Counter[DropReason], record: Record) -> None:
         self._drops = drops
         self._record = record
+        self.sent: Counter[str] = Counter()
         self._owing: dict[IncomingStream, None] = {}
         self._unasked: dict[bytes, dict[IncomingStream, None]] = {}
         self._due: dict[IncomingStream, None] = {}
@@ -112,6 +116,7 @@ class OwedAcks:
                 del self._owing[stream]
 
     def _send(self, stream: IncomingStream, conversation: Conversation, now_ns: int) -> None:
+        self.sent[stream.sequence.ack.cause.value] += 1
         sequence, number = stream.acked = stream.claimable
         control = Control(encode_order_ack(stream.origin, stream.number, sequence, number))
         if not conversation.put_control((stream.number, 0), control):
