@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
     from triack.node.shell.link_events import Events
     from triack.node.shell.outgoing_message import MessageProperties
+    from triack.node.shell.ping_answer import PingAnswer
     from triack.node.shell.stats import (
         AckStats,
         HistogramStats,
@@ -111,6 +112,7 @@ __all__ = [
     "PeerHalted",
     "PeerSilent",
     "PeerUnknown",
+    "PingAnswer",
     "QueueOverQuota",
     "QueueStats",
     "Quota",
@@ -170,6 +172,7 @@ _HOMES = {
     "PeerHalted": "triack.base.news:PeerHalted",
     "PeerSilent": "triack.base.news:PeerSilent",
     "PeerUnknown": "triack.base.news:PeerUnknown",
+    "PingAnswer": "triack.node.shell.ping_answer:PingAnswer",
     "QueueOverQuota": "triack.base.news:QueueOverQuota",
     "QueueStats": "triack.node.shell.stats:QueueStats",
     "Quota": "triack.queues.node_settings:Quota",

@@ -13,6 +13,7 @@ import triack
 from triack.base.errors import TriackError, UsageError
 from triack.base.names import nearest
 from triack.base.printable import printable
+from triack.tools.commands.common import DESTROYING
 from triack.tools.compiled import is_compiled
 
 __all__ = ["main"]
@@ -29,6 +30,16 @@ COMMANDS = {
     "receive": ("triack.tools.commands.receive:receive", "Write each message of a queue as a line."),
     "status": ("triack.tools.commands.status:status", "Show how a node is: its links, its disk, what is unread."),
     "queue": ("triack.tools.commands.queue:queue", "Look into queues, and steer what waits in them."),
+    "request": ("triack.tools.operate.request:request", "Send one message, and write the answer to it."),
+    "top": ("triack.tools.operate.top:top", "Watch a running node: its peers, its queues and their rates."),
+    "check": ("triack.tools.operate.check:check", "Say in one line how a node is, for monitoring."),
+    "ping": ("triack.tools.operate.ping:ping", "Measure how long a peer takes to answer."),
+    "doctor": (
+        "triack.tools.operate.doctor:doctor",
+        "Examine machine, node and peers; say what to do.",
+    ),
+    "support": ("triack.tools.operate.support:support", "Write a bundle for support, without messages and keys."),
+    "systemd": ("triack.tools.operate.systemd:systemd", "Write a hardened unit that runs a node."),
     "keygen": ("triack.tools.commands.keygen:keygen", "Print the public keys of a node; made when it has none."),
     "trust": ("triack.tools.commands.trust:trust", "Say whom a node trusts, and where they are."),
     "policy": ("triack.tools.commands.policy:policy", "Show the policies of acknowledgement that there are."),
@@ -60,7 +71,7 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            meant = nearest(name, COMMANDS)
+            meant = nearest(name, COMMANDS.keys() - DESTROYING)
             raise click.UsageError(f"no such command {name}{f'; did you mean {meant}?' if meant else ''}", ctx)
         return super().resolve_command(ctx, args)
 

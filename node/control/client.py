@@ -294,6 +294,8 @@ class Client(Asking):
     move = asked(Verbs.move)
     purge = asked(Verbs.purge)
     release = asked(Verbs.release)
+    create_queue = asked(Verbs.create_queue)
+    ping = asked(Verbs.ping)
 
     @as_on(Verbs.send)
     async def send(self, said: Said) -> ClientReceipt:

@@ -13,6 +13,7 @@ from triack.node.control.control_frames import Answer, Header
 from triack.node.handles.acknowledgements import Every
 from triack.node.handles.receipt import MessageWaits
 from triack.node.shell.enrolling import EnrolledPeer
+from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.stats import describe_stats, read_stats
 from triack.queues.streams.ack_events import AckEvent, AckKind
 
@@ -21,10 +22,12 @@ __all__ = [
     "INVITATION",
     "KEY",
     "LENGTHS",
+    "MADE",
     "MESSAGE",
     "MESSAGES",
     "NOTHING",
     "PEER",
+    "PONG",
     "PROGRESS",
     "RECEIPT",
     "RECEIPTS",
@@ -142,6 +145,8 @@ def read_peer(header: Header, _content: bytes) -> EnrolledPeer:
 
 NOTHING = Result(lambda _it, _keep: ({}, b""), lambda _header, _content: None)
 COUNT = Result(lambda count, _keep: ({"count": count}, b""), lambda header, _content: int(header["count"]))
+MADE = Result(lambda made, _keep: ({"made": made}, b""), lambda header, _content: bool(header["made"]))
+PONG = Result(lambda pong, _keep: ({"pong": asdict(pong)}, b""), lambda header, _content: PingAnswer(**header["pong"]))
 KEY = Result(lambda key, _keep: ({"key": key}, b""), lambda header, _content: str(header["key"]))
 PEER = Result(lambda peer, _keep: ({"peer": asdict(peer)}, b""), read_peer)
 REMEMBERED = Result(

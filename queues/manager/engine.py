@@ -28,6 +28,7 @@ from triack.queues.manager.callers import Callers
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs, Look
 from triack.queues.manager.link_news import News
+from triack.queues.manager.pings import CLOCK, CLOCK_BYTES, Pings
 from triack.queues.manager.recorder import Recorder, start_record
 from triack.queues.manager.session_event_router import SessionEventRouter
 from triack.queues.manager.transmitter import Giving, Transmitter
@@ -104,6 +105,7 @@ class Engine:
         failure: the error that ended the store, or None.
         news: events of its links.
         callers: those that call this node and get no answer.
+        pings: pings of peers that wait for their answers.
         draining: whether the node is closing, or at rest, and takes nothing new.
         watching: readers of acknowledgement events.
         jobs: the store's current job, and the next commit.
@@ -172,10 +174,17 @@ class Engine:
         )
         self.news = News(self.handshakes.at)
         self.callers = Callers(directory)
+        self.pings = Pings(self.wall, random)
         self.jobs = Jobs(self.queues, self.inbox, self.outbox, self.wall, self.handshakes.number)
         self._router = self._make_router()
         self._transmitter = Transmitter(
-            self.handshakes, self.outbox, self.news, report=self._report, recorder=self._recorder
+            self.handshakes,
+            self.outbox,
+            self.news,
+            report=self._report,
+            recorder=self._recorder,
+            pings=self.pings,
+            wall=self.wall,
         )
         self._restore(content, now_ns)
 
@@ -495,13 +504,15 @@ class Engine:
         self, conversation: Conversation, _header: Header, payload: bytes, sender: str, _now_ns: int
     ) -> None:
         self._check_open(conversation)
-        conversation.look_around().handle_challenge(payload, sender)
+        conversation.look_around().handle_challenge(_clock_of(payload)[0], sender)
 
     def _handle_response(
-        self, conversation: Conversation, _header: Header, payload: bytes, sender: str, _now_ns: int
+        self, conversation: Conversation, _header: Header, payload: bytes, sender: str, now_ns: int
     ) -> None:
         self._check_open(conversation)
-        self.handshakes.handle_response(conversation, payload, sender)
+        answer, clock_ms = _clock_of(payload)
+        if not self.pings.handle_response(conversation, answer, clock_ms, now_ns):
+            self.handshakes.handle_response(conversation, answer, sender)
 
     @staticmethod
     def _check_open(conversation: Conversation) -> None:
@@ -726,6 +737,13 @@ class Engine:
     def _record(self, event: str, now_ns: int, **fields: Any) -> None:
         if self._recorder is not None:
             self._recorder.add(event, now_ns, fields)
+
+
+def _clock_of(payload: bytes) -> tuple[bytes, int]:
+    """Divide a challenge or a response into its content and the clock behind it. Raises ProtocolError."""
+    if len(payload) < CLOCK_BYTES:
+        raise ProtocolError(DropReason.BAD_FRAME, f"a challenge of {len(payload)} bytes")
+    return payload[:-CLOCK_BYTES], CLOCK.unpack(payload[-CLOCK_BYTES:])[0]
 
 
 _HANDLERS = {

@@ -12,7 +12,8 @@ that came from it (section 8.1).
     WAITING --again--> ASKING
 
 A challenged node answers to the address that the challenge came from. A challenge is as long as its answer, and an
-authentic one comes once, so that no address is sent more bytes than came from it.
+authentic one comes once, so that no address is sent more bytes than came from it. Behind the eight bytes, each has room
+for a time of day, for pings (``queues.manager.pings``).
 """
 
 from collections.abc import Callable

@@ -16,6 +16,7 @@ from triack.node.shell import event_loop
 from triack.tools.commands.common import (
     existing_file,
     json_option,
+    log_in_json,
     name_for,
     node_options,
     on_hangup,
@@ -26,6 +27,7 @@ from triack.tools.commands.common import (
     suite_option,
     tls_ca_option,
 )
+from triack.tools.operate.notify import notifying
 from triack.transport.address import Address
 
 __all__ = ["serve"]
@@ -69,8 +71,11 @@ def serve(
     Prints "listening URL" when it is ready. While it runs, `triack send` and `triack receive` with the same --data work
     through it. Without --queue, a queue is made when the first message for it arrives. With --metrics it prints
     "metrics URL" next. With --json it prints an object with "listening", "name", "node_id" and, if asked for, "metrics"
-    instead.
+    instead, and log lines are JSON. Under systemd it says when it is ready, when it stops, and, with WatchdogSec=, that
+    its store works.
     """
+    if as_json:
+        log_in_json()
     import_module("structlog.stdlib")  # its first log line may report that there are no descriptors left
     if Address.parse(listen, listening=True).scheme == "memory":
         raise AddressError(f"listen on {listen}: other processes cannot reach memory")
@@ -104,6 +109,7 @@ async def _serve(
             click.echo(json.dumps(ready | {"name": node.name, "node_id": node.node_id}))
         else:
             click.echo("\n".join(f"{what} {where}" for what, where in ready.items()))
+        await stack.enter_async_context(notifying(node))
         error = await _until(stopping, node)
     if error is not None:
         raise error

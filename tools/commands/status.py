@@ -9,50 +9,77 @@ from typing import Any
 import click
 
 import triack
-from triack.base.printable import counted
+from triack.base.printable import counted, printable
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.tools.commands.common import existing_data_option, json_option, run, verbose_option, write_table
 from triack.tools.commands.visiting import Host, stats_of, visit
+from triack.tools.commands.watching import repeat, watch_option
 
-__all__ = ["age_of", "size_of", "status"]
+__all__ = ["EXIT_NOT_RUNNING", "age_of", "size_of", "status", "trouble_lines"]
 
+EXIT_NOT_RUNNING = 3
+"""As of the status action of init scripts: the program is not running (LSB 5.0, section 22.2)."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_SORTS = ("peer", "waiting", "state")
 
 
 @click.command()
 @verbose_option
 @json_option
+@watch_option
+@click.option("--sort", type=click.Choice(_SORTS), default="peer", help="Order of the peers.  [default: peer]")
 @existing_data_option
-def status(*, data: Path, as_json: bool) -> int:
-    """Show how a node is: whether a process runs it, its links, its disk, and what is unread.
+def status(*, data: Path, as_json: bool, watch_s: float | None, sort: str) -> int:
+    """Show how a node is: whether a process runs it, its links, its disk, what is unread, and what is wrong.
 
-    With --json it is one object that has all that `node.stats()` counts, by the same names.
+    Each trouble has a line with what is wrong and one with what to do. With --json it is one object that has all that
+    `node.stats()` counts, by the same names. The exit code is 0 while a process runs the node, and 3 when none does.
     """
 
     async def work(node: Host) -> int:
-        stats = await stats_of(node)
-        if as_json:
-            click.echo(json.dumps(_describe(node) | asdict(stats)))
-            return 0
-        for line in _lines(node, stats):
-            click.echo(line)
-        rows = _rows(stats)
-        if rows:
-            write_table(("PEER", "LINK", "ADDRESS", "ON THE WAY", "WAITS FOR"), rows)
-        if stats.holds:
-            held = [[it.peer, it.queue, it.delivery.label, it.reason] for it in stats.holds]
-            write_table(("NO ROOM FOR", "TO QUEUE", "CLASS", "AS"), held)
-        hands = [
-            [name, it.name or "-", str(it.pid or "-"), str(it.messages), age_of(it.since_s)]
-            for name, queue in stats.queues.items()
-            for it in queue.holders
-        ]
-        if hands:
-            write_table(("QUEUE", "IN THE HANDS OF", "PID", "MESSAGES", "SINCE"), hands)
-        return 0
+        async def draw() -> None:
+            stats = await stats_of(node)
+            if as_json:
+                click.echo(json.dumps(_describe(node) | asdict(stats)))
+            else:
+                _write(node, stats, sort)
 
-    return run(visit(data, work))
+        await repeat(draw, watch_s)
+        return 0 if isinstance(node, triack.Client) else EXIT_NOT_RUNNING
+
+    return run(visit(data, work, only_looks=True))
+
+
+def _write(node: Host, stats: triack.NodeStats, sort: str) -> None:
+    for line in (*_lines(node, stats), *trouble_lines(stats)):
+        click.echo(line)
+    rows = _rows(stats)
+    if sort != "peer":
+        rows.sort(key=(lambda row: -int(row[3])) if sort == "waiting" else (lambda row: row[1]))
+    if rows:
+        write_table(("PEER", "LINK", "ADDRESS", "ON THE WAY", "WAITS FOR"), rows)
+    if stats.holds:
+        held = [[it.peer, it.queue, it.delivery.label, it.reason] for it in stats.holds]
+        write_table(("NO ROOM FOR", "TO QUEUE", "CLASS", "AS"), held)
+    hands = [
+        [name, it.name or "-", str(it.pid or "-"), str(it.messages), age_of(it.since_s)]
+        for name, queue in stats.queues.items()
+        for it in queue.holders
+    ]
+    if hands:
+        write_table(("QUEUE", "IN THE HANDS OF", "PID", "MESSAGES", "SINCE"), hands)
+
+
+def trouble_lines(stats: triack.NodeStats) -> list[str]:
+    """What is wrong, and what to do, a line each."""
+    lines: list[str] = []
+    for it in stats.troubles:
+        seen = [f"{it.times} times"] if it.times > 1 else []
+        seen += [f"for {age_of(it.since_s)}"] if it.since_s is not None else []
+        how_often = f" ({', '.join(seen)})" if seen else ""
+        lines += [f"trouble: {printable(it.cause)}{how_often}", f"  to do: {printable(it.remedy)}"]
+    return lines
 
 
 def _describe(node: Host) -> dict[str, Any]:
