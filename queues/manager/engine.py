@@ -177,15 +177,7 @@ class Engine:
         self.pings = Pings(self.wall, random)
         self.jobs = Jobs(self.queues, self.inbox, self.outbox, self.wall, self.handshakes.number)
         self._router = self._make_router()
-        self._transmitter = Transmitter(
-            self.handshakes,
-            self.outbox,
-            self.news,
-            report=self._report,
-            recorder=self._recorder,
-            pings=self.pings,
-            wall=self.wall,
-        )
+        self._transmitter = self._make_transmitter()
         self._restore(content, now_ns)
 
     def _make_router(self) -> SessionEventRouter:
@@ -200,6 +192,18 @@ class Engine:
             drops=self.drops,
             recorder=self._recorder,
             record=self._record,
+        )
+
+    def _make_transmitter(self) -> Transmitter:
+        """Make the transmitter that serves the conversations."""
+        return Transmitter(
+            self.handshakes,
+            self.outbox,
+            self.news,
+            report=self._report,
+            recorder=self._recorder,
+            pings=self.pings,
+            wall=self.wall,
         )
 
     def _note_start(self, about: dict[str, Any], records: int, boot: str, now_ns: int) -> None:

@@ -224,11 +224,11 @@ class Transmitter:
         paths, overhead_bytes = conversation.paths, conversation.channel.overhead_bytes
         if paths is None:
             return
-        answer = paths.poll_answer()
+        while (answer := paths.poll_answer()) is not None:
+            self._challenge(Kind.RESPONSE, conversation, *answer, batches, now_ns)
         challenge = paths.poll_challenge(overhead_bytes + CHALLENGE_BYTES + CLOCK_BYTES, now_ns)
-        for kind, said in ((Kind.RESPONSE, answer), (Kind.CHALLENGE, challenge)):
-            if said is not None:
-                self._challenge(kind, conversation, *said, batches, now_ns)
+        if challenge is not None:
+            self._challenge(Kind.CHALLENGE, conversation, *challenge, batches, now_ns)
         if paths.is_settled:
             conversation.paths = None
 

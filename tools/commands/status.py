@@ -15,7 +15,7 @@ from triack.tools.commands.common import existing_data_option, json_option, run,
 from triack.tools.commands.visiting import Host, stats_of, visit
 from triack.tools.commands.watching import repeat, watch_option
 
-__all__ = ["EXIT_NOT_RUNNING", "age_of", "size_of", "status", "trouble_lines"]
+__all__ = ["EXIT_NOT_RUNNING", "age_of", "peers_of", "size_of", "status", "trouble_lines"]
 
 EXIT_NOT_RUNNING = 3
 """As of the status action of init scripts: the program is not running (LSB 5.0, section 22.2)."""
@@ -100,19 +100,30 @@ def _lines(node: Host, stats: triack.NodeStats) -> list[str]:
 
 def _rows(stats: triack.NodeStats) -> list[list[str]]:
     """Each peer that it sends to, or has a session with."""
-    sessions = {it.peer: it for it in stats.sessions}
     on_the_way: Counter[str] = Counter()
     for it in stats.outgoing:
         on_the_way[it.peer] += it.messages
     rows = []
-    for peer in sorted(stats.links.keys() | sessions.keys()):
-        link, session = stats.links.get(peer), sessions.get(peer)
+    for peer, link, session in peers_of(stats):
         state = "suspended" if link is not None and link.suspended else "down" if session is None else "up"
         address = "-" if session is None else session.address
         held = sorted({it.held for it in stats.outgoing if it.peer == peer and it.held is not None})
         waits_for = (None if link is None else link.waits_for) or (f"room: {', '.join(held)}" if held else None)
         rows.append([peer, state, address, str(on_the_way[peer]), waits_for or "-"])
     return rows
+
+
+def peers_of(stats: triack.NodeStats) -> list[tuple[str, triack.LinkStats | None, triack.SessionStats | None]]:
+    """Each peer that a node sends to, or has a session with: its name, its link and its session, if there are any."""
+    serving = [it.session for it in stats.links.values() if it.session is not None]
+    others = {it.peer: it for it in stats.sessions if it not in serving and it.peer not in stats.links}
+    found = [(peer, link, link.session or _session_with(peer, stats)) for peer, link in stats.links.items()]
+    return sorted([*found, *((peer, None, session) for peer, session in others.items())], key=lambda it: it[0])
+
+
+def _session_with(peer: str, stats: triack.NodeStats) -> triack.SessionStats | None:
+    """A session that the peer has opened and that serves no link."""
+    return next((it for it in stats.sessions if it.peer == peer), None)
 
 
 def age_of(seconds: float | None) -> str:

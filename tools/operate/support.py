@@ -94,7 +94,8 @@ def _log_end(data: Path) -> str:
     recorded = read_signed_note(data, Recorded)
     if recorded is None:
         return ""
-    segments = sorted(Path(recorded[0].log).rglob("*.jsonl"), key=lambda it: it.stat().st_mtime)
+    folder = Path(recorded[0].log)
+    segments = sorted(folder.rglob(f"{recorded[0].name}-*.jsonl*"), key=lambda it: it.stat().st_mtime)
     if not segments:
         return ""
     with segments[-1].open("rb") as file:

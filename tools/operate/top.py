@@ -11,7 +11,7 @@ import click
 
 import triack
 from triack.tools.commands.common import FloatRange, existing_data_option, json_line, json_option, run, write_table
-from triack.tools.commands.status import age_of, size_of, trouble_lines
+from triack.tools.commands.status import age_of, peers_of, size_of, trouble_lines
 from triack.tools.commands.watching import repeat
 
 __all__ = ["Rates", "top"]
@@ -36,11 +36,10 @@ class Rates:
 
     def peers(self) -> list[dict[str, Any]]:
         """A row for each peer that the node sends to, or has a session with."""
-        sessions = {it.peer: it for it in self.now.sessions}
-        return [self._peer(peer, sessions.get(peer)) for peer in sorted(self.now.links.keys() | sessions.keys())]
+        return [self._peer(*it) for it in peers_of(self.now)]
 
-    def _peer(self, peer: str, session: triack.SessionStats | None) -> dict[str, Any]:
-        link, before = self.now.links.get(peer), self.before.links.get(peer)
+    def _peer(self, peer: str, link: triack.LinkStats | None, session: triack.SessionStats | None) -> dict[str, Any]:
+        before = self.before.links.get(peer)
         waits_for = None if link is None else link.waits_for
         mine = [it for it in self.now.outgoing if it.peer == peer]
         return {
