@@ -22,6 +22,8 @@ CALLERS_MAX = 16
 FORGET_NS = 300 * SECOND
 """After this long without a call a row goes. A node that gets no answer calls every two minutes at least
 (``Reconnect.away_most_s``)."""
+LOOK_NS = 1 * SECOND
+"""Between two looks for old rows while there is no room: a flood must not cause one for each datagram."""
 OTHERS = "other hosts"
 """Stands for the hosts for which there is no row."""
 
@@ -53,6 +55,7 @@ class Caller:
         last_ns: when the last came.
         calls: how many came.
         key: the caller's key, where that is known.
+        looked_ns: of the row for all others: when old rows were removed last.
     """
 
     trouble: Trouble
@@ -62,6 +65,7 @@ class Caller:
     last_ns: int
     calls: int = 1
     key: bytes = b""
+    looked_ns: int = 0
 
 
 class Callers:
@@ -103,6 +107,9 @@ class Callers:
         """Make room for a new row. Returns the row that stands for all others when there is none."""
         if len(rows) < CALLERS_MAX:
             return None
+        others = rows.get((OTHERS, ""))
+        if others is not None and now_ns < others.looked_ns + LOOK_NS:
+            return others
         self._forget(rows, lambda row: now_ns - row.last_ns >= FORGET_NS)
         if len(rows) < CALLERS_MAX:
             return None
@@ -110,6 +117,7 @@ class Callers:
         if others is None:
             newest = rows.pop(next(reversed(rows)))
             others = rows[OTHERS, ""] = Caller(newest.trouble, OTHERS, "", newest.since_ns, now_ns, newest.calls)
+        others.looked_ns = now_ns
         return others
 
     def handle_directory_changed(self) -> None:
