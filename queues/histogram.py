@@ -22,18 +22,21 @@ class Histogram:
         bounds_s: the longest duration of each bucket, in seconds, ascending; one more bucket has all that are longer.
 
     Attributes:
-        bounds_s: as given.
         counts: how many durations each bucket has; the last is that of the longer ones.
         sum_ns: of all durations.
     """
 
-    __slots__ = ("_bounds_ns", "bounds_s", "counts", "sum_ns")
+    __slots__ = ("_bounds_ns", "counts", "sum_ns")
 
     def __init__(self, bounds_s: Sequence[float]) -> None:
-        self.bounds_s = tuple(bounds_s)
         self.counts = [0] * (len(bounds_s) + 1)
         self.sum_ns = 0
         self._bounds_ns = [round(bound_s * SECOND) for bound_s in bounds_s]
+
+    @property
+    def bounds_s(self) -> list[float]:
+        """As given."""
+        return [bound_ns / SECOND for bound_ns in self._bounds_ns]
 
     def observe(self, duration_ns: int, times: int = 1) -> None:
         """Count a duration; a negative one, of two clocks that differ, counts as none."""

@@ -410,7 +410,7 @@ def _queue(mailbox: Mailbox, holding: Holding, now_ms: int, now_ns: int) -> Queu
 
 
 def _histogram(histogram: Histogram) -> HistogramStats:
-    return HistogramStats(list(histogram.bounds_s), list(histogram.counts), histogram.sum_ns / SECOND)
+    return HistogramStats(histogram.bounds_s, list(histogram.counts), histogram.sum_ns / SECOND)
 
 
 def _by_kind(acks: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
