@@ -272,5 +272,6 @@ class Channels(Protocol):
 
         Raises:
             ProtocolError: ``too-short``, ``bad-mac``, ``too-many-connects``, ``other-suite``, ``bad-tag``,
-                ``untrusted``, ``own-node``, ``bad-hello``: nothing is answered then.
+                ``untrusted`` (its detail is the caller's key in hex, where that is known), ``own-node``, ``bad-hello``:
+                nothing is answered then.
         """

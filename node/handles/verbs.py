@@ -326,10 +326,10 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting):
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
-        is_new = queue not in port.queue_lengths()
+        known = port.queue_lengths()
         port.mailbox(queue)
         await port.commit()
-        return is_new
+        return queue not in known
 
     async def ping(self, peer: str, *, timeout: float = 5.0) -> PingAnswer:
         """Ask a peer for an answer, and measure it; opens a session if there is none. It changes nothing there.

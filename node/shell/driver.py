@@ -385,7 +385,6 @@ class Driver:
         except ProtocolError as error:
             self.engine.drops[error.reason] += 1
             self.engine.callers.handle_dropped(data, error, sender, self._now_ns())
-            self.wake()
 
     # ---- the disk
 

@@ -622,6 +622,7 @@ class EngineHandle:
 
     async def ping(self, peer: str, timeout: float) -> PingAnswer:
         """See ``Node.ping``."""
+        self.check_alive()
         check_timeout(f"ping {peer}", timeout)
         target = self.check_way(f"{peer}/ping", Delivery.EXPRESS)
         if not isinstance(target, RemoteQueue):
@@ -633,11 +634,15 @@ class EngineHandle:
             )
         answered: asyncio.Future[Pong] = asyncio.get_running_loop().create_future()
 
-        def answer(pong: Pong) -> None:
-            if not answered.done():
-                answered.set_result(pong)
+        def handle_answer(answer: Pong | TriackError) -> None:
+            if answered.done():
+                return
+            if isinstance(answer, TriackError):
+                answered.set_exception(answer)
+            else:
+                answered.set_result(answer)
 
-        ping = self._engine.pings.begin(link, answer, now_ns)
+        ping = self._engine.pings.begin(link, handle_answer, now_ns)
         self.wake()
         try:
             async with asyncio.timeout(timeout):

@@ -15,6 +15,8 @@ __all__ = ["TroubleStats", "find_troubles"]
 _MISSING = {WaitsFor.KEY: Trouble.NO_KEY, WaitsFor.ADDRESS: Trouble.NO_ADDRESS}
 _UNRESOLVED = "cannot resolve"
 """How the transport begins what it says of a host name that it does not find (``transport/resolve.py``)."""
+_NO_ANSWER = "no answer"
+"""How the event of a silent peer begins when the system has reported no error (``queues/manager/link_news.py``)."""
 _TOLD_HERE = (HoldReason.QUEUE_FULL, HoldReason.STORE_LOW, HoldReason.STORE_BUSY)
 """Reasons of this node for which there is another row, or which end with the next job of the disk."""
 
@@ -70,7 +72,8 @@ def _links(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
             yield _row(_MISSING[missing], peer)
         elif link.silent and missing is WaitsFor.ANSWER:
             trouble = Trouble.UNRESOLVED if link.silent.startswith(_UNRESOLVED) else Trouble.NO_ANSWER
-            yield _row(trouble, peer, link.silent, _since_s(link, now_ns))
+            detail = "nothing came back" if link.silent.startswith(_NO_ANSWER) else link.silent
+            yield _row(trouble, peer, detail, _since_s(link, now_ns))
 
 
 def _since_s(link: Link, now_ns: int) -> float | None:

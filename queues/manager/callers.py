@@ -42,6 +42,9 @@ _TROUBLES = {
 may be late, or of anyone. A connect of a node without keys is shorter than any connect with keys, and a node without
 keys finds no digest of its own in one with keys."""
 
+_TOLD_APART = (Trouble.UNTRUSTED, Trouble.OTHER_VERSION)
+"""For these, the calls of one host have a row for each key, or version."""
+
 
 @dataclass(slots=True)
 class Caller:
@@ -92,16 +95,16 @@ class Callers:
         if trouble is None:
             return
         host, rows = _host_of(sender), self._rows[trouble]
-        known = rows.get((host, error.detail)) or self._make_room(rows, now_ns)
+        detail = error.detail if trouble in _TOLD_APART else ""
+        known = rows.get((host, detail)) or self._make_room(rows, now_ns)
         if known is not None:
             known.calls += 1
             known.last_ns = now_ns
             return
-        is_key = trouble is Trouble.UNTRUSTED and error.detail != ""
-        key = bytes.fromhex(error.detail) if is_key else b""
-        detail = self.describe_key(key) if key else error.detail
-        rows[host, error.detail] = Caller(trouble, host, detail, now_ns, now_ns, key=key)
-        self._news.append(CallRefused(host, trouble.value, trouble.say(host, detail), trouble.advise(host)))
+        key = bytes.fromhex(detail) if trouble is Trouble.UNTRUSTED else b""
+        told = self.describe_key(key) if key else detail
+        rows[host, detail] = Caller(trouble, host, told, now_ns, now_ns, key=key)
+        self._news.append(CallRefused(host, trouble.value, trouble.say(host, told), trouble.advise(host)))
 
     def _make_room(self, rows: dict[tuple[str, str], Caller], now_ns: int) -> Caller | None:
         """Make room for a new row. Returns the row that stands for all others when there is none."""

@@ -660,6 +660,7 @@ class Engine:
         self._look(now_ns)
         self.failure = error
         self.in_hand.handle_end()
+        self.pings.fail(error)
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.STORE_FAILED, now_ns)
         self.jobs.fail(job, error)
@@ -721,6 +722,7 @@ class Engine:
         """
         self._look(now_ns)
         self.in_hand.handle_end()
+        self.pings.fail(error)
         self.jobs.interrupt(error)
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.LOCAL_STOP, now_ns)

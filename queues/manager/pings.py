@@ -5,7 +5,7 @@ the peer sends back at once, with its time of day. If there is no session, one i
 about queues and changes nothing; a lost one is not repeated.
 
     WANTED --a session is open--> ASKED --answered--> (told)
-    WANTED, ASKED --given up by its caller--> (forgotten)
+    WANTED, ASKED --given up by its caller, or the node ends--> (forgotten)
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from triack.base.clock import WallClock
+from triack.base.errors import TriackError
 from triack.base.units import MS
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.peers.path import CHALLENGE_BYTES
@@ -47,13 +48,16 @@ class Pong:
     datagram_bytes: int
 
 
+Waiter = Callable[[Pong | TriackError], None]
+
+
 @dataclass(slots=True, eq=False)
 class Ping:
     """A ping that was not answered yet.
 
     Attributes:
         link: the link to the peer.
-        waiter: called with the answer.
+        waiter: called with the answer, or with the error that ended the node.
         began_ns: when it was wanted.
         question: the challenge; empty before it has left.
         sent_ns: when it left.
@@ -61,7 +65,7 @@ class Ping:
     """
 
     link: Link
-    waiter: Callable[[Pong], None]
+    waiter: Waiter
     began_ns: int
     was_open: bool
     question: bytes = b""
@@ -83,7 +87,7 @@ class Pings:
         self._random = random
         self._open: dict[Ping, None] = {}
 
-    def begin(self, link: Link, waiter: Callable[[Pong], None], now_ns: int) -> Ping:
+    def begin(self, link: Link, waiter: Waiter, now_ns: int) -> Ping:
         """Ping a peer. The caller ends the ping, after an answer as well."""
         is_open = link.conversation is not None and link.conversation.is_open
         ping = Ping(link, waiter, now_ns, is_open)
@@ -97,6 +101,12 @@ class Pings:
         if ping in self._open:
             del self._open[ping]
             ping.link.pings -= 1
+
+    def fail(self, error: TriackError) -> None:
+        """The node ends: no ping is answered any more."""
+        for ping in list(self._open):
+            self.end(ping)
+            ping.waiter(error)
 
     def poll(self, conversation: Conversation, now_ns: int) -> list[bytes]:
         """The challenges that leave now in a session."""

@@ -39,6 +39,17 @@ async def test_silence_and_mistakes_are_told_apart() -> None:
             await a.ping("udp://127.0.0.1:9", timeout=-1)
 
 
+async def test_a_ping_ends_with_its_node() -> None:
+    a = await make("a", scheme="tcp").start()
+    waiting = asyncio.create_task(a.ping("udp://127.0.0.1:9", timeout=WAIT))
+    await asyncio.sleep(0)
+    await a.close()
+    with pytest.raises(triack.NodeClosed):
+        await waiting
+    with pytest.raises(triack.NodeClosed):
+        await a.ping("udp://127.0.0.1:9")
+
+
 @pytest.mark.slow
 def test_another_process_and_threads_can_ping(tmp_path: Path) -> None:
     with (

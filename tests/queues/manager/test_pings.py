@@ -4,14 +4,22 @@ import pytest
 
 from tests.queues.bare import Bare, settle
 from triack.base.datagram import Kind
+from triack.base.errors import NodeClosed, TriackError
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues.manager.pings import Pong
 
+ERROR = NodeClosed("the node was closed")
+
 
 def ping(a: Bare, b: Bare) -> list[Pong]:
     answers: list[Pong] = []
-    a.engine.pings.begin(a.engine.outbox.links[b.address], answers.append, a.now_ns)
+
+    def take(answer: Pong | TriackError) -> None:
+        assert isinstance(answer, Pong)
+        answers.append(answer)
+
+    a.engine.pings.begin(a.engine.outbox.links[b.address], take, a.now_ns)
     return answers
 
 
@@ -61,6 +69,19 @@ def test_a_ping_that_was_given_up_needs_no_session_any_more() -> None:
     for _ in range(2):
         a.engine.pings.end(wanted)
     assert (link.busy, link.pings) == (False, 0)
+
+
+def test_a_node_that_ends_answers_its_callers() -> None:
+    """Whether it is closed, or its store fails."""
+    for fails in (False, True):
+        a, b = Bare("a"), Bare("b")
+        told: list[Pong | TriackError] = []
+        a.engine.pings.begin(a.engine.outbox.links[b.address], told.append, a.now_ns)
+        if fails:
+            a.engine.handle_store_failed(None, ERROR, a.now_ns)
+        else:
+            a.engine.stop(ERROR, a.now_ns)
+        assert told == [ERROR]
 
 
 def test_a_challenge_without_room_for_a_clock_is_refused() -> None:

@@ -41,7 +41,7 @@ def test_what_runs_says_where_and_with_whom(tmp_path: Path) -> None:
             assert (runs, node_id) == ("a runs, listens nowhere", f"node id {a.node_id}")
     assert room.startswith("room on the disk: ")
     assert unread == "unread: 1, dead letters: 0"
-    assert trouble.startswith("trouble: c does not answer: no answer from c (for ")
+    assert trouble.startswith("trouble: c does not answer: nothing came back (for ")
     assert remedy.startswith("  to do: check that a node runs there")
     assert [line.split()[0] for line in most_first] == ["c", "b"]
     assert head.split() == ["PEER", "LINK", "ADDRESS", "ON", "THE", "WAY", "WAITS", "FOR"]
