@@ -13,10 +13,9 @@ import triack
 from triack.base.errors import TriackError, UsageError
 from triack.base.names import nearest
 from triack.base.printable import printable
-from triack.tools.commands.common import DESTROYING
 from triack.tools.compiled import is_compiled
 
-__all__ = ["main"]
+__all__ = ["DESTROYING", "main"]
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -51,6 +50,10 @@ COMMANDS = {
     "log": ("triack.tools.commands.log:log", "Make Parquet files of session logs."),
     "completion": ("triack.tools.commands.completion:completion", "Let the shell complete commands and options."),
 }
+
+
+DESTROYING = frozenset({"prune", "purge", "remove"})
+"""Commands that are never suggested for a mistyped one: a person who accepts a suggestion must not lose anything."""
 
 
 class _Commands(click.Group):

@@ -25,13 +25,13 @@ from triack.node.files.notes import read_signed_note
 from triack.node.files.ownership import is_folder_of
 from triack.node.files.tls_files import TlsFiles
 from triack.node.shell import event_loop
+from triack.tools.cli import DESTROYING
 from triack.transport.address import Address
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
-    "DESTROYING",
     "CommandGroup",
     "FloatRange",
     "PublicKey",
@@ -70,8 +70,6 @@ _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 _LOG_FORMAT = "triack.log-format"
 """The key of the chosen format in the data of click's context."""
-DESTROYING = frozenset({"prune", "purge", "remove"})
-"""Commands that are never suggested for a mistyped one: a person who accepts a suggestion must not lose anything."""
 
 existing_file = click.Path(exists=True, dir_okay=False, path_type=Path)
 

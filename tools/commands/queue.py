@@ -29,8 +29,8 @@ from triack.tools.commands.common import (
     verbose_option,
     write_table,
 )
-from triack.tools.commands.status import age_of
 from triack.tools.commands.visiting import Host, stats_of, visit
+from triack.tools.operate.amounts import age_of
 
 __all__ = ["queue"]
 

@@ -9,18 +9,17 @@ from typing import Any
 import click
 
 import triack
-from triack.base.printable import counted, printable
+from triack.base.printable import printable
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.tools.commands.common import existing_data_option, json_option, run, verbose_option, write_table
 from triack.tools.commands.visiting import Host, stats_of, visit
 from triack.tools.commands.watching import repeat, watch_option
+from triack.tools.operate.amounts import age_of, size_of
 
-__all__ = ["EXIT_NOT_RUNNING", "age_of", "peers_of", "size_of", "status", "trouble_lines"]
+__all__ = ["EXIT_NOT_RUNNING", "peers_of", "status", "trouble_lines"]
 
 EXIT_NOT_RUNNING = 3
 """As of the status action of init scripts: the program is not running (LSB 5.0, section 22.2)."""
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
-_SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _SORTS = ("peer", "waiting", "state")
 
 
@@ -124,21 +123,3 @@ def peers_of(stats: triack.NodeStats) -> list[tuple[str, triack.LinkStats | None
 def _session_with(peer: str, stats: triack.NodeStats) -> triack.SessionStats | None:
     """A session that the peer has opened and that serves no link."""
     return next((it for it in stats.sessions if it.peer == peer), None)
-
-
-def age_of(seconds: float | None) -> str:
-    """A number of seconds as people say it."""
-    if seconds is None:
-        return "-"
-    for length, unit in _UNITS:
-        if seconds >= length:
-            return f"{seconds / length:.1f}{unit}"
-    return f"{seconds:.0f}s"
-
-
-def size_of(size_bytes: int) -> str:
-    """A number of bytes as people say it."""
-    for length, unit in _SIZES:
-        if size_bytes >= length:
-            return f"{size_bytes / length:.1f} {unit}"
-    return counted(size_bytes, "byte")

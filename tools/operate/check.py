@@ -1,7 +1,8 @@
 """``triack check``: a node's state in one line and an exit code, as monitoring plug-ins have them.
 
 The form is that of the Monitoring Plugins Development Guidelines: ``TRIACK OK - sentence | performance data``, and exit
-code 0 for OK, 1 for WARNING, 2 for CRITICAL, 3 for UNKNOWN.
+code 0 for OK, 1 for WARNING, 2 for CRITICAL, 3 for UNKNOWN. As it runs every few seconds, it loads no part of a node
+before one has answered.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from triack.base.printable import counted, printable, written
 from triack.node.control import handover
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.tools.commands.common import FloatRange, run
-from triack.tools.commands.status import age_of
+from triack.tools.operate.amounts import age_of
 
 __all__ = ["Level", "Limits", "Report", "check", "judge"]
 
@@ -126,7 +127,7 @@ class Wanted:
     troubles: bool
 
 
-def judge(stats: triack.NodeStats, wanted: Wanted) -> Report:
+def judge(stats: "triack.NodeStats", wanted: Wanted) -> Report:
     """Compare a node's stats with the limits."""
     report = Report()
     _judge_queues(report, stats, wanted)
@@ -145,7 +146,7 @@ HUNG_S = 10.0
 """As of ``/healthz``: a store whose job takes this long does not work."""
 
 
-def _judge_queues(report: Report, stats: triack.NodeStats, wanted: Wanted) -> None:
+def _judge_queues(report: Report, stats: "triack.NodeStats", wanted: Wanted) -> None:
     limits_of = dict(wanted.queues)
     for missing in limits_of.keys() - stats.queues.keys():
         report.add(Level.UNKNOWN, f"there is no queue {missing}")
@@ -168,7 +169,7 @@ def _judge_queues(report: Report, stats: triack.NodeStats, wanted: Wanted) -> No
     report.measure("dead", letters, wanted.dead, f"{counted(letters, 'dead letter')}: triack queue show dead-letter")
 
 
-def _judge_links(report: Report, stats: triack.NodeStats, wanted: Wanted) -> None:
+def _judge_links(report: Report, stats: "triack.NodeStats", wanted: Wanted) -> None:
     waiting = [it for it in stats.outgoing if it.stalled_s is not None]
     slowest = max(waiting, key=lambda it: it.stalled_s or 0.0, default=None)
     stalled_s = 0.0 if slowest is None else slowest.stalled_s or 0.0
@@ -239,7 +240,7 @@ async def _ask(data: Path, wanted: Wanted, down: Level) -> int:
     return int(report.level)
 
 
-def _well(name: str, stats: triack.NodeStats) -> str:
+def _well(name: str, stats: "triack.NodeStats") -> str:
     unread = sum(it.messages for queue, it in stats.queues.items() if queue != DEAD_LETTER_QUEUE)
     return f"{name} runs, {unread} unread, {counted(len(stats.sessions), 'session')}"
 

@@ -27,7 +27,7 @@ from triack.node.files.trust import TrustFile
 from triack.queues.node_settings import Limits
 from triack.store.folder import STORE_FILE
 from triack.tools.commands.common import FloatRange, json_line, json_option, run, write_table
-from triack.tools.commands.status import size_of
+from triack.tools.operate.amounts import size_of
 from triack.transport.address import Address
 from triack.transport.batched import offers_batches
 from triack.transport.udp import SOCKET_BUFFER_BYTES

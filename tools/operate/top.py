@@ -11,8 +11,9 @@ import click
 
 import triack
 from triack.tools.commands.common import FloatRange, existing_data_option, json_line, json_option, run, write_table
-from triack.tools.commands.status import age_of, peers_of, size_of, trouble_lines
+from triack.tools.commands.status import peers_of, trouble_lines
 from triack.tools.commands.watching import repeat
+from triack.tools.operate.amounts import age_of, size_of
 
 __all__ = ["Rates", "top"]
 

@@ -12,7 +12,6 @@ import triack
 from tests.node.nodes import WAIT, open_sync, quick
 from tests.tools.processes import SECONDS, start
 from tests.tools.processes import triack as command
-from triack.tools.commands.status import size_of
 from triack.tools.ports import free_port
 
 
@@ -114,13 +113,3 @@ def test_a_directory_without_a_node_has_no_status(tmp_path: Path) -> None:
     assert finished.returncode == 2
     assert b"there is no node in" in finished.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_sizes_are_as_people_say_them() -> None:
-    assert [size_of(it) for it in (0, 1_023, 1_536, 5 << 20, 3 << 29)] == [
-        "0 bytes",
-        "1,023 bytes",
-        "1.5 KiB",
-        "5.0 MiB",
-        "1.5 GiB",
-    ]

@@ -3,6 +3,8 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -148,3 +150,10 @@ def test_it_changes_nothing_at_rest(tmp_path: Path) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "a").iterdir()}
     assert check(tmp_path / "a")[0] == Level.UNKNOWN
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "a").iterdir()} == before
+
+
+def test_a_node_that_does_not_run_costs_little() -> None:
+    """No part of a node is loaded to find out that there is none."""
+    program = "import sys, triack.tools.operate.check; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert {"triack.queues.manager.engine", "triack.node.node", "apsw", "rich"} & set(done.stdout.split()) == set()
