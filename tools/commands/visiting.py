@@ -9,14 +9,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import triack
-from triack.base.errors import StoreError, StoreInUse, WaitTimeout
+from triack.base.errors import StoreError, StoreInUse, UsageError, WaitTimeout
 from triack.node.at_rest import open_at_rest
 from triack.node.control import handover
 from triack.node.files import operator_log
+from triack.node.files.keys import IDENTITY_FILE
+from triack.node.files.trust import TRUST_FILE
 from triack.store.folder import STORE_FILE
 from triack.tools.commands.common import name_for
 
-__all__ = ["Host", "calling", "stats_of", "visit"]
+__all__ = ["Host", "calling", "check_node", "connected", "stats_of", "visit"]
 
 ANSWER_S = 10.0
 """A node that runs answers within milliseconds."""
@@ -51,23 +53,39 @@ async def visit(data: Path, work: Callable[[Host], Awaitable[int]], *, only_look
             if link is None:
                 raise
     await link.close()
-    client = triack.connect(data)
-    try:
-        async with asyncio.timeout(ANSWER_S):
-            await client.start()
-    except TimeoutError:
-        raise WaitTimeout(
-            f"the process that runs the node of {data} has not answered for {ANSWER_S:g} s: it is stopped, or stuck"
-        ) from None
-    try:
+    async with connected(data) as client:
         return await work(client)
-    finally:
-        await client.close()
 
 
 async def stats_of(node: Host) -> triack.NodeStats:
     """What it counts."""
     return node.stats() if isinstance(node, triack.Node) else await node.stats()
+
+
+@asynccontextmanager
+async def connected(data: Path, within_s: float | None = None) -> AsyncIterator[triack.Client]:
+    """A client of the process that runs the node of a directory.
+
+    Args:
+        data: the directory.
+        within_s: how long the process may take to answer; None for ``ANSWER_S``.
+
+    Raises:
+        NodeClosed: no process runs it.
+        WaitTimeout: a process runs it, and does not answer.
+    """
+    client, limit_s = triack.connect(data), ANSWER_S if within_s is None else within_s
+    try:
+        async with asyncio.timeout(limit_s):
+            await client.start()
+    except TimeoutError:
+        raise WaitTimeout(
+            f"the process that runs the node of {data} has not answered for {limit_s:g} s: it is stopped, or stuck"
+        ) from None
+    try:
+        yield client
+    finally:
+        await client.close()
 
 
 @asynccontextmanager
@@ -80,16 +98,23 @@ async def calling(data: Path, peers: dict[str, str], suite: str) -> AsyncIterato
         suite: its cipher and hash.
 
     Raises:
-        TriackError: as ``triack.connect`` and ``triack.open``.
+        TriackError: as ``triack.connect`` and ``triack.open``; UsageError for a directory without a node.
     """
     link = await handover.find(data)
     if link is None:
+        check_node(data)
         async with triack.open(name_for(None, data), data=data, peers=peers, suite=suite) as node:
             yield node
         return
     await link.close()
-    async with triack.connect(data) as client:
+    async with connected(data) as client:
         yield client
+
+
+def check_node(data: Path) -> None:
+    """Raises UsageError for a directory that has neither a store nor keys nor peers, so that none is made in it."""
+    if not any((data / name).exists() for name in (STORE_FILE, IDENTITY_FILE, TRUST_FILE)):
+        raise UsageError(f"there is no node in {data}: it has no {STORE_FILE}, no {IDENTITY_FILE} and no {TRUST_FILE}")
 
 
 @asynccontextmanager

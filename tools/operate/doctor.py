@@ -27,6 +27,7 @@ from triack.node.files.trust import TrustFile
 from triack.queues.node_settings import Limits
 from triack.store.folder import STORE_FILE
 from triack.tools.commands.common import FloatRange, json_line, json_option, run, write_table
+from triack.tools.commands.visiting import connected
 from triack.tools.operate.amounts import size_of
 from triack.transport.address import Address
 from triack.transport.batched import offers_batches
@@ -41,6 +42,7 @@ JAVA_LEAST = 17
 CLOCK_AHEAD_S = 1.0
 """More than any network delays: the two clocks differ."""
 RESOLVE_S = 3.0
+ANSWER_S = 3.0
 NO_LOCKS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs")
 """File systems whose locks or syncs may not be what they seem: two mounts may have locks of their own."""
 TIME_ERROR = 5
@@ -123,9 +125,13 @@ async def examine(
             yield _listens(listen)
         return
     await link.close()
-    async with triack.connect(data) as node:
-        async for finding in _running(node, wanted, timeout):
-            yield finding
+    try:
+        async with connected(data, max(timeout, ANSWER_S)) as node:
+            async for finding in _running(node, wanted, timeout):
+                yield finding
+    except TriackError as error:
+        remedy = "look at its log, and start it again if it does not go on"
+        yield Finding("fail", "process", str(error), remedy)
 
 
 # ---- the machine

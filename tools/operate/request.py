@@ -7,7 +7,7 @@ import click
 
 from triack.tools.commands.common import (
     FloatRange,
-    data_option,
+    existing_data_option,
     json_line,
     json_option,
     peer_option,
@@ -34,7 +34,7 @@ __all__ = ["request"]
 @peer_option
 @suite_option
 @json_option
-@data_option
+@existing_data_option
 def request(
     *,
     destination: str,

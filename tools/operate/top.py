@@ -12,6 +12,7 @@ import click
 import triack
 from triack.tools.commands.common import FloatRange, existing_data_option, json_line, json_option, run, write_table
 from triack.tools.commands.status import peers_of, trouble_lines
+from triack.tools.commands.visiting import connected
 from triack.tools.commands.watching import repeat
 from triack.tools.operate.amounts import age_of, size_of
 
@@ -110,7 +111,7 @@ def top(*, data: Path, once: bool, every_s: float, sort: str, as_json: bool) -> 
 
 
 async def _top(data: Path, *, every_s: float, once: bool, sort: Callable[[dict[str, Any]], Any], as_json: bool) -> int:
-    async with triack.connect(data) as node:
+    async with connected(data) as node:
         last = await node.stats(), time.monotonic()
         await asyncio.sleep(FIRST_S if once else min(FIRST_S, every_s))
 

@@ -98,5 +98,11 @@ async def test_a_copy_has_the_store_and_no_keys(tmp_path: Path) -> None:
 async def test_a_command_that_calls_peers_uses_the_running_node_or_opens_one(tmp_path: Path) -> None:
     async with make("a", tmp_path), calling(tmp_path, {}, DEFAULT_SUITE) as node:
         assert type(node) is triack.Client
+    async with make("b", tmp_path / "b"):
+        pass
     async with calling(tmp_path / "b", {}, DEFAULT_SUITE) as node:
         assert (type(node), node.name) == (triack.Node, "b")
+    (tmp_path / "c").mkdir()
+    with pytest.raises(UsageError, match="there is no node in"):
+        await calling(tmp_path / "c", {}, DEFAULT_SUITE).__aenter__()
+    assert list((tmp_path / "c").iterdir()) == []

@@ -1,6 +1,8 @@
 """``triack doctor``: each line says what, why and what to do, and nothing is changed."""
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import pytest
 
 import triack
 from tests.node.nodes import open_sync, quick
+from tests.tools.processes import Server
 from tests.tools.processes import triack as command
 from triack.tools.operate import doctor
 from triack.tools.operate.doctor import directory, machine, network
@@ -71,3 +74,16 @@ def test_files_names_and_ports_are_looked_at(tmp_path: Path) -> None:
     ] * 3
     assert (found["peers"]["verdict"], found["process"]["verdict"]) == ("warn", "warn")
     assert run("--data", tmp_path, "--listen", f"udp://127.0.0.1:{free_port()}")[1].popitem()[1]["verdict"] == "ok"
+
+
+@pytest.mark.slow
+def test_a_process_that_hangs_is_found_out(tmp_path: Path) -> None:
+    """As it would be by a person: it runs, and does not answer."""
+    with Server(tmp_path / "a") as server:
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            code, found = run("--data", tmp_path / "a", "--timeout", "0.1")
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+    assert (code, found["process"]["verdict"]) == (1, "fail")
+    assert "has not answered for 3 s" in found["process"]["why"]

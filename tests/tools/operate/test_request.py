@@ -35,6 +35,8 @@ def test_the_answer_is_written(tmp_path: Path) -> None:
 
 
 def test_no_answer_is_an_error_that_names_the_time(tmp_path: Path) -> None:
+    with open_sync("a", tmp_path):
+        pass
     done = command("request", "q", "x", "--timeout", "0.2", "--data", tmp_path)
     assert done.returncode == 1
     assert b"no answer to a request to q after 0.2 s" in done.stderr
