@@ -79,7 +79,7 @@ def _choose_options(command: F) -> F:
 @click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
 @existing_data_option
 def create(*, data: Path, names: tuple[str, ...]) -> int:
-    """Make queues of the node before the first messages for them arrive."""
+    """Make queues before their first messages arrive."""
 
     async def work(node: Host) -> int:
         for name in names:

@@ -26,6 +26,9 @@ __all__ = ["Level", "Limits", "Report", "check", "judge"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+HUNG_S = 10.0
+"""As of ``/healthz``: a store whose job takes this long does not work."""
+
 
 class Level(IntEnum):
     """How bad it is: the exit code."""
@@ -34,6 +37,11 @@ class Level(IntEnum):
     WARNING = 1
     CRITICAL = 2
     UNKNOWN = 3
+
+    @property
+    def rank(self) -> int:
+        """What decides when several hold: something that is known to be wrong comes before something unknown."""
+        return (Level.OK, Level.UNKNOWN, Level.WARNING, Level.CRITICAL).index(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +105,7 @@ class Report:
         """Add a problem; nothing happens for OK."""
         if level is not Level.OK:
             self.problems.append((level, sentence))
-            self.level = max(self.level, level)
+            self.level = max(self.level, level, key=lambda it: it.rank)
 
     def measure(self, label: str, value: float, limits: Limits | None, sentence: str, unit: str = "") -> None:
         """Add a value, and a problem if it is beyond its limits."""
@@ -109,7 +117,7 @@ class Report:
 
     def line(self, well: str) -> str:
         """The line; ``well`` is the sentence when there is no problem."""
-        told = [sentence for _, sentence in sorted(self.problems, key=lambda it: -it[0])]
+        told = [sentence for _, sentence in sorted(self.problems, key=lambda it: -it[0].rank)]
         text = printable(f"TRIACK {self.level.name} - {'; '.join(told) or well}".replace("|", "/"))
         return f"{text} | {' '.join(self.data)}" if self.data else text
 
@@ -140,10 +148,6 @@ def judge(stats: "triack.NodeStats", wanted: Wanted) -> Report:
     if stats.store_busy_s is not None and stats.store_busy_s >= HUNG_S:
         report.add(Level.CRITICAL, f"the disk has not answered for {age_of(stats.store_busy_s)}")
     return report
-
-
-HUNG_S = 10.0
-"""As of ``/healthz``: a store whose job takes this long does not work."""
 
 
 def _judge_queues(report: Report, stats: "triack.NodeStats", wanted: Wanted) -> None:
@@ -190,7 +194,19 @@ def _limits(option: str, default: str | None, what: str) -> Callable[[F], F]:
     return click.option(option, type=_LimitsType(), default=default, metavar="W,C", help=f"{what}{shown}")
 
 
-@click.command()
+class _PlugIn(click.Command):
+    """A command whose mistaken call is UNKNOWN, as 2 would say that the node is in trouble."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the options. Raises UsageError."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except click.UsageError as error:
+            error.exit_code = int(Level.UNKNOWN)
+            raise
+
+
+@click.command(cls=_PlugIn)
 @_limits("--depth", None, "Messages in any queue but dead-letter.")
 @click.option(
     "--queue", "queues", type=_LimitsType(named=True), multiple=True, metavar="NAME:W,C", help="Messages in one queue."

@@ -95,6 +95,14 @@ def test_a_stalled_stream_is_named() -> None:
     assert (report.level, report.problems[0][1]) == (Level.CRITICAL, "nothing has arrived at hub/q for 5.0m")
 
 
+def test_what_is_wrong_comes_before_what_is_unknown() -> None:
+    report = judge(stats(store_low=True), replace(NOTHING, queues=(("q", Limits(5, 9)),)))
+    assert report.level is Level.CRITICAL
+    assert report.line("").endswith(
+        "the disk has less room than the reserve; there is no queue q | " + " ".join(report.data)
+    )
+
+
 def test_a_line_stays_one_line() -> None:
     """A bar would begin the performance data, whatever is in the name of a peer or queue."""
     trouble = TroubleStats("untrusted", "h", "a | b\nc", "")
@@ -105,7 +113,8 @@ def test_a_line_stays_one_line() -> None:
 @pytest.mark.parametrize("limits", ["5", "5,1", "a,b", "-1,2", "1,inf", "nan,2"])
 def test_limits_that_are_none_are_a_mistake_of_the_caller(limits: str, tmp_path: Path) -> None:
     done = command("check", "--data", tmp_path, "--dead", limits)
-    assert (done.returncode, b"WARNING,CRITICAL" in done.stderr) == (2, True)
+    assert (done.returncode, b"WARNING,CRITICAL" in done.stderr) == (Level.UNKNOWN, True)
+    assert command("check").returncode == Level.UNKNOWN
 
 
 @pytest.mark.slow
