@@ -194,16 +194,21 @@ def _limits(option: str, default: str | None, what: str) -> Callable[[F], F]:
     return click.option(option, type=_LimitsType(), default=default, metavar="W,C", help=f"{what}{shown}")
 
 
+class _Mistake(click.UsageError):
+    """A mistaken call: 2 would say that the node is in trouble."""
+
+    exit_code = int(Level.UNKNOWN)
+
+
 class _PlugIn(click.Command):
-    """A command whose mistaken call is UNKNOWN, as 2 would say that the node is in trouble."""
+    """A command whose mistaken call is UNKNOWN."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Read the options. Raises UsageError."""
         try:
             return super().make_context(*args, **kwargs)
         except click.UsageError as error:
-            error.exit_code = int(Level.UNKNOWN)
-            raise
+            raise _Mistake(error.format_message(), error.ctx) from error
 
 
 @click.command(cls=_PlugIn)
