@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from triack import policies, sync
     from triack.base.ack_trigger import AckTrigger
     from triack.base.news import (
+        CallRefused,
         GapFound,
         LinkDown,
         LinkUp,
@@ -44,8 +45,10 @@ if TYPE_CHECKING:
     from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
     from triack.node.shell.link_events import Events
     from triack.node.shell.outgoing_message import MessageProperties
+    from triack.node.shell.ping_answer import PingAnswer
     from triack.node.shell.stats import (
         AckStats,
+        HistogramStats,
         HolderStats,
         HoldStats,
         LinkStats,
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
         SessionStats,
         TransitStats,
     )
+    from triack.node.shell.troubles import TroubleStats
     from triack.ordering.order_settings import OrderSettings
     from triack.queues.blocking import Blocking
     from triack.queues.manager.browse import BrowsedMessage
@@ -83,6 +87,7 @@ __all__ = [
     "Acknowledgements",
     "Blocking",
     "BrowsedMessage",
+    "CallRefused",
     "Client",
     "Consumer",
     "DeadLetters",
@@ -90,6 +95,7 @@ __all__ = [
     "EnrolledPeer",
     "Events",
     "GapFound",
+    "HistogramStats",
     "HoldStats",
     "HolderStats",
     "KeySettings",
@@ -109,6 +115,7 @@ __all__ = [
     "PeerHalted",
     "PeerSilent",
     "PeerUnknown",
+    "PingAnswer",
     "QueueOverQuota",
     "QueueStats",
     "Quota",
@@ -128,6 +135,7 @@ __all__ = [
     "Tls",
     "Transaction",
     "TransitStats",
+    "TroubleStats",
     "connect",
     "open",
     "policies",
@@ -144,12 +152,14 @@ _HOMES = {
     "Acknowledgements": "triack.node.handles.acknowledgements:Acknowledgements",
     "Blocking": "triack.queues.blocking:Blocking",
     "BrowsedMessage": "triack.queues.manager.browse:BrowsedMessage",
+    "CallRefused": "triack.base.news:CallRefused",
     "Client": "triack.node.control.client:Client",
     "Consumer": "triack.node.handles.consumer:Consumer",
     "DeadLetters": "triack.queues.node_settings:DeadLetters",
     "EnrolledPeer": "triack.node.shell.enrolling:EnrolledPeer",
     "Events": "triack.node.shell.link_events:Events",
     "GapFound": "triack.base.news:GapFound",
+    "HistogramStats": "triack.node.shell.stats:HistogramStats",
     "HoldStats": "triack.node.shell.stats:HoldStats",
     "HolderStats": "triack.node.shell.stats:HolderStats",
     "KeySettings": "triack.queues.node_settings:KeySettings",
@@ -169,6 +179,7 @@ _HOMES = {
     "PeerHalted": "triack.base.news:PeerHalted",
     "PeerSilent": "triack.base.news:PeerSilent",
     "PeerUnknown": "triack.base.news:PeerUnknown",
+    "PingAnswer": "triack.node.shell.ping_answer:PingAnswer",
     "QueueOverQuota": "triack.base.news:QueueOverQuota",
     "QueueStats": "triack.node.shell.stats:QueueStats",
     "Quota": "triack.queues.node_settings:Quota",
@@ -188,6 +199,7 @@ _HOMES = {
     "Tls": "triack.transport.endpoint:Tls",
     "Transaction": "triack.node.handles.transaction:Transaction",
     "TransitStats": "triack.node.shell.stats:TransitStats",
+    "TroubleStats": "triack.node.shell.troubles:TroubleStats",
     "connect": "triack.node.control.client:connect_to",
     "open": "triack.node.node:open_node",
     "policies": "triack.policies",

@@ -117,7 +117,7 @@ def read_header(datagram: bytes) -> Header:
         raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
     code, version, epoch, connection_id, counter = _HEADER.unpack_from(datagram)
     if version != VERSION:
-        raise ProtocolError(DropReason.BAD_VERSION, str(version))
+        raise ProtocolError(DropReason.BAD_VERSION, f"{version}, and this node speaks {VERSION}")
     kind = _KINDS.get(code)
     if kind is None:
         raise ProtocolError(DropReason.UNKNOWN_KIND, str(code))
@@ -271,6 +271,7 @@ class Channels(Protocol):
             now_ns: the monotonic clock.
 
         Raises:
-            ProtocolError: ``too-short``, ``bad-mac``, ``too-many-connects``, ``bad-tag``, ``untrusted``, ``own-node``,
-                ``bad-hello``: nothing is answered then.
+            ProtocolError: ``too-short``, ``bad-mac``, ``too-many-connects``, ``other-suite``, ``bad-tag``,
+                ``untrusted`` (its detail is the caller's key in hex, where that is known), ``own-node``, ``bad-hello``:
+                nothing is answered then.
         """

@@ -182,11 +182,13 @@ class ProtocolError(TriackError):
 
     Attributes:
         reason: the short name under which the drop is counted, such as ``bad-tag``.
+        detail: what else is known of it; empty for nothing.
     """
 
     def __init__(self, reason: DropReason, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
+        self.detail = detail
 
 
 class StoreError(TriackError):

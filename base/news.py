@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 __all__ = [
+    "CallRefused",
     "GapFound",
     "LinkDown",
     "LinkUp",
@@ -65,7 +66,9 @@ class PeerSilent:
 
 @dataclass(frozen=True, slots=True)
 class PeerUnknown:
-    """Messages for a peer wait, as this node does not trust it, or no longer; reported once until it does.
+    """Messages for a peer wait, as this node does not trust it, or knows no address of it and is not called by it.
+
+    Reported once until that has changed.
 
     Attributes:
         peer: the peer, as the destination of the messages names it.
@@ -110,6 +113,24 @@ class GapFound:
     queues: tuple[str, ...]
     halts: bool
     cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallRefused:
+    """A node called and got no answer, or its answer could not be read. Reported once while that goes on.
+
+    Attributes:
+        host: the address that the call came from, without the port; the network does not prove it.
+        trouble: the reason, by the names of ``Trouble``: ``untrusted``, ``wrong-key``, ``other-suite``,
+            ``other-version``, ``one-without-keys``, ``other-psk`` or ``code-expired``.
+        cause: the same in a sentence.
+        remedy: what the operator can do.
+    """
+
+    host: str
+    trouble: str
+    cause: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +212,7 @@ NodeEvent = (
     | PeerUnknown
     | PeerHalted
     | GapFound
+    | CallRefused
     | QueueOverQuota
     | StoreLow
     | StreamHeld

@@ -6,7 +6,7 @@ The names are counted in ``Node.stats``, written to the session log, and listed 
 from enum import StrEnum
 from typing import Self
 
-__all__ = ["EXPIRED", "DeadReason", "DropReason", "FreedReason", "HoldReason", "Reason", "RejectReason"]
+__all__ = ["EXPIRED", "DeadReason", "DropReason", "FreedReason", "HoldReason", "Reason", "RejectReason", "Trouble"]
 
 
 class Reason(StrEnum):
@@ -69,7 +69,9 @@ class DropReason(Reason):
     # Connecting.
     NO_KEY = "no-key", "A peer was to be called whose key is not known, or no longer."
     UNTRUSTED = "untrusted", "A connect came with a key that belongs to no peer."
-    NOT_INVITED = "not-invited", "An enrolment came without the code of an open invitation."
+    OTHER_SUITE = "other-suite", "A connect was made with another cipher or hash, or was changed on the way."
+    CODE_EXPIRED = "code-expired", "An enrolment came with a code that was used, withdrawn, or is too old."
+    NOT_INVITED = "not-invited", "An enrolment came with a code that this node has not given out."
     TOO_MANY_CONNECTS = "too-many-connects", "One host had more connects than its share, while too many came in all."
     REPEATED_CONNECT = "repeated-connect", "A connect was no newer than one before it; its sender was asked for proof."
     CLOSING = "closing", "A connect came while the node was closing, or after its store had failed."
@@ -168,3 +170,123 @@ class DeadReason(Reason):
 
 EXPIRED = (DeadReason.REACH_QUEUE_TIMEOUT, DeadReason.RECEIVE_TIMEOUT)
 """Reasons for which a message is dead as its time has run out."""
+
+
+class Trouble(StrEnum):
+    """Something that stops messages and that an operator can mend.
+
+    This is the only table of them. The line of the log, the rows of ``triack status``, the event, the metric and the
+    paragraph of docs/operations.md are made of it.
+
+    Attributes:
+        sentence: what is wrong; ``{about}`` stands for the peer, host or queue, ``{detail}`` for what else is known.
+        remedy: what the operator can do.
+    """
+
+    sentence: str
+    remedy: str
+
+    def __new__(cls, name: str, sentence: str, remedy: str) -> Self:
+        """Make a member of its name, its sentence and its remedy."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.sentence = sentence
+        member.remedy = remedy
+        return member
+
+    # A node calls, and gets no answer.
+    UNTRUSTED = (
+        "untrusted",
+        "a node calls from {about} and this node does not trust its key {detail}",
+        "if you know the node: triack trust add NAME KEY --data DIR, with the key that is shown",
+    )
+    WRONG_KEY = (
+        "wrong-key",
+        "a node calls from {about} and takes another key than this node's for it",
+        "print this node's key with triack keygen --data DIR; trust it there with triack trust add",
+    )
+    OTHER_SUITE = (
+        "other-suite",
+        "a node calls from {about} and uses another suite",
+        "start both nodes with the same --suite; if they have it, something on the way changes what they send",
+    )
+    OTHER_VERSION = (
+        "other-version",
+        "a node calls from {about} and speaks another version of the protocol: {detail}",
+        "install the same version of Triack on both machines",
+    )
+    ONE_WITHOUT_KEYS = (
+        "one-without-keys",
+        "a node calls from {about} and only one of the two nodes runs with keys",
+        "start both nodes with --insecure, or neither",
+    )
+    OTHER_PSK = (
+        "other-psk",
+        "a node answers from {about} and its answer cannot be read",
+        "trust each other with the same --psk, or both without; triack trust list shows which it is",
+    )
+    CODE_EXPIRED = (
+        "code-expired",
+        "a node calls from {about} to enrol and its code was used or withdrawn, or has expired",
+        "make a new code with triack enrol",
+    )
+    # This node calls, and gets no answer.
+    UNRESOLVED = (
+        "unresolved",
+        "the address of {about} cannot be resolved: {detail}",
+        "correct the host name with triack trust add or --peer, or mend the name service",
+    )
+    NO_ANSWER = (
+        "no-answer",
+        "{about} does not answer: {detail}",
+        "check that a node runs there, trusts this one and has the same --suite: triack status there shows its side",
+    )
+    NO_KEY = (
+        "no-key",
+        "messages for {about} wait, and this node does not trust it or has no key of it",
+        "triack trust add {about} KEY, or remove the messages",
+    )
+    NO_ADDRESS = (
+        "no-address",
+        "messages for {about} wait, its address is unknown, and it does not call",
+        "triack trust add {about} --address URL, or start the node there",
+    )
+    SUSPENDED = (
+        "suspended",
+        "nothing is exchanged with {about}: {detail}",
+        "find out which store is the newest and run it alone, as the guide says of copies of a data directory",
+    )
+    # There is no room.
+    QUEUE_FULL = (
+        "queue-full",
+        "queue {about} has reached its quota",
+        "read the queue, or raise its quota",
+    )
+    STORE_LOW = (
+        "store-low",
+        "the disk has less room than the reserve: {detail}",
+        "make room on the disk; the node accepts again by itself",
+    )
+    HELD_HERE = (
+        "held-here",
+        "messages of {about} wait because this node has no room: {detail}",
+        "read the queues of this node, or raise the quota with the name that is shown",
+    )
+    HELD_THERE = (
+        "held-there",
+        "messages to {about} wait because the node there has no room: {detail}",
+        "read the queue there, or raise the quota there with the name that is shown",
+    )
+    STREAMS_FULL = (
+        "streams-full",
+        "{about} has as many streams as one peer may have, or nearly: {detail}",
+        "raise max_streams and limits.peer_memory_bytes, or use fewer queues at a time",
+    )
+
+    def say(self, about: str, detail: str = "") -> str:
+        """The sentence about one peer, host or queue."""
+        return self.sentence.format(about=about, detail=detail)
+
+    def advise(self, about: str) -> str:
+        """The remedy for it."""
+        return self.remedy.format(about=about)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
@@ -25,7 +26,7 @@ from triack.node.control import handover
 from triack.node.control.server import ControlServer
 from triack.node.files import operator_log
 from triack.node.files.access import DEFAULT_SUITE, Access, Keyless, Secured
-from triack.node.files.keys import IDENTITY_FILE
+from triack.node.files.keys import IDENTITY_FILE, KeyKind, encode_key
 from triack.node.files.tls_files import TlsFiles
 from triack.node.handles.queue_admin import QueueAdmin
 from triack.node.handles.reloading import Reloaded
@@ -431,6 +432,7 @@ class Node(Verbs):
             routes=self._routes,
         )
         engine.draining = self._at_rest
+        engine.callers.describe_key = partial(encode_key, KeyKind.PUBLIC)
         return engine
 
     def _tell_clock(self, reading: ClockReading, jump: ClockJump | None) -> None:

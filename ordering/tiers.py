@@ -12,7 +12,7 @@ nothing again: nothing has failed, and on a quiet link there would never be a fo
 from triack.base.units import in_ns
 from triack.ordering.order_settings import OrderSettings
 
-__all__ = ["TIERS", "ResendTimer", "tier_interval_ns"]
+__all__ = ["TIERS", "TIER_LABELS", "ResendTimer", "tier_interval_ns", "tier_label"]
 
 TIERS: tuple[tuple[int | None, str], ...] = (
     (3, "seq_resend_13_s"),
@@ -21,12 +21,19 @@ TIERS: tuple[tuple[int | None, str], ...] = (
     (None, "seq_resend_10_s"),
 )
 """Last attempt of a tier, and the setting with its wait."""
+TIER_LABELS = ("1-3", "4-6", "7-9", "10-")
+"""The attempts of each tier, for counters."""
 
 
 def tier_interval_ns(attempt: int, settings: OrderSettings) -> int:
     """The wait before resend number ``attempt``, from 1."""
     name = next(name for last, name in TIERS if last is None or attempt <= last)
     return in_ns(getattr(settings, name))
+
+
+def tier_label(attempt: int) -> str:
+    """The tier of resend number ``attempt``, from 1, as counters name it."""
+    return next(label for (last, _), label in zip(TIERS, TIER_LABELS, strict=True) if last is None or attempt <= last)
 
 
 class ResendTimer:

@@ -1,7 +1,7 @@
 """Writes the parts of docs/ that say what the code says: ``make docs``. A test compares them with the code.
 
-docs/reasons.md and docs/checks.md are written as a whole; of docs/session-log.md the tables that begin with one of the
-headings below. docs/settings.md is written as a whole, too.
+docs/reasons.md, docs/checks.md and docs/settings.md are written as a whole; of docs/session-log.md and
+docs/operations.md the tables that begin with one of the headings below.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from proof.lies.harmless import HARMLESS
 from proof.rules import RULES, Watch
-from triack.base.reasons import DeadReason, DropReason, FreedReason, HoldReason, Reason, RejectReason
+from triack.base.reasons import DeadReason, DropReason, FreedReason, HoldReason, Reason, RejectReason, Trouble
 from triack.base.session_log import COMMON, EVENTS, FIELDS, Event, Field
 from triack.node.config.keys import KEYS, SECTIONS, Key
 from triack.node.config.reload import may_change
@@ -123,12 +123,13 @@ the same as before.
 
 def pages() -> dict[Path, str]:
     """Return the pages as they should be."""
-    log = ROOT / "docs" / "session-log.md"
+    log, operations = ROOT / "docs" / "session-log.md", ROOT / "docs" / "operations.md"
     return {
         ROOT / "docs" / "reasons.md": _reasons(),
         ROOT / "docs" / "checks.md": _checks(),
         ROOT / "docs" / "settings.md": SETTINGS.format(tables=_settings()),
-        log: _with_tables(log.read_text()),
+        log: _with_tables(log.read_text(), _fields("field", COMMON), _fields("other field", FIELDS), _events()),
+        operations: _with_tables(operations.read_text(), _troubles()),
     }
 
 
@@ -193,9 +194,9 @@ def _named(reasons: Iterable[Reason]) -> str:
     return _table(("reason", "meaning"), [(f"`{it.value}`", it.sentence) for it in reasons])
 
 
-def _with_tables(page: str) -> str:
-    """Return a page with its tables of fields and events as the code has them."""
-    for table in (_fields("field", COMMON), _fields("other field", FIELDS), _events()):
+def _with_tables(page: str, *tables: str) -> str:
+    """Return a page with some of its tables as the code has them."""
+    for table in tables:
         head = table.partition("\n")[0]
         before, found, after = page.partition(head + "\n")
         assert found, f"no table begins with {head}"
@@ -212,6 +213,11 @@ def _fields(title: str, fields: dict[str, Field]) -> str:
 
 def _type(type_: type) -> str:
     return {"str": "string", "list": "list of [int, int]"}.get(type_.__name__, type_.__name__)
+
+
+def _troubles() -> str:
+    rows = [(f"`{it.value}`", it.say("PEER", "..."), it.advise("PEER")) for it in Trouble]
+    return _table(("trouble", "what is wrong", "what to do"), rows)
 
 
 def _events() -> str:

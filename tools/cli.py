@@ -15,7 +15,7 @@ from triack.base.names import nearest
 from triack.base.printable import printable
 from triack.tools.compiled import is_compiled
 
-__all__ = ["main"]
+__all__ = ["DESTROYING", "main"]
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -32,6 +32,16 @@ COMMANDS = {
     "config": ("triack.tools.commands.config:config", "Check, show and begin files of settings, triack.toml."),
     "queue": ("triack.tools.commands.queue:queue", "Look into queues, and steer what waits in them."),
     "route": ("triack.tools.commands.route:route", "Show by which neighbours messages go, and why."),
+    "request": ("triack.tools.operate.request:request", "Send one message, and write the answer to it."),
+    "top": ("triack.tools.operate.top:top", "Watch a running node: its peers, its queues and their rates."),
+    "check": ("triack.tools.operate.check:check", "Say in one line how a node is, for monitoring."),
+    "ping": ("triack.tools.operate.ping:ping", "Measure how long a peer takes to answer."),
+    "doctor": (
+        "triack.tools.operate.doctor:doctor",
+        "Examine machine, node and peers; say what to do.",
+    ),
+    "support": ("triack.tools.operate.support:support", "Write a bundle for support, without messages and keys."),
+    "systemd": ("triack.tools.operate.systemd:systemd", "Write a hardened unit that runs a node."),
     "keygen": ("triack.tools.commands.keygen:keygen", "Print the public keys of a node; made when it has none."),
     "trust": ("triack.tools.commands.trust:trust", "Say whom a node trusts, and where they are."),
     "policy": ("triack.tools.commands.policy:policy", "Show the policies of acknowledgement that there are."),
@@ -43,6 +53,10 @@ COMMANDS = {
     "log": ("triack.tools.commands.log:log", "Make Parquet files of session logs."),
     "completion": ("triack.tools.commands.completion:completion", "Let the shell complete commands and options."),
 }
+
+
+DESTROYING = frozenset({"prune", "purge", "remove"})
+"""Commands that are never suggested for a mistyped one: a person who accepts a suggestion must not lose anything."""
 
 
 class _Commands(click.Group):
@@ -63,7 +77,7 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            meant = nearest(name, COMMANDS)
+            meant = nearest(name, COMMANDS.keys() - DESTROYING)
             raise click.UsageError(f"no such command {name}{f'; did you mean {meant}?' if meant else ''}", ctx)
         return super().resolve_command(ctx, args)
 

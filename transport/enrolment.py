@@ -60,6 +60,8 @@ LIFE_NS = 30 * SECOND
 a million million times."""
 INVITATIONS_MAX = 16
 """Open at once: every hello of a stranger is compared with each."""
+CLOSED_MAX = 16
+"""Codes that are over and are still recognised, for the operator: every hello of a stranger is compared with each."""
 PENDING_MAX = 16
 """Clients that have begun: only one that knows a code can begin."""
 ADDRESSES_MAX = 8
@@ -160,7 +162,7 @@ class EnrolmentServer:
         UsageError: the name or an address cannot be one, or they are too long.
     """
 
-    __slots__ = ("_arrivals", "_cookies", "_entropy", "_invitations", "_pairs", "_pending", "_suite", "_who")
+    __slots__ = ("_arrivals", "_closed", "_cookies", "_entropy", "_invitations", "_pairs", "_pending", "_suite", "_who")
 
     def __init__(
         self, key: bytes, name: str, addresses: Iterable[str], *, entropy: Entropy, suite: Suite = AESGCM_SHA256
@@ -171,6 +173,7 @@ class EnrolmentServer:
         self._suite = suite
         self._cookies = Cookies(entropy)
         self._invitations: dict[Invitation, _MacKeys] = {}
+        self._closed: deque[_MacKeys] = deque(maxlen=CLOSED_MAX)
         self._pending: OrderedDict[tuple[str, int], _Pending] = OrderedDict()
         self._arrivals: deque[Arrival] = deque()
 
@@ -216,8 +219,8 @@ class EnrolmentServer:
             now_ns: the monotonic clock.
 
         Raises:
-            ProtocolError: ``not-invited``, ``too-short``, ``bad-header``, ``unknown-connection``, ``replayed``,
-                ``bad-tag``, ``bad-hello``, ``own-node``: nothing is answered then.
+            ProtocolError: ``not-invited``, ``code-expired``, ``too-short``, ``bad-header``, ``unknown-connection``,
+                ``replayed``, ``bad-tag``, ``bad-hello``, ``own-node``: nothing is answered then.
         """
         self._close_expired(now_ns)
         step = _read_step(header)
@@ -256,7 +259,8 @@ class EnrolmentServer:
             raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
         found = next((entry for entry in self._invitations.items() if mac_fits(entry[1].hello, said, shown)), None)
         if found is None:
-            raise ProtocolError(DropReason.NOT_INVITED)
+            is_over = any(mac_fits(macs.hello, said, shown) for macs in self._closed)
+            raise ProtocolError(DropReason.CODE_EXPIRED if is_over else DropReason.NOT_INVITED)
         invitation, macs = found
         if not self._cookies.fits(sender, said[:-MAC_BYTES], said[-MAC_BYTES:], now_ns):
             retry = _header(header.connection_id, _RETRY) + self._cookies.make(sender, now_ns)
@@ -314,7 +318,9 @@ class EnrolmentServer:
 
     def _close(self, invitation: Invitation) -> None:
         """Forget it, and the clients that have begun with it and have not finished."""
-        self._invitations.pop(invitation, None)
+        macs = self._invitations.pop(invitation, None)
+        if macs is not None:
+            self._closed.append(macs)
         gone = [place for place, one in self._pending.items() if one.invitation == invitation and not one.proof]
         for place in gone:
             del self._pending[place]

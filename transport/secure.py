@@ -176,8 +176,8 @@ class SecureChannels:
         """The channel of a conversation that a connect asks for, and the payload of that connect.
 
         Raises:
-            ProtocolError: ``too-short``, ``bad-mac``, ``too-many-connects``, ``bad-tag``, ``untrusted``, ``own-node``,
-                ``bad-hello``: nothing is answered then.
+            ProtocolError: ``too-short``, ``bad-mac``, ``too-many-connects``, ``other-suite``, ``bad-tag``,
+                ``untrusted``, ``own-node``, ``bad-hello``: nothing is answered then.
         """
         if len(datagram) < CONNECT_BYTES:
             raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
@@ -220,7 +220,13 @@ class SecureChannels:
             handshake.psk = caller.psk
             callers.append(caller)
 
-        payload = _unpad(handshake.read(datagram[HEADER_BYTES : -2 * MAC_BYTES], admit))
+        try:
+            payload = _unpad(handshake.read(datagram[HEADER_BYTES : -2 * MAC_BYTES], admit))
+        except ProtocolError as error:
+            if error.reason == DropReason.BAD_TAG and not callers:
+                # Its sender knows our key, as the mac has shown, and its own key cannot be read.
+                raise ProtocolError(DropReason.OTHER_SUITE) from error
+            raise
         channel = _Answerer(self._suite, self._entropy, self._warm, callers[0], handshake, len(datagram))
         return Answer(channel, payload)
 

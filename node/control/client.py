@@ -301,6 +301,8 @@ class Client(Asking):
     release = asked(Verbs.release)
     pause = asked(Verbs.pause)
     resume = asked(Verbs.resume)
+    create_queue = asked(Verbs.create_queue)
+    ping = asked(Verbs.ping)
 
     @as_on(Verbs.send)
     async def send(self, said: Said) -> ClientReceipt:

@@ -26,6 +26,7 @@ __all__ = [
     "PASSING",
     "Served",
     "find",
+    "find_now",
     "find_soon",
     "open_claiming",
     "publish",
@@ -107,6 +108,11 @@ async def find(data: Path, told: Told = operator_log.warning) -> Link | None:
     if read_note(data, Served, told) is None:
         return None
     return await _dial(data, told) or await find_soon(data)
+
+
+async def find_now(data: Path, told: Told = operator_log.warning) -> Link | None:
+    """The same without a wait for a restart: a connection to the process that serves the directory now, or None."""
+    return await _dial(data, told)
 
 
 async def _dial(data: Path, told: Told = _tell_nobody) -> Link | None:

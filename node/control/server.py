@@ -187,6 +187,8 @@ async def converse(node: Verbs, link: Link, give_way: Callable[[], None] | None,
     except TriackError as error:
         with contextlib.suppress(OSError):
             await link.send("error", message=words_of(error), usage=isinstance(error, UsageError))
+    except ConnectionError as error:  # a command has looked, or ended: it is no matter of the node
+        operator_log.debug(f"control socket: a conversation ended: {error}")
     except OSError as error:
         operator_log.info(f"control socket: a conversation ended: {error}")
     except (ArithmeticError, LookupError, TypeError, ValueError) as cause:  # a wrong field of a frame

@@ -14,6 +14,7 @@ from triack.node.handles.acknowledgements import Every
 from triack.node.handles.receipt import MessageWaits
 from triack.node.handles.reloading import Reloaded
 from triack.node.shell.enrolling import EnrolledPeer
+from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.stats import describe_stats, read_stats
 from triack.queues.routes import Route
 from triack.queues.streams.ack_events import AckEvent, AckKind
@@ -23,10 +24,12 @@ __all__ = [
     "INVITATION",
     "KEY",
     "LENGTHS",
+    "MADE",
     "MESSAGE",
     "MESSAGES",
     "NOTHING",
     "PEER",
+    "PONG",
     "PROGRESS",
     "RECEIPT",
     "RECEIPTS",
@@ -162,6 +165,8 @@ def read_reloaded(header: Header, _content: bytes) -> Reloaded:
 NOTHING = Result(lambda _it, _keep: ({}, b""), lambda _header, _content: None)
 COUNT = Result(lambda count, _keep: ({"count": count}, b""), lambda header, _content: int(header["count"]))
 WAS_PAUSED = Result(lambda it, _keep: ({"was_paused": it}, b""), lambda header, _content: bool(header["was_paused"]))
+MADE = Result(lambda made, _keep: ({"made": made}, b""), lambda header, _content: bool(header["made"]))
+PONG = Result(lambda pong, _keep: ({"pong": asdict(pong)}, b""), lambda header, _content: PingAnswer(**header["pong"]))
 KEY = Result(lambda key, _keep: ({"key": key}, b""), lambda header, _content: str(header["key"]))
 PEER = Result(lambda peer, _keep: ({"peer": asdict(peer)}, b""), read_peer)
 RELOADED = Result(lambda it, _keep: ({"reloaded": asdict(it)}, b""), read_reloaded)

@@ -24,6 +24,7 @@ from triack.node.shell.holding import reader_of
 from triack.node.shell.life import Life
 from triack.node.shell.link_events import Events
 from triack.node.shell.outgoing_message import MessageProperties
+from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.stats import NodeStats
 from triack.queues.manager.browse import BrowsedMessage
 from triack.queues.node_settings import Redelivery
@@ -61,7 +62,7 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing):
 
         Returns:
             An iterator over ``LinkUp``, ``LinkDown``, ``PeerSilent``, ``PeerUnknown``, ``PeerHalted``,
-            ``GapFound``, ``QueueOverQuota``, ``StoreLow`` and ``StreamsNearLimit``.
+            ``GapFound``, ``CallRefused``, ``QueueOverQuota``, ``StoreLow``, ``StreamHeld`` and ``StreamsNearLimit``.
 
         Raises:
             NodeClosed: the node was not started.
@@ -346,6 +347,43 @@ class Verbs(Sending, Acknowledging, Trusting, Requesting, Reloading, Routing):
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         return await self._steering.resume(queue)
+
+    async def create_queue(self, queue: str) -> bool:
+        """Make a queue of this node before the first message for it arrives.
+
+        Args:
+            queue: its name.
+
+        Returns:
+            Whether it was made: False if it existed.
+
+        Raises:
+            AddressError: no queue can have that name.
+            QueueNotFound: the node has a fixed set of queues without this one.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        port = self._port
+        known = port.queue_lengths()
+        port.mailbox(queue)
+        await port.commit()
+        return queue not in known
+
+    async def ping(self, peer: str, *, timeout: float = 5.0) -> PingAnswer:
+        """Ask a peer for an answer, and measure it; opens a session if there is none. It changes nothing there.
+
+        Args:
+            peer: a known peer by name, or ``udp://host:port`` and the like.
+            timeout: seconds to wait for the session and the answer. A lost question is not repeated.
+
+        Raises:
+            AddressError: there is no such peer, or no key of it is known.
+            NotLoopback: an insecure node would reach beyond loopback.
+            UsageError: the peer is this node, or the timeout is not valid.
+            WaitTimeout: no answer in that time; the message has the last known cause.
+            RollbackDetected: nothing is exchanged with that peer.
+            NodeClosed, StoreFailed: the node has ended, or was not started.
+        """
+        return await self._port.ping(peer, timeout)
 
     def stats(self) -> NodeStats:
         """The node's statistics at this moment.

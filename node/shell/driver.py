@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from triack.base.datagram import Kind
 from triack.base.errors import AddressError, NodeClosed, ProtocolError, StoreError, TransportError, TriackError
 from triack.base.news import (
+    CallRefused,
     GapFound,
     LinkDown,
     LinkUp,
@@ -34,7 +35,7 @@ from triack.node.files import operator_log
 from triack.node.shell.enrolling import Enrolling
 from triack.node.shell.link_events import EventFeed
 from triack.node.shell.platform import Log, Platform
-from triack.node.shell.worker import Worker
+from triack.node.shell.worker import DiskFigures, Worker
 from triack.queues.mailboxes.system_queues import system_queue
 from triack.queues.manager.closing import Departure, count_by, left_behind, way_made
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
@@ -116,6 +117,7 @@ class Driver:
         self._closed = False
         self._looked_ns = platform.monotonic_ns()
         self._looking: asyncio.TimerHandle | None = None
+        self.disk = DiskFigures()
         self.events = EventFeed()
         self.on_failure: Callable[[TriackError], None] | None = None
         self.enrolling: Enrolling | None = None
@@ -252,6 +254,8 @@ class Driver:
                 log = operator_log.error if halts else operator_log.warning
                 then = "nothing is sent there" if halts else "going on"
                 log(f"gap found: {cause}; {then}", node=self._name, peer=peer)
+            case CallRefused(host, trouble, cause, remedy):
+                operator_log.warning(f"{cause}; {remedy}", node=self._name, host=host, trouble=trouble)
             case QueueOverQuota(queue, messages, size_bytes):
                 why = f"queue {queue} is over its quota"
                 if (system := system_queue(queue)) is not None:
@@ -262,18 +266,23 @@ class Driver:
                 why = f"{streams} streams {whose} {peer} are live, of at most {limit}"
                 why += "; messages for further queues wait" if is_full else ""
                 operator_log.warning(why, node=self._name, peer=peer, streams=streams, limit=limit)
-            case StoreLow(True, room_bytes):
-                self._look_later()
-                why = (
-                    f"the disk has little room, {max(0, room_bytes)} bytes beside what the log of the store may take: "
-                    "nothing new is accepted until there is more"
-                )
-                operator_log.error(why, node=self._name, room_bytes=room_bytes)
-            case StoreLow(False, room_bytes):
-                operator_log.warning("the disk has room again", node=self._name, room_bytes=room_bytes)
+            case StoreLow():
+                self._tell_room(event)
             case StreamHeld():
                 self._tell_held(event)
         self.events.put(event)
+
+    def _tell_room(self, event: StoreLow) -> None:
+        room_bytes = event.room_bytes
+        if not event.is_low:
+            operator_log.warning("the disk has room again", node=self._name, room_bytes=room_bytes)
+            return
+        self._look_later()
+        why = (
+            f"the disk has little room, {max(0, room_bytes)} bytes beside what the log of the store may take: "
+            "nothing new is accepted until there is more"
+        )
+        operator_log.error(why, node=self._name, room_bytes=room_bytes)
 
     def _tell_held(self, event: StreamHeld) -> None:
         """A wait is a warning, unless it ends with the disk's next job."""
@@ -375,10 +384,12 @@ class Driver:
             await enrolling.handle_datagram(data, sender)
         except ProtocolError as error:
             self.engine.drops[error.reason] += 1
+            self.engine.callers.handle_dropped(data, error, sender, self._now_ns())
 
     # ---- the disk
 
     def _start_job(self, job: Job) -> None:
+        self.disk.began_ns = self._now_ns()
         self._worker.run(
             lambda: self._work(job),
             lambda room_bytes, error: self._finish_job(job, room_bytes, error),
@@ -431,6 +442,9 @@ class Driver:
                     self.wake()
 
     def _finish_job(self, job: Job, room_bytes: int | None, error: BaseException | None) -> None:
+        began_ns, self.disk.began_ns = self.disk.began_ns, None
+        if isinstance(job, GroupCommit) and began_ns is not None and error is None:
+            self.disk.commits.observe(self._now_ns() - began_ns)
         if error is None:
             try:
                 self._handle_room(room_bytes)

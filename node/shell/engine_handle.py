@@ -23,11 +23,13 @@ from triack.base.errors import (
     QueueNotFound,
     RollbackDetected,
     TooManyKeys,
+    TriackError,
     UsageError,
     WaitTimeout,
 )
 from triack.base.names import check_name, nearest, what_else
 from triack.base.reasons import DropReason
+from triack.base.units import SECOND
 from triack.node.files import operator_log
 from triack.node.files.access import Access
 from triack.node.files.trust import TrustFile
@@ -37,6 +39,7 @@ from triack.node.shell.holding import Holding
 from triack.node.shell.life import Life
 from triack.node.shell.link_events import Events
 from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
+from triack.node.shell.ping_answer import PingAnswer
 from triack.node.shell.platform import Platform
 from triack.node.shell.stats import NodeStats, gather
 from triack.queues.blocking import Blocking
@@ -46,9 +49,11 @@ from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.manager.engine import Engine
+from triack.queues.manager.pings import Pong
 from triack.queues.node_settings import NodeSettings, Redelivery
 from triack.queues.packing import Outgoing
 from triack.queues.peers.dialer import WaitsFor
+from triack.queues.peers.link import Link
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.routes import Route, check_routes
 from triack.queues.stages import Stage, Waiter
@@ -690,7 +695,64 @@ class EngineHandle:
 
     def stats(self) -> NodeStats:
         """See ``Node.stats``."""
-        return gather(self._engine, self._driver.drops, self.holding, self.clock())
+        return gather(self._engine, self._driver.drops, self._driver.disk, self.holding, self.clock())
+
+    async def ping(self, peer: str, timeout: float) -> PingAnswer:
+        """See ``Node.ping``."""
+        self.check_alive()
+        check_timeout(f"ping {peer}", timeout)
+        target = self.check_way(f"{peer}/ping", Delivery.EXPRESS)
+        if not isinstance(target, RemoteQueue):
+            raise UsageError(f"ping {peer}: that is this node")
+        link, now_ns = self._engine.outbox.links[target.peer], self.clock()
+        if link.suspended is not None:
+            raise type(link.suspended)(
+                str(link.suspended), peer=link.suspended.peer, rolled_back=link.suspended.rolled_back
+            )
+        answered: asyncio.Future[Pong] = asyncio.get_running_loop().create_future()
+
+        def handle_answer(answer: Pong | TriackError) -> None:
+            if answered.done():
+                return
+            if isinstance(answer, TriackError):
+                answered.set_exception(answer)
+            else:
+                answered.set_result(answer)
+
+        ping = self._engine.pings.begin(link, handle_answer, now_ns)
+        self.wake()
+        try:
+            async with asyncio.timeout(timeout):
+                return PingAnswer.of(await answered)
+        except TimeoutError:
+            missing = self._engine.handshakes.waits_for_session(link)
+            why = link.silent or (f"no session, as there is no {missing.value}" if missing else "no answer")
+            raise WaitTimeout(f"ping {peer}: {why} within {timeout:g} s") from None
+        finally:
+            self._engine.pings.end(ping)
+
+    def why_ill(self, hung_s: float) -> str | None:
+        """Why the node's store does not work; None while it does. It costs no more for many queues.
+
+        Args:
+            hung_s: how long the store's current job may take, in seconds.
+        """
+        try:
+            self.check_alive()
+        except TriackError as error:
+            return str(error)
+        began_ns = self._driver.disk.began_ns
+        busy_s = 0.0 if began_ns is None else (self.clock() - began_ns) / SECOND
+        return f"the disk of node {self.name} has not answered for {busy_s:.0f} s" if busy_s >= hung_s else None
+
+    def why_not_ready(self, links: Iterable[str] = ()) -> str | None:
+        """Why the node takes no new messages, or has no session with one of these peers; None if there is no reason."""
+        if self._engine.draining:
+            return f"node {self.name} closes"
+        if self._engine.inbox.admission.store_low:
+            return f"the disk of node {self.name} has less room than its reserve"
+        down = [peer for peer in links if (link := self._engine.outbox.links.get(peer)) is None or not _is_up(link)]
+        return f"no session with {', '.join(down)}" if down else None
 
     async def close(self, timeout_ns: int) -> None:
         """Let sessions finish for at most ``timeout_ns``, and close everything."""
@@ -713,3 +775,7 @@ class EngineHandle:
         for mailbox in self._engine.queues.mailboxes.values():
             mailbox.interrupt()
         self._engine.watching.end()
+
+
+def _is_up(link: Link) -> bool:
+    return link.conversation is not None and link.conversation.is_open

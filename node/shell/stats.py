@@ -15,6 +15,9 @@ from triack.base.reasons import HoldReason
 from triack.base.survival import Survives
 from triack.base.units import SECOND
 from triack.node.shell.holding import HeldPacket, Holding, Reader
+from triack.node.shell.troubles import TroubleStats, find_troubles
+from triack.node.shell.worker import DiskFigures
+from triack.queues.histogram import Histogram
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.manager.engine import Engine
 from triack.queues.pauses import Pause
@@ -25,6 +28,7 @@ from triack.session.protocol.states import SessionState
 
 __all__ = [
     "AckStats",
+    "HistogramStats",
     "HoldStats",
     "HolderStats",
     "LinkStats",
@@ -37,6 +41,10 @@ __all__ = [
     "gather",
     "read_stats",
 ]
+
+
+_HISTOGRAMS = ("commit_time", "ack_latency", "time_in_queue")
+"""The fields of ``NodeStats`` that are histograms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,21 @@ class QueueStats:
 
 
 @dataclass(frozen=True, slots=True)
+class HistogramStats:
+    """How often a duration was how long, since the node started.
+
+    Attributes:
+        bounds_s: the longest duration of each bucket, in seconds, ascending.
+        counts: how many durations each bucket has; one more than bounds, as the last bucket has the longer ones.
+        sum_s: the sum of all durations, in seconds.
+    """
+
+    bounds_s: list[float] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    sum_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class OutgoingStats:
     """One outgoing queue: the messages on their way to one queue elsewhere, in one class.
 
@@ -102,6 +125,8 @@ class OutgoingStats:
         held: why the destination has no room for them now, by the names of docs/reasons.md; None when it has.
         paused_s: seconds since an operator paused it, so that nothing leaves; None when it is not paused.
         via: the peer that they go to: the relay on the way to ``peer``, or else ``peer`` itself.
+        stalled_s: seconds since a message arrived there, or since the first of those that wait was sent, if that is
+            later; None when no message waits.
     """
 
     peer: str
@@ -114,6 +139,7 @@ class OutgoingStats:
     held: str | None = None
     paused_s: float | None = None
     via: str = ""
+    stalled_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +283,16 @@ class NodeStats:
             data directory makes it less.
         holds: messages that wait at peers for room at this node.
         transit: messages of other nodes that wait here for other nodes.
+        troubles: all that stops messages now and that an operator can mend, with what to do.
+        store_busy_s: seconds that the store's current job has taken so far; None while it has none. Many seconds mean
+            that the disk hangs.
+        commit_time: how long the group commits took.
+        ack_latency: how long packets waited for the ack that frees them; of each outgoing queue, one packet is measured
+            at a time.
+        time_in_queue: the time from sending a message until a reader got it first, by the clocks of its sender and of
+            this node.
+        acks: acks that left, by kind (``session``, ``store``, ``order``) and by trigger.
+        tier_resends: packets that were sent again for want of an order ack, by resend tier.
     """
 
     queues: dict[str, QueueStats]
@@ -272,14 +308,22 @@ class NodeStats:
     survives: Survives
     holds: list[HoldStats] = field(default_factory=list)
     transit: list[TransitStats] = field(default_factory=list)
+    troubles: list[TroubleStats] = field(default_factory=list)
+    store_busy_s: float | None = None
+    commit_time: HistogramStats = field(default_factory=HistogramStats)
+    ack_latency: HistogramStats = field(default_factory=HistogramStats)
+    time_in_queue: HistogramStats = field(default_factory=HistogramStats)
+    acks: dict[str, dict[str, int]] = field(default_factory=dict)
+    tier_resends: dict[str, int] = field(default_factory=dict)
 
 
-def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: int) -> NodeStats:
+def gather(engine: Engine, drops: Mapping[str, int], disk: DiskFigures, holding: Holding, now_ns: int) -> NodeStats:
     """Gather the statistics of an engine.
 
     Args:
         engine: the node's.
         drops: drops of its endpoints.
+        disk: how long the jobs of its store take.
         holding: the readers that have messages in hand.
         now_ns: the monotonic clock.
     """
@@ -302,6 +346,7 @@ def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: i
                 _name_of(engine.outbox.holds.of(outgoing)),
                 _paused_s(engine.outbox.pauses.of_stream(outgoing.peer, outgoing.queue), now_ms),
                 outgoing.via,
+                engine.outbox.latency.stalled_ns(outgoing, now_ns) / SECOND if outgoing.sequence.entries else None,
             )
             for outgoing in engine.outbox.streams
             if outgoing.peer
@@ -323,6 +368,13 @@ def gather(engine: Engine, drops: Mapping[str, int], holding: Holding, now_ns: i
         store_low=engine.inbox.admission.store_low,
         room_bytes=engine.inbox.admission.room_bytes,
         survives=engine.settings.survives,
+        troubles=find_troubles(engine, now_ns),
+        store_busy_s=None if disk.began_ns is None else (now_ns - disk.began_ns) / SECOND,
+        commit_time=_histogram(disk.commits),
+        ack_latency=_histogram(engine.outbox.latency.durations),
+        time_in_queue=_histogram(engine.queues.waits),
+        acks=_by_kind(engine.acks),
+        tier_resends=dict(engine.outbox.resends),
     )
 
 
@@ -341,6 +393,8 @@ def describe_stats(stats: NodeStats) -> dict[str, Any]:
     found["holds"] = [_fields(hold) for hold in stats.holds]
     found["transit"] = [_fields(it) for it in stats.transit]
     found["sessions"] = [_describe_session(session) for session in stats.sessions]
+    found["troubles"] = [_fields(trouble) for trouble in stats.troubles]
+    found |= {name: _fields(getattr(stats, name)) for name in _HISTOGRAMS}
     return found
 
 
@@ -379,6 +433,11 @@ def read_stats(found: dict[str, Any]) -> NodeStats:
         store_low=found["store_low"],
         room_bytes=found["room_bytes"],
         survives=found["survives"],
+        troubles=[TroubleStats(**it) for it in found["troubles"]],
+        store_busy_s=found["store_busy_s"],
+        acks=found["acks"],
+        tier_resends=found["tier_resends"],
+        **{name: HistogramStats(**found[name]) for name in _HISTOGRAMS},
     )
 
 
@@ -416,6 +475,17 @@ def _transit(stream: TransitStream, now_ns: int) -> TransitStats:
         (now_ns - min([entry.came_ns for entry in entries])) / SECOND,
         stream.held or None,
     )
+
+
+def _histogram(histogram: Histogram) -> HistogramStats:
+    return HistogramStats(histogram.bounds_s, list(histogram.counts), histogram.sum_ns / SECOND)
+
+
+def _by_kind(acks: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {kind: {} for kind in ("session", "store", "order")}
+    for (kind, trigger), count in acks.items():
+        found[kind][trigger] = count
+    return found
 
 
 def _holder(reader: Reader, held: list[HeldPacket], now_ns: int) -> HolderStats:

@@ -174,6 +174,8 @@ class _Face(Generic[N]):
     reload = waited(Verbs.reload)
     invite = waited(Verbs.invite, SyncInvitation)
     enrol = waited(Verbs.enrol)
+    create_queue = waited(Verbs.create_queue)
+    ping = waited(Verbs.ping)
     stats = waited(Verbs.stats)
     queue_lengths = waited(Verbs.queue_lengths)
     recall = waited(Verbs.recall)

@@ -124,6 +124,7 @@ def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
         stillness.forget_waits(link, now_ns + RETRY_NS)
     for outgoing in engine.outbox.streams:
         stillness.normalize_sequence(outgoing.sequence, now_ns)
+    stillness.forget_figures(engine)
     for counter in (engine.drops, engine.closes):
         counter.clear()
     stillness.set_deadlines(engine)

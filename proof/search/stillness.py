@@ -5,7 +5,9 @@ that only determine a wait to one value, as any wait may end at any moment. ``se
 order does not matter. The product has nothing of this: a clock that moves needs none of it.
 """
 
+from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 from triack.base.ack_debt import AckDebt, Cause
 from triack.ordering.hold import PROBE_NS, Hold
@@ -13,6 +15,7 @@ from triack.ordering.outgoing import OutgoingSequence
 from triack.ordering.slow_start import SlowStart
 from triack.ordering.tiers import ResendTimer
 from triack.queues.deadlines import Deadlines
+from triack.queues.histogram import Histogram
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.jobs import Jobs
@@ -39,6 +42,7 @@ __all__ = [
     "expire_session",
     "expire_streams",
     "expire_tier",
+    "forget_figures",
     "forget_history",
     "forget_order",
     "forget_waits",
@@ -275,6 +279,17 @@ def forget_waits(link: Link, retry_at_ns: int) -> None:
 def forget_calls(calling: Dialer) -> None:
     """How long a peer was called only sets the next wait."""
     calling.handle_opened()
+
+
+def forget_figures(engine: Engine) -> None:
+    """Counters and durations are only for people."""
+    outbox = engine.outbox
+    outbox.latency._streams.clear()
+    outbox.latency.durations = Histogram(())
+    engine.queues.waits = Histogram(())
+    counters: tuple[Counter[Any], ...] = (outbox.resends, engine.inbox.order_acks.sent, engine._transmitter.acks)
+    for counter in counters:
+        counter.clear()
 
 
 def forget_history(engine: Engine) -> None:

@@ -16,6 +16,7 @@ from triack.base.errors import ProtocolError
 from triack.base.ranges import as_ranges
 from triack.base.reasons import EXPIRED, DeadReason, DropReason
 from triack.queues.clock_jumps import ClockJumps, head_here
+from triack.queues.histogram import WAIT_BOUNDS_S, Histogram
 from triack.queues.mailboxes.expiry import LETTERS_MAX, Expiry
 from triack.queues.mailboxes.handed import as_runs, handed_fields, settled_runs
 from triack.queues.mailboxes.in_hand import InHand
@@ -56,6 +57,8 @@ class LocalQueues:
         expiry: messages that were not received in time.
         waiting: packets in memory that wait for their commit.
         dead_letters: number of messages that were put into the dead-letter queue, by reason.
+        waits: how long messages were on their way and in a queue until a reader got them first, by their senders'
+            clocks and this node's.
         on_removed: called with the name of an unused queue that was removed to make room.
     """
 
@@ -93,6 +96,7 @@ class LocalQueues:
         self._removed: list[int] = []
         self._fetching: Mailbox | None = None
         self.dead_letters: Counter[str] = Counter()
+        self.waits = Histogram(WAIT_BOUNDS_S)
         self.on_removed: Callable[[str], None] = lambda _: None
 
     # ---- starting

@@ -16,6 +16,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
+from triack.base.units import MS
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.local_queues import LocalQueues
@@ -24,9 +25,11 @@ from triack.queues.mailboxes.quotas import Payer
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Resolver, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
+from triack.queues.manager.callers import Callers
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs, Look
 from triack.queues.manager.link_news import News
+from triack.queues.manager.pings import CLOCK, CLOCK_BYTES, Pings
 from triack.queues.manager.recorder import Recorder, start_record
 from triack.queues.manager.session_event_router import SessionEventRouter
 from triack.queues.manager.transmitter import Giving, Transmitter
@@ -110,6 +113,8 @@ class Engine:
         drops: counts of drops, by reason.
         failure: the error that ended the store, or None.
         news: events of its links.
+        callers: those that call this node and get no answer.
+        pings: pings of peers that wait for their answers.
         draining: whether the node is closing, or at rest, and takes nothing new.
         watching: readers of acknowledgement events.
         jobs: the store's current job, and the next commit.
@@ -183,12 +188,12 @@ class Engine:
             report=self._report,
         )
         self.news = News(self.handshakes.at)
+        self.callers = Callers(directory)
+        self.pings = Pings(self.wall, random)
         self.transits = self._make_transits(name)
         self.jobs = Jobs(self.queues, self.inbox, self.outbox, self.transits, self.wall, self.handshakes.number)
         self._router = self._make_router()
-        self._transmitter = Transmitter(
-            self.handshakes, self.outbox, self.transits, self.news, report=self._report, recorder=self._recorder
-        )
+        self._transmitter = self._make_transmitter()
         self._restore(content, now_ns)
 
     def _make_router(self) -> SessionEventRouter:
@@ -240,6 +245,19 @@ class Engine:
             records=records,
             wall=self.wall,
             drops=self.drops,
+        )
+
+    def _make_transmitter(self) -> Transmitter:
+        """Make the transmitter that serves the conversations."""
+        return Transmitter(
+            self.handshakes,
+            self.outbox,
+            self.transits,
+            self.news,
+            report=self._report,
+            recorder=self._recorder,
+            pings=self.pings,
+            wall=self.wall,
         )
 
     def _note_start(self, about: dict[str, Any], records: int, boot: str, now_ns: int) -> None:
@@ -390,6 +408,8 @@ class Engine:
                 continue
             reason = self._why_dead(mailbox, run)
             if reason is None:
+                if not run.first and not run.redelivered:
+                    self.queues.waits.observe((now_ms - run.packet.sent_at_ms) * MS, run.packet.count)
                 return run
             self.queues.dead_letter(mailbox, run.lease(run.draw()), reason, self.jobs.turn(now_ns))
         return None
@@ -481,6 +501,7 @@ class Engine:
                     taken = self._open_run(run, burst, header, now_ns)
             except ProtocolError as error:
                 self.drops[error.reason] += 1
+                self.callers.handle_dropped(burst[0], error, sender, now_ns)
             burst = burst[taken:]
         self._end_burst(run, sender, now_ns)
 
@@ -557,6 +578,7 @@ class Engine:
         self._look(now_ns)
         self.inbox.handle_directory_changed()
         self._handle_routes_changed()
+        self.callers.handle_directory_changed()
         self.handshakes.handle_directory_changed(now_ns)
 
     def handle_settings(self, settings: NodeSettings) -> None:
@@ -592,13 +614,15 @@ class Engine:
         self, conversation: Conversation, _header: Header, payload: bytes, sender: str, _now_ns: int
     ) -> None:
         self._check_open(conversation)
-        conversation.look_around().handle_challenge(payload, sender)
+        conversation.look_around().handle_challenge(_clock_of(payload)[0], sender)
 
     def _handle_response(
-        self, conversation: Conversation, _header: Header, payload: bytes, sender: str, _now_ns: int
+        self, conversation: Conversation, _header: Header, payload: bytes, sender: str, now_ns: int
     ) -> None:
         self._check_open(conversation)
-        self.handshakes.handle_response(conversation, payload, sender)
+        answer, clock_ms = _clock_of(payload)
+        if not self.pings.handle_response(conversation, answer, clock_ms, now_ns):
+            self.handshakes.handle_response(conversation, answer, sender)
 
     @staticmethod
     def _check_open(conversation: Conversation) -> None:
@@ -679,6 +703,7 @@ class Engine:
             *outbox.holds.take_news(),
             *outbox.retirement.take_news(),
             *self.transits.holds.waiting.take_news(),
+            *self.callers.take_news(),
         ):
             effects += [Tell(event) for event in news]
         if detected := self.handshakes.suspended.take_detected():
@@ -745,6 +770,7 @@ class Engine:
         self._look(now_ns)
         self.failure = error
         self.in_hand.handle_end()
+        self.pings.fail(error)
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.STORE_FAILED, now_ns)
         self.jobs.fail(job, error)
@@ -753,6 +779,12 @@ class Engine:
         self.watching.end()
         for mailbox in self.queues.mailboxes.values():
             mailbox.interrupt()
+
+    @property
+    def acks(self) -> Counter[tuple[str, str]]:
+        """Acks that left: session, store and order acks, by trigger."""
+        order = {("order", trigger): count for trigger, count in self.inbox.order_acks.sent.items()}
+        return self._transmitter.acks + Counter(order)
 
     @property
     def closes(self) -> Counter[str]:
@@ -800,6 +832,7 @@ class Engine:
         """
         self._look(now_ns)
         self.in_hand.handle_end()
+        self.pings.fail(error)
         self.jobs.interrupt(error)
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.LOCAL_STOP, now_ns)
@@ -820,6 +853,13 @@ class Engine:
     def _record(self, event: str, now_ns: int, **fields: Any) -> None:
         if self._recorder is not None:
             self._recorder.add(event, now_ns, fields)
+
+
+def _clock_of(payload: bytes) -> tuple[bytes, int]:
+    """Divide a challenge or a response into its content and the clock behind it. Raises ProtocolError."""
+    if len(payload) < CLOCK_BYTES:
+        raise ProtocolError(DropReason.BAD_FRAME, f"a challenge of {len(payload)} bytes")
+    return payload[:-CLOCK_BYTES], CLOCK.unpack(payload[-CLOCK_BYTES:])[0]
 
 
 _HANDLERS = {

@@ -7,13 +7,16 @@ Datagrams to one address leave together, and the system may carry them as one, a
 leaves by itself, so that the cause that lost a run of packets does not lose their retransmission as well.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 
+from triack.base.clock import WallClock
 from triack.base.datagram import Kind
 from triack.base.delivery import Delivery
 from triack.queues.deadlines import Deadlines
 from triack.queues.manager.link_news import News
+from triack.queues.manager.pings import CLOCK, CLOCK_BYTES, Pings
 from triack.queues.manager.recorder import Recorder
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Link, Sending
@@ -57,12 +60,27 @@ class Transmitter:
         news: reports peers that do not answer.
         report: called with a conversation whose session has something to report.
         recorder: of the session log, or None.
+        pings: the pings of the node.
+        wall: the time of day.
 
     Attributes:
         deadlines: when conversations must be served again.
+        acks: session and store acks that left, by name and trigger.
     """
 
-    __slots__ = ("_handshakes", "_lone", "_news", "_outbox", "_recorder", "_report", "_transits", "deadlines")
+    __slots__ = (
+        "_handshakes",
+        "_lone",
+        "_news",
+        "_outbox",
+        "_pings",
+        "_recorder",
+        "_report",
+        "_transits",
+        "_wall",
+        "acks",
+        "deadlines",
+    )
 
     def __init__(
         self,
@@ -73,14 +91,19 @@ class Transmitter:
         *,
         report: Callable[[Conversation, int], None],
         recorder: Recorder | None,
+        pings: Pings,
+        wall: WallClock,
     ) -> None:
         self.deadlines = Deadlines[Conversation]()
+        self.acks: Counter[tuple[str, str]] = Counter()
         self._handshakes = handshakes
         self._outbox = outbox
         self._transits = transits
         self._news = news
         self._report = report
         self._recorder = recorder
+        self._pings = pings
+        self._wall = wall
         self._lone: list[tuple[str, list[bytes]]] = []
 
     def handle_timer(self, now_ns: int) -> None:
@@ -208,6 +231,10 @@ class Transmitter:
                 self._lone.append((conversation.path, [data]))
             else:
                 batches.setdefault(conversation.path, []).append(data)
+            if transmit.ack is not None:
+                self.acks["session", transmit.ack.trigger] += 1
+            if transmit.store_ack is not None:
+                self.acks["store", transmit.store_ack.trigger] += 1
             if self._recorder is not None:
                 self._recorder.add_transmit(conversation.label, transmit, now_ns)
             self._transmit_runs(conversation, batches, now_ns)
@@ -221,16 +248,29 @@ class Transmitter:
                 self._recorder.add_run_sent(conversation.label, run.packets, now_ns)
 
     def _look_for(self, conversation: Conversation, batches: dict[str, list[bytes]], now_ns: int) -> None:
-        """Answer a challenge of the peer, and challenge its candidate address."""
-        paths, channel = conversation.paths, conversation.channel
+        """Answer a challenge of the peer, challenge its candidate address, and send pings."""
+        for question in self._pings.poll(conversation, now_ns):
+            self._challenge(Kind.CHALLENGE, conversation, conversation.path, question, batches, now_ns)
+        paths, overhead_bytes = conversation.paths, conversation.channel.overhead_bytes
         if paths is None:
             return
-        answer = paths.poll_answer()
-        challenge = paths.poll_challenge(channel.overhead_bytes + CHALLENGE_BYTES, now_ns)
-        for kind, said in ((Kind.RESPONSE, answer), (Kind.CHALLENGE, challenge)):
-            if said is not None:
-                address, payload = said
-                data = channel.seal(kind, *conversation.session.take_counter(), payload, now_ns)
-                batches.setdefault(address, []).append(data)
+        while (answer := paths.poll_answer()) is not None:
+            self._challenge(Kind.RESPONSE, conversation, *answer, batches, now_ns)
+        challenge = paths.poll_challenge(overhead_bytes + CHALLENGE_BYTES + CLOCK_BYTES, now_ns)
+        if challenge is not None:
+            self._challenge(Kind.CHALLENGE, conversation, *challenge, batches, now_ns)
         if paths.is_settled:
             conversation.paths = None
+
+    def _challenge(
+        self,
+        kind: Kind,
+        conversation: Conversation,
+        address: str,
+        content: bytes,
+        batches: dict[str, list[bytes]],
+        now_ns: int,
+    ) -> None:
+        payload = content + CLOCK.pack(self._wall.ms(now_ns) if kind is Kind.RESPONSE else 0)
+        data = conversation.channel.seal(kind, *conversation.session.take_counter(), payload, now_ns)
+        batches.setdefault(address, []).append(data)

@@ -165,7 +165,11 @@ class Handshakes:
 
     def waits_for(self, link: Link) -> WaitsFor | None:
         """What a link needs before it can send what it has; None when it needs nothing."""
-        if not link.is_sending or (link.conversation is not None and link.conversation.is_open):
+        return self.waits_for_session(link) if link.is_sending else None
+
+    def waits_for_session(self, link: Link) -> WaitsFor | None:
+        """What a link needs before it has a session; None when it has one."""
+        if link.conversation is not None and link.conversation.is_open:
             return None
         if link.suspended is not None:
             return WaitsFor.RESTART

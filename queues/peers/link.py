@@ -289,6 +289,7 @@ class Link:
         idle: whether the last open session ended because there was nothing to send, and none has opened since.
         sessions: number of sessions opened.
         resends: number of packets that were resent in ended sessions.
+        pings: the number of pings of the peer that wait for their answers, so that a session must be open for them.
         keeps_touch: whether the peer cannot call this node, so that a session must be open even if nothing is sent.
     """
 
@@ -305,6 +306,7 @@ class Link:
         "patience",
         "peer",
         "peer_id",
+        "pings",
         "resends",
         "retry_at_ns",
         "sessions",
@@ -335,6 +337,7 @@ class Link:
         self.sessions = 0
         self.resends = 0
         self.patience = Patience(reconnect, random)
+        self.pings = 0
         self.keeps_touch = calls
         self._awake = {} if awake is None else awake
         # Ordered: taking the first key of a plain dictionary walks over all keys removed before it.
@@ -346,11 +349,11 @@ class Link:
     def busy(self) -> bool:
         """Whether there is a reason to connect.
 
-        That is something to send, a peer that cannot call, or a rollback that the peer may not know of yet.
+        That is something to send, a ping, a peer that cannot call, or a rollback that the peer may not know of yet.
         """
         if self.suspended is not None:
             return not self._told
-        return self.keeps_touch or self.is_sending
+        return self.keeps_touch or self.pings > 0 or self.is_sending
 
     @property
     def is_sending(self) -> bool:

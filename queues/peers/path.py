@@ -12,7 +12,8 @@ that came from it (section 8.1).
     WAITING --again--> ASKING
 
 A challenged node answers to the address that the challenge came from. A challenge is as long as its answer, and an
-authentic one comes once, so that no address is sent more bytes than came from it.
+authentic one comes once, so that no address is sent more bytes than came from it. Behind the eight bytes, each has room
+for a time of day, for pings (``queues.manager.pings``).
 """
 
 from collections.abc import Callable
@@ -29,6 +30,8 @@ CHALLENGE_BYTES = 8
 """Too many to guess in the few possible tries (RFC 9000, section 19.17)."""
 AMPLIFICATION = 3
 """Bytes that a candidate may get for each that came from it (RFC 9000, section 8.1)."""
+ANSWERS_MAX = 8
+"""Of challenges that came together the newest ones are answered: a path needs one, and a few pings may come with it."""
 REPEAT_NS = 250 * MS
 """Time until an unanswered challenge is repeated: longer than most round trips, and hardly noticeable."""
 GIVE_UP_NS = 3 * SECOND
@@ -91,7 +94,7 @@ class Paths:
         candidate: the address being validated; empty when settled.
     """
 
-    __slots__ = ("_answer", "_credit_bytes", "_question", "_repeat_ns", "_until_ns", "candidate", "state")
+    __slots__ = ("_answers", "_credit_bytes", "_question", "_repeat_ns", "_until_ns", "candidate", "state")
 
     def __init__(self) -> None:
         self.state = PathState.SETTLED
@@ -100,7 +103,7 @@ class Paths:
         self._credit_bytes = 0
         self._repeat_ns = 0
         self._until_ns = 0
-        self._answer: tuple[str, bytes] | None = None
+        self._answers: list[tuple[str, bytes]] = []
 
     def _move(self, event: PathEvent) -> None:
         self.state = next_state(TRANSITIONS, self.state, event)
@@ -110,7 +113,7 @@ class Paths:
     @property
     def is_settled(self) -> bool:
         """Whether there is no candidate, and no response to send."""
-        return self.state is PathState.SETTLED and self._answer is None
+        return self.state is PathState.SETTLED and not self._answers
 
     # ---- inputs
 
@@ -143,7 +146,9 @@ class Paths:
         """The peer challenges our address. Raises ProtocolError ``bad-frame``."""
         if len(question) != CHALLENGE_BYTES:
             raise ProtocolError(DropReason.BAD_FRAME, f"a challenge of {len(question)} bytes")
-        self._answer = sender, question
+        if len(self._answers) == ANSWERS_MAX:
+            del self._answers[0]
+        self._answers.append((sender, question))
 
     def handle_response(self, answer: bytes, sender: str) -> None:
         """Take a response: the candidate becomes the path. Raises ProtocolError ``unexpected-response``."""
@@ -154,9 +159,8 @@ class Paths:
     # ---- outputs
 
     def poll_answer(self) -> tuple[str, bytes] | None:
-        """Address and content of a response, or None; of several challenges the last counts."""
-        answer, self._answer = self._answer, None
-        return answer
+        """Address and content of the next response, or None."""
+        return self._answers.pop(0) if self._answers else None
 
     def poll_challenge(self, size_bytes: int, now_ns: int) -> tuple[str, bytes] | None:
         """Address and content of a challenge, or None.

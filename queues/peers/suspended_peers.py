@@ -66,6 +66,11 @@ class SuspendedPeers:
         """The suspended peers: node id in hex, and whose store was rolled back (own, peer, unknown)."""
         return {node_id.hex(): suspended.error.rolled_back for node_id, suspended in self._by_node.items()}
 
+    @property
+    def errors(self) -> dict[bytes, RollbackDetected]:
+        """The suspended peers by node id, and why each is suspended."""
+        return {node_id: suspended.error for node_id, suspended in self._by_node.items()}
+
     def add(self, peer: Introduction, name: str, rolled_back: RolledBack, now_ns: int) -> bool:
         """Suspend a peer. Returns whether it was not suspended before, and is remembered."""
         node_id = peer.node_id

@@ -205,6 +205,11 @@ class Admission:
         elif told is not None and 2 * streams <= limit:
             del self._told_limit[payer]
 
+    @property
+    def near_limit(self) -> list[tuple[str, bool]]:
+        """The peers near their limit of streams, and whether some of their streams had to wait."""
+        return [(it if isinstance(it, str) else it.hex(), is_full) for it, is_full in self._told_limit.items()]
+
     def handle_made(self, origin: bytes, queue: str) -> None:
         """A queue was created for a peer."""
         self._makers[queue] = origin

@@ -6,6 +6,7 @@ after the acknowledgement that frees its class, or together with its arrival in 
 Only changed queues cost work: a method that changes an outgoing queue calls ``_look_at`` afterwards.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -19,7 +20,9 @@ from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, HoldReason
 from triack.ordering.hold import HoldState
 from triack.ordering.outgoing import StreamPacket, StreamPacketState
+from triack.ordering.tiers import tier_label
 from triack.ordering.wire import OnwardPacket, RelayedPacket, SequenceHeader, encode_relayed_run, encode_run
+from triack.queues.ack_latency import AckLatency
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
@@ -91,6 +94,8 @@ class Outbox:
         dead_lettering: messages that were given up, until their dead letters exist.
         holds: the outgoing queues that wait for room at their destinations, and why.
         unpacked: the outgoing queues with submitted messages that are in no packet yet.
+        latency: how long packets wait for the acks that free them.
+        resends: packets that were sent again for want of an order ack, by resend tier.
         retirement: numbers streams, and ends them.
     """
 
@@ -124,6 +129,8 @@ class Outbox:
         self.unpacked: dict[OutgoingStream, None] = {}
         self._wanting: dict[OutgoingStream, None] = {}
         self._deadlines = Deadlines[OutgoingStream | Link]()
+        self.latency = AckLatency()
+        self.resends: Counter[str] = Counter()
         self._jumps = ClockJumps()
         self.holds = Holds(here=False)
         self.pauses = queues.pauses
@@ -138,6 +145,7 @@ class Outbox:
     def restore(self, content: StoreContent, turn: Turn, jumps: ClockJumps) -> None:
         """Restore the outgoing queues from the store. Bodies stay on the disk until they are needed."""
         self._jumps = jumps
+        self.latency.start_ns = turn.now_ns
         self.retirement.restore(content.streams, content.state)
         for row in content.streams:
             outgoing = self._make(row)
@@ -216,6 +224,7 @@ class Outbox:
         self._wanting.pop(outgoing, None)
         self._deadlines.set(outgoing, None)
         self.keys.handle_ended(outgoing)
+        self.latency.forget(outgoing)
         if outgoing.peer:
             self.links[outgoing.via].remove(outgoing)
 
@@ -302,6 +311,7 @@ class Outbox:
             self._records.queued(outgoing, entries, turn.now_ns)
             if outgoing.peer:
                 outgoing.start(entries)
+                self._note_started(outgoing, entries, turn.now_ns)
                 self._look_at(outgoing)
             else:
                 self._put_local(outgoing, entries, turn)
@@ -345,11 +355,16 @@ class Outbox:
                 self._records.local(outgoing, entries, now_ns)
                 continue
             outgoing.start(entries)
+            self._note_started(outgoing, entries, now_ns)
             for entry in entries:
                 self.cached_bytes += entry.size_bytes
                 if self.cached_bytes > self._settings.body_cache_bytes:
                     self._release_body(entry)
             self._look_at(outgoing)
+
+    def _note_started(self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int) -> None:
+        if entries:
+            self.latency.handle_started(outgoing, entries[-1].number, now_ns)
 
     def _finish_local(self, outgoing: OutgoingStream, entries: list[StreamPacket]) -> None:
         """A packet for a queue of this node has arrived as soon as it is committed."""
@@ -559,6 +574,9 @@ class Outbox:
 
     def _free(self, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
         self._let_go(outgoing, entries)
+        if entries:
+            left = outgoing.sequence.entries
+            self.latency.handle_freed(outgoing, left, turn.now_ns, busy=bool(left))
         if entries and outgoing.durable:
             self.links.resuming.handle_freed(outgoing.via, self.links[outgoing.via].peer_id)
             for first, last in as_ranges(sorted([entry.number for entry in entries])):
@@ -671,6 +689,7 @@ class Outbox:
     def _resend_due(self, outgoing: OutgoingStream, now_ns: int) -> None:
         outgoing.sequence.hold.handle_timer(now_ns)
         if again := outgoing.sequence.handle_timer(now_ns):
+            self.resends[tier_label(outgoing.sequence.tier.attempt)] += len(again)
             self._records.resend(outgoing, again, now_ns)
 
     def give_up(self, link: Link, reason: str) -> None:
@@ -687,6 +706,8 @@ class Outbox:
                 outgoing.sequence.remove(entry)
                 outgoing.handle_removed(entry, reason)
             self._let_go(outgoing, left)
+            if not outgoing.sequence.entries:
+                self.latency.forget(outgoing)
             self._look_at(outgoing)
 
     # ---- bodies on the disk

@@ -25,14 +25,18 @@ class OwedAcks:
         node_id: this node.
         drops: counts dropped packets, by reason.
         record: writes to the session log.
+
+    Attributes:
+        sent: order acks that left, by trigger.
     """
 
-    __slots__ = ("_deadlines", "_drops", "_due", "_node_id", "_owing", "_record", "_unasked")
+    __slots__ = ("_deadlines", "_drops", "_due", "_node_id", "_owing", "_record", "_unasked", "sent")
 
     def __init__(self, node_id: bytes, drops: Counter[DropReason], record: Record) -> None:
         self._node_id = node_id
         self._drops = drops
         self._record = record
+        self.sent: Counter[str] = Counter()
         self._owing: dict[IncomingStream, None] = {}
         self._unasked: dict[str | bytes, dict[IncomingStream, None]] = {}
         self._due: dict[IncomingStream, None] = {}
@@ -122,6 +126,7 @@ class OwedAcks:
                 del self._owing[stream]
 
     def _send(self, stream: IncomingStream, conversation: Conversation, now_ns: int) -> None:
+        self.sent[stream.sequence.ack.cause.value] += 1
         sequence, number = stream.acked = stream.claimable
         if conversation.peer_id == stream.origin:
             content = encode_order_ack(stream.origin, stream.number, sequence, number)

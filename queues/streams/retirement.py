@@ -304,6 +304,11 @@ class Retirement:
 
     # ---- queries
 
+    @property
+    def near_limit(self) -> list[tuple[str, bool]]:
+        """The peers near their limit of streams, and whether messages for further queues have to wait."""
+        return [(peer, peer in self._crowded) for peer in sorted(self._near | self._crowded)]
+
     def peer_of(self, stream: int) -> str:
         """The peer of an ended stream that its destination may still know; empty when there is none."""
         outgoing = self._ended.get(stream)

@@ -5,7 +5,7 @@ import pytest
 from tests.ordering.pair import DEFAULTS, StreamPair
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
-from triack.ordering.tiers import ResendTimer, tier_interval_ns
+from triack.ordering.tiers import ResendTimer, tier_interval_ns, tier_label
 
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
@@ -111,3 +111,8 @@ def test_waits_go_down_to_milliseconds() -> None:
     quick = OrderSettings(seq_resend_13_s=0.001, seq_resend_46_s=0.002, seq_resend_79_s=0.003, seq_resend_10_s=0.004)
     waits = [tier_interval_ns(attempt, quick) // MS for attempt in range(1, 13)]
     assert waits == [1] * 3 + [2] * 3 + [3] * 3 + [4] * 3
+
+
+def test_each_attempt_counts_for_its_tier() -> None:
+    labels = [tier_label(attempt) for attempt in range(1, 13)]
+    assert labels == ["1-3"] * 3 + ["4-6"] * 3 + ["7-9"] * 3 + ["10-"] * 3

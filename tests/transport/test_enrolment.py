@@ -12,7 +12,7 @@ from triack.base.errors import AddressError, ProtocolError, UsageError
 from triack.base.units import MS, SECOND
 from triack.transport import enrolment
 from triack.transport.cookies import COOKIE_LIFE_NS, mac, mac_key
-from triack.transport.enrolment import Arrival, ClientState, Enrolled, EnrolmentClient, EnrolmentServer
+from triack.transport.enrolment import CLOSED_MAX, Arrival, ClientState, Enrolled, EnrolmentClient, EnrolmentServer
 from triack.transport.invitation import Invitation
 from triack.transport.noise import AESGCM_SHA256, CHACHAPOLY_BLAKE2S, Suite
 
@@ -202,7 +202,7 @@ def test_an_invitation_is_good_for_an_hour() -> None:
     assert ask(server(INVITATION), client().poll_transmit(), now_ns=late - 1)
     with pytest.raises(ProtocolError, match="unknown-connection"):
         ask(b, proof, now_ns=late)
-    with pytest.raises(ProtocolError, match="not-invited"):
+    with pytest.raises(ProtocolError, match="code-expired"):
         ask(server(INVITATION), client().poll_transmit(), now_ns=late)
 
 
@@ -212,7 +212,19 @@ def test_a_withdrawn_invitation_is_worth_nothing() -> None:
     b.withdraw(INVITATION)
     assert b.open_invitations(NOW_NS) == []
     assert why_not(b, proof) == "unknown-connection"
-    assert why_not(b, client(seed=5).poll_transmit()) == "not-invited"
+    assert why_not(b, client(seed=5).poll_transmit()) == "code-expired"
+
+
+def test_only_the_newest_codes_that_are_over_are_recognised() -> None:
+    """So that the memory for them, and the work for a hello, have a limit."""
+    b = server()
+    for number in range(CLOSED_MAX + 1):
+        invitation = Invitation.make(Random(number).randbytes, NOW_NS)
+        b.invite(invitation, NOW_NS)
+        b.withdraw(invitation)
+    first, newest = (Invitation.make(Random(number).randbytes, NOW_NS) for number in (0, CLOSED_MAX))
+    assert why_not(b, client(first.secret).poll_transmit()) == "not-invited"
+    assert why_not(b, client(newest.secret).poll_transmit()) == "code-expired"
 
 
 def test_a_code_is_good_for_one() -> None:
@@ -222,7 +234,7 @@ def test_a_code_is_good_for_one() -> None:
     proof = tell(late, ask(b, tell(late, ask(b, late.poll_transmit()))))
     talk(b, client())
     assert why_not(b, proof) == "unknown-connection"
-    assert why_not(b, client(key=FOREIGN_KEY, seed=4).poll_transmit()) == "not-invited"
+    assert why_not(b, client(key=FOREIGN_KEY, seed=4).poll_transmit()) == "code-expired"
     assert b.open_invitations(NOW_NS) == [OTHER]
     other = client(OTHER.secret, FOREIGN_KEY, seed=5)
     talk(b, other)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from triack.base.errors import AddressError, KeyUnreadable
-from triack.base.names import check_name
+from triack.base.names import check_name, what_else
 from triack.base.printable import escaped_json
 from triack.node.files import operator_log
 from triack.node.files.access import DEFAULT_SUITE, SUITES
@@ -25,12 +25,14 @@ from triack.node.files.notes import read_signed_note
 from triack.node.files.ownership import is_folder_of
 from triack.node.files.tls_files import TlsFiles
 from triack.node.shell import event_loop
+from triack.tools.cli import DESTROYING
 from triack.transport.address import Address
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "CommandGroup",
     "Directory",
     "FloatRange",
     "PublicKey",
@@ -42,6 +44,8 @@ __all__ = [
     "insecure_option",
     "json_line",
     "json_option",
+    "log_format_option",
+    "log_in_json",
     "log_option",
     "log_to_stderr",
     "name_for",
@@ -68,7 +72,24 @@ PIPED_COLUMNS = 100_000
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
+_LOG_FORMAT = "triack.log-format"
+"""The key of the chosen format in the data of click's context."""
+
 existing_file = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+class CommandGroup(click.Group):
+    """Commands of one kind. For a mistyped one it suggests the nearest, unless that destroys something."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is meant. Raises UsageError when there is none of that name."""
+        name = args[0]
+        if name in self.commands or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        harmless = self.commands.keys() - DESTROYING
+        raise click.UsageError(f"no such command {name}; {what_else(name, harmless)}", ctx)
 
 
 class FloatRange(click.FloatRange):
@@ -96,28 +117,43 @@ class PublicKey(click.ParamType[bytes]):
 
 
 class _Lines(logging.Formatter):
-    """Renders log entries as structlog does; structlog is imported with the first line, as most runs have none."""
+    """Renders log entries as structlog does; structlog is imported with the first line, as most runs have none.
+
+    Args:
+        as_json: whether a line is a JSON object, for programs, and not text for people.
+    """
 
     _renderer: logging.Formatter | None = None
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        super().__init__()
+        self._as_json = as_json
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
         if self._renderer is None:
             from structlog import dev, processors, stdlib
 
+            as_json = self._as_json
+            when = processors.TimeStamper("iso" if as_json else "%Y-%m-%d %H:%M:%S", utc=as_json)
+            to_json = processors.JSONRenderer(serializer=_to_json)
             self._renderer = stdlib.ProcessorFormatter(
                 foreign_pre_chain=[
                     stdlib.add_log_level,
                     stdlib.ExtraAdder(),
                     _leave_out_what_says_nothing,
-                    processors.TimeStamper("%Y-%m-%d %H:%M:%S", utc=False),
+                    when,
                 ],
                 processors=[
                     stdlib.ProcessorFormatter.remove_processors_meta,
-                    dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+                    to_json if as_json else dev.ConsoleRenderer(colors=sys.stderr.isatty()),
                 ],
             )
         return self._renderer.format(record)
+
+
+def _to_json(line: Any, **_how: Any) -> str:
+    return escaped_json(json.dumps(line, ensure_ascii=False, default=str))
 
 
 def _leave_out_what_says_nothing(_log: Any, _level: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -133,9 +169,24 @@ def log_to_stderr(verbosity: int = 0) -> None:
     for handler in list(log.handlers):
         if isinstance(handler.formatter, _Lines):
             log.removeHandler(handler)
+    context = click.get_current_context(silent=True)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Lines())
+    handler.setFormatter(_Lines(as_json=context is not None and context.meta.get(_LOG_FORMAT) == "json"))
     log.addHandler(handler)
+
+
+def log_in_json() -> None:
+    """Write each operational log entry as a JSON object from now on, unless --log-format says otherwise."""
+    _set_format(click.get_current_context(), None, click.get_current_context().meta.get(_LOG_FORMAT, "json"))
+
+
+def _set_format(context: click.Context, _parameter: click.Parameter | None, chosen: str | None) -> None:
+    if chosen is None:
+        return
+    context.meta[_LOG_FORMAT] = chosen
+    for handler in logging.getLogger(operator_log.NAME).handlers:
+        if isinstance(handler.formatter, _Lines):
+            handler.setFormatter(_Lines(as_json=chosen == "json"))
 
 
 def _set_level(_context: click.Context, _parameter: click.Parameter, count: int) -> None:
@@ -185,12 +236,19 @@ tls_ca_option = click.option(
 log_option = click.option(
     "--log", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Record a session log for `replay`."
 )
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(["console", "json"]),
+    expose_value=False,
+    callback=_set_format,
+    help="How to write log lines on standard error: for people, or as JSON.",
+)
 insecure_option = click.option("--insecure", is_flag=True, help="Run without keys: loopback only.")
 
 
 def node_options(command: F) -> F:
     """Add the options of every command that opens a node."""
-    for option in (verbose_option, insecure_option, log_option, data_option):
+    for option in (verbose_option, log_format_option, insecure_option, log_option, data_option):
         command = option(command)
     return command
 

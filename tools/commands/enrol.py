@@ -10,7 +10,16 @@ import triack
 from triack.base.errors import NodeClosed
 from triack.node.control.client import ClientInvitation
 from triack.node.shell.enrolling import EnrolledPeer, enrol_at_rest
-from triack.tools.commands.common import FloatRange, data_option, name_for, read_tls, run, suite_option, tls_ca_option
+from triack.tools.commands.common import (
+    CommandGroup,
+    FloatRange,
+    data_option,
+    name_for,
+    read_tls,
+    run,
+    suite_option,
+    tls_ca_option,
+)
 
 __all__ = ["enrol"]
 
@@ -22,7 +31,7 @@ _send_option = click.option(
 )
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=CommandGroup, no_args_is_help=False)
 def enrol() -> None:
     """Let two nodes come to trust each other by a one-time code: `invite` gives one out, `join` uses it."""
 

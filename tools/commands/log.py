@@ -7,6 +7,7 @@ import click
 
 from triack.base.errors import ReplayError
 from triack.base.printable import counted, escaped
+from triack.tools.commands.common import CommandGroup
 
 __all__ = ["log"]
 
@@ -14,7 +15,7 @@ EXIT_ERROR = 2
 """As ``triack replay`` has it for logs that cannot be read."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def log() -> None:
     """Look after session logs."""
 

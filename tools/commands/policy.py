@@ -7,12 +7,12 @@ import click
 from triack import policies
 from triack.base.printable import counted, written
 from triack.queues.peers.session_settings import largest_window
-from triack.tools.commands.common import json_option, write_table
+from triack.tools.commands.common import CommandGroup, json_option, write_table
 
 __all__ = ["policy"]
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=CommandGroup, no_args_is_help=False)
 def policy() -> None:
     """Show the policies of acknowledgement that Triack knows by name, as `triack.policies` has them."""
 

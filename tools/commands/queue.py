@@ -7,11 +7,11 @@ import base64
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 import click
 
@@ -19,17 +19,28 @@ import triack
 from triack.base.errors import QueueNotFound
 from triack.base.printable import counted
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
-from triack.tools.commands.common import existing_data_option, json_line, json_option, run, verbose_option, write_table
-from triack.tools.commands.status import age_of
+from triack.tools.commands.common import (
+    CommandGroup,
+    FloatRange,
+    existing_data_option,
+    json_line,
+    json_option,
+    run,
+    verbose_option,
+    write_table,
+)
 from triack.tools.commands.visiting import Host, stats_of, visit
+from triack.tools.operate.amounts import age_of
 
 __all__ = ["queue"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 PREVIEW_CHARACTERS = 40
 """As much of a body as a line has room for."""
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=CommandGroup, no_args_is_help=False)
 def queue() -> None:
     """Look into the queues of a node, and steer what waits in them.
 
@@ -41,17 +52,62 @@ def queue() -> None:
 _queue_argument = click.argument("name", metavar="QUEUE")
 _ids_option = click.option("--id", "ids", multiple=True, metavar="ID", help="Only this message; may be repeated.")
 _all_option = click.option("--all", "everything", is_flag=True, help="All that wait.")
+_reason_option = click.option(
+    "--reason", "reasons", multiple=True, metavar="REASON", help="Only dead letters of this reason; may be repeated."
+)
+_older_option = click.option(
+    "--older", "older_s", type=FloatRange(min=0), metavar="S", help="Only messages sent S seconds ago, or earlier."
+)
+_SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "name": lambda row: row["queue"],
+    "messages": lambda row: -row["messages"],
+    "bytes": lambda row: -row["bytes"],
+    "oldest": lambda row: -(row["oldest_s"] or 0),
+}
+"""How to order the rows of ``triack queue list``; without a choice, as the node lists them."""
+
+
+def _choose_options(command: F) -> F:
+    """Add the options that say which messages a command is about."""
+    for option in (_older_option, _reason_option, _all_option, _ids_option):
+        command = option(command)
+    return command
+
+
+@queue.command()
+@verbose_option
+@click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
+@existing_data_option
+def create(*, data: Path, names: tuple[str, ...]) -> int:
+    """Make queues before their first messages arrive."""
+
+    async def work(node: Host) -> int:
+        for name in names:
+            made = await node.create_queue(name)
+            click.echo(f"queue {name} {'made' if made else 'was there already'}")
+        return 0
+
+    return run(visit(data, work))
 
 
 @queue.command("list")
 @verbose_option
+@click.option("--sort", type=click.Choice(list(_SORTS)), default="name", help="Order of the rows.  [default: name]")
+@click.option(
+    "--older", "older_s", type=FloatRange(min=0), metavar="S", help="Only with a message of S seconds at least."
+)
+@click.option("--waiting", is_flag=True, help="Only those with messages.")
 @json_option
 @existing_data_option
-def list_queues(*, data: Path, as_json: bool) -> int:
+def list_queues(*, data: Path, sort: str, older_s: float | None, waiting: bool, as_json: bool) -> int:
     """List the queues of the node, what is on its way to others, and what it passes on."""
 
     async def work(node: Host) -> int:
         rows = _rows(await stats_of(node))
+        rows = [it for it in rows if it["messages"] or not waiting]
+        rows = [it for it in rows if older_s is None or (it["oldest_s"] or 0) >= older_s]
+        if sort != "name":
+            rows.sort(key=_SORTS[sort])
         if as_json:
             for row in rows:
                 click.echo(json_line(row))
@@ -74,7 +130,7 @@ def list_queues(*, data: Path, as_json: bool) -> int:
         )
         return 0
 
-    return run(visit(data, work))
+    return run(visit(data, work, only_looks=True))
 
 
 @queue.command()
@@ -132,21 +188,25 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
 @verbose_option
 @_queue_argument
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
+@_reason_option
+@_older_option
 @json_option
 @existing_data_option
-def browse(*, data: Path, name: str, count: int | None, as_json: bool) -> int:
+def browse(
+    *, data: Path, name: str, count: int | None, reasons: tuple[str, ...], older_s: float | None, as_json: bool
+) -> int:
     """Look at the messages that wait in a queue, the oldest first. Nothing changes by that."""
 
     async def work(node: Host) -> int:
         seen = 0
-        async for message in node.browse(name):
+        async for message in _matching(node, name, reasons, older_s):
             click.echo(_as_json(message) if as_json else _as_line(message))
             seen += 1
             if seen == count:
                 break
         return 0
 
-    return run(visit(data, work))
+    return run(visit(data, work, only_looks=True))
 
 
 @queue.command()
@@ -155,59 +215,60 @@ def browse(*, data: Path, name: str, count: int | None, as_json: bool) -> int:
 @click.option(
     "--to", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="A new file to write to."
 )
+@_reason_option
+@_older_option
 @existing_data_option
-def export(*, data: Path, name: str, path: Path | None) -> int:
+def export(*, data: Path, name: str, path: Path | None, reasons: tuple[str, ...], older_s: float | None) -> int:
     """Write the messages that wait in a queue as JSON. Whole, one a line; they stay where they are."""
 
     async def work(node: Host) -> int:
         with click.open_file("-", "w") if path is None else _new_file(path) as out:
-            async for message in node.browse(name):
+            async for message in _matching(node, name, reasons, older_s):
                 click.echo(_as_json(message), file=out)
         return 0
 
-    return run(visit(data, work))
+    return run(visit(data, work, only_looks=True))
 
 
 @queue.command()
 @verbose_option
 @click.argument("name", metavar="[QUEUE]", default=DEAD_LETTER_QUEUE)
-@_ids_option
-@_all_option
+@_choose_options
 @existing_data_option
-def requeue(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) -> int:
+def requeue(*, data: Path, name: str, **chosen: Any) -> int:
     """Send dead letters again. They go to their destinations, or to the queues in which they failed."""
     if name != DEAD_LETTER_QUEUE:
         raise click.UsageError(
             f"requeue {name}: only dead letters are sent again, to where they were going; `triack queue move` sends "
             "what waits in another queue of the node elsewhere"
         )
-    wanted = _wanted(ids, everything=everything)
-    return run(visit(data, lambda node: _steer("sent again", ids, node.requeue(wanted))))
+    choice = _Choice(**chosen)
+    return run(visit(data, lambda node: _steer(node, name, "sent again", choice, node.requeue)))
 
 
 @queue.command()
 @verbose_option
 @_queue_argument
 @click.argument("destination", metavar="DEST")
-@_ids_option
-@_all_option
+@_choose_options
 @existing_data_option
-def move(*, data: Path, name: str, destination: str, ids: tuple[str, ...], everything: bool) -> int:
+def move(*, data: Path, name: str, destination: str, **chosen: Any) -> int:
     """Move messages of a queue of the node to DEST. That is another of its queues, or one elsewhere."""
-    wanted = _wanted(ids, everything=everything)
-    return run(visit(data, lambda node: _steer("moved", ids, node.move(name, destination, wanted))))
+    choice = _Choice(**chosen)
+    return run(
+        visit(data, lambda node: _steer(node, name, "moved", choice, lambda ids: node.move(name, destination, ids)))
+    )
 
 
 @queue.command()
 @verbose_option
 @_queue_argument
-@_ids_option
-@_all_option
+@_choose_options
 @existing_data_option
-def purge(*, data: Path, name: str, ids: tuple[str, ...], everything: bool) -> int:
+def purge(*, data: Path, name: str, **chosen: Any) -> int:
     """Remove messages from a queue. What is on its way to another node becomes a dead letter, anything else is gone."""
-    wanted = _wanted(ids, everything=everything)
-    return run(visit(data, lambda node: _steer("removed", ids, node.purge(name, wanted))))
+    choice = _Choice(**chosen)
+    return run(visit(data, lambda node: _steer(node, name, "removed", choice, lambda ids: node.purge(name, ids))))
 
 
 @queue.command()
@@ -270,18 +331,47 @@ def _new_file(path: Path) -> TextIO:
     return open(path, "x", encoding="utf-8", opener=partial(os.open, mode=0o600))
 
 
-def _wanted(ids: tuple[str, ...], *, everything: bool) -> list[str] | None:
-    if everything == bool(ids):
-        raise click.UsageError("say which messages: --all, or --id for each")
-    return None if everything else list(ids)
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Which messages a command is about: those with some ids, all, or those that match."""
+
+    ids: tuple[str, ...]
+    everything: bool
+    reasons: tuple[str, ...]
+    older_s: float | None
+
+    def __post_init__(self) -> None:
+        if (self.everything, bool(self.ids), self.matches).count(True) != 1:
+            raise click.UsageError("say which messages: --all, --id for each, or --reason and --older")
+
+    @property
+    def matches(self) -> bool:
+        """Whether messages are chosen by reason or age."""
+        return bool(self.reasons) or self.older_s is not None
 
 
-async def _steer(done: str, ids: tuple[str, ...], work: Awaitable[int]) -> int:
-    count = await work
+async def _matching(
+    node: Host, name: str, reasons: tuple[str, ...], older_s: float | None
+) -> AsyncIterator[triack.BrowsedMessage]:
+    """The messages that wait in a queue, of these reasons, and of that age at least."""
+    async for message in node.browse(name):
+        old_enough = older_s is None or _seconds_since(message.sent_at) >= older_s
+        if old_enough and (not reasons or message.reason in reasons):
+            yield message
+
+
+async def _steer(
+    node: Host, name: str, done: str, choice: _Choice, work: Callable[[list[str] | None], Awaitable[int]]
+) -> int:
+    wanted = None if choice.everything else list(choice.ids)
+    if choice.matches:
+        wanted = [message.id async for message in _matching(node, name, choice.reasons, choice.older_s)]
+    count = await work(wanted) if wanted != [] else 0
     click.echo(f"{counted(count, 'message')} {done}")
-    left = len(set(ids)) - count
+    left = len(set(choice.ids)) - count
     if left > 0:
-        raise QueueNotFound(f"{left} of {counted(len(set(ids)), 'message')} not found there: see `triack queue browse`")
+        told = counted(len(set(choice.ids)), "message")
+        raise QueueNotFound(f"{left} of {told} not found there: see `triack queue browse`")
     return 0
 
 

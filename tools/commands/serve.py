@@ -26,6 +26,8 @@ from triack.tools.commands.common import (
     existing_file,
     insecure_option,
     json_option,
+    log_format_option,
+    log_in_json,
     log_option,
     name_for,
     on_hangup,
@@ -37,6 +39,7 @@ from triack.tools.commands.common import (
     verbose_option,
 )
 from triack.tools.commands.route import read_routes
+from triack.tools.operate.notify import notifying
 from triack.transport.address import Address
 
 __all__ = ["serve"]
@@ -74,6 +77,7 @@ _APART = ("window",)
 @click.option("--metrics", metavar="HOST:PORT", help="Serve metrics there for Prometheus, without authentication.")
 @json_option
 @verbose_option
+@log_format_option
 @insecure_option
 @log_option
 @click.option(
@@ -99,8 +103,11 @@ def serve(
     Prints "listening URL" when it is ready. While it runs, `triack send` and `triack receive` with the same --data work
     through it. Without --queue, a queue is made when the first message for it arrives. With --metrics it prints
     "metrics URL" next. With --json it prints an object with "listening", "name", "node_id" and, if asked for, "metrics"
-    instead.
+    instead, and log lines are JSON. Under systemd it says when it is ready, when it stops, and, with WatchdogSec=, that
+    its store works.
     """
+    if as_json:
+        log_in_json()
     import_module("structlog.stdlib")  # its first log line may report that there are no descriptors left
     arguments = _arguments(given, peers) | said_routes(read_routes(routes), "--route")
     sources, config = _read(Sources(file, dict(os.environ), arguments, _assigned(assignments)))
@@ -177,6 +184,7 @@ async def _serve(node: triack.Node, metrics: str | None, read_again: Callable[[]
             click.echo(json.dumps(ready | {"name": node.name, "node_id": node.node_id}))
         else:
             click.echo("\n".join(f"{what} {where or 'nowhere'}" for what, where in ready.items()))
+        await stack.enter_async_context(notifying(node))
         error = await _until(stopping, node)
     if error is not None:
         raise error

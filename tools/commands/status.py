@@ -9,50 +9,76 @@ from typing import Any
 import click
 
 import triack
-from triack.base.printable import counted
+from triack.base.printable import printable
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.tools.commands.common import existing_data_option, json_option, run, verbose_option, write_table
 from triack.tools.commands.visiting import Host, stats_of, visit
+from triack.tools.commands.watching import repeat, watch_option
+from triack.tools.operate.amounts import age_of, size_of
 
-__all__ = ["age_of", "size_of", "status"]
+__all__ = ["EXIT_NOT_RUNNING", "peers_of", "status", "trouble_lines"]
 
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
-_SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+EXIT_NOT_RUNNING = 3
+"""As of the status action of init scripts: the program is not running (LSB 5.0, section 22.2)."""
+_SORTS = ("peer", "waiting", "state")
 
 
 @click.command()
 @verbose_option
 @json_option
+@watch_option
+@click.option("--sort", type=click.Choice(_SORTS), default="peer", help="Order of the peers.  [default: peer]")
 @existing_data_option
-def status(*, data: Path, as_json: bool) -> int:
-    """Show how a node is: whether a process runs it, its links, its disk, and what is unread.
+def status(*, data: Path, as_json: bool, watch_s: float | None, sort: str) -> int:
+    """Show how a node is: whether a process runs it, its links, its disk, what is unread, and what is wrong.
 
-    With --json it is one object that has all that `node.stats()` counts, by the same names.
+    Each trouble has a line with what is wrong and one with what to do. With --json it is one object that has all that
+    `node.stats()` counts, by the same names. The exit code is 0 while a process runs the node, and 3 when none does.
     """
 
     async def work(node: Host) -> int:
-        stats = await stats_of(node)
-        if as_json:
-            click.echo(json.dumps(_describe(node) | asdict(stats)))
-            return 0
-        for line in _lines(node, stats):
-            click.echo(line)
-        rows = _rows(stats)
-        if rows:
-            write_table(("PEER", "LINK", "ADDRESS", "ON THE WAY", "WAITS FOR"), rows)
-        if stats.holds:
-            held = [[it.peer, it.queue, it.delivery.label, it.reason] for it in stats.holds]
-            write_table(("NO ROOM FOR", "TO QUEUE", "CLASS", "AS"), held)
-        hands = [
-            [name, it.name or "-", str(it.pid or "-"), str(it.messages), age_of(it.since_s)]
-            for name, queue in stats.queues.items()
-            for it in queue.holders
-        ]
-        if hands:
-            write_table(("QUEUE", "IN THE HANDS OF", "PID", "MESSAGES", "SINCE"), hands)
-        return 0
+        async def draw() -> None:
+            stats = await stats_of(node)
+            if as_json:
+                click.echo(json.dumps(_describe(node) | asdict(stats)))
+            else:
+                _write(node, stats, sort)
 
-    return run(visit(data, work))
+        await repeat(draw, watch_s)
+        return 0 if isinstance(node, triack.Client) else EXIT_NOT_RUNNING
+
+    return run(visit(data, work, only_looks=True))
+
+
+def _write(node: Host, stats: triack.NodeStats, sort: str) -> None:
+    for line in (*_lines(node, stats), *trouble_lines(stats)):
+        click.echo(line)
+    rows = _rows(stats)
+    if sort != "peer":
+        rows.sort(key=(lambda row: -int(row[3])) if sort == "waiting" else (lambda row: row[1]))
+    if rows:
+        write_table(("PEER", "LINK", "ADDRESS", "ON THE WAY", "WAITS FOR"), rows)
+    if stats.holds:
+        held = [[it.peer, it.queue, it.delivery.label, it.reason] for it in stats.holds]
+        write_table(("NO ROOM FOR", "TO QUEUE", "CLASS", "AS"), held)
+    hands = [
+        [name, it.name or "-", str(it.pid or "-"), str(it.messages), age_of(it.since_s)]
+        for name, queue in stats.queues.items()
+        for it in queue.holders
+    ]
+    if hands:
+        write_table(("QUEUE", "IN THE HANDS OF", "PID", "MESSAGES", "SINCE"), hands)
+
+
+def trouble_lines(stats: triack.NodeStats) -> list[str]:
+    """What is wrong, and what to do, a line each."""
+    lines: list[str] = []
+    for it in stats.troubles:
+        seen = [f"{it.times} times"] if it.times > 1 else []
+        seen += [f"for {age_of(it.since_s)}"] if it.since_s is not None else []
+        how_often = f" ({', '.join(seen)})" if seen else ""
+        lines += [f"trouble: {printable(it.cause)}{how_often}", f"  to do: {printable(it.remedy)}"]
+    return lines
 
 
 def _describe(node: Host) -> dict[str, Any]:
@@ -73,13 +99,11 @@ def _lines(node: Host, stats: triack.NodeStats) -> list[str]:
 
 def _rows(stats: triack.NodeStats) -> list[list[str]]:
     """Each peer that it sends to, or has a session with."""
-    sessions = {it.peer: it for it in stats.sessions}
     on_the_way: Counter[str] = Counter()
     for it in stats.outgoing:
         on_the_way[it.via] += it.messages
     rows = []
-    for peer in sorted(stats.links.keys() | sessions.keys()):
-        link, session = stats.links.get(peer), sessions.get(peer)
+    for peer, link, session in peers_of(stats):
         state = "suspended" if link is not None and link.suspended else "down" if session is None else "up"
         address = "-" if session is None else session.address
         held = sorted({it.held for it in stats.outgoing if it.via == peer and it.held is not None})
@@ -88,19 +112,14 @@ def _rows(stats: triack.NodeStats) -> list[list[str]]:
     return rows
 
 
-def age_of(seconds: float | None) -> str:
-    """A number of seconds as people say it."""
-    if seconds is None:
-        return "-"
-    for length, unit in _UNITS:
-        if seconds >= length:
-            return f"{seconds / length:.1f}{unit}"
-    return f"{seconds:.0f}s"
+def peers_of(stats: triack.NodeStats) -> list[tuple[str, triack.LinkStats | None, triack.SessionStats | None]]:
+    """Each peer that a node sends to, or has a session with: its name, its link and its session, if there are any."""
+    serving = [it.session for it in stats.links.values() if it.session is not None]
+    others = {it.peer: it for it in stats.sessions if it not in serving and it.peer not in stats.links}
+    found = [(peer, link, link.session or _session_with(peer, stats)) for peer, link in stats.links.items()]
+    return sorted([*found, *((peer, None, session) for peer, session in others.items())], key=lambda it: it[0])
 
 
-def size_of(size_bytes: int) -> str:
-    """A number of bytes as people say it."""
-    for length, unit in _SIZES:
-        if size_bytes >= length:
-            return f"{size_bytes / length:.1f} {unit}"
-    return counted(size_bytes, "byte")
+def _session_with(peer: str, stats: triack.NodeStats) -> triack.SessionStats | None:
+    """A session that the peer has opened and that serves no link."""
+    return next((it for it in stats.sessions if it.peer == peer), None)

@@ -15,7 +15,14 @@ from triack.node.files.keys import IDENTITY_FILE, Identity, KeyKind, decode_key,
 from triack.node.files.ownership import why_exposed
 from triack.node.files.private_files import PrivateFiles
 from triack.node.files.trust import TrustFile
-from triack.tools.commands.common import PublicKey, data_option, existing_data_option, json_line, json_option
+from triack.tools.commands.common import (
+    CommandGroup,
+    PublicKey,
+    data_option,
+    existing_data_option,
+    json_line,
+    json_option,
+)
 
 __all__ = ["trust"]
 
@@ -30,7 +37,7 @@ _address_option = click.option(
 )
 
 
-@click.group(no_args_is_help=False)
+@click.group(cls=CommandGroup, no_args_is_help=False)
 def trust() -> None:
     """Say whom a node trusts, and where they are. A running node acts by a change when the command returns."""
 

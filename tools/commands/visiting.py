@@ -1,15 +1,24 @@
 """The node of a data directory, for a command: through the process that runs it, or else by opening the directory."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import triack
-from triack.base.errors import StoreInUse, WaitTimeout
+from triack.base.errors import StoreError, StoreInUse, UsageError, WaitTimeout
 from triack.node.at_rest import open_at_rest
 from triack.node.control import handover
+from triack.node.files import operator_log
+from triack.node.files.keys import IDENTITY_FILE
+from triack.node.files.trust import TRUST_FILE
+from triack.store.folder import STORE_FILE
+from triack.tools.commands.common import name_for
 
-__all__ = ["Host", "stats_of", "visit"]
+__all__ = ["Host", "calling", "check_node", "connected", "stats_of", "visit"]
 
 ANSWER_S = 10.0
 """A node that runs answers within milliseconds."""
@@ -17,8 +26,14 @@ Host = triack.Node | triack.Client
 """A node at rest, or the client of one that runs."""
 
 
-async def visit(data: Path, work: Callable[[Host], Awaitable[int]]) -> int:
+async def visit(data: Path, work: Callable[[Host], Awaitable[int]], *, only_looks: bool = False) -> int:
     """Let a command do its work with the node of a directory.
+
+    Args:
+        data: the directory.
+        work: what the command does with the node.
+        only_looks: whether it changes nothing. Then a directory that cannot be written, such as one of a read-only file
+            system, is looked at in a copy.
 
     Returns:
         Its exit code.
@@ -30,7 +45,7 @@ async def visit(data: Path, work: Callable[[Host], Awaitable[int]]) -> int:
     link = await handover.find(data)
     if link is None:
         try:
-            async with open_at_rest(data) as node:
+            async with _at_rest(data, only_looks=only_looks) as node:
                 return await work(node)
         except StoreInUse:
             # Perhaps a process that begins to run the node just now.
@@ -38,20 +53,90 @@ async def visit(data: Path, work: Callable[[Host], Awaitable[int]]) -> int:
             if link is None:
                 raise
     await link.close()
-    client = triack.connect(data)
-    try:
-        async with asyncio.timeout(ANSWER_S):
-            await client.start()
-    except TimeoutError:
-        raise WaitTimeout(
-            f"the process that runs the node of {data} has not answered for {ANSWER_S:g} s: it is stopped, or stuck"
-        ) from None
-    try:
+    async with connected(data) as client:
         return await work(client)
-    finally:
-        await client.close()
 
 
 async def stats_of(node: Host) -> triack.NodeStats:
     """The statistics of a node."""
     return node.stats() if isinstance(node, triack.Node) else await node.stats()
+
+
+@asynccontextmanager
+async def connected(data: Path, within_s: float | None = None) -> AsyncIterator[triack.Client]:
+    """A client of the process that runs the node of a directory.
+
+    Args:
+        data: the directory.
+        within_s: how long the process may take to answer; None for ``ANSWER_S``.
+
+    Raises:
+        NodeClosed: no process runs it.
+        WaitTimeout: a process runs it, and does not answer.
+    """
+    client, limit_s = triack.connect(data), ANSWER_S if within_s is None else within_s
+    try:
+        async with asyncio.timeout(limit_s):
+            await client.start()
+    except TimeoutError:
+        raise WaitTimeout(
+            f"the process that runs the node of {data} has not answered for {limit_s:g} s: it is stopped, or stuck"
+        ) from None
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def calling(data: Path, peers: dict[str, str], suite: str) -> AsyncIterator[Host]:
+    """The node of a directory, for a command that calls peers: in the process that runs it, or else opened here.
+
+    Args:
+        data: the directory.
+        peers: addresses by name, for a node that is opened here.
+        suite: its cipher and hash.
+
+    Raises:
+        TriackError: as ``triack.connect`` and ``triack.open``; UsageError for a directory without a node.
+    """
+    link = await handover.find(data)
+    if link is None:
+        check_node(data)
+        async with triack.open(name_for(None, data), data=data, peers=peers, suite=suite) as node:
+            yield node
+        return
+    await link.close()
+    async with connected(data) as client:
+        yield client
+
+
+def check_node(data: Path) -> None:
+    """Raises UsageError for a directory that has neither a store nor keys nor peers, so that none is made in it."""
+    if not any((data / name).exists() for name in (STORE_FILE, IDENTITY_FILE, TRUST_FILE)):
+        raise UsageError(f"there is no node in {data}: it has no {STORE_FILE}, no {IDENTITY_FILE} and no {TRUST_FILE}")
+
+
+@asynccontextmanager
+async def _at_rest(data: Path, *, only_looks: bool) -> AsyncIterator[triack.Node]:
+    """The node of a directory that no process runs."""
+    if not only_looks or os.access(data, os.W_OK) or not (data / STORE_FILE).exists():
+        async with open_at_rest(data) as node:
+            yield node
+        return
+    with tempfile.TemporaryDirectory(prefix="triack-look-") as folder:
+        await asyncio.to_thread(_copy_store, data, Path(folder))
+        operator_log.info(f"{data} cannot be written; looking at a copy of its store")
+        async with open_at_rest(folder) as node:
+            yield node
+
+
+def _copy_store(data: Path, folder: Path) -> None:
+    """Copy the store, and neither keys nor trusted peers. Raises StoreError."""
+    try:
+        for name in (STORE_FILE, f"{STORE_FILE}-wal"):
+            if (data / name).exists():
+                shutil.copyfile(data / name, folder / name)
+                (folder / name).chmod(0o600)
+    except OSError as cause:
+        raise StoreError(f"copy the store of {data}, which cannot be written: {cause.strerror or cause}") from cause

@@ -2,17 +2,21 @@
 
 import asyncio
 import concurrent.futures
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 import triack
 import triack.sync
 from triack.base.errors import NodeClosed, UsageError
-from triack.node.shell.stats import LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
+from triack.base.reasons import Trouble
+from triack.node.shell.stats import HistogramStats, LinkStats, NodeStats, OutgoingStats, QueueStats, SessionStats
+from triack.ordering.tiers import TIER_LABELS
 
 __all__ = ["FAMILIES", "LOOK_S", "NodeCollector"]
 
@@ -50,6 +54,33 @@ class Family:
         metric = self.empty()
         for labels, value in self.samples(stats):
             metric.add_metric(labels, value)
+        return metric
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """A metric that counts durations by length.
+
+    Attributes:
+        name: after ``triack_``.
+        help: a sentence.
+        read: the durations in a node's stats.
+    """
+
+    name: str
+    help: str
+    read: Callable[[NodeStats], HistogramStats]
+    counter = False
+
+    def empty(self) -> HistogramMetricFamily:
+        """Make the metric without a value."""
+        return HistogramMetricFamily(f"triack_{self.name}", self.help)
+
+    def filled(self, stats: NodeStats) -> Metric:
+        """Make the metric with its values."""
+        durations, metric = self.read(stats), self.empty()
+        bounds = [*map(str, durations.bounds_s), "+Inf"]
+        metric.add_metric((), list(zip(bounds, accumulate(durations.counts), strict=True)), durations.sum_s)
         return metric
 
 
@@ -97,8 +128,28 @@ def _reasons(name: str, sentence: str, read: Callable[[NodeStats], dict[str, int
     return Family(name, sentence, ("reason",), samples, counter=True)
 
 
+def _acks(stats: NodeStats) -> Iterator[Sample]:
+    return (((kind, trigger), count) for kind, causes in stats.acks.items() for trigger, count in causes.items())
+
+
+def _tiers(stats: NodeStats) -> Iterator[Sample]:
+    """All tiers, so that a rate has a value before there is any resend."""
+    return (((tier,), stats.tier_resends.get(tier, 0)) for tier in TIER_LABELS)
+
+
+def _stalled(stats: NodeStats) -> Iterator[Sample]:
+    waiting = ((it, it.stalled_s) for it in stats.outgoing)
+    return (((it.peer, it.queue, it.delivery.label), value) for it, value in waiting if value is not None)
+
+
 def _waits(stats: NodeStats) -> Iterator[Sample]:
     return (((peer, it.waits_for), 1) for peer, it in stats.links.items() if it.waits_for is not None)
+
+
+def _troubles(stats: NodeStats) -> Iterator[Sample]:
+    """All names, so that an alert on one of them has a value before there is any."""
+    counts = Counter(it.trouble for it in stats.troubles)
+    return (((trouble.value,), counts[trouble.value]) for trouble in Trouble)
 
 
 def _held(stats: NodeStats) -> Iterator[Sample]:
@@ -124,6 +175,7 @@ FAMILIES: Final = (
     _outgoing("bytes", "Of their bodies.", lambda it: it.bytes),
     Family("outgoing_held", "1 while the destination has no room, with the reason.", _STREAM_LABELS, _held),
     Family("held", "1 while this node has no room for what a peer has for it.", _STREAM_LABELS, _holds),
+    Family("outgoing_stalled_seconds", "Since a message arrived there.", ("peer", "queue", "delivery"), _stalled),
     _outgoing("accepted", "Messages accepted for the queue there.", lambda it: it.accepted, counter=True),
     _link("up", "1 when a session is open.", lambda it: it.is_up),
     _link("sessions", "Sessions that were opened.", lambda it: it.sessions, counter=True),
@@ -131,6 +183,7 @@ FAMILIES: Final = (
     _link("gaps", "Times that another node answered than had acknowledged.", lambda it: it.gaps, counter=True),
     _link("suspended", "1 when nothing is sent there any more.", lambda it: it.suspended is not None),
     Family("link_waits", "1 with what is missing for what there is for the peer.", ("peer", "waits_for"), _waits),
+    Family("troubles", "What stops messages now, by name.", ("trouble",), _troubles),
     _session("round_trip_seconds", "Smoothed; nothing before the first sample.", lambda it: it.round_trip_s),
     _session("window", "Packets that may be unacknowledged.", lambda it: it.window),
     _session("unacknowledged", "Packets that are.", lambda it: it.unacknowledged),
@@ -143,6 +196,12 @@ FAMILIES: Final = (
     _node("rollbacks", "Peers suspended for a store that was rolled back.", lambda it: len(it.rollbacks)),
     _node("store_low", "1 when nothing new is accepted for the disk.", lambda it: it.store_low),
     _node("store_room_bytes", "How much more the disk takes.", lambda it: it.room_bytes),
+    _node("store_busy_seconds", "How long the store's current job takes.", lambda it: it.store_busy_s or 0),
+    Durations("commit_seconds", "How long group commits took.", lambda it: it.commit_time),
+    Durations("ack_seconds", "How long packets waited for the ack that frees them.", lambda it: it.ack_latency),
+    Durations("time_in_queue_seconds", "From sending to the first reader.", lambda it: it.time_in_queue),
+    Family("acks", "Acks that left, by kind and trigger.", ("kind", "trigger"), _acks, counter=True),
+    Family("tier_resends", "Packets sent again for want of an order ack.", ("tier",), _tiers, counter=True),
 )
 """Names stay the same, as those of the stats do. docs/operations.md lists them; a test compares."""
 

@@ -1,4 +1,9 @@
-"""A node's metrics over HTTP, for Prometheus to fetch, as ``triack serve --metrics`` serves them.
+"""A node's metrics over HTTP, for Prometheus to fetch, as ``triack serve --metrics`` serves them; and its health.
+
+    /metrics    the metrics
+    /healthz    200 while the store works, or else 503
+    /readyz     200 while the node also takes messages; with ``?link=PEER``, only while the link to that peer is up
+    all others  404
 
 Promise: any client costs the node a bounded share of its time. Connections are served in the node's own event loop, a
 few at a time, and each has a deadline; a silent one gives its place to the next. Pages are made
@@ -12,14 +17,16 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 import triack
 from triack.base.errors import AddressError
+from triack.base.printable import printable
 from triack.metrics.collector import NodeCollector
 from triack.node.files import operator_log
+from triack.node.node import port_of
 from triack.transport.address import Address
 from triack.transport.resolve import bound, resolve_listening
 
@@ -33,6 +40,8 @@ REQUEST_S = 5.0
 """How long a request may take to come: it is one packet."""
 ANSWER_S = 10.0
 """How long a page may take to be fetched, as long as Prometheus waits by default (``scrape_timeout``)."""
+HUNG_S = 10.0
+"""A store whose job takes this long does not work: twice the longest stall of a disk that goes on by itself."""
 SHARE = 0.1
 """The part of the time in which pages are made: a monitor wants one in fifteen seconds or so."""
 
@@ -57,7 +66,7 @@ async def exporting(node: triack.Node, place: str) -> AsyncIterator[str]:
     wanted = Address.parse(f"tcp://{place}", listening=True)
     registry = CollectorRegistry()
     registry.register(NodeCollector(node))
-    exporter = _Exporter(_Pages(registry))
+    exporter = _Exporter(_Pages(registry), node)
     try:
         port = await exporter.listen(wanted)
     except OSError as cause:
@@ -129,8 +138,9 @@ class _Request:
 class _Exporter:
     """The server. Each connection is for one request, as a monitor comes again after many seconds."""
 
-    def __init__(self, pages: _Pages) -> None:
+    def __init__(self, pages: _Pages, node: triack.Node) -> None:
         self._pages = pages
+        self._node = node
         self._server: asyncio.Server | None = None
         # By the connection, the oldest first; True for those whose request has come.
         self._connections: dict[asyncio.StreamWriter, bool] = {}
@@ -194,11 +204,25 @@ class _Exporter:
             return _plain(http.HTTPStatus.BAD_REQUEST)
         if writer in self._connections:
             self._connections[writer] = True
-        return await self._pages.page(request)
+        if request.path == "/metrics":
+            return await self._pages.page(request)
+        port = port_of(self._node)
+        if request.path == "/healthz":
+            return _health(port.why_ill(HUNG_S))
+        if request.path == "/readyz":
+            return _health(port.why_ill(HUNG_S) or port.why_not_ready(parse_qs(request.query).get("link", [])))
+        return _plain(http.HTTPStatus.NOT_FOUND)
 
 
-def _plain(status: http.HTTPStatus) -> _Page:
-    return f"{status.value} {status.phrase}", [("Content-Type", "text/plain")], f"{status.phrase}\n".encode()
+def _health(why: str | None) -> _Page:
+    if why is None:
+        return _plain(http.HTTPStatus.OK)
+    return _plain(http.HTTPStatus.SERVICE_UNAVAILABLE, printable(why))
+
+
+def _plain(status: http.HTTPStatus, text: str = "") -> _Page:
+    content = f"{text or status.phrase}\n".encode()
+    return f"{status.value} {status.phrase}", [("Content-Type", "text/plain; charset=utf-8")], content
 
 
 def _encode(status: str, headers: list[tuple[str, str]], content: bytes) -> bytes:

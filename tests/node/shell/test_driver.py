@@ -15,6 +15,7 @@ from tests.node.nodes import WAIT, quick, until
 from triack.base.commit import Read
 from triack.base.errors import AddressError, StoreError, StoreFailed, TransportError, TriackError
 from triack.base.news import (
+    CallRefused,
     GapFound,
     LinkDown,
     LinkUp,
@@ -452,6 +453,7 @@ EVENTS = [
     (StoreLow(False, 10**9), logging.WARNING, "the disk has room again"),
     (PeerSilent("udp://b:1", "cannot resolve b"), logging.WARNING, "cannot resolve b; trying on"),
     (PeerUnknown("b", "this node trusts no b"), logging.WARNING, "this node trusts no b; what is for it waits"),
+    (CallRefused("h", "untrusted", "a node calls", "trust it"), logging.WARNING, "a node calls; trust it"),
     (PeerHalted("0b", "peer", "it is older"), logging.ERROR, "rollback detected: it is older"),
     (GapFound("b", "0b", "0a", ("q",), False, "b is new"), logging.WARNING, "gap found: b is new; going on"),
     (GapFound("b", "0b", "0a", (), True, "b is new"), logging.ERROR, "gap found: b is new; nothing is sent there"),

@@ -77,7 +77,8 @@ async def test_a_code_that_is_no_good_meets_silence() -> None:
         for code in (CODE, used.code, withdrawn.code):
             with pytest.raises(triack.EnrolmentFailed, match="wrong, used or expired, no node listens"):
                 await c.enrol(code, b.address, timeout=BRIEF)
-        assert b.stats().drops["not-invited"] >= 3
+        drops = b.stats().drops
+        assert (drops["not-invited"] >= 1, drops["code-expired"] >= 2) == (True, True)
         assert [peer.name for peer in (await used.enrolled(), await used.enrolled(0))] == ["a", "a"]
         with pytest.raises(triack.EnrolmentFailed, match="withdrawn"):
             await withdrawn.enrolled()

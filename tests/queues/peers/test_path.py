@@ -7,7 +7,7 @@ import pytest
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 from triack.base.units import MS
-from triack.queues.peers.path import CHALLENGE_BYTES, GIVE_UP_NS, REPEAT_NS, Paths, PathState
+from triack.queues.peers.path import ANSWERS_MAX, CHALLENGE_BYTES, GIVE_UP_NS, REPEAT_NS, Paths, PathState
 
 HOME, NEW, THIRD = "udp://a:1", "udp://a:2", "udp://evil:1"
 SIZE = 44
@@ -131,12 +131,14 @@ def test_who_does_not_answer_is_given_up(seen: Seen) -> None:
 
 
 def test_a_challenge_is_answered_to_where_it_came_from(seen: Seen) -> None:
-    """One answer; of several the last."""
+    """Each of a few; of many that come together, the newest."""
     assert seen.paths.poll_answer() is None
     seen.paths.handle_challenge(question(1), HOME)
     seen.paths.handle_challenge(question(2), NEW)
-    assert seen.paths.poll_answer() == (NEW, question(2))
-    assert seen.paths.poll_answer() is None
+    assert [seen.paths.poll_answer() for _ in range(3)] == [(HOME, question(1)), (NEW, question(2)), None]
+    for number in range(ANSWERS_MAX + 1):
+        seen.paths.handle_challenge(question(number), NEW)
+    assert seen.paths.poll_answer() == (NEW, question(1))
 
 
 @pytest.mark.parametrize("size_bytes", [0, CHALLENGE_BYTES - 1, CHALLENGE_BYTES + 1, 1_000])

@@ -139,3 +139,65 @@ def test_a_label_that_no_encoding_has_stops_nobody(tmp_path: Path) -> None:
             done = command(*command_line, *more, "--data", tmp_path)
             assert json.loads(done.stdout)["properties"] == {"label": label}, done.stderr.decode()
             assert done.stdout.decode().removesuffix("\n").isprintable()
+
+
+@pytest.mark.slow
+def test_queues_are_made_before_their_first_messages(tmp_path: Path) -> None:
+    """In the running node, and at rest; a second time does nothing, and a wrong name makes none."""
+    with triack.sync.open("a", data=tmp_path, insecure=True, settings=quick()) as node:
+        assert run("create", "x", "y", "--data", tmp_path) == ["queue x made", "queue y made"]
+        assert set(node.queue_lengths()) >= {"x", "y"}
+    assert run("create", "x", "z", "--data", tmp_path) == ["queue x was there already", "queue z made"]
+    assert "z" in {line.split()[0] for line in run("list", "--data", tmp_path)}
+    assert command("queue", "create", "a/b", "--data", tmp_path).returncode == 2
+    with (
+        triack.sync.open("a", data=tmp_path, insecure=True, queues=["x"], settings=quick()),
+        pytest.raises(AssertionError, match="queue w does not exist"),
+    ):
+        run("create", "w", "--data", tmp_path)
+
+
+@pytest.mark.slow
+def test_messages_are_chosen_by_reason_and_age(tmp_path: Path) -> None:
+    """What is old, or dead for one reason, is seen, sent again or removed; the rest stays."""
+    node, at = fill(tmp_path), ("--data", tmp_path)
+    try:
+        assert len(run("browse", "dead-letter", "--reason", "max-redeliveries", *at)) == 2
+        assert run("browse", "dead-letter", "--reason", "purged", *at) == []
+        assert run("browse", "dead-letter", "--older", "3600", *at) == []
+        assert len(run("export", "dead-letter", "--older", "0", *at)) == 2
+        assert run("purge", "orders", "--older", "3600", *at) == ["0 messages removed"]
+        assert run("requeue", "--reason", "purged", *at) == ["0 messages sent again"]
+        assert run("requeue", "--reason", "max-redeliveries", "--older", "0", *at) == ["2 messages sent again"]
+        both = command("queue", "purge", "orders", "--all", "--older", "0", *at)
+        assert (both.returncode, b"say which messages" in both.stderr) == (2, True)
+    finally:
+        node.close()
+
+
+@pytest.mark.slow
+def test_the_list_is_sorted_and_filtered(tmp_path: Path) -> None:
+    with triack.sync.open("a", data=tmp_path, insecure=True, settings=quick()) as node:
+        for queue, bodies in (("one", [b"x" * 99]), ("three", [b""] * 3), ("none", [])):
+            if bodies:
+                node.send_many(queue, bodies).queued(WAIT)
+            else:
+                node.create_queue(queue)
+
+        def listed(*options: str) -> list[str]:
+            return [line.split()[0] for line in run("list", *options, "--data", tmp_path)[1:]]
+
+        assert listed("--sort", "messages")[0] == "three"
+        assert listed("--sort", "bytes")[0] == "one"
+        assert listed("--sort", "oldest")[0] == "one"
+        assert set(listed("--waiting")) == {"one", "three"}
+        assert listed("--older", "3600") == []
+
+
+def test_nothing_that_destroys_is_suggested(tmp_path: Path) -> None:
+    """A mistyped command must not become one by a careless yes."""
+    for typed in ("pause", "purg", "purges"):
+        done = command("queue", typed, "x", "--data", tmp_path)
+        assert (done.returncode, b"purge" in done.stderr.replace(typed.encode(), b"")) == (2, False)
+    assert b"did you mean browse?" in command("queue", "browes").stderr
+    assert b"remove" not in command("trust", "remov").stderr.replace(b"command remov;", b"")

@@ -9,7 +9,9 @@ from click.testing import CliRunner, Result
 
 from tests.certificates import make_certificate
 from tests.tools.processes import SECONDS, Server, message_of, start, triack
+from triack import sync
 from triack.base.errors import AddressError, ConfigError
+from triack.base.news import PeerSilent
 from triack.node.control.handover import Served
 from triack.node.files.notes import read_note
 from triack.tools.commands.serve import serve
@@ -88,3 +90,37 @@ def test_a_hangup_has_files_read_again_and_ends_nothing(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=SECONDS)
         assert process.wait() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "in_json"),
+    [
+        (("--json",), True),
+        (("--log-format", "json"), True),
+        (("--json", "--log-format", "console"), False),
+        ((), False),
+    ],
+)
+def test_lines_of_the_log_are_as_the_options_say(options: tuple[str, ...], tmp_path: Path, *, in_json: bool) -> None:
+    """With --json they are objects; and no visit of a command leaves one."""
+    served = start("serve", *HERE, "--data", tmp_path / "a", "-v", *options)
+    assert served.stdout is not None
+    served.stdout.readline()
+    for _ in range(3):
+        assert triack("status", "--data", tmp_path / "a").returncode == 0
+    with sync.connect(tmp_path / "a") as node:
+        events = node.events()
+        node.send("tcp://127.0.0.1:9/q", b"x")
+        assert isinstance(next(events), PeerSilent)
+    served.terminate()
+    lines = served.communicate(timeout=SECONDS)[1].decode().splitlines()
+    assert [line for line in lines if "conversation ended" in line] == []
+    told = next(line for line in lines if "trying on" in line)
+    if not in_json:
+        assert "[warning" in told
+        return
+    said = json.loads(told)
+    assert (said["level"], said["node"], said["to"]) == ("warning", "a", "tcp://127.0.0.1:9")
+    assert said["event"] == "nobody listens at tcp://127.0.0.1:9; trying on"
+    assert said["timestamp"].endswith("Z")

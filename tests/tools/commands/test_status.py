@@ -10,15 +10,15 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, open_sync, quick
+from tests.tools.processes import SECONDS, start
 from tests.tools.processes import triack as command
-from triack.tools.commands.status import size_of
 from triack.tools.ports import free_port
 
 
-def run(*arguments: str | Path) -> list[str]:
+def run(*arguments: str | Path, code: int = 0) -> list[str]:
     """The lines that the command writes."""
     finished = command("status", *arguments)
-    assert (finished.returncode, finished.stderr) == (0, b""), finished.stderr.decode()
+    assert (finished.returncode, finished.stderr) == (code, b""), finished.stderr.decode()
     return finished.stdout.decode().splitlines()
 
 
@@ -33,11 +33,16 @@ def test_what_runs_says_where_and_with_whom(tmp_path: Path) -> None:
             a.send("b/orders", b"x").ordered(WAIT)
             a.send_many("c/orders", [b"x", b"y"]).queued(WAIT)
             a.send("here", b"x").ordered(WAIT)
-            runs, node_id, room, unread, head, *peers_told = run("--data", tmp_path)
+            wait_until(lambda: a.stats().troubles)
+            runs, node_id, room, unread, trouble, remedy, head, *peers_told = run("--data", tmp_path)
+            most_first = run("--data", tmp_path, "--sort", "waiting")[-2:]
             found = json.loads(run("--data", tmp_path, "--json")[0])
             assert (runs, node_id) == ("a runs, listens nowhere", f"node id {a.node_id}")
     assert room.startswith("room on the disk: ")
     assert unread == "unread: 1, dead letters: 0"
+    assert trouble.startswith("trouble: c does not answer: nothing came back (for ")
+    assert remedy.startswith("  to do: check that a node runs there")
+    assert [line.split()[0] for line in most_first] == ["c", "b"]
     assert head.split() == ["PEER", "LINK", "ADDRESS", "ON", "THE", "WAY", "WAITS", "FOR"]
     assert [line.split() for line in peers_told] == [
         ["b", "up", peers["b"], "0", "-"],
@@ -45,8 +50,8 @@ def test_what_runs_says_where_and_with_whom(tmp_path: Path) -> None:
     ]
     assert (found["running"], found["name"], found["listening"]) == (True, "a", None)
     assert {field.name for field in fields(triack.NodeStats)} <= found.keys()
-    assert run("--data", tmp_path)[:2] == ["no process runs it", node_id]
-    assert json.loads(run("--data", tmp_path, "--json")[0])["running"] is False
+    assert run("--data", tmp_path, code=3)[:2] == ["no process runs it", node_id]
+    assert json.loads(run("--data", tmp_path, "--json", code=3)[0])["running"] is False
 
 
 @pytest.mark.slow
@@ -62,9 +67,11 @@ def test_who_has_what_and_what_has_no_room_is_shown(tmp_path: Path) -> None:
             wait_until(lambda: a.stats().outgoing[0].held == "queue-full" and b.stats().holds)
             assert [(it.peer, it.queue, it.reason) for it in b.stats().holds] == [("a", "orders", "queue-full")]
             waits = run("--data", tmp_path / "a")[-1].split()
-            here = [line.split() for line in run("--data", tmp_path / "b")[-4:]]
+            told = run("--data", tmp_path / "b")
+            here = [line.split() for line in told[-4:]]
             listed = command("queue", "list", "--data", tmp_path / "a").stdout.decode().splitlines()[-1]
     assert waits[-2:] == ["room:", "queue-full"]
+    assert "trouble: queue orders has reached its quota" in told
     assert listed.endswith("room: queue-full")
     assert here[0] == ["NO", "ROOM", "FOR", "TO", "QUEUE", "CLASS", "AS"]
     assert here[1] == ["a", "orders", "transactional", "queue-full"]
@@ -80,19 +87,29 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
+def test_a_link_by_address_is_up_under_that_name(tmp_path: Path) -> None:
+    with open_sync("b", listen=True) as b, open_sync("a", tmp_path) as a:
+        a.send(f"{b.address}/q", b"x").ordered(WAIT)
+        (row,) = [line.split() for line in run("--data", tmp_path) if line.startswith("udp://")]
+    assert row == [b.address, "up", b.address, "0", "-"]
+
+
+@pytest.mark.slow
+def test_it_is_shown_again_and_again(tmp_path: Path) -> None:
+    """Until somebody has seen enough."""
+    with open_sync("a", tmp_path):
+        watching = start("status", "--data", tmp_path, "--json", "--watch", "0.05")
+        assert watching.stdout is not None
+        assert [json.loads(watching.stdout.readline())["name"] for _ in range(3)] == ["a"] * 3
+        watching.terminate()
+        watching.communicate(timeout=SECONDS)
+    assert watching.wait() == 143
+
+
 def test_a_directory_without_a_node_has_no_status(tmp_path: Path) -> None:
     """And none is made of it."""
     finished = command("status", "--data", tmp_path)
     assert finished.returncode == 2
     assert b"there is no node in" in finished.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-def test_sizes_are_as_people_say_them() -> None:
-    assert [size_of(it) for it in (0, 1_023, 1_536, 5 << 20, 3 << 29)] == [
-        "0 bytes",
-        "1,023 bytes",
-        "1.5 KiB",
-        "5.0 MiB",
-        "1.5 GiB",
-    ]

@@ -1,7 +1,10 @@
 """A node's metrics are those of its stats, under names that stay, from any thread."""
 
 import asyncio
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ import triack.sync
 from tests.node.nodes import WAIT, make, until
 from triack.base.errors import UsageError
 from triack.metrics import NodeCollector
-from triack.metrics.collector import FAMILIES
+from triack.metrics.collector import FAMILIES, Durations
 
 PAGE = Path(__file__).parents[3] / "docs/operations.md"
 
@@ -100,3 +103,46 @@ def test_the_page_names_each() -> None:
     text = PAGE.read_text()
     counted = {f"triack_{family.name}{'_total' if family.counter else ''}" for family in FAMILIES}
     assert set(re.findall(r"`(triack_[a-z_]+)`", text)) == counted | {"triack_node"}
+
+
+async def test_histograms_and_counters_are_those_of_the_stats() -> None:
+    async with make("b", scheme="udp") as b, make("a", scheme="udp") as a:
+        await (await a.send_many(f"{b.address}/q", [b"x"] * 5)).ordered(WAIT)
+        async with b.receive("q") as reader:
+            await reader.get(WAIT)
+        seen, there = registered(a), registered(b)
+        for end, name in ((seen, "ack_seconds"), (seen, "commit_seconds"), (there, "time_in_queue_seconds")):
+            count = end.get_sample_value(f"triack_{name}_count") or 0
+            assert count > 0
+            assert end.get_sample_value(f"triack_{name}_bucket", {"le": "+Inf"}) == count
+            assert (end.get_sample_value(f"triack_{name}_sum") or 0) >= 0
+        acks = [it.value for family in there.collect() if family.name == "triack_acks" for it in family.samples]
+        assert sum(acks) == sum(sum(causes.values()) for causes in b.stats().acks.values()) > 0
+        assert there.get_sample_value("triack_tier_resends_total", {"tier": "1-3"}) == 0
+        assert there.get_sample_value("triack_troubles", {"trouble": "untrusted"}) == 0
+        assert there.get_sample_value("triack_store_busy_seconds") == 0
+
+
+def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
+    """With labels that they have; and it shows nearly all of them."""
+    done = subprocess.run([sys.executable, "-m", "triack.metrics"], capture_output=True, text=True, check=True)
+    dashboard = json.loads(done.stdout)
+    parts = {"": ("instance", *()), "_total": ("instance",), "_bucket": ("instance", "le")}
+    labels = {"triack_node": {"instance", "name", "node_id", "version", "survives"}}
+    for family in FAMILIES:
+        own = set(getattr(family, "labels", ()))
+        endings = ["_bucket"] if isinstance(family, Durations) else ["_total" if family.counter else ""]
+        labels |= {f"triack_{family.name}{ending}": own | set(parts[ending]) for ending in endings}
+    used = set[str]()
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            names = set(re.findall(r"triack_[a-z_]+", target["expr"]))
+            asked = set(re.findall(r"\b([a-z_]+)=~?\"", target["expr"]))
+            asked |= set(re.findall(r"{{([a-z_]+)}}", target["legendFormat"]))
+            assert names <= labels.keys(), panel["title"]
+            assert asked <= set.union(*(labels[name] for name in names)), panel["title"]
+            used |= names
+    shown_elsewhere = {
+        name for name in labels if name.startswith(("triack_outgoing_", "triack_link_", "triack_queue_"))
+    }
+    assert labels.keys() - used - shown_elsewhere <= {"triack_node", "triack_sessions", "triack_rollbacks"}

@@ -18,12 +18,15 @@ import pytest
 from click.testing import CliRunner
 from prometheus_client import Metric
 
+import triack
 from tests.node.nodes import WAIT, make, until
 from tests.tools.processes import start
-from triack.base.errors import AddressError, UsageError
+from triack.base.errors import AddressError, StoreError, UsageError
+from triack.base.units import SECOND
 from triack.metrics import exporter
 from triack.metrics.collector import NodeCollector
 from triack.metrics.exporter import exporting
+from triack.node.node import port_of
 from triack.tools.commands.serve import serve
 
 
@@ -140,8 +143,8 @@ async def test_a_page_that_is_not_fetched_in_time_is_given_up(monkeypatch: pytes
     made: list[exporter._Exporter] = []
 
     class Seen(exporter._Exporter):  # noqa: SLF001 - nobody else knows who is connected
-        def __init__(self, pages: exporter._Pages) -> None:
-            super().__init__(pages)
+        def __init__(self, pages: exporter._Pages, node: triack.Node) -> None:
+            super().__init__(pages, node)
             made.append(self)
 
     monkeypatch.setattr(exporter, "_Exporter", Seen)
@@ -149,7 +152,7 @@ async def test_a_page_that_is_not_fetched_in_time_is_given_up(monkeypatch: pytes
     monkeypatch.setattr(exporter, "_encode", lambda *_: bytes(50_000_000))
     async with make("a", scheme="udp") as node, exporting(node, "127.0.0.1:0") as url:
         _, writer = await asyncio.open_connection("127.0.0.1", int(url.split(":")[2].partition("/")[0]))
-        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
         await until(lambda: made[0]._connections)  # noqa: SLF001
         await until(lambda: not made[0]._connections)  # noqa: SLF001
         writer.transport.abort()
@@ -170,7 +173,9 @@ async def test_what_is_no_request_for_metrics_gets_an_error(url: str, request_: 
 
 
 async def test_a_page_may_be_compressed(url: str) -> None:
-    head, _, content = (await say(url, b"GET / HTTP/1.1\r\nAccept-Encoding: gzip\r\n\r\n")).partition(b"\r\n\r\n")
+    head, _, content = (await say(url, b"GET /metrics HTTP/1.1\r\nAccept-Encoding: gzip\r\n\r\n")).partition(
+        b"\r\n\r\n"
+    )
     assert b"\r\nContent-Encoding: gzip\r\n" in head
     assert b"triack_store_low 0.0" in gzip.decompress(content)
 
@@ -182,7 +187,7 @@ async def test_a_page_that_cannot_be_made_is_logged(
         raise TimeoutError
 
     monkeypatch.setattr(NodeCollector, "collect", refuse)
-    assert (await say(url, b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
+    assert (await say(url, b"GET /metrics HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
     assert "metrics: a page could not be made: TimeoutError " in caplog.messages
 
 
@@ -198,8 +203,49 @@ async def test_pages_take_a_part_of_the_time(url: str, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(NodeCollector, "collect", make_slowly)
     monkeypatch.setattr(exporter, "SHARE", 0.25)
-    await asyncio.gather(*(say(url, b"GET / HTTP/1.1\r\n\r\n") for _ in range(3)))
+    await asyncio.gather(*(say(url, b"GET /metrics HTTP/1.1\r\n\r\n") for _ in range(3)))
     taken = [end - begin for begin, end in zip(times[::2], times[1::2], strict=True)]
     rests = [begin - end for end, begin in zip(times[1:-1:2], times[2::2], strict=True)]
     assert len(rests) == 2
     assert all(rest >= 2.9 * work for rest, work in zip(rests, taken, strict=False))
+
+
+# ---- health
+
+
+async def status_of(url: str, path: str) -> tuple[bytes, bytes]:
+    """The status and the content of a page."""
+    head, _, content = (await say(url, b"GET %s HTTP/1.1\r\n\r\n" % path.encode())).partition(b"\r\n\r\n")
+    return head.split(b" ")[1], content.strip()
+
+
+@pytest.mark.parametrize("path", ["/", "/metric", "/metrics/", "/healthz/x", "/favicon.ico"])
+async def test_any_other_path_is_not_found(url: str, path: str) -> None:
+    assert await status_of(url, path) == (b"404", b"Not Found")
+
+
+async def test_a_node_is_well_while_its_store_works() -> None:
+    """A disk that hangs for ten seconds does not work; one that has failed does not, either."""
+    async with make("a", scheme="udp") as node, exporting(node, "127.0.0.1:0") as url:
+        for path in ("/healthz", "/readyz"):
+            assert await status_of(url, path) == (b"200", b"OK")
+        disk = port_of(node)._driver.disk  # noqa: SLF001 - as if it hung
+        disk.began_ns = port_of(node).clock() - 11 * SECOND
+        for path in ("/healthz", "/readyz"):
+            assert await status_of(url, path) == (b"503", b"the disk of node a has not answered for 11 s")
+        disk.began_ns = None
+        port_of(node)._driver._fail(None, StoreError("the disk is gone"))  # noqa: SLF001 - as if it failed
+        assert await status_of(url, "/healthz") == (b"503", b"the disk is gone")
+
+
+async def test_a_node_is_ready_while_it_takes_messages_and_has_the_links_that_are_asked_for() -> None:
+    async with make("b", scheme="udp") as b, make("a", scheme="udp") as a, exporting(a, "127.0.0.1:0") as url:
+        wanted = f"/readyz?link={b.address}"
+        assert await status_of(url, wanted) == (b"503", f"no session with {b.address}".encode())
+        await (await a.send(f"{b.address}/q", b"x")).ordered(WAIT)
+        assert await status_of(url, wanted) == (b"200", b"OK")
+        admission = port_of(a)._engine.inbox.admission  # noqa: SLF001 - a full disk takes long to make
+        admission.store_low = True
+        assert await status_of(url, "/readyz") == (b"503", b"the disk of node a has less room than its reserve")
+        assert (await status_of(url, "/healthz"))[0] == b"200"
+        admission.store_low = False

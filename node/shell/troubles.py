@@ -1,0 +1,111 @@
+"""What stops messages at a node now, for its operator: one row for each ``Trouble``, with what to do."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from triack.base.reasons import HoldReason, Trouble
+from triack.base.units import SECOND
+from triack.queues.manager.engine import Engine
+from triack.queues.peers.dialer import WaitsFor
+from triack.queues.peers.link import Link
+from triack.queues.streams.holds import Holds
+
+__all__ = ["TroubleStats", "find_troubles"]
+
+_MISSING = {WaitsFor.KEY: Trouble.NO_KEY, WaitsFor.ADDRESS: Trouble.NO_ADDRESS}
+_UNRESOLVED = "cannot resolve"
+"""How the transport begins what it says of a host name that it does not find (``transport/resolve.py``)."""
+_NO_ANSWER = "no answer"
+"""How the event of a silent peer begins when the system has reported no error (``queues/manager/link_news.py``)."""
+_TOLD_HERE = (HoldReason.QUEUE_FULL, HoldReason.STORE_LOW, HoldReason.STORE_BUSY)
+"""Reasons of this node for which there is another row, or which end with the next job of the disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class TroubleStats:
+    """Something that stops messages now and that an operator can mend.
+
+    Attributes:
+        trouble: its name, one of ``triack.base.reasons.Trouble``.
+        about: the peer, the host or the queue.
+        cause: what is wrong, in a sentence.
+        remedy: what the operator can do.
+        since_s: seconds since it began; None if unknown.
+        times: the number of calls of a host that gets no answer; 1 for all else.
+    """
+
+    trouble: str
+    about: str
+    cause: str
+    remedy: str
+    since_s: float | None = None
+    times: int = 1
+
+
+def find_troubles(engine: Engine, now_ns: int) -> list[TroubleStats]:
+    """All that stops messages now; of a node that closes or is at rest, what its disk and its queues have.
+
+    Args:
+        engine: the node's.
+        now_ns: the monotonic clock.
+    """
+    if engine.draining:
+        return list(_room(engine))
+    return [*_callers(engine, now_ns), *_links(engine, now_ns), *_rollbacks(engine), *_room(engine), *_holds(engine)]
+
+
+def _row(trouble: Trouble, about: str, detail: str = "", since_s: float | None = None, times: int = 1) -> TroubleStats:
+    return TroubleStats(trouble.value, about, trouble.say(about, detail), trouble.advise(about), since_s, times)
+
+
+def _callers(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
+    for it in engine.callers.rows(now_ns):
+        yield _row(it.trouble, it.host, it.detail, (now_ns - it.since_ns) / SECOND, it.calls)
+
+
+def _links(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
+    for peer, link in engine.outbox.links.items():
+        missing = engine.handshakes.waits_for(link)
+        if link.suspended is not None:
+            yield _row(Trouble.SUSPENDED, peer, str(link.suspended))
+        elif missing in _MISSING:
+            yield _row(_MISSING[missing], peer)
+        elif link.silent and missing is WaitsFor.ANSWER:
+            trouble = Trouble.UNRESOLVED if link.silent.startswith(_UNRESOLVED) else Trouble.NO_ANSWER
+            detail = "nothing came back" if link.silent.startswith(_NO_ANSWER) else link.silent
+            yield _row(trouble, peer, detail, _since_s(link, now_ns))
+
+
+def _since_s(link: Link, now_ns: int) -> float | None:
+    since_ns = link.dialer.since_ns
+    return None if since_ns is None else (now_ns - since_ns) / SECOND
+
+
+def _rollbacks(engine: Engine) -> Iterator[TroubleStats]:
+    """Suspended peers to which no link leads."""
+    led_to = {link.peer_id for link in engine.outbox.links.values()}
+    for node_id, error in engine.handshakes.suspended.errors.items():
+        if node_id not in led_to:
+            yield _row(Trouble.SUSPENDED, node_id.hex(), str(error))
+
+
+def _room(engine: Engine) -> Iterator[TroubleStats]:
+    admission = engine.inbox.admission
+    for name, mailbox in sorted(engine.queues.mailboxes.items()):
+        if mailbox.fill.is_full:
+            yield _row(Trouble.QUEUE_FULL, name)
+    if admission.store_low:
+        yield _row(Trouble.STORE_LOW, "disk", f"{admission.room_bytes} bytes")
+    for peer, is_full in (*admission.near_limit, *engine.outbox.retirement.near_limit):
+        yield _row(Trouble.STREAMS_FULL, peer, "messages for further queues wait" if is_full else "none waits yet")
+
+
+def _holds(engine: Engine) -> Iterator[TroubleStats]:
+    yield from (_row(Trouble.HELD_HERE, *it) for it in _told(engine.inbox.admission.holds, _TOLD_HERE))
+    yield from (_row(Trouble.HELD_THERE, *it) for it in _told(engine.outbox.holds, (HoldReason.STORE_BUSY,)))
+
+
+def _told(holds: Holds, left_out: tuple[HoldReason, ...]) -> list[tuple[str, str]]:
+    """Peer and reason, once each; where a queue is full, with the queue."""
+    found = {it.told_as: it for it in holds.streams if it.reason not in left_out}
+    return [(f"{it.peer}/{queue}" if queue else it.peer, it.reason.value) for (_, _, queue), it in found.items()]

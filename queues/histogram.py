@@ -1,0 +1,45 @@
+"""How often a duration was how long: the histograms that monitoring reads."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from triack.base.units import SECOND
+
+__all__ = ["COMMIT_BOUNDS_S", "LATENCY_BOUNDS_S", "WAIT_BOUNDS_S", "Histogram"]
+
+COMMIT_BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+"""From a commit of an NVMe disk to one of a disk that hangs."""
+LATENCY_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""From a round trip of a local network to a peer that was away for minutes."""
+WAIT_BOUNDS_S = (0.01, 0.1, 1.0, 10.0, 60.0, 300.0, 1_800.0, 3_600.0, 21_600.0, 86_400.0)
+"""From a reader that waits for each message to one that comes once a day."""
+
+
+class Histogram:
+    """Counts durations by length.
+
+    Args:
+        bounds_s: the longest duration of each bucket, in seconds, ascending; one more bucket has all that are longer.
+
+    Attributes:
+        counts: how many durations each bucket has; the last is that of the longer ones.
+        sum_ns: of all durations.
+    """
+
+    __slots__ = ("_bounds_ns", "counts", "sum_ns")
+
+    def __init__(self, bounds_s: Sequence[float]) -> None:
+        self.counts = [0] * (len(bounds_s) + 1)
+        self.sum_ns = 0
+        self._bounds_ns = [round(bound_s * SECOND) for bound_s in bounds_s]
+
+    @property
+    def bounds_s(self) -> list[float]:
+        """As given."""
+        return [bound_ns / SECOND for bound_ns in self._bounds_ns]
+
+    def observe(self, duration_ns: int, times: int = 1) -> None:
+        """Count a duration; a negative one, of two clocks that differ, counts as none."""
+        duration_ns = max(0, duration_ns)
+        self.counts[bisect_left(self._bounds_ns, duration_ns)] += times
+        self.sum_ns += duration_ns * times
