@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         StreamHeld,
         StreamsNearLimit,
     )
-    from triack.node.control.client import Client
-    from triack.node.control.client import connect_to as connect
+    from triack.node.client.client import Client
+    from triack.node.client.client import connect_to as connect
     from triack.node.handles.acknowledgements import Acknowledgements
     from triack.node.handles.consumer import AckMode, Consumer
     from triack.node.handles.message import Message
@@ -137,7 +137,7 @@ _HOMES = {
     "Acknowledgements": "triack.node.handles.acknowledgements:Acknowledgements",
     "Blocking": "triack.queues.blocking:Blocking",
     "BrowsedMessage": "triack.queues.manager.browse:BrowsedMessage",
-    "Client": "triack.node.control.client:Client",
+    "Client": "triack.node.client.client:Client",
     "Consumer": "triack.node.handles.consumer:Consumer",
     "DeadLetters": "triack.queues.node_settings:DeadLetters",
     "EnrolledPeer": "triack.node.shell.enrolling:EnrolledPeer",
@@ -177,7 +177,7 @@ _HOMES = {
     "StreamsNearLimit": "triack.base.news:StreamsNearLimit",
     "Tls": "triack.transport.endpoint:Tls",
     "Transaction": "triack.node.handles.transaction:Transaction",
-    "connect": "triack.node.control.client:connect_to",
+    "connect": "triack.node.client.client:connect_to",
     "open": "triack.node.node:open_node",
     "policies": "triack.policies",
     "sync": "triack.sync",

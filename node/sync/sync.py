@@ -14,7 +14,7 @@ from typing import Any, Generic, Self, TypeVar
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, UsageError
 from triack.base.news import NodeEvent
-from triack.node.control.client import Client, ClientInvitation, connect_to
+from triack.node.client.client import Client, ClientInvitation, connect_to
 from triack.node.handles.acknowledgements import Every
 from triack.node.handles.derived import Said, as_called, as_on, settled, waited
 from triack.node.handles.verbs import Verbs

@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from triack.node.control.client_consumer import ClientConsumer
+from triack.node.client.client_consumer import ClientConsumer
 from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.message import Holder, Message
 from triack.node.sync.sync_loop import LoopThread, OverLoopUntilExit

@@ -8,7 +8,7 @@ import click
 
 import triack
 from triack.base.errors import NodeClosed
-from triack.node.control.client import ClientInvitation
+from triack.node.client.client import ClientInvitation
 from triack.node.shell.enrolling import EnrolledPeer, enrol_at_rest
 from triack.tools.commands.common import FloatRange, data_option, name_for, read_tls, run, suite_option, tls_ca_option
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from triack import sync
-from triack.node.control.client import Client, ClientInvitation
-from triack.node.control.client_transaction import ClientTransaction
+from triack.node.client.client import Client, ClientInvitation
+from triack.node.client.client_transaction import ClientTransaction
 from triack.node.control.verb_table import VERBS
 from triack.node.handles.derived import plain_function, signature_of
 from triack.node.handles.transaction import Transaction

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from triack.base.checks import check_most, check_timeout
 from triack.base.errors import NodeClosed
-from triack.node.control.at_once import begin_now
+from triack.node.client.at_once import begin_now
 from triack.node.control.client_messages import ClientHolder, message_of
 from triack.node.control.control_frames import Caller, Header, cut
 from triack.node.handles.consumer import BATCH_MESSAGES

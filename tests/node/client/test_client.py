@@ -10,9 +10,9 @@ import pytest
 import triack
 from tests.node.nodes import SOON, WAIT, make, quick, until
 from tests.tools.commands.serving import serving
+from triack.node.client import client as client_module
+from triack.node.client.client import Client
 from triack.node.control import calls, control_frames
-from triack.node.control import client as client_module
-from triack.node.control.client import Client
 from triack.node.control.control_frames import Link
 
 

@@ -8,9 +8,9 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, alive, cancel_at_every_turn, make, until
+from triack.node.client.client import Client
+from triack.node.client.client_transaction import ClientTransaction
 from triack.node.control import calls, control_frames
-from triack.node.control.client import Client
-from triack.node.control.client_transaction import ClientTransaction
 from triack.node.handles.transaction import Transaction
 
 

@@ -7,7 +7,7 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, UsageError
-from triack.node.control.client_events import Feed
+from triack.node.client.client_events import Feed
 from triack.node.control.control_frames import Header
 from triack.node.control.told import read_event
 from triack.node.handles.acknowledgements import AckHandler, handle_each

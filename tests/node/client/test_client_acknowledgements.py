@@ -10,7 +10,7 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, make, quick, take_acknowledgements, until
 from triack import AckEvent, AckKind
-from triack.node.control.client import Client
+from triack.node.client.client import Client
 from triack.node.node import port_of
 
 

@@ -11,10 +11,10 @@ from typing import Any, Self
 from triack.base.checks import check_most, check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
-from triack.node.control.asking import Asking, ask
-from triack.node.control.at_once import begin_now
+from triack.node.client.asking import Asking, ask
+from triack.node.client.at_once import begin_now
+from triack.node.client.client_receipts import ClientReceipt, check_until
 from triack.node.control.client_messages import frames_of, message_of, name_of
-from triack.node.control.client_receipts import ClientReceipt, check_until
 from triack.node.control.control_frames import Caller, Header, check_frame, cut
 from triack.node.control.told import read_receipts
 from triack.node.handles.derived import Said, as_on

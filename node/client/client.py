@@ -17,15 +17,15 @@ from triack.base import errors
 from triack.base.checks import check_kind, check_timeout
 from triack.base.errors import HandOverEnded, NodeClosed, ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
+from triack.node.client.asking import Asking, ask, asked
+from triack.node.client.at_once import begin_now
+from triack.node.client.client_acknowledgements import ClientAcknowledgements, check_acknowledgements, handle
+from triack.node.client.client_consumer import ClientConsumer
+from triack.node.client.client_events import ClientEvents
+from triack.node.client.client_receipts import ClientReceipt, ClientReceipts, check_until, when_reached
+from triack.node.client.client_transaction import ClientTransaction
 from triack.node.control import handover
-from triack.node.control.asking import Asking, ask, asked
-from triack.node.control.at_once import begin_now
-from triack.node.control.client_acknowledgements import ClientAcknowledgements, check_acknowledgements, handle
-from triack.node.control.client_consumer import ClientConsumer
-from triack.node.control.client_events import ClientEvents
 from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
-from triack.node.control.client_receipts import ClientReceipt, ClientReceipts, check_until, when_reached
-from triack.node.control.client_transaction import ClientTransaction
 from triack.node.control.control_frames import CALLS_MAX, Header, Link, check_sayable, cut, greet
 from triack.node.control.told import read_peer
 from triack.node.handles.consumer import check_hand_over

@@ -9,7 +9,7 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, make, open_sync, quick, until
 from triack.base.news import LinkDown, LinkUp, PeerSilent
-from triack.node.control.client import Client
+from triack.node.client.client import Client
 from triack.node.shell.link_events import EVENTS_MAX, EventFeed
 
 
